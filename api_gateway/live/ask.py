@@ -20,10 +20,10 @@ from api_gateway.http.problems import Problem
 from api_gateway.live.query_deadlines import LAST_S
 from api_gateway.live.wakes import Waiter
 from api_gateway.resources.retrieval.query_body import to_query
-from pipeline.answer.outcome import RETRIEVAL_UNAVAILABLE, sent_problem
+from pipeline.answer.result import RETRIEVAL_UNAVAILABLE, sent_problem
 from pipeline.errors import Unavailable
-from pipeline.query.query_state import QueryState
 from pipeline.query.request import Query
+from pipeline.query.understanding import QueryState
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId, TenantId
 from pipeline.retrieval.measure import count_unsent

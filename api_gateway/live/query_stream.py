@@ -19,8 +19,8 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.fields import Shape
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
 from pipeline.errors import Unavailable
-from pipeline.query.query_state import QueryState
 from pipeline.query.request import Envelope
+from pipeline.query.understanding import QueryState
 from pipeline.query.wake_names import step_name, wake_name
 from pipeline.records import CHANNEL_NAME, QueryId, TenantId
 

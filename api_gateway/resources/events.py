@@ -27,7 +27,7 @@ from api_gateway.resources.retrieval.queries import parse_query_id
 from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.errors import Unavailable
 from pipeline.jobs.job_views import FailurePosition
-from pipeline.query.query_state import QueryState
+from pipeline.query.understanding import QueryState
 from pipeline.records import ItemState, JobId, TenantId
 
 

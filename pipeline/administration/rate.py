@@ -17,8 +17,8 @@ from pipeline.feedback.judgments import Feedback, JudgedText, Rating, feedback_i
 from pipeline.feedback.rating_store import ArmCounts, FeedbackStore
 from pipeline.query.experiments import read_experiment
 from pipeline.query.profile_store import Experiments
-from pipeline.query.query_state import QueryState
 from pipeline.query.request import Query
+from pipeline.query.understanding import QueryState
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit import ArmSearches

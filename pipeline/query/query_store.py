@@ -17,9 +17,8 @@ from pydantic import TypeAdapter
 
 from pipeline.database.engines import redis_errors
 from pipeline.deadline import Deadline
-from pipeline.query.query_state import ChannelRun, QueryState
 from pipeline.query.request import Envelope, Query
-from pipeline.query.understanding import Understood
+from pipeline.query.understanding import ChannelRun, QueryState, Understood
 from pipeline.query.wake_names import WAKE_CHANNEL, step_name, wake_name
 from pipeline.records import JobId, QueryId, TenantId
 from pipeline.telemetry.tracing import OutsideCall

@@ -11,8 +11,8 @@ from pipeline.keyword.scoring import long_share
 from pipeline.keyword.terms import query_terms
 from pipeline.local_models import weights_of
 from pipeline.query.plan import Lane
-from pipeline.query.query_state import ChannelRun
 from pipeline.query.request import Degradation, Envelope, Query
+from pipeline.query.understanding import ChannelRun
 from pipeline.ranking.channel_gate import WeakChannel, gated, lead_factor
 from pipeline.records import ChannelName, ChunkId, Ranking
 

@@ -13,8 +13,8 @@ import structlog
 
 from pipeline.channels.channel import AbsentChannel, Channel
 from pipeline.errors import Unavailable
-from pipeline.query.query_state import ChannelRun, QueryState
 from pipeline.query.request import Envelope, Query
+from pipeline.query.understanding import ChannelRun, QueryState
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived

@@ -12,9 +12,16 @@ import structlog
 
 from pipeline.answer.highlights import highlight
 from pipeline.answer.mask_answers import masked
-from pipeline.answer.outcome import problem_of
-from pipeline.answer.result import Answer, AnswerChunk, AnswerContext, Stats
-from pipeline.answer.shape import answer_chunks, source_share, understood
+from pipeline.answer.result import (
+    Answer,
+    AnswerChunk,
+    AnswerContext,
+    Stats,
+    answer_chunks,
+    problem_of,
+    source_share,
+    understood,
+)
 from pipeline.channels.channel import Channel, TermChannel
 from pipeline.errors import Unavailable
 from pipeline.keyword.terms import query_terms

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import orjson
 import structlog
 
 from pipeline.answer.trace import mentions
-from pipeline.answer.why_not import WhyNotVerdict, in_the_answer, why_not
 from pipeline.channels.channel import Channel
 from pipeline.database.unit_of_work import reading
+from pipeline.documents.cut_document import RecordedChunk
 from pipeline.documents.owned_chunk_store import recorded_chunk
 from pipeline.errors import PipelineError
+from pipeline.filters.python_filters import condition_as_json, unmet
 from pipeline.jobs.computation import Computation, Done
 from pipeline.privacy.redaction import redact
 from pipeline.query.request import Query
-from pipeline.records import ChannelName, ChunkId, QueryId
+from pipeline.records import ChannelName, ChunkId, Comparison, Compound, QueryId
 from pipeline.resources import Resources
 from pipeline.retrieval.ask_channels import aside
 from pipeline.retrieval.ask_in_process import traced_in_process
@@ -65,7 +68,7 @@ def _finding(
         if recorded is None and _OWN.issuperset(query.channels):
             return {"error": "chunk_not_found"}  # no channel of the query brings passages from outside our stores
         trace = traced_in_process(_replayable(query), use, channels)
-    if recorded is None and not mentions(trace, chunk_id) and _lost(trace):
+    if recorded is None and not mentions(trace, chunk_id) and _lost_outside(trace):
         return {"error": "not_explained"}  # the channel that failed now may have brought it then
     if recorded is None and not mentions(trace, chunk_id):
         return {"error": "chunk_not_found"}
@@ -74,7 +77,7 @@ def _finding(
     return _finding_as_json(chunk_id, None if recorded is None else recorded.document_id, finding, replayed=replayed)
 
 
-def _lost(trace: Mapping[str, Any]) -> bool:
+def _lost_outside(trace: Mapping[str, Any]) -> bool:
     """Return whether a channel failed whose hits come from outside our stores."""
     own = {name.value for name in _OWN}
     return any(outcome["status"] != "ok" for name, outcome in trace["channels"].items() if name not in own)
@@ -111,3 +114,175 @@ def _scores(query: Query, chunk_id: ChunkId, channels: Mapping[ChannelName, Chan
         if chunk_id in score:
             scores[name.value] = score[chunk_id]
     return scores
+
+
+# The field of a document that a filter of another name is about.
+_FIELDS = {"start": "published_at", "end": "published_at", "where": "metadata"}
+# Stages whose drops mean that a chunk was not readable or a filter excluded it; its row in MySQL tells which, and why.
+_CHECKED_IN_MYSQL = frozenset({"fuse", "filter"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyNotVerdict:
+    """The verdict. ``stage``: returned, namespace, published, filter, route, channel, recall, fuse, hydrate, or the
+    rule that left it out. ``value``: the chunk's number, ``limit``: the one it needed. ``channels``: the chunk's score
+    and rank, and the last recalled score."""
+
+    stage: str
+    reason: str
+    detail: str
+    value: float | None = None
+    limit: float | None = None
+    channels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def in_the_answer(position: int) -> WhyNotVerdict:
+    """Return the verdict for a returned chunk."""
+    return WhyNotVerdict(
+        stage="returned", reason="returned", detail=f"It is in the answer, at place {position}.", value=position
+    )
+
+
+def why_not(
+    chunk_id: str,
+    trace: Mapping[str, Any],
+    recorded: RecordedChunk | None,
+    scores: Mapping[str, float],
+    *,
+    query: Query,
+) -> WhyNotVerdict:
+    """Return the verdict on a chunk; the run takes precedence over the present. ``trace``: of the run, or of a
+    repetition now. ``recorded``: the chunk in MySQL, None if it is not there; ``scores``: each channel's present score
+    of the chunk."""
+    if chunk_id in trace["returned"]:
+        position = trace["returned"].index(chunk_id) + 1
+        detail = f"The answer does not have it; run again, the query returns it at place {position}."
+        return WhyNotVerdict(stage="returned", reason="returned_when_run_again", detail=detail, value=position)
+    dropped = next((drop for drop in trace["drops"] if drop["chunk_id"] == chunk_id), None)
+    if dropped is not None and dropped["stage"] not in _CHECKED_IN_MYSQL:
+        return _dropped(dropped)
+    if (hidden := _hidden(recorded, query)) is not None and (recorded is not None or dropped is None):
+        return hidden
+    if dropped is not None and dropped["reason"] == "below_what_was_read" and _lost(trace, "hydrate"):
+        return WhyNotVerdict(stage="hydrate", reason="not_hydrated", detail="The texts of the hits could not be read.")
+    if dropped is not None:
+        return _dropped(dropped)
+    return _not_recalled(chunk_id, trace, scores, query)
+
+
+def _hidden(recorded: RecordedChunk | None, query: Query) -> WhyNotVerdict | None:
+    """Return why MySQL hides a chunk from the query; None if it does not."""
+    if recorded is None:
+        detail = "Its document was replaced or deleted since, and nothing is left of it."
+        return WhyNotVerdict(stage="published", reason="gone", detail=detail)
+    if recorded.namespace not in query.namespaces_read:
+        detail = f"It is in the namespace {recorded.namespace}, which the query does not search."
+        return WhyNotVerdict(stage="namespace", reason="other_namespace", detail=detail)
+    if not recorded.shown:
+        detail = "Its document has another generation published now, or none."
+        return WhyNotVerdict(stage="published", reason="not_published", detail=detail)
+    if not recorded.enabled:
+        return WhyNotVerdict(stage="published", reason="disabled", detail="It was taken out of searches by hand.")
+    failed = unmet(query.filters, recorded.fields)
+    if failed is None:
+        return None
+    wanted, has = getattr(query.filters, failed), getattr(recorded.fields, _FIELDS.get(failed, failed))
+    detail = f"The filter {failed} asks for {_shown(wanted)}; it has {_shown(has)}."
+    return WhyNotVerdict(stage="filter", reason=failed, detail=detail)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Comparison | Compound):
+        return str(condition_as_json(value))
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping | tuple | list):
+        return str(dict(value) if isinstance(value, Mapping) else list(value)) if value else "none"
+    return "none" if value is None else str(value)
+
+
+def _lost(trace: Mapping[str, Any], part: str) -> bool:
+    return any(lost["part"] == part for lost in trace["degradations"])
+
+
+def _dropped(drop: Mapping[str, Any]) -> WhyNotVerdict:
+    value, limit = drop["value"], drop["limit"]
+    numbers = ""
+    if value is not None and limit is not None:
+        numbers = f": it has {value:.6g}, the limit is {limit:.6g}"
+    detail = f"The stage {drop['stage']} left it out, {drop['reason'].replace('_', ' ')}{numbers}."
+    return WhyNotVerdict(stage=drop["stage"], reason=drop["reason"], detail=detail, value=value, limit=limit)
+
+
+def _not_recalled(chunk_id: str, trace: Mapping[str, Any], scores: Mapping[str, float], query: Query) -> WhyNotVerdict:
+    """Return the verdict on a chunk that no rule dropped: no channel recalled it, or its text was lost afterwards."""
+    if not trace["channels"]:
+        detail = "The query was understood as one that needs no search, so nothing was searched."
+        return WhyNotVerdict(stage="route", reason="searched_nowhere", detail=detail)
+    channels = {
+        name: _in_channel(name, chunk_id, channel, scores.get(name), query)
+        for name, channel in trace["channels"].items()
+    }
+    if any(facts["rank"] for facts in channels.values()):
+        detail = "A channel found it, and its text could not be read any more when the answer was put together."
+        return WhyNotVerdict(stage="hydrate", reason="not_hydrated", detail=detail, channels=channels)
+    broken = [name for name, channel in trace["channels"].items() if channel["status"] != "ok"]
+    working = {name: facts for name, facts in channels.items() if name not in broken}
+    if not working:
+        detail = f"No channel answered: {', '.join(broken)}."
+        return WhyNotVerdict(stage="channel", reason="channel_lost", detail=detail, channels=channels)
+    name, facts = max(working.items(), key=lambda item: _nearness(item[1]))
+    reason, detail, limit = _missed(name, facts)
+    lost = f" The {', '.join(broken)} channel did not answer." if broken else ""
+    return WhyNotVerdict(
+        stage="recall", reason=reason, detail=detail + lost, value=facts["score"], limit=limit, channels=channels
+    )
+
+
+def _missed(name: str, facts: Mapping[str, Any]) -> tuple[str, str, float | None]:
+    """Explain why the nearest channel did not recall a chunk: the reason, a sentence, and the number it needed."""
+    score, cutoff, least, recalled = facts["score"], facts["cutoff"], facts["min_score"], facts["recalled"]
+    if score is None:
+        what = "It shares no word with the query." if name == "keyword" else f"The {name} channel has no score for it."
+        return "no_match", what, cutoff
+    if least is not None and score < least:
+        detail = f"{name} scores it {score:.6g}, and recalls nothing below {least:.6g}."
+        return "below_min_score", detail, least
+    if cutoff is None or score > cutoff or recalled < facts["pool"]:
+        detail = (
+            f"{name} scores it {score:.6g} now, and had room for it: it came or changed after the query was asked, or an"
+            " index that finds nearly everything passed it over."
+        )
+        return "passed_over", detail, cutoff
+    detail = (
+        f"No channel recalled it. {name} came nearest: it scores {score:.6g}, the last of the {recalled} that were"
+        f" recalled has {cutoff:.6g}."
+    )
+    return "beyond_pool", detail, cutoff
+
+
+def _in_channel(
+    name: str, chunk_id: str, channel: Mapping[str, Any], score: float | None, query: Query
+) -> dict[str, Any]:
+    hits, plan = channel["hits"], query.plan.channels.get(ChannelName(name))
+    rank = next((hit["rank"] for hit in hits if hit["chunk_id"] == chunk_id), None)
+    return {
+        "status": channel["status"],
+        "score": None if name == ChannelName.KEYWORD and not score else score,  # its 0 is: no word in common
+        "rank": rank,
+        "recalled": len(hits),
+        "cutoff": hits[-1]["score"] if hits else None,
+        "pool": channel["pool"],
+        "min_score": None if plan is None else plan.min_score,
+    }
+
+
+def _nearness(facts: Mapping[str, Any]) -> float:
+    """Return how near a chunk came to being recalled: 1 is the last recalled score, and less by the relative distance
+    below it."""
+    score, cutoff = facts["score"], facts["cutoff"]
+    if score is None:
+        return -math.inf
+    if cutoff is None:
+        return 1.0
+    return float(1 + (score - cutoff) / (abs(cutoff) or 1.0))

@@ -6,8 +6,7 @@ from typing import Any
 
 import structlog
 
-from pipeline.answer.outcome import outcome
-from pipeline.answer.result import Answer
+from pipeline.answer.result import Answer, outcome
 from pipeline.metrics.meter_store import Meter
 from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName

@@ -8,8 +8,7 @@ from typing import Final
 import structlog
 from pydantic import SecretStr
 
-from pipeline.answer.outcome import outcome
-from pipeline.answer.result import Answer
+from pipeline.answer.result import Answer, outcome
 from pipeline.database.engines import redis_errors
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work

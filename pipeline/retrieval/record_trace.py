@@ -8,10 +8,8 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from pipeline.answer.outcome import outcome
-from pipeline.answer.result import Answer
-from pipeline.answer.timeline import timeline
-from pipeline.answer.trace import trace_of
+from pipeline.answer.result import Answer, outcome
+from pipeline.answer.trace import timeline, trace_of
 from pipeline.errors import Unavailable
 from pipeline.query.request import Query
 from pipeline.query.trace_entry import TraceEntry, TraceFilter, TraceMark

@@ -18,8 +18,8 @@ from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
 from pipeline.errors import CircuitOpen
 from pipeline.query.plan import Lane
-from pipeline.query.query_state import ChannelRun, QueryState
 from pipeline.query.request import Envelope, Query
+from pipeline.query.understanding import ChannelRun, QueryState
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived

@@ -22,10 +22,10 @@ from pipeline.channels.channel import Channel
 from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError
 from pipeline.models.prompt_texts import load_prompt
-from pipeline.query.query_state import QueryState
 from pipeline.query.request import Degradation, Query, Step
 from pipeline.query.understanding import (
     ModelResults,
+    QueryState,
     Understood,
     understanding_deadline,
     understood_by_model,

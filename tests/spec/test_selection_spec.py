@@ -14,9 +14,9 @@ from pipeline.query.request import QueryMoment
 from pipeline.ranking.decay import decayed
 from pipeline.ranking.dedupe import deduplicated
 from pipeline.ranking.fusion import Contribution
-from pipeline.ranking.read_depth import counts_alone, enough, needed
 from pipeline.ranking.selection import balanced, select
 from pipeline.records import ChannelName
+from pipeline.retrieval.load_text import counts_alone, enough, needed
 from tests.support.corpora.hits import hit, ids
 from tests.support.corpora.selections import NOW, plan
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.answer.outcome import problem_of
+from pipeline.answer.result import problem_of
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Degradation
 from pipeline.records import ChannelName, Namespace, QueryId, TenantId

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.answer.timeline import timeline
-from pipeline.query.query_state import ChannelRun
+from pipeline.answer.trace import timeline
+from pipeline.query.understanding import ChannelRun
 from pipeline.telemetry.tracing import OutsideCall
 
 RAN = {

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.answer.fallback import fallback_chunk, hint_passage
-from pipeline.answer.result import Answer, AnswerContext, Stats
-from pipeline.answer.shape import answer_chunks, understood
+from pipeline.answer.result import Answer, AnswerContext, Stats, answer_chunks, understood
 from pipeline.answer.trace import explain_position, mentions, trace_of
 from pipeline.query.request import Envelope
 from pipeline.ranking.hits import Drop
 from pipeline.records import ChannelName, TenantId
+from pipeline.retrieval.fall_back import fallback_chunk, hint_passage
 from tests.support.corpora.hits import hit
 from tests.support.corpora.traces import query
 

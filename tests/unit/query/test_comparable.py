@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.query.plan import Plan, RerankPlan, RetrievePlan, SecondRetrievalPlan, comparable
-from pipeline.ranking.second_retrieval import changes_of
+from pipeline.retrieval.retry_poor import changes_of
 
 OFF = RerankPlan(enabled=False)
 TWICE = RetrievePlan(second=SecondRetrievalPlan(min_hits=5, rerank=False))

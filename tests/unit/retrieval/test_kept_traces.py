@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.answer.result import Answer, AnswerContext, Stats
-from pipeline.answer.shape import answer_chunks, understood
+from pipeline.answer.result import Answer, AnswerContext, Stats, answer_chunks, understood
 from pipeline.query.plan import Plan, RetrievePlan
 from pipeline.query.request import Degradation, Query
 from pipeline.records import QueryId

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.answer.why_not import WhyNotVerdict, why_not
 from pipeline.documents.cut_document import RecordedChunk
 from pipeline.query.plan import ChannelPlan
 from pipeline.records import DocumentFields, Filters
+from pipeline.retrieval.explain import WhyNotVerdict, why_not
 from tests.support.corpora.traces import channel, query, trace
 
 THERE = RecordedChunk(namespace="n", document_id="d", shown=True, enabled=True, fields=DocumentFields())

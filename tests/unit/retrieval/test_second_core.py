@@ -19,8 +19,8 @@ from pipeline.query.plan import (
     read_plan,
 )
 from pipeline.query.request import Brought, Envelope
-from pipeline.ranking.second_retrieval import changed, changes_of, merged, shortcomings
 from pipeline.records import ChannelName
+from pipeline.retrieval.retry_poor import changed, changes_of, merged, shortcomings
 from tests.support.corpora.hits import hit
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pipeline.answer.written_answer import numbered_passages, read_reply, text_so_far
+from pipeline.retrieval.write_answer import numbered_passages, read_reply, text_so_far
 
 MARKERS = ["[1]", "[2]", "[3]"]
 CHUNKS = [
