@@ -340,7 +340,7 @@ Condition = Comparison | Compound
 class Filters:
     """The conditions on a hit's document, in every channel. ``tags``: all present. ``start``, ``end``: bounds of
     ``published_at``, inclusive. ``metadata``: every pair, a single value also in a list. ``story_time``: nothing later.
-    ``pairs``: only question-answer pairs, for channels (`semantic.question_pairs`). ``where``: a condition on
+    ``pairs``: only question-answer pairs, for channels (`channels.faq_channel`). ``where``: a condition on
     ``metadata``."""
 
     type: str | None = None

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pipeline.answer.result import AnswerChunk, AnswerContext
+from pipeline.answer.result import AnswerContext
 from pipeline.chunking.strategies.question_answer import pair_of
 from pipeline.chunking.tokens import count_tokens
 from pipeline.query.plan import ContextOptions
 from pipeline.ranking.hits import Hydrated
-from pipeline.records import ChunkId
 
 ContextStyle = Literal["markdown", "text"]
 ContextHeader = Literal["title", "story", "none"]
@@ -32,24 +31,12 @@ _PAIR_KEYS = (("user_input", "agent_response"), ("question", "answer"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextPassage:
-    """A passage offered for the context. ``text`` may include the hit's surroundings; ``own_text`` is the hit alone, read
-    instead where ``text`` does not fit."""
+    """A hit offered for the context. ``text`` may include its surroundings; ``own_text`` is the hit alone, read instead
+    where ``text`` does not fit."""
 
-    chunk_id: ChunkId
-    title: str | None
-    heading_path: tuple[str, ...]
+    hit: Hydrated
     text: str
     own_text: str | None = None
-    namespace: str = ""
-    document_id: str = ""
-    chapter: str | None = None
-    story_time: int | None = None
-    start: int | None = None
-    end: int | None = None
-    page: int | None = None
-    page_end: int | None = None
-    source_uri: str | None = None
-    edited: bool = False
 
 
 def join_passages(
@@ -88,7 +75,7 @@ def join_passages(
             continue
         texts = (text.strip() for text in (passage.text, passage.own_text or ""))
         for text in dict.fromkeys(filter(None, texts)):  # the longest first
-            above = _header(passage, header, style, len(taken) + 1)
+            above = _header(passage.hit, header, style, len(taken) + 1)
             piece = above + text
             if total + fewest(piece) > max_tokens + _SEAM * len(pieces):
                 continue
@@ -104,25 +91,26 @@ def join_passages(
             if over_budget == "stop" and passage.text.strip():
                 break
     text, total = _joined(pieces, separator, max_tokens, count)
-    citations = tuple(_citation(passage, number) for number, (passage, _) in enumerate(taken[: len(pieces)], start=1))
+    citations = tuple(
+        _citation(passage.hit, number) for number, (passage, _) in enumerate(taken[: len(pieces)], start=1)
+    )
     return AnswerContext(text=text, token_count=total, citations=citations)
 
 
 def _is_contained(passage: ContextPassage, taken: Iterable[tuple[ContextPassage, str]]) -> bool:
     """Return whether an earlier passage of the same document contains this one's own text."""
-    own_text = (passage.own_text or passage.text).strip()
+    hit, own_text = passage.hit, (passage.own_text or passage.text).strip()
     return any(
-        (before.namespace, before.document_id) == (passage.namespace, passage.document_id)
-        and before.chunk_id != passage.chunk_id
+        (before.hit.namespace, before.hit.document_id) == (hit.namespace, hit.document_id)
+        and before.hit.chunk_id != hit.chunk_id
         and own_text in text
         for before, text in taken
-        if before.document_id
+        if before.hit.document_id
     )
 
 
 def _joined(pieces: list[str], separator: str, max_tokens: int, count: Callable[[str], int]) -> tuple[str, int]:
-    """Join the pieces. A byte-pair encoding may count a seam differently from its sides, so pieces are dropped from the
-    end until the text fits."""
+    """Join the pieces, without the last ones until the text fits: a seam may count differently from its sides."""
     while pieces:
         text = separator.join(pieces)
         total = count(text)
@@ -132,31 +120,31 @@ def _joined(pieces: list[str], separator: str, max_tokens: int, count: Callable[
     return "", 0
 
 
-def _citation(passage: ContextPassage, number: int) -> dict[str, Any]:
+def _citation(hit: Hydrated, number: int) -> dict[str, Any]:
     return {
         "marker": f"[{number}]",
-        "chunk_id": passage.chunk_id,
-        "document_id": passage.document_id,
-        "namespace": passage.namespace,
-        "start": passage.start,
-        "end": passage.end,
-        "page": passage.page,
-        "page_start": passage.page,
-        "page_end": passage.page if passage.page_end is None else passage.page_end,
-        "title": passage.title,
-        "source_uri": passage.source_uri,
-        "edited": passage.edited,
+        "chunk_id": hit.chunk_id,
+        "document_id": hit.document_id,
+        "namespace": hit.namespace,
+        "start": hit.start,
+        "end": hit.end,
+        "page": hit.page,
+        "page_start": hit.page,
+        "page_end": hit.page if hit.page_end is None else hit.page_end,
+        "title": hit.title,
+        "source_uri": hit.source_uri,
+        "edited": hit.reworded,
     }
 
 
-def _header(passage: ContextPassage, header: ContextHeader, style: ContextStyle, number: int) -> str:
+def _header(hit: Hydrated, header: ContextHeader, style: ContextStyle, number: int) -> str:
     """Return the header of a passage with its line ends. A heading that repeats the title is omitted."""
     if header == "none":
         return ""
     if header == "story":
-        line = story_line(passage.chapter, passage.story_time, title=passage.title)
+        line = story_line(hit.chapter_id, hit.story_time, title=hit.title)
         return f"{line}\n" if line else ""
-    title, *headings = (" ".join((part or "").split()) for part in (passage.title, *passage.heading_path))
+    title, *headings = (" ".join((part or "").split()) for part in (hit.title, *hit.heading_path))
     headline = " > ".join(filter(None, (title, *(heading for heading in headings if heading != title))))
     return f"{_HEADERS[style]}[{number}]{' ' if headline else ''}{headline}\n\n"
 
@@ -179,8 +167,7 @@ def dialogue(question: str, answer: str) -> str:
 
 
 def dialogue_of(text: str, metadata: Mapping[str, Any]) -> str | None:
-    """Return the question-answer pair of a chunk, from its metadata or its own text, as a dialogue; None if it holds
-    none."""
+    """Return the question-answer pair in a chunk's metadata or text as a dialogue; None if it holds none."""
     for question_key, answer_key in _PAIR_KEYS:
         question, answer = metadata.get(question_key), metadata.get(answer_key)
         if isinstance(question, str) and isinstance(answer, str) and question.strip() and answer.strip():
@@ -190,8 +177,7 @@ def dialogue_of(text: str, metadata: Mapping[str, Any]) -> str | None:
 
 
 def answer_context(
-    chunks: Sequence[AnswerChunk],
-    hydrated: Mapping[str, Hydrated],
+    hits: Sequence[Hydrated],
     options: ContextOptions,
     *,
     widened: Mapping[str, str] | None = None,
@@ -202,7 +188,7 @@ def answer_context(
     """Return an answer's passages as a prompt. A ``widened`` hit is read with its surroundings unless they take over
     half the budget. As a ``dialogue`` a question-answer pair is read alone, and other text stays plain."""
     more = {name: text for name, text in (widened or {}).items() if 2 * count(text) <= options.max_tokens}
-    passages = (_passage(chunk, hydrated[chunk.chunk_id], options, more.get(chunk.chunk_id)) for chunk in chunks)
+    passages = (_passage(hit, options, more.get(hit.chunk_id)) for hit in hits)
     context = join_passages(
         passages,
         max_tokens=options.max_tokens,
@@ -215,30 +201,14 @@ def answer_context(
     return replace(context, entities=tuple(entities))
 
 
-def _passage(chunk: AnswerChunk, hydrated: Hydrated, options: ContextOptions, more: str | None) -> ContextPassage:
-    pair = _dialogue(chunk, hydrated, more) if options.passages == "dialogue" else None
-    text, own_text = (pair, None) if pair else (more, chunk.text) if more else (chunk.text, None)
-    return ContextPassage(
-        chunk_id=ChunkId(chunk.chunk_id),
-        title=chunk.title,
-        heading_path=hydrated.heading_path,
-        text=text,
-        own_text=own_text,
-        namespace=chunk.namespace,
-        document_id=chunk.document_id,
-        chapter=hydrated.chapter_id,
-        story_time=hydrated.story_time,
-        start=hydrated.start,
-        end=hydrated.end,
-        page=hydrated.page,
-        page_end=hydrated.page_end,
-        source_uri=hydrated.source_uri,
-        edited=hydrated.reworded,
-    )
+def _passage(hit: Hydrated, options: ContextOptions, more: str | None) -> ContextPassage:
+    pair = _dialogue(hit, more) if options.passages == "dialogue" else None
+    text, own_text = (pair, None) if pair else (more, hit.text) if more else (hit.text, None)
+    return ContextPassage(hit=hit, text=text, own_text=own_text)
 
 
-def _dialogue(chunk: AnswerChunk, hydrated: Hydrated, more: str | None) -> str | None:
+def _dialogue(hit: Hydrated, more: str | None) -> str | None:
     """Return the pair of a chunk, or of the parent that a part of a long pair is read with."""
-    is_pair = hydrated.chunk_type in (None, "qa")  # None: a channel brought it, and knows no types
-    pair = dialogue_of(chunk.text if is_pair else "", chunk.metadata)
-    return pair or (dialogue_of(more, {}) if more and hydrated.chunk_type == "qa" else None)
+    is_pair = hit.chunk_type in (None, "qa")  # None: a channel brought it, and knows no types
+    pair = dialogue_of(hit.text if is_pair else "", hit.metadata)
+    return pair or (dialogue_of(more, {}) if more and hit.chunk_type == "qa" else None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pipeline.filters.hit_conditions import as_sent
-from pipeline.query.request import Degradation, Envelope, Query, Understanding, filters_as_sent
+from pipeline.query.request import Degradation, Envelope, Query, Understanding, copied, filters_as_sent
 from pipeline.ranking.fusion import Contribution
 from pipeline.ranking.hits import Hit
 from pipeline.records import ChannelName
@@ -159,8 +159,9 @@ def answer_chunks(hits: Sequence[Hit], *, envelopes: Mapping[ChannelName, Envelo
 def understood(query: Query) -> UnderstoodQuery:
     """Return the query as it was understood, for confirmation."""
     plan = query.plan
-    understanding = query.understanding or Understanding(route=plan.retrieve.method)
-    return UnderstoodQuery(
+    return copied(
+        UnderstoodQuery,
+        query.understanding or Understanding(route=plan.retrieve.method),
         query_text=query.query_text,
         namespaces=query.namespaces,
         top_k=query.top_k,
@@ -170,10 +171,6 @@ def understood(query: Query) -> UnderstoodQuery:
         strategy=plan.retrieve.fusion.strategy,
         enable_expand=plan.understand.enabled,
         enable_rerank=plan.rerank.enabled,
-        route=understanding.route,
-        rewritten=understanding.rewritten,
-        keywords=understanding.keywords,
-        entities=understanding.entities,
     )
 
 
@@ -187,13 +184,9 @@ def _chunk(hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
     fused, hydrated = hit.fused, hit.passage
     strongest = max(fused.contributions, key=_strength)
     sources = tuple(HitSource(**part._asdict()) for part in fused.contributions)
-    return AnswerChunk(
-        chunk_id=hydrated.chunk_id,
-        document_id=hydrated.document_id,
-        namespace=hydrated.namespace,
-        title=hydrated.title,
-        text=hydrated.text,
-        metadata=hydrated.metadata,
+    return copied(
+        AnswerChunk,
+        hydrated,
         score=hit.score,
         confidence=round(hit.confidence, 4),
         source=strongest.channel,

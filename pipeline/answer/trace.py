@@ -100,8 +100,7 @@ def answer_in_trace(trace: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def explain_position(position: int, chunk: AnswerChunk, hit: Hit | None, rerank_weight: float | None) -> str:
-    """Explain a chunk's position in words with every number that determined it. ``hit``: the chunk as it was selected;
-    None for a last-resort chunk."""
+    """Explain a chunk's position with every number that determined it. ``hit``: as it was selected, if it was."""
     if hit is None:
         return f"{position}. {chunk.document_id} is {chunk.reason}; it stands with {chunk.score:.4f}."
     parts = [_channel_part(part) for part in hit.fused.contributions]
@@ -142,15 +141,7 @@ def _channel(query: Query, name: ChannelName, envelope: Envelope | None) -> dict
         return {**settings, "status": "missing", "hits": []}
     return {
         **settings,
-        "status": envelope.status,
-        "code": envelope.code,
-        "error": envelope.error,
-        "trust": envelope.trust,
-        "upper_bound": envelope.upper_bound,
-        "zero": envelope.zero,
-        "background": envelope.background,
-        "guard": envelope.guard,
-        "unasked": envelope.unasked,
+        **{name: getattr(envelope, name) for name in _ENVELOPE_FIELDS},
         "hits": [
             {"rank": rank, "chunk_id": chunk_id, "score": score}
             for rank, (chunk_id, score) in enumerate(zip(envelope.chunk_ids, envelope.scores, strict=True), start=1)
@@ -185,6 +176,7 @@ def _hit(position: int, hit: Hit) -> dict[str, Any]:
     }
 
 
+_ENVELOPE_FIELDS = ("status", "code", "error", "trust", "upper_bound", "zero", "background", "guard", "unasked")
 SpanKind = Literal["gateway", "queue", "channel", "callback", "step", "store"]
 
 

@@ -9,17 +9,17 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from pipeline.errors import FetchRefused
 from pipeline.outbound.web import LONGEST_URI, web_address
+from pipeline.query.plan import StrictRecord
 from pipeline.setting_values import ChannelTime
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _FORM = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 
 MISSING = object()
-_STRICT = ConfigDict(extra="forbid")
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\u00a0-\u00ff]{0,4096}")
@@ -104,12 +104,10 @@ Score = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiMapping:
+class ApiMapping(StrictRecord):
     """The positions of values in an answer, as JSON Pointers: ``items`` into the answer, the others into an item.
     ``metadata``: values to keep beside the text. ``score_range``: the API's lowest and highest score; without ``score``
     the order counts."""
-
-    __pydantic_config__ = _STRICT
 
     items: Pointer = ""
     text: Pointer
@@ -128,13 +126,11 @@ class ApiMapping:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiSource:
+class ApiSource(StrictRecord):
     """One business API of one tenant. ``params`` and strings in ``body`` may hold ``{query}``, ``{top_k}``,
     ``{namespaces}`` and ``{filters}``. ``headers``: name to an environment secret, None for a stored one.
     ``namespaces``: those whose queries call it, empty for all. ``applies_filters``: the API applies filters, else its
     passages are checked."""
-
-    __pydantic_config__ = _STRICT
 
     url: Annotated[str, Field(max_length=LONGEST_URI), AfterValidator(_url)]
     method: Literal["GET", "POST"] = "GET"

@@ -15,13 +15,12 @@ from pipeline.api_sources.api_request import request_of, values_of
 from pipeline.api_sources.api_source import StoredSource
 from pipeline.api_sources.api_source_store import ApiSources
 from pipeline.api_sources.header_secrets import HeaderSecrets
-from pipeline.channels.channel import Recalled
 from pipeline.channels.circuit_breaker_store import Breakers, CircuitPass
 from pipeline.database.unit_of_work import reading
 from pipeline.deadline import Deadline
 from pipeline.errors import ApiSourceTimedOut, ApiSourceUnknown, CircuitOpen, PipelineError, Unavailable
 from pipeline.query.channel_options import ApiOptions, options_of
-from pipeline.query.request import Brought, Query
+from pipeline.query.request import Brought, Query, Recalled
 from pipeline.records import ChannelName, ChunkId
 from pipeline.telemetry import tracing
 

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from pipeline.errors import Misconfigured
-from pipeline.query.request import Brought, Query
+from pipeline.query.request import Query
+from pipeline.query.request import Recalled as Recalled  # channels of packages import it from here
 from pipeline.ranking.neighbours import Terms
 from pipeline.records import ChannelName, ChunkId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recalled:
-    """The hits of a channel, best first. ``upper_bound``: the highest possible score of this query. ``zero``: the score
-    of a chunk with nothing in common with it: less is no match. ``background``: the cosine of the query with unrelated
-    texts. ``model``: the embedding model of the comparison. ``trust``, in [0, 1]: how well the channel understood the
-    query; with the plan's reading gate its weight is multiplied by it. ``brought``: passages that are in none of our
-    stores. ``guard``: report on how completeness was ensured."""
-
-    chunk_ids: tuple[ChunkId, ...] = ()
-    scores: tuple[float, ...] = ()
-    upper_bound: float | None = None
-    zero: float | None = None
-    background: float | None = None
-    model: str | None = None
-    trust: float = 1.0
-    brought: tuple[Brought, ...] = ()
-    guard: Mapping[str, Any] | None = None
 
 
 @runtime_checkable

@@ -16,8 +16,7 @@ GROUP = "chordwise.channels"
 
 @functools.cache
 def installed_channels() -> dict[ChannelName, EntryPoint]:
-    """Return the entry points of installed channels by name, unloaded. One with an invalid or taken name is logged and
-    left out."""
+    """Return the installed channels' entry points by name, unloaded; invalid and taken names are logged."""
     entry_points_by_name: dict[ChannelName, EntryPoint] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         try:

@@ -81,8 +81,7 @@ def probing(circuit: Circuit, limits: BreakerLimits, *, now: float) -> Circuit:
 
 
 def failed(circuit: Circuit, limits: BreakerLimits, *, now: float, caller: str = "") -> Circuit:
-    """Return the circuit after a failed call. Calls that were under way when it opened do not keep it open for
-    longer."""
+    """Return the circuit after a failed call; calls under way when it opened do not keep it open for longer."""
     if circuit.probing:
         return replace(circuit, open_until=now + limits.open_s, probing=False, changed_at=now)
     if circuit.open_until is not None:

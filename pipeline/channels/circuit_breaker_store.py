@@ -57,8 +57,7 @@ class CircuitPass:
 
 
 class Breakers:
-    """The circuits of every part; thread-safe. In the channel ``api`` each of a tenant's sources has a circuit, not the
-    part."""
+    """The circuits of every part, and of every source in the channel ``api``; thread-safe."""
 
     def __init__(
         self,
@@ -100,8 +99,7 @@ class Breakers:
         return CircuitPass(circuits=circuits, caller=caller)
 
     def leave(self, ticket: CircuitPass, *, failed: bool) -> None:
-        """Report the outcome of a call; a refusal by the service is an answer. Costs nothing for a success on a clean
-        circuit. Never raises."""
+        """Report the outcome of a call; a refusal by the service is an answer. Never raises."""
         now = self._clock()
         for name in ticket.circuits:
             if failed:

@@ -6,6 +6,7 @@ similarity of the two questions, whatever the answers say.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -18,8 +19,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Engine
 
 from pipeline.caches import RecentValues
-from pipeline.channels.channel import Channel, Recalled
+from pipeline.channels.channel import Channel
 from pipeline.channels.semantic_channel import SearchedSpace
+from pipeline.chunking.strategies.question_answer import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY, pair_of
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.chunk_store import Chunks, StoredChunk
 from pipeline.errors import PipelineError
@@ -27,9 +29,8 @@ from pipeline.keyword.terms import query_terms
 from pipeline.models.ports import Embedder
 from pipeline.query.channel_options import FaqOptions, options_of, searched_namespaces
 from pipeline.query.plan import ChannelPlan, QualityPlan
-from pipeline.query.request import Query
+from pipeline.query.request import Query, Recalled
 from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
-from pipeline.semantic.question_pairs import compared_texts, graded, likeness, question_of, words_in_common
 
 Matrix = NDArray[np.float32]
 Embed = Callable[[Embedder, TenantId, Sequence[str], float], Matrix]
@@ -210,3 +211,61 @@ def _question(chunk: StoredChunk) -> str | None:
 def _unit(vector: Matrix) -> Matrix:
     length = float(np.linalg.norm(vector))
     return vector / length if length else vector
+
+
+# The better of the two similarities counts more: users ask the same thing in other words, and a model that does not
+# know a word takes two questions for equal that differ only in that word.
+_BETTER = 0.7
+_MOST_TEXTS = 6  # texts of one query that are compared: itself, its rewrite, and its sub-queries
+
+
+def compared_texts(query: Query) -> list[str]:
+    """Return the texts to compare with stored questions, of which the best counts: question, rewrite, sub-queries."""
+    more = query.understanding.sub_queries if query.understanding else ()
+    return list(dict.fromkeys((query.query_text, query.text, *more)))[:_MOST_TEXTS]
+
+
+def question_of(*, text: str, chunk_type: str, heading_path: Sequence[str], metadata: Mapping[str, Any]) -> str | None:
+    """Return the question of a pair, None for other chunks. Later parts of a long pair have the question as a heading."""
+    if chunk_type == PAIR_TYPE:
+        pair = pair_of(text)
+        return pair[0] if pair else (heading_path[-1] if heading_path else None)
+    question = metadata.get(QUESTION_KEY)
+    return question if isinstance(question, str) and question and ANSWER_KEY in metadata else None
+
+
+def words_in_common(terms: Sequence[str], stored: str) -> float:
+    """Return the lexical similarity of two questions: the cosine of their sets of terms, ``common / sqrt(n * m)``.
+
+    ``terms`` are the `query_terms` of the one, ``stored`` is the text of the other. In [0, 1]; 1 if they have the same
+    terms, 0 if none is common or one question has none.
+    """
+    mine, theirs = set(terms), set(query_terms(stored))
+    if not mine or not theirs:
+        return 0.0
+    return len(mine & theirs) / math.sqrt(len(mine) * len(theirs))
+
+
+def likeness(words: float, meaning: float | None) -> float:
+    """Return the similarity of two questions: 0.7 times the better and 0.3 times the other of both measures. In [0, 1].
+
+    ``meaning`` is a cosine, negative values taken as 0; None if no model could tell, then the words alone count.
+    """
+    if meaning is None:
+        return words
+    meaning = min(1.0, max(0.0, meaning))
+    return _BETTER * max(words, meaning) + (1 - _BETTER) * min(words, meaning)
+
+
+def graded(score: float, grade: Any, grades: Sequence[str], *, near_tie: float) -> float:
+    """Return the score lowered a little by grade, to order near ties: ``score * (1 - near_tie * r / n)``.
+
+    ``grades`` go from best (r = 0) to worst (r = n); a pair without a grade, or with an unknown one, counts as the
+    worst. So the better grade wins wherever scores differ by less than their grades do, and of two answers to the same
+    question the better one. Still in [0, 1].
+    """
+    steps = len(grades) - 1
+    if steps < 1:
+        return score
+    rank = grades.index(grade) if grade in grades else steps
+    return score * (1.0 - near_tie * rank / steps)

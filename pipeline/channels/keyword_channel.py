@@ -13,9 +13,7 @@ import structlog
 from sqlalchemy import Connection, Engine
 
 from pipeline.caches import RecentValues, RefreshingValue
-from pipeline.channels.channel import Recalled
-from pipeline.channels.host_index import HostIndex
-from pipeline.channels.local_indexes import IndexAtRevision, LocalIndexes
+from pipeline.channels.local_indexes import HostIndex, IndexAtRevision, LocalIndexes
 from pipeline.channels.query_words import NamespaceRows, QueryWords, words_of_index, words_of_mysql
 from pipeline.database.unit_of_work import read_soon, reading_if_asked
 from pipeline.errors import PipelineError, Unavailable
@@ -28,7 +26,7 @@ from pipeline.keyword.statistics_store import Statistics
 from pipeline.keyword_index.index_faults import IndexDamaged
 from pipeline.keyword_index.index_search import IndexSearch
 from pipeline.query.channel_options import KeywordOptions, options_of
-from pipeline.query.request import Query
+from pipeline.query.request import Query, Recalled
 from pipeline.ranking.neighbours import Terms, terms_of
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, TenantId
 
@@ -244,8 +242,7 @@ def _rows_of(
 
 
 def _rows_of_index(words: QueryWords, host_index: IndexAtRevision, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
-    """Return the rows of those chunks that this host's index has and that are unchanged since; each is read once per
-    query."""
+    """Return the unchanged rows that this host's index has of these chunks; each is read once per query."""
     unread = [chunk_id for chunk_id in chunk_ids if chunk_id not in words.rows]
     words.rows.update((row.chunk_id, row) for row in host_index.view.rows(unread, without=host_index.changed))
     return [words.rows[chunk_id] for chunk_id in chunk_ids if chunk_id in words.rows]

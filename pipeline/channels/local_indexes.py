@@ -8,18 +8,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 from cachetools import TTLCache
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 
+from pipeline.database.unit_of_work import read_soon
 from pipeline.deadline import Deadline
+from pipeline.errors import Unavailable
+from pipeline.filters.index_filters import clause_of
+from pipeline.keyword_index.index_faults import IndexDamaged
 from pipeline.keyword_index.index_folder import IndexFolder
 from pipeline.keyword_index.index_search import IndexView
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
 from pipeline.keyword_index.local_index_store import LocalIndexReader
+from pipeline.query.request import Query
 from pipeline.records import DocumentId, Namespace, TenantId
-from pipeline.tenants.namespace_store import Publications
+from pipeline.semantic.search_plan import PassingChunks
+from pipeline.tenants.namespace_store import Namespaces, Publications
 
 log = structlog.get_logger(__name__)
 
@@ -48,8 +55,7 @@ class IndexAtRevision:
     behind_s: float | None = None
 
     def age_s(self, now: datetime) -> float:
-        """Return the seconds since the index was last known to be current, or since the oldest revision among the
-        namespaces if that is less."""
+        """Return the seconds since the index was known to be current, at most the oldest namespace's age."""
         revised = [state.revised_at or state.created_at for state in self.states.values()]
         age_s = max((now - moment.replace(tzinfo=UTC)).total_seconds() for moment in revised)
         return age_s if self.behind_s is None else min(age_s, self.behind_s)
@@ -116,8 +122,7 @@ class LocalIndexes:
         self._tenant(tenant_id).reader.distrust()
 
     def last_known(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> IndexAtRevision | None:
-        """Return the index as it is, for those of the namespaces that it has; None if it has none of them. Makes no
-        calls."""
+        """Return the index as it is, for those of the namespaces that it has; None without any. Makes no calls."""
         view = self._tenant(tenant_id).reader.view()
         known_states = {} if view is None else {namespace: view.state(namespace) for namespace in namespaces}
         states = {namespace: state for namespace, state in known_states.items() if state is not None}
@@ -175,3 +180,68 @@ def _changed(
         if not changes.complete or len(changed) > _MOST_CHANGED:
             return None
     return None if len(changed) * _LEAST_INDEXED > sum(state.chunk_count for state in states) else tuple(changed)
+
+
+T = TypeVar("T")
+
+_PATIENCE_S = 0.25  # for comparing an index with the revisions and changes in MySQL
+
+
+@dataclass(frozen=True, slots=True)
+class HostIndex:
+    """The keyword indexes of this host. ``indexes`` is None where the installation has none (engine ``mysql``)."""
+
+    mysql: Engine
+    indexes: LocalIndexes | None
+
+    def current(self, query: Query) -> IndexAtRevision | None:
+        """Return the tenant's index at the revision that the query must see, with the documents that changed since the
+        index was written; None if it is missing or too far behind. Raises StoreUnavailable."""
+        if self.indexes is None:
+            return None
+        stamps = query.stamps or self._soon(lambda connection: _stamps(connection, query))
+        stamps = {namespace: stamps[namespace] for namespace in query.namespaces if namespace in stamps}
+        return self.indexes.at(query.tenant_id, stamps, self._soon)
+
+    def current_or_last(self, query: Query) -> IndexAtRevision | None:
+        """Return the current index, or the last known one while MySQL is away. Raises StoreUnavailable."""
+        try:
+            return self.current(query)
+        except Unavailable:
+            last = None if self.indexes is None else self.indexes.last_known(query.tenant_id, query.namespaces)
+            if last is None:
+                raise
+            return last
+
+    def passing(self, query: Query, namespaces: Sequence[Namespace], *, limit: int) -> PassingChunks | None:
+        """Return the chunks of these namespaces that pass the query's filters, if there are at most ``limit``.
+
+        None if there are more, if the filters cannot be expressed as terms, or if the index is not current or not readable.
+        """
+        clause = clause_of(query.filters)
+        if clause is None or self.indexes is None:
+            return None
+        try:
+            index = self.current(query)
+            if index is None:
+                return None
+            chunk_ids = index.view.passing(namespaces, clause, limit=limit, without=index.changed)
+        except IndexDamaged:
+            self.indexes.distrust(query.tenant_id)
+            return None
+        except Unavailable:
+            return None
+        return None if chunk_ids is None else PassingChunks(chunk_ids=chunk_ids, changed=index.changed)
+
+    def distrust(self, query: Query) -> None:
+        """Mark the tenant's index as damaged, so that the indexer rebuilds it."""
+        if self.indexes is not None:
+            self.indexes.distrust(query.tenant_id)
+
+    def _soon(self, ask: Callable[[Connection], T]) -> T:
+        return read_soon(self.mysql, ask, seconds=_PATIENCE_S)
+
+
+def _stamps(connection: Connection, query: Query) -> dict[Namespace, str]:
+    revisions = Namespaces(connection, query.tenant_id).revisions(query.namespaces)
+    return {namespace: revision.stamp for namespace, revision in revisions.items()}

@@ -57,7 +57,7 @@ class QueryWords:
         groups: list[dict[str, float]] = []
         for tokens in self.tokens.values():
             for ways in self.weighed.units:
-                worth = [{tokens[term]: worth for term, worth in way.weights.items()} for way in ways]
+                worth = [{tokens[term]: worth for term, worth in way.items()} for way in ways]
                 if all(len(way) == 1 for way in worth):
                     groups.append({token: value for way in worth for token, value in way.items()})
                 else:
@@ -145,8 +145,7 @@ def words_of_mysql(statistics: Statistics, query: Query, lexicon: Lexicon) -> Qu
 
 
 def words_of_index(host_index: IndexAtRevision, query: Query, lexicon: Lexicon) -> QueryWords:
-    """Return the words with the statistics of this host's index, which never lag; changes after its revision are not
-    counted."""
+    """Return the words with the statistics of this host's index; changes after its revision are not counted."""
     keyword_query = read(query.query_text, lexicon)
     tokens = _tokens(keyword_query.terms, query.tenant_id, list(host_index.states))
     frequencies = host_index.view.frequencies
@@ -203,8 +202,7 @@ def _respelled(
     query: Query,
     count: Callable[[list[str]], Mapping[str, int]],
 ) -> tuple[KeywordQuery, dict[Namespace, dict[str, str]], dict[str, int]]:
-    """Add to words of no chunk the spellings one typing error away that some chunk has. ``count`` returns the number of
-    chunks that hold each token."""
+    """Add to words of no chunk the spellings one typing error away that some chunk has, by ``count``."""
     bound = _MOST_SPELLINGS // max(1, len(tokens))
     unknown = (
         unit.ways[0]

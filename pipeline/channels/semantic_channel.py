@@ -9,15 +9,14 @@ from functools import partial
 import structlog
 
 from pipeline.caches import RecentValues
-from pipeline.channels.channel import Recalled
-from pipeline.channels.host_index import HostIndex
+from pipeline.channels.local_indexes import HostIndex
 from pipeline.embedding.distance import ORTHOGONAL, Distance
 from pipeline.embedding.reference_sentences import SPACED, UNSPACED
 from pipeline.errors import PipelineError
 from pipeline.keyword.terms import holds_unspaced
 from pipeline.models.ports import Embedder, Matrix, PartialEmbedder, SentenceEncoder, query_vectors, reference_vectors
 from pipeline.query.channel_options import SemanticOptions, options_of
-from pipeline.query.request import Query
+from pipeline.query.request import Query, Recalled
 from pipeline.records import ChannelName, ChunkId, TenantId
 from pipeline.semantic.search_plan import MOST_BY_ID
 from pipeline.semantic.search_store import VectorSearch

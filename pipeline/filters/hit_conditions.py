@@ -22,15 +22,13 @@ LOOKED_AT: Final = 1000
 # As many of one channel mean that there may have been more: the keyword channel proposes about 500 of common words.
 _MAY_BE_ALL: Final = 400
 
-# Names of an answer's own fields in metadata; the others are the document's.
-_OWN_FIELDS: Final = frozenset(
-    {
-        *("type", "author", "tags", "published_at", "story_time", "updated_at", "source_uri", "generation", "position"),
-        *("heading_path", "chunk_type", "parent_id", "chapter_id", "entity_names", "summary"),
-        *("page", "page_start", "page_end", "start", "end"),
-        *("chunk_id", "document_id", "namespace", "title"),
-    }
+# Names of a passage's own fields in the metadata that an answer shows, in this order; the others are the document's.
+SHOWN_FIELDS: Final = (
+    *("type", "author", "tags", "published_at", "story_time", "updated_at", "source_uri", "generation", "position"),
+    *("heading_path", "chunk_type", "parent_id", "chapter_id", "entity_names", "summary"),
+    *("page", "page_start", "page_end", "start", "end"),
 )
+_OWN_FIELDS: Final = frozenset({*SHOWN_FIELDS, "chunk_id", "document_id", "namespace", "title"})
 _LATEST_SECONDS: Final = 10_000_000_000  # a larger number of seconds is one of milliseconds: it would be the year 2286
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
@@ -86,8 +84,7 @@ def narrowing(conditions: HitConditions) -> Filters:
 
 
 def may_be_more(recalled: Sequence[int], read: int) -> bool:
-    """Return whether unread hits may meet the conditions. ``recalled``: hits by channel; ``read``: how many texts were
-    read."""
+    """Return whether unread hits may meet the conditions, given the counts recalled by channel and ``read``."""
     return read >= LOOKED_AT or any(count >= _MAY_BE_ALL for count in recalled)
 
 
@@ -115,8 +112,7 @@ def finite(value: Any) -> float | None:
 
 
 def moment_in(value: Any) -> datetime | None:
-    """Return the moment of an ISO 8601 time or day (UTC unless stated), or of seconds or milliseconds since 1970; else
-    None."""
+    """Return the moment of an ISO 8601 time or day (UTC), or of seconds or milliseconds since 1970; else None."""
     if isinstance(value, datetime):
         return value if value.tzinfo else value.replace(tzinfo=UTC)
     number = number_in(value)

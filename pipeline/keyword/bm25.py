@@ -1,9 +1,9 @@
-"""The statistics of a collection that BM25 needs, and its upper bound; `keyword.scoring` scores chunks with them."""
+"""The statistics of a collection that BM25 needs; `keyword.scoring` scores chunks with them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 # Tuned on training queries of one English collection, where nDCG@10 is flat within 0.005 for k1 from 0.9 to 1.5 and b
@@ -41,12 +41,3 @@ class Collection:
         """Return `idf` of a term that occurs in ``frequency`` chunks."""
         frequency = min(frequency, self.chunk_count)
         return math.log1p((self.chunk_count - frequency + 0.5) / (frequency + 0.5))
-
-
-def upper_bound(query: Sequence[str], collection: Collection, *, k1: float = K1) -> float:
-    """Return the least upper bound of all scores: ``(k1 + 1)`` times the summed idf of the query's distinct terms.
-
-    A score divided by it lies in [0, 1] and measures how much of the query a chunk answers, independent of other hits.
-    It is 0 only for a query without terms.
-    """
-    return (k1 + 1) * sum(collection.idf(term) for term in dict.fromkeys(query))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,27 +35,6 @@ class FieldWeights:
     def __post_init__(self) -> None:
         if not (self.title or self.body or self.summary or self.entity_names):
             raise ValueError("leave no field with a weight above 0")
-
-
-class Occurrences(Protocol):
-    """Chunks with the positions of tokens in them. The meaning of a position is private to the implementation."""
-
-    @property
-    def lengths(self) -> NDArray[np.integer[Any]]:
-        """Terms of each chunk, repetitions included."""
-        ...
-
-    def occurrences(self, token: str) -> Places:
-        """Return the positions of a token, in order. Raises ValueError for a token of another width."""
-        ...
-
-    def frequency(self, positions: Places, weights: FieldWeights) -> Frequency:
-        """Return the weighted count in each chunk of the occurrences at these positions, which are ordered by chunk."""
-        ...
-
-    def runs(self, tokens: Sequence[str]) -> Places:
-        """Return the start positions of these tokens as a run within one chunk."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -92,7 +71,12 @@ class IndexRows:
         if weights == FieldWeights():
             return by_holder(holders)
         inside = positions - (self._ends - self.lengths)[holders]
-        return by_holder(holders, weighed_counts(inside, holders, self._bounds, weights))
+        before, after, names = self._bounds
+        counted = np.full(len(inside), weights.body)
+        counted[inside < before[holders]] = weights.title
+        counted[inside >= after[holders]] = weights.summary
+        counted[inside >= names[holders]] = weights.entity_names
+        return by_holder(holders, counted)
 
     def runs(self, tokens: Sequence[str]) -> Places:
         """Return the start positions of these tokens as a run within one row."""
@@ -137,22 +121,3 @@ def by_holder(holders: Places, counted: NDArray[np.float64] | None = None) -> tu
     if counted is None:
         return holders[starts], (bounds[1:] - starts).astype(np.float64)
     return holders[starts], np.add.reduceat(counted, starts) if len(starts) else counted
-
-
-def weighed_counts(
-    inside: Places, holders: Places, bounds: Sequence[NDArray[np.integer[Any]]], weights: FieldWeights
-) -> NDArray[np.float64]:
-    """Return each occurrence's weight: ``inside`` is its position in its chunk of ``holders``, ``bounds`` the offsets
-    of each chunk's body, summary and entity names."""
-    before, after, names = bounds
-    counted = np.full(len(inside), weights.body)
-    counted[inside < before[holders]] = weights.title
-    counted[inside >= after[holders]] = weights.summary
-    counted[inside >= names[holders]] = weights.entity_names
-    return counted
-
-
-def damping(lengths: NDArray[np.integer[Any]], *, average: float, k1: float, b: float) -> NDArray[np.float64]:
-    """Return the saturation term of each row: ``tf`` occurrences count ``tf / (tf + damping)``, with ``damping = k1 *
-    (1 - b + b * length / average)``."""
-    return k1 * (1 - b + b * lengths.astype(np.float64) / average)

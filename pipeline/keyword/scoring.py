@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.keyword.bm25 import K1, B, Collection
 from pipeline.keyword.dictionary import KeywordQuery, Run, Unit
-from pipeline.keyword.matching import FieldWeights, Occurrences, Places, damping
+from pipeline.keyword.matching import FieldWeights, IndexRows, Places
 
 # Letters and digits in one term: a user who types a code wants chunks with that code more than chunks with the words
 # around it.
@@ -20,21 +20,15 @@ _CODE_WORTH = 1.5
 _PRESENCE = 1e-9  # a k1 for which one occurrence counts almost as much as many
 _NEAR = 0.5  # share of the original word's worth for a possible respelling
 _SHORT, _LONG = 16, 48  # units of a query
+Way = Mapping[str, float]  # the terms of one way of writing a unit, each with its worth
 _PHRASE = 0.5  # share of its rarest term's worth that a phrase adds when its terms stand together
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightedRun:
-    """A run of terms and the worth of each."""
-
-    weights: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedQuery:
     """A query with the worth of all its parts in a collection; ``bound`` is the upper bound of all scores."""
 
-    units: tuple[tuple[WeightedRun, ...], ...]
+    units: tuple[tuple[Way, ...], ...]
     phrases: tuple[tuple[Run, float], ...]
     average_length: float
     bound: float
@@ -52,13 +46,13 @@ def weigh(query: KeywordQuery, collection: Collection, *, k1: float = K1) -> Wei
     repeating = 0.5 * long_share(len(query.units))
     units = tuple(_ways(unit, collection, (k1 + 1) * unit.count**repeating) for unit in query.units)
     phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in query.phrases)
-    bound = sum(sum(ways[0].weights.values()) for ways in units) + sum(worth for _, worth in phrases)
+    bound = sum(sum(ways[0].values()) for ways in units) + sum(worth for _, worth in phrases)
     return WeightedQuery(units=units, phrases=phrases, average_length=collection.average_length, bound=bound)
 
 
 def score(
     weighed: WeightedQuery,
-    rows: Occurrences,
+    rows: IndexRows,
     tokens: Mapping[str, str],
     fields: FieldWeights,
     *,
@@ -83,13 +77,12 @@ def score(
     def _share(positions: Places) -> NDArray[np.float64]:
         holders, frequency = rows.frequency(positions, fields)
         counts = np.zeros(len(rows.lengths))
-        damped = damping(rows.lengths[holders], average=weighed.average_length, k1=k1, b=b)
-        counts[holders] = frequency / (frequency + damped)
+        counts[holders] = frequency / (frequency + k1 * (1 - b + b * rows.lengths[holders] / weighed.average_length))
         return counts
 
     total = np.zeros(len(rows.lengths))
     for ways in weighed.units:
-        earned = [sum((worth * share(term) for term, worth in way.weights.items()), np.zeros(1)) for way in ways]
+        earned = [sum((worth * share(term) for term, worth in way.items()), np.zeros(1)) for way in ways]
         total += earned[0] if len(earned) == 1 else np.maximum.reduce(np.broadcast_arrays(*earned))
     for run, worth in weighed.phrases:
         total += worth * _share(rows.runs([tokens[term] for term in run]))
@@ -97,7 +90,7 @@ def score(
 
 
 def coverage(
-    query: KeywordQuery, blocks: Sequence[tuple[Occurrences, Mapping[str, str]]], fields: FieldWeights
+    query: KeywordQuery, blocks: Sequence[tuple[IndexRows, Mapping[str, str]]], fields: FieldWeights
 ) -> list[float]:
     """Return the share of a query that each row covers, in order, in [0, 1]: the worth of its terms that occur in the
     row, regardless of frequency and text length, over the worth of all.
@@ -129,10 +122,10 @@ def long_share(terms: int) -> float:
     return min(1.0, max(0, terms - _SHORT) / (_LONG - _SHORT))
 
 
-def _ways(unit: Unit, collection: Collection, most: float) -> tuple[WeightedRun, ...]:
+def _ways(unit: Unit, collection: Collection, most: float) -> tuple[Way, ...]:
     own = unit.ways[0]
     if len(unit.ways) == 1:
-        return (WeightedRun(weights={term: most * _worth(term) * collection.idf(term) for term in own}),)
+        return ({term: most * _worth(term) * collection.idf(term) for term in own},)
     together = min(collection.chunk_count, sum(_frequency(way, collection) for way in unit.ways))
     rarest = collection.idf_of(_frequency(own, collection))
     worth = most * sum(map(collection.idf, own)) * (collection.idf_of(together) / rarest)
@@ -147,9 +140,9 @@ def _worth(term: str) -> float:
     return _CODE_WORTH if _CODE.fullmatch(term) else 1.0
 
 
-def _shared(way: Run, worth: float, collection: Collection) -> WeightedRun:
+def _shared(way: Run, worth: float, collection: Collection) -> Way:
     total = sum(map(collection.idf, way))
-    return WeightedRun(weights={term: worth * collection.idf(term) / total for term in way})
+    return {term: worth * collection.idf(term) / total for term in way}
 
 
 def _frequency(way: Run, collection: Collection) -> int:

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 import orjson
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from pipeline.keyword.matching import FieldWeights
 from pipeline.keyword.normal_form import normal_form
-from pipeline.query.plan import ChannelPlan, Name, Plan, PlanFlaw
+from pipeline.query.plan import ChannelPlan, Name, Plan, PlanFlaw, StrictRecord
 from pipeline.records import ChannelName, Namespace
-
-_STRICT = ConfigDict(extra="forbid")
 
 SOURCE_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 
@@ -24,19 +22,15 @@ Options = TypeVar("Options")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FaqOptions:
+class FaqOptions(StrictRecord):
     """Options of the faq channel. ``namespaces``: searched for pairs instead of the query's own."""
-
-    __pydantic_config__ = _STRICT
 
     namespaces: Annotated[tuple[NamespaceOption, ...], Field(max_length=32)] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiOptions:
+class ApiOptions(StrictRecord):
     """The API sources to call: ``source``, or several ``sources``; neither means all of the tenant's."""
-
-    __pydantic_config__ = _STRICT
 
     source: SourceName | None = None
     sources: Annotated[tuple[SourceName, ...], Field(max_length=8)] = ()
@@ -48,26 +42,19 @@ class ApiOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeywordOptions:
+class KeywordOptions(StrictRecord):
     """Options of the keyword channel. ``fields``: the weight of a word in each field of a chunk."""
-
-    __pydantic_config__ = _STRICT
 
     fields: FieldWeights = field(default_factory=FieldWeights)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SemanticOptions:
+class SemanticOptions(StrictRecord):
     """Options of the semantic channel. ``per_namespace``: the most hits of each namespace."""
-
-    __pydantic_config__ = _STRICT
 
     per_namespace: Annotated[int, Field(ge=1, le=1000)] | None = None
 
 
-_ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
-    kind: TypeAdapter(kind) for kind in (KeywordOptions, SemanticOptions, FaqOptions, ApiOptions)
-}
 # The options of other channels are their own affair.
 _KINDS: Mapping[str, type] = {
     ChannelName.KEYWORD: KeywordOptions,
@@ -75,14 +62,12 @@ _KINDS: Mapping[str, type] = {
     ChannelName.FAQ: FaqOptions,
     ChannelName.API: ApiOptions,
 }
-_DEFAULTS: Mapping[type, Any] = {kind: kind() for kind in _ADAPTERS}
+_ADAPTERS: Mapping[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in _KINDS.values()}
 
 
 def options_of(kind: type[Options], plan: ChannelPlan | None) -> Options:
     """Return the checked options of a channel, such as FaqOptions; the defaults without a plan."""
-    options: Options = (
-        _ADAPTERS[kind].validate_json(orjson.dumps(dict(plan.options))) if plan and plan.options else _DEFAULTS[kind]
-    )
+    options: Options = _ADAPTERS[kind].validate_json(orjson.dumps(dict(plan.options)) if plan else b"{}")
     return options
 
 

@@ -8,21 +8,16 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import orjson
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from pipeline.query.built_in_profiles import position
-
-_STRICT = ConfigDict(extra="forbid")
-
-Name = Annotated[str, Field(min_length=1, max_length=64)]
+from pipeline.query.plan import Name, StrictRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class Arm(StrictRecord):
     """One arm of an experiment. ``share``: relative to those of the other arms. ``overrides``: parts of a plan, laid
     over the profile; ``profile`` replaces the profile first."""
-
-    __pydantic_config__ = _STRICT
 
     name: Name
     share: Annotated[float, Field(ge=0, le=1000)] = 1.0
@@ -31,11 +26,9 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
+class Experiment(StrictRecord):
     """Arms, the first being the baseline. ``coverage``: the share of units that take part; the others get no arm.
     ``salt``: change it to draw anew."""
-
-    __pydantic_config__ = _STRICT
 
     arms: Annotated[tuple[Arm, ...], Field(min_length=1, max_length=20)]
     coverage: Annotated[float, Field(ge=0, le=1)] = 1.0

@@ -16,8 +16,6 @@ from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import ChannelName
 from pipeline.setting_values import ChannelTime
 
-_STRICT = ConfigDict(extra="forbid")
-
 Milliseconds = Annotated[int, Field(ge=1, le=60_000)]
 Weight = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -39,15 +37,20 @@ Method = Literal["hybrid", "full_text", "semantic"]
 Lane = Literal["chord", "in_process"]
 
 
+class StrictRecord:
+    """The base of records whose JSON form may have no further fields."""
+
+    __slots__ = ()
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelPlan:
+class ChannelPlan(StrictRecord):
     """One channel's part. A weight of 0 excludes it. None: the installation's setting holds.
 
     ``pool``: how many chunks it recalls. ``min_score``: the least score, by the channel's own measure, that it recalls.
     ``options``: those of the channel alone.
     """
-
-    __pydantic_config__ = _STRICT
 
     weight: Weight = 1.0
     timeout_ms: ChannelTime | None = None
@@ -58,7 +61,7 @@ class ChannelPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FusionPlan:
+class FusionPlan(StrictRecord):
     """The fusion of the channels' rankings. ``k`` belongs to rrf, ``normalisation`` to weighted, ``plugin`` names the
     entry point of custom. ``gate``: exclude a channel whose best hit reaches less than this share of its highest
     possible score, or that scores all its hits alike. ``reading_gate``: a channel whose model cannot read the whole
@@ -66,8 +69,6 @@ class FusionPlan:
     weights are taken as they are. ``query_weights``: the semantic channel counts more where its first hit stands out,
     less where it does not (`ranking.channel_gate`). ``feedback``: let the candidates' scores follow those of their
     neighbours."""
-
-    __pydantic_config__ = _STRICT
 
     strategy: Literal["rrf", "weighted", "custom"] = "weighted"
     k: Annotated[int, Field(ge=0, le=10_000)] = 60
@@ -80,12 +81,10 @@ class FusionPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecayPlan:
+class DecayPlan(StrictRecord):
     """The loss of score with age, measured on ``by``. ``half_life``: halved every ``half_life_days``; ``hyperbolic``:
     ``1 / (1 + age / scale)``, age in the unit of ``by`` (seconds, or the story's own); ``window``: full score up to
     ``scale``, ``floor`` beyond. No score falls below ``floor``; a hit without a date keeps its score."""
-
-    __pydantic_config__ = _STRICT
 
     shape: Literal["half_life", "hyperbolic", "window"] = "half_life"
     half_life_days: Annotated[float, Field(gt=0, le=100_000)] = 30.0
@@ -95,12 +94,10 @@ class DecayPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QualityPlan:
+class QualityPlan(StrictRecord):
     """The grades of hits, read from metadata. Grades go from best to worst; hits of the worst are dropped if there are
     more than ``enough`` hits; an ungraded hit counts as the worst. Hits whose scores differ by less than the share
     ``near_tie`` of the best score are ordered by grade, then newest first."""
-
-    __pydantic_config__ = _STRICT
 
     key: Name = "quality_grade"
     grades: tuple[Name, ...] = ("优秀", "良好", "一般")
@@ -109,11 +106,9 @@ class QualityPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionPlan:
+class SelectionPlan(StrictRecord):
     """The selection of the hits to return. ``per_document``: the most hits of one document. ``diversity``: 0 keeps the
     order, 1 considers only novelty (maximal marginal relevance, lambda = 1 - diversity)."""
-
-    __pydantic_config__ = _STRICT
 
     dedupe: Literal["chunk", "document", "content"] = "chunk"
     per_document: Annotated[int, Field(ge=1, le=1000)] | None = None
@@ -122,25 +117,21 @@ class SelectionPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LadderPlan:
+class LadderPlan(StrictRecord):
     """Thresholds on similarity, tried in order until ``min_results`` hits reach one; after the last, those that reach
     the last. Nothing is recalled again."""
-
-    __pydantic_config__ = _STRICT
 
     thresholds: Annotated[tuple[Share, ...], Field(min_length=1, max_length=10)] = (0.7, 0.6, 0.5)
     min_results: Annotated[int, Field(ge=1, le=1000)] = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecondRetrievalPlan:
+class SecondRetrievalPlan(StrictRecord):
     """The conditions of a second retrieval, and its changes. At least one condition and one change.
 
     A result is poor if it has fewer than ``min_hits`` chunks, chunks of fewer than ``min_documents`` documents, or no
     chunk with a confidence of ``min_score``. The other fields replace those of the plan.
     """
-
-    __pydantic_config__ = _STRICT
 
     min_hits: Annotated[int, Field(ge=1)] | None = None
     min_score: Share | None = None
@@ -153,15 +144,13 @@ class SecondRetrievalPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievePlan:
+class RetrievePlan(StrictRecord):
     """The channels to search and the composition of their hits. ``allocation``: how many chunks each channel recalls
     for each text. ``pool``: the channel's pool, at least ``top_k``; ``balanced``: ``top_k``, and every channel gets an
     equal share of the returned hits (`ranking.selection`); ``double``: ``2 * top_k``. ``score_threshold`` is compared
     with a hit's confidence. ``requires_story_time``: refuse a query without ``story_time``, which would reveal the
     whole story; decay by ``story_time`` requires it as well. ``optional_namespaces``: namespaces that may be missing; a
     query that names a missing one is degraded and searches the others."""
-
-    __pydantic_config__ = _STRICT
 
     method: Method = "hybrid"
     requires_story_time: bool = False
@@ -177,12 +166,10 @@ class RetrievePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RerankPlan:
+class RerankPlan(StrictRecord):
     """Reranking. ``provider``: ``auto`` is the rerank service where one is configured, else the language model, else
     local. ``threshold``: drop hits below it or without a score, but keep the best so that ``min_results`` remain.
     ``weight``: the share of the rerank score; None is the reranker's own."""
-
-    __pydantic_config__ = _STRICT
 
     enabled: bool = True
     provider: Literal["auto", "local", "llm", "http"] = "auto"
@@ -194,11 +181,9 @@ class RerankPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnderstandPlan:
+class UnderstandPlan(StrictRecord):
     """The understanding of a query before retrieval. Every step but ``rules`` needs a language model; without one, or
     when it is late, the raw query and its own keywords are used. ``expand``: the most sub-queries."""
-
-    __pydantic_config__ = _STRICT
 
     enabled: bool = True
     router: Literal["off", "rules", "llm"] = "off"
@@ -211,11 +196,9 @@ class UnderstandPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FallbackPlan:
+class FallbackPlan(StrictRecord):
     """The last resort when no hit has a confidence of ``threshold``: the best answers of curated question-answer pairs,
     and a hint for people. Both are marked ``fallback``."""
-
-    __pydantic_config__ = _STRICT
 
     enabled: bool = True
     threshold: Share = 0.4
@@ -225,14 +208,12 @@ class FallbackPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContextOptions:
+class ContextOptions(StrictRecord):
     """The composition of passages for a prompt. ``max_tokens`` bounds the whole text. ``window`` and ``parents``: the
     surroundings of a hit to read with it; None leaves it to the chunking of its document; ``whole_document``: the whole
     document if it takes at most half of the budget. ``header``: the line above a passage; ``story`` is its chapter and
     story time. ``passages``: ``dialogue`` shows question-answer pairs as messages of user and assistant. ``entities``:
     include the states of the entities that the hits name."""
-
-    __pydantic_config__ = _STRICT
 
     format: Literal["markdown", "text"] = "markdown"
     max_tokens: Annotated[int, Field(ge=1, le=32_000)] = 2000
@@ -246,21 +227,17 @@ class ContextOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivacyPlan:
+class PrivacyPlan(StrictRecord):
     """The personal data to mask in answers; requests to models are always masked."""
-
-    __pydantic_config__ = _STRICT
 
     mask_answers: bool = False
     kinds: tuple[MaskedKind, ...] = tuple(MaskedKind)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(StrictRecord):
     """Every setting of one retrieval. The fields are those of a profile. ``lane``: the processes that answer a waiting
     caller, workers through the broker or the gateway's own; the answer is the same."""
-
-    __pydantic_config__ = _STRICT
 
     top_k: Annotated[int, Field(ge=1, le=1000)] = 10
     deadline_ms: Annotated[int, Field(ge=200, le=60_000)] = 3000

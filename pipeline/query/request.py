@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pipeline.deadline import Deadline
 from pipeline.filters.hit_conditions import HitConditions
 from pipeline.filters.python_filters import condition_as_json
 from pipeline.query.background import Background
 from pipeline.query.plan import Plan
-from pipeline.records import Actor, ChannelName, Filters, Namespace, QueryId, TenantId
+from pipeline.records import Actor, ChannelName, ChunkId, Filters, Namespace, QueryId, TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,8 @@ class Degradation:
     code: str
     detail: str
 
+
+T = TypeVar("T")
 
 # The steps of a model for a query.
 Step = Literal["expand", "rewrite", "route", "hyde"]
@@ -142,8 +145,7 @@ class Query:
 
     @property
     def namespaces_depended_on(self) -> tuple[Namespace, ...]:
-        """The namespaces that may contribute to the answer: its own, and all that its channels or its last resort may
-        read."""
+        """The namespaces that may contribute to the answer: its own, its channels' and its last resort's."""
         named = (name for plan in self.plan.retrieve.channels.values() for name in plan.options.get("namespaces", ()))
         return tuple(dict.fromkeys((*self.namespaces, *named, *map(Namespace, self.plan.fallback.namespaces))))
 
@@ -201,31 +203,34 @@ class RecallGuard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Envelope:
-    """The result of one header task for the callback: never an exception, and without timings, so that a redelivered
-    task gives the same bytes. ``upper_bound``: the highest possible score of the channel; ``zero``: the score of a
-    chunk unrelated to the query; ``background``: the cosine of the query with unrelated texts; ``model``: the name of
-    the embedding model, of channels that compare vectors; ``trust``: a factor of its weight, how far it understood the
-    query.
+class Recalled:
+    """The hits of a channel, best first. ``upper_bound``: the highest possible score of this query. ``zero``: the score
+    of a chunk with nothing in common with it: less is no match. ``background``: the cosine of the query with unrelated
+    texts. ``model``: the embedding model of the comparison. ``trust``, in [0, 1]: how well the channel understood the
+    query; with the plan's reading gate its weight is multiplied by it. ``brought``: passages that are in none of our
+    stores. ``guard``: how the channel searched; a failed part of it is there as ``lost``: ``{code, detail}``."""
 
-    ``brought``: the passages among ``chunk_ids`` that are not in MySQL. ``guard``: how the channel searched, where it
-    reports it; a failed part of it is there as ``lost``: ``{code, detail}``. ``unasked``: why only the query's own
-    words were searched although there are other wordings; None if there are none, or all were searched.
-    """
-
-    channel: ChannelName
-    status: Literal["ok", "failed", "timeout"]
-    chunk_ids: tuple[str, ...] = ()
+    chunk_ids: tuple[ChunkId, ...] = ()
     scores: tuple[float, ...] = ()
     upper_bound: float | None = None
     zero: float | None = None
     background: float | None = None
     model: str | None = None
     trust: float = 1.0
-    code: str | None = None
-    error: str | None = None
     brought: tuple[Brought, ...] = ()
     guard: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope(Recalled):
+    """The result of one header task for the callback: never an exception, and without timings, so that a redelivered
+    task gives the same bytes. ``unasked``: why only the query's own words were searched although there are other
+    wordings; None if there are none, or all were searched."""
+
+    channel: ChannelName
+    status: Literal["ok", "failed", "timeout"]
+    code: str | None = None
+    error: str | None = None
     unasked: str | None = None
 
     @property
@@ -252,3 +257,14 @@ def filters_as_sent(filters: Filters) -> dict[str, Any]:
         "where": None if filters.where is None else condition_as_json(filters.where),
     }
     return {name: value for name, value in values.items() if value is not None}
+
+
+def copied(kind: type[T], record: Any, **given: Any) -> T:
+    """Return a ``kind`` whose fields are ``given`` or those of the same name of another record."""
+    shared = _shared_fields(kind, type(record))  # type: ignore[arg-type]  # mypy takes no class for hashable
+    return kind(**{name: getattr(record, name) for name in shared} | given)
+
+
+@functools.cache
+def _shared_fields(kind: Any, other: Any) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind)) & frozenset(field.name for field in fields(other))

@@ -12,7 +12,7 @@ from pipeline.keyword.terms import query_terms
 from pipeline.local_models import weights_of
 from pipeline.query.plan import Lane
 from pipeline.query.request import Degradation, Envelope, Query
-from pipeline.query.understanding import ChannelRun
+from pipeline.query.understanding import ChannelRun, QueryState
 from pipeline.ranking.channel_gate import WeakChannel, gated, lead_factor
 from pipeline.records import ChannelName, ChunkId, Ranking
 
@@ -30,6 +30,13 @@ class Arrived:
     ran: Mapping[str, ChannelRun] = field(default_factory=dict)
     opened_at: float | None = None
     lane: Lane = "chord"
+
+    @classmethod
+    def of(cls, state: QueryState) -> Arrived:
+        """Return the results that a query has so far."""
+        envelopes = {envelope.channel: envelope for envelope in state.envelopes}
+        elapsed_ms, ran, opened_at = state.elapsed_ms, state.ran, state.opened_at
+        return cls(query=state.query, envelopes=envelopes, elapsed_ms=elapsed_ms, ran=ran, opened_at=opened_at)
 
     @cached_property
     def usable(self) -> dict[ChannelName, Envelope]:

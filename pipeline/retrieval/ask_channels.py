@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import structlog
 
-from pipeline.channels.channel import Channel, Recalled
+from pipeline.channels.channel import Channel
 from pipeline.deadline import Deadline
 from pipeline.errors import ApiSourceTimedOut, CircuitOpen, PipelineError, Unavailable
-from pipeline.query.request import Envelope, Query
+from pipeline.query.request import Envelope, Query, Recalled, copied
 from pipeline.records import ChannelName
 from pipeline.retrieval.journal import Journal
 
@@ -34,14 +34,9 @@ RESERVE_S = 0.1
 _LEAST_TRY_S = 0.05
 
 
-def ask_channel(query: Query, channel: Channel) -> Envelope:
-    """Ask one channel within its time, with the retries that the query allows. Never raises for a fault of the channel;
-    the envelope reports it."""
-    return ask_with_verdict(query, channel)[0]
-
-
 def ask_with_verdict(query: Query, channel: Channel) -> tuple[Envelope, bool]:
-    """Ask as `ask_channel`; also return whether a dependency of the channel failed or did not answer."""
+    """Ask one channel within its time, with the retries that the query allows. Return its envelope, which reports a fault
+    of the channel, and whether a dependency of the channel failed or did not answer."""
     last: PipelineError | None = None
     timeout_ms = query.timeout_ms_of(channel.name)
     # Do not retry on timeout: a hanging store would take as long again.
@@ -83,7 +78,7 @@ def ask_side_by_side(
 
     def timed(channel: Channel) -> tuple[Envelope, float]:
         started = time.perf_counter()
-        envelope = ask_channel(query, channel)
+        envelope, _ = ask_with_verdict(query, channel)
         return envelope, (time.perf_counter() - started) * 1000
 
     # A separate pool: waiting calls must not occupy the threads of the calls they wait for.
@@ -96,19 +91,7 @@ def ask_side_by_side(
 
 def envelope_of(channel: Channel, recalled: Recalled) -> Envelope:
     """Return the envelope of a channel that succeeded."""
-    return Envelope(
-        channel=channel.name,
-        status="ok",
-        chunk_ids=tuple(recalled.chunk_ids),
-        scores=tuple(recalled.scores),
-        upper_bound=recalled.upper_bound,
-        zero=recalled.zero,
-        background=recalled.background,
-        model=recalled.model,
-        trust=recalled.trust,
-        brought=tuple(recalled.brought),
-        guard=recalled.guard,
-    )
+    return copied(Envelope, recalled, channel=channel.name, status="ok")
 
 
 def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -116,14 +99,38 @@ def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     return _ASIDE.submit(copy_context().run, partial(call, *args, **kwargs))
 
 
-def in_time(call: Future[T], *, deadline: Deadline, journal: Journal, part: str, otherwise: str) -> T | None:
-    """Return the result of ``call`` by ``deadline``. If it is late or a dependency fails, return None and report
-    ``part`` as lost, with the sentence ``otherwise``. Other errors propagate."""
+class CallFailure(NamedTuple):
+    """The reason why a call gave no result in time."""
+
+    code: str
+    error: Exception | None = None
+
+
+def settled(call: Future[T], deadline: Deadline, *, bug: str, **ids: object) -> T | CallFailure:
+    """Return the result of ``call`` by ``deadline``, or the reason why there is none. An error that is none of a
+    dependency is logged as the event ``bug``: a channel may be third-party code."""
     try:
         return call.result(timeout=deadline.left_s())
-    except (PipelineError, TimeoutError) as error:
-        journal.lost(part, error.code if isinstance(error, PipelineError) else "timeout", otherwise)
-        return None
+    except TimeoutError:
+        return CallFailure("timeout")
+    except PipelineError as error:
+        return CallFailure(error.code, error)
+    except Exception as error:
+        log.exception(bug, error=type(error).__name__, **ids)
+        return CallFailure("internal_error", error)
+
+
+def in_time(
+    call: Future[T], *, deadline: Deadline, journal: Journal, part: str, otherwise: str, bug: str, **ids: object
+) -> T | None:
+    """Return the result of ``call`` by ``deadline``. Without one, return None and report ``part`` as lost, with the
+    sentence ``otherwise``; see `settled`."""
+    result = settled(call, deadline, bug=bug, **ids)
+    if not isinstance(result, CallFailure):
+        return result
+    unexpected = f": unexpected {type(result.error).__name__}" if result.code == "internal_error" else ""
+    journal.lost(part, result.code, f"{otherwise}{unexpected}")
+    return None
 
 
 def _lost(channel: Channel, status: str, code: str, error: str) -> Envelope:

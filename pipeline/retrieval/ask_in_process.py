@@ -32,6 +32,7 @@ log = structlog.get_logger(__name__)
 _MOST_CHANNELS: Final = 32  # calls at a time, of all queries of this process
 
 # A thread here waits for a channel call, as a worker's thread does in a header of the chord.
+_Result = tuple[Envelope, float, Sequence[OutsideCall]]  # with milliseconds
 _SIDE = ThreadPoolExecutor(_MOST_CHANNELS, thread_name_prefix="lane-channel")
 
 
@@ -49,42 +50,38 @@ def answer_in_process(
         return False
     if query.model_steps:
         aside(understand, tenant_id, query_id, use)  # the composing process waits for its result in Redis
-    envelopes, elapsed_ms, ran = _ask_all(query, use, channels, worker)
+    began_at, results = time.time(), _ask_all(query, use, channels, worker)
     state = QueryState(
         query=query,
         status="running",
-        envelopes=tuple(envelopes[name] for name in sorted(envelopes)),
-        elapsed_ms={name.value: elapsed_ms[name] for name in sorted(elapsed_ms)},
+        envelopes=tuple(results[name][0] for name in sorted(results)),
+        elapsed_ms={name.value: results[name][1] for name in sorted(results)},
         answer=None,
-        ran=ran,
+        ran={name.value: ChannelRun(began_at, worker, calls) for name, (_, _, calls) in results.items()},
     )
     return settle(state, use, channels, lane="in_process")
 
 
 def _ask_all(
     query: Query, use: Resources, channels: Mapping[ChannelName, Channel], worker: str
-) -> tuple[dict[ChannelName, Envelope], dict[ChannelName, float], dict[str, ChannelRun]]:
+) -> dict[ChannelName, _Result]:
     """Ask every channel of a query in parallel. A channel that raised an error is left out."""
-    began_at = time.time()
 
-    def ask(name: ChannelName) -> tuple[Envelope, float, Sequence[OutsideCall]]:
+    def ask(name: ChannelName) -> _Result:
         return ask_and_report(query, channels.get(name) or AbsentChannel(name), use, worker=worker)
 
     names = query.channels
-    results = {name: _SIDE.submit(copy_context().run, ask, name).result for name in names[1:]}
-    results |= {name: partial(ask, name) for name in names[:1]}  # the first one in this thread
-    envelopes: dict[ChannelName, Envelope] = {}
-    elapsed_ms: dict[ChannelName, float] = {}
-    ran: dict[str, ChannelRun] = {}
+    running = {name: _SIDE.submit(copy_context().run, ask, name).result for name in names[1:]}
+    running |= {name: partial(ask, name) for name in names[:1]}  # the first one in this thread
+    results: dict[ChannelName, _Result] = {}
     for name in names:
         try:
-            envelopes[name], elapsed_ms[name], calls = results[name]()
-            ran[name.value] = ChannelRun(began_at, worker, calls)
+            results[name] = running[name]()
         except Unavailable as error:
             log.warning("channel_not_reported", channel=name, query_id=query.query_id, code=error.code)
         except Exception as error:  # as a header that raises: the answer names the channel
             log.exception("channel_bug", channel=name, query_id=query.query_id, error=type(error).__name__)
-    return envelopes, elapsed_ms, ran
+    return results
 
 
 def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:

@@ -6,24 +6,18 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
-import structlog
-
 from pipeline.channels.channel import Channel, PreparingChannel
 from pipeline.deadline import Deadline
-from pipeline.errors import PipelineError
 from pipeline.query.request import Degradation, Envelope, Query
 from pipeline.query.understanding import Wording, merged, pool_share, wordings_of
 from pipeline.records import ChannelName
-from pipeline.retrieval.ask_channels import aside, envelope_of
-
-log = structlog.get_logger(__name__)
+from pipeline.retrieval.ask_channels import CallFailure, aside, envelope_of, settled
 
 _Rankings = list[tuple[Wording, Envelope]]
 
 
 def unasked(query: Query, envelope: Envelope, *, code: str = "no_answer") -> Envelope:
-    """Return the envelope with the code for its missing wordings; unchanged if the query has none or the channel
-    failed."""
+    """Return a successful envelope with the code for its missing wordings, if the query has any."""
     lacks = envelope.status == "ok" and wordings_of(query, envelope.channel)
     return replace(envelope, unasked=code) if lacks else envelope
 
@@ -53,15 +47,15 @@ def ask_other_wordings(
         else:
             answers[name] = unasked(query, envelope, code="timeout" if channel else "no_answer")
     for name, (future, rankings, own) in running.items():
-        code = _outcome(future, own, query, name)
+        outcome = settled(future, own, bug="wordings_bug", channel=name, query_id=query.query_id)
+        code = outcome.code if isinstance(outcome, CallFailure) else None
         both = merged(envelopes[name], tuple(rankings), pool=query.pool_of(name))
         answers[name] = replace(both, unasked=code)
     return answers
 
 
 def losses_of(query: Query, envelopes: Mapping[ChannelName, Envelope]) -> list[Degradation]:
-    """Return a loss for each channel that was not asked in every wording, named after the step that made the first
-    missing one."""
+    """Return a loss for each channel with missing wordings, named after the step that made the first of them."""
     return [
         Degradation(
             part=wordings[0].step,
@@ -89,17 +83,3 @@ def _with_pool(query: Query, name: ChannelName, pool: int) -> Query:
     retrieve = query.plan.retrieve
     channels = {**retrieve.channels, name.value: replace(retrieve.channels[name.value], pool=pool)}
     return replace(query, plan=replace(query.plan, retrieve=replace(retrieve, channels=channels)))
-
-
-def _outcome(future: Future[None], deadline: Deadline, query: Query, name: ChannelName) -> str | None:
-    """Return why not all wordings were asked; None if they were."""
-    try:
-        future.result(timeout=deadline.left_s())
-    except TimeoutError:
-        return "timeout"
-    except PipelineError as error:
-        return error.code
-    except Exception as error:  # a channel may be third-party code; the answer names the loss
-        log.exception("wordings_bug", channel=name, query_id=query.query_id, error=type(error).__name__)
-        return "internal_error"
-    return None

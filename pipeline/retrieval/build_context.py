@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pipeline.answer.context_text import answer_context
 from pipeline.answer.mask_answers import masked_texts, masked_value
-from pipeline.answer.result import AnswerChunk, AnswerContext
+from pipeline.answer.result import AnswerContext
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.parent_store import Parents, whole_documents, windows
 from pipeline.entities.entity import EntityState, in_order_of_mention, names_in
@@ -24,22 +24,19 @@ from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.read_texts import read_in_time
 
 
-def build_context(
-    arrived: Arrived, chunks: Sequence[AnswerChunk], hydrated: Mapping[str, Hydrated], use: Resources, journal: Journal
-) -> AnswerContext:
+def build_context(arrived: Arrived, hits: Sequence[Hydrated], use: Resources, journal: Journal) -> AnswerContext:
     """Return the context of an answer. Parts that cannot be read are losses, and the context is built without them."""
     query, started = arrived.query, time.perf_counter()
     options = query.plan.context
     more: dict[str, str] = {}
     states: list[dict[str, Any]] = []
     try:
-        more = widened(query, chunks, hydrated, use)
+        more = widened(query, hits, use)
     except Unavailable as error:
         journal.lost("context", error.code, "what is read with the hits could not be read")
     try:
         if options.entities:
-            passages = [hydrated[chunk.chunk_id] for chunk in chunks]
-            states = states_named(query, passages, use)
+            states = states_named(query, hits, use)
     except Unavailable as error:
         journal.lost("entities", error.code, "the states of the entities could not be read")
     if query.plan.privacy.mask_answers:
@@ -47,7 +44,7 @@ def build_context(
         more = masked_texts(more, kinds=kinds)
         states = [masked_value(state, kinds) for state in states]
     count, fewest = use.count_tokens, fewest_tokens(use.settings.context_tokenizer)
-    context = answer_context(chunks, hydrated, options, widened=more, count=count, fewest=fewest, entities=states)
+    context = answer_context(hits, options, widened=more, count=count, fewest=fewest, entities=states)
     journal.took("context", started)
     return context
 
@@ -77,9 +74,7 @@ def states_named(query: Query, passages: Sequence[Hydrated], use: Resources) -> 
     ]
 
 
-def widened(
-    query: Query, chunks: Sequence[AnswerChunk], hydrated: Mapping[str, Hydrated], use: Resources
-) -> dict[str, str]:
+def widened(query: Query, hits: Sequence[Hydrated], use: Resources) -> dict[str, str]:
     """Return the widened text of each of these hits that has one.
 
     A child comes with its parent unless ``parents`` is false, a sentence with its window. ``window`` in a query
@@ -87,7 +82,6 @@ def widened(
     hit of a document that is small enough comes with all of it. Raises Unavailable.
     """
     options, tenant_id = query.plan.context, query.tenant_id
-    hits = [hydrated[chunk.chunk_id] for chunk in chunks]
     parents = {} if options.parents is False else {hit.chunk_id: hit.parent_id for hit in hits if hit.parent_id}
     sizes = {
         ChunkId(hit.chunk_id): hit.window if options.window is None else options.window

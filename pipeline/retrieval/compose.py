@@ -75,7 +75,7 @@ def compose(
     passages: Mapping[str, Hydrated] = {hit.chunk_id: hit.passage for hit in ranked.returned} | dict(fallback.passages)
     chunks, passages = _mask(query, fallback.chunks, passages)
     chunks = highlight(chunks, _terms(query, channels)) if chunks else ()
-    context = build_context(ranked.arrived, chunks, passages, use, journal)
+    context = build_context(ranked.arrived, [passages[chunk.chunk_id] for chunk in chunks], use, journal)
     lift = rerank_lift(ranked.ordered, top_k=query.top_k)
     return _answer(query, ranked.arrived, chunks, context, lift, journal, fallback=fallback.given)
 

@@ -278,8 +278,7 @@ def _in_channel(
 
 
 def _nearness(facts: Mapping[str, Any]) -> float:
-    """Return how near a chunk came to being recalled: 1 is the last recalled score, and less by the relative distance
-    below it."""
+    """Return how near a chunk came: 1 is the last recalled score, less the relative distance below it."""
     score, cutoff = facts["score"], facts["cutoff"]
     if score is None:
         return -math.inf

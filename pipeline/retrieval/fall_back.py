@@ -8,31 +8,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-import structlog
-
 from pipeline.answer.result import AnswerChunk, HitSource
-from pipeline.channels.channel import Channel, Recalled
-from pipeline.errors import PipelineError
+from pipeline.channels.channel import Channel
 from pipeline.query.channel_options import FaqOptions, options_of, searched_namespaces
 from pipeline.query.plan import ChannelPlan, FallbackPlan
-from pipeline.query.request import Query
+from pipeline.query.request import Query, Recalled, copied
 from pipeline.ranking.hits import Drop, Hydrated
 from pipeline.records import ChannelName, Filters, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_channels import aside
+from pipeline.retrieval.ask_channels import aside, in_time
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_text import read
-
-log = structlog.get_logger(__name__)
 
 _RESERVE_S = 0.05  # reserved of the query's time for the steps after the fallback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
-    """The chunks of an answer after the fallback; ``passages``: the texts of those it added; ``given``:
-    ``stats.fallback``."""
+    """The chunks after the fallback, the ``passages`` of those it added, and ``stats.fallback``."""
 
     chunks: tuple[AnswerChunk, ...]
     passages: Mapping[str, Hydrated] = field(default_factory=dict)
@@ -96,22 +90,23 @@ def _answers(
     query = _faq_query(arrived.query)
     deadline = deadline.at_most(query.timeout_ms_of(ChannelName.FAQ) / 1000)
     namespaces = searched_namespaces(options_of(FaqOptions, query.plan.channels[ChannelName.FAQ]), query.namespaces)
-    try:
-        recalled: Recalled = aside(channel.recall, query).result(timeout=deadline.left_s())
-        texts = (
-            aside(read, query, recalled.chunk_ids, namespaces=namespaces, use=use).result(timeout=deadline.left_s())
-            if recalled.chunk_ids
-            else {}
-        )
-    except (PipelineError, TimeoutError) as error:
-        code = error.code if isinstance(error, PipelineError) else "timeout"
-        journal.lost("fallback", code, "curated answers could not be looked for")
+
+    def look() -> tuple[Recalled, dict[str, Hydrated]]:
+        recalled = channel.recall(query)
+        return recalled, read(query, recalled.chunk_ids, namespaces, use) if recalled.chunk_ids else {}
+
+    answers = in_time(
+        aside(look),
+        deadline=deadline,
+        journal=journal,
+        part="fallback",
+        otherwise="curated answers could not be looked for",
+        bug="fallback_bug",
+        query_id=query.query_id,
+    )
+    if answers is None:
         return []
-    except Exception as error:
-        log.exception("fallback_bug", query_id=query.query_id)
-        detail = f"curated answers could not be looked for: unexpected {type(error).__name__}"
-        journal.lost("fallback", "internal_error", detail)
-        return []
+    recalled, texts = answers
     if recalled.guard and "lost" in recalled.guard:
         journal.lost("fallback", recalled.guard["lost"]["code"], recalled.guard["lost"]["detail"])
     pairs = zip(recalled.chunk_ids, recalled.scores, strict=True)
@@ -169,13 +164,9 @@ def fallback_chunk(
     ``below``, the score of the chunk before it."""
     source = "a curated answer" if kind == "faq" else "a hint"
     capped_score = min(score, below)
-    return AnswerChunk(
-        chunk_id=passage.chunk_id,
-        document_id=passage.document_id,
-        namespace=passage.namespace,
-        title=passage.title,
-        text=passage.text,
-        metadata=passage.metadata,
+    return copied(
+        AnswerChunk,
+        passage,
         score=capped_score,
         confidence=round(score, 4),
         source=ChannelName.FALLBACK.value,
@@ -190,8 +181,7 @@ def fallback_chunk(
 
 
 def with_room(chunks: Sequence[AnswerChunk], more: Sequence[AnswerChunk], *, top_k: int) -> tuple[AnswerChunk, ...]:
-    """Return recalled chunks, then last-resort ones. The last of the recalled chunks make room, so that at most
-    ``top_k`` are returned."""
+    """Return recalled chunks, then last-resort ones, for which the last recalled ones make room in ``top_k``."""
     given = list(more)[:top_k]
     return (*list(chunks)[: top_k - len(given)], *given)
 

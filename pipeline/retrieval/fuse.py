@@ -34,8 +34,7 @@ _PLUGIN_S = 0.2  # a rule over a few hundred numbers takes milliseconds; a hangi
 
 
 def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Journal) -> list[Fused]:
-    """Return the candidates of every channel that worked, in the fused order. First each channel scores the candidates
-    that only others found."""
+    """Return the candidates of every channel that worked, in the fused order; each channel has scored them all."""
     fusion = arrived.query.plan.retrieve.fusion
     rankings, weak = arrived.admitted
     if fusion.gate is not None:
@@ -106,6 +105,9 @@ def add_coverage(
         journal=journal,
         part="fuse",
         otherwise="the coverage of the query by the candidates was not computed",
+        bug="channel_bug",
+        channel=ChannelName.KEYWORD,
+        query_id=query.query_id,
     )
     if coverage is None:
         return list(fused)
@@ -140,6 +142,8 @@ def support_neighbours(
             journal=journal,
             part="feedback",
             otherwise="the candidates could not be compared with each other; the fused order stands",
+            bug="feedback_bug",
+            query_id=query.query_id,
         )
     if terms is None:
         return list(fused)
@@ -217,8 +221,7 @@ def _signal_remarks(arrived: Arrived, weights: Weights) -> Iterator[str]:
 def _by_plugin(
     arrived: Arrived, rankings: Sequence[Ranking], weights: Weights, completed: Completed, journal: Journal
 ) -> list[Fused] | None:
-    """Return the order of the query's own fusion; None when it fails or is late, in which case weighted fusion replaces
-    it."""
+    """Return the order of the query's own fusion; None when it fails or is late."""
     fusion = arrived.query.plan.retrieve.fusion
     name = fusion.plugin or ""
     try:
@@ -243,8 +246,7 @@ def _by_plugin(
 def _complete(
     arrived: Arrived, rankings: Sequence[Ranking], channels: Mapping[ChannelName, Channel], journal: Journal
 ) -> dict[ChannelName, dict[ChunkId, float]]:
-    """Return each channel's scores of the candidates that only others found: otherwise a chunk it did not recall would
-    count as 0."""
+    """Return each channel's scores of the candidates that only others found, which would count as 0."""
     if len(rankings) < 2:
         return {}
     started = time.perf_counter()
@@ -257,19 +259,17 @@ def _complete(
         if channel is not None and unscored:
             running[ranking.channel] = aside(channel.score, arrived.query, unscored)
     for name, future in running.items():
-        try:
-            scores = in_time(
-                future,
-                deadline=arrived.deadline.at_most(arrived.query.timeout_ms_of(name) / 1000),
-                journal=journal,
-                part="fuse",
-                otherwise=f"{name} could not score what other channels found",
-            )
-            if scores is not None:
-                completed[name] = scores
-        except Exception as error:  # a channel may be third-party code
-            log.exception("channel_bug", channel=name, query_id=arrived.query.query_id)
-            detail = f"{name} could not score what other channels found: unexpected {type(error).__name__}"
-            journal.lost("fuse", "internal_error", detail)
+        scores = in_time(
+            future,
+            deadline=arrived.deadline.at_most(arrived.query.timeout_ms_of(name) / 1000),
+            journal=journal,
+            part="fuse",
+            otherwise=f"{name} could not score what other channels found",
+            bug="channel_bug",
+            channel=name,
+            query_id=arrived.query.query_id,
+        )
+        if scores is not None:
+            completed[name] = scores
     journal.took("complete", started)
     return completed

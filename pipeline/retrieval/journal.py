@@ -50,8 +50,7 @@ class Journal:
             self.degradations.append(lost)
 
     def answered_from_index(self, age_s: float) -> None:
-        """Record that this host's keyword index answered instead of MySQL. ``age_s``: seconds since its oldest
-        revision."""
+        """Record that this host's index answered instead of MySQL. ``age_s``: of its oldest revision."""
         self.index_age_s = round(max(age_s, self.index_age_s or 0.0), 3)
         self.lost("mysql", "mysql_unavailable", _FROM_INDEX)
 

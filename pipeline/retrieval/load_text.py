@@ -12,17 +12,17 @@ from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.chunk_store import Chunks, StoredChunk
 from pipeline.errors import Unavailable
-from pipeline.filters.hit_conditions import HitConditions, may_be_more
+from pipeline.filters.hit_conditions import SHOWN_FIELDS, may_be_more
 from pipeline.filters.python_filters import unmet
 from pipeline.query.plan import Plan
-from pipeline.query.request import Brought, Query, QueryMoment
+from pipeline.query.request import Query, QueryMoment, copied
 from pipeline.ranking.confidence import confidences
 from pipeline.ranking.decay import decayed
 from pipeline.ranking.dedupe import deduplicated
 from pipeline.ranking.fusion import Fused
 from pipeline.ranking.hits import Drop, Hit, Hydrated, fields_of, flaw
 from pipeline.ranking.selection import CHOICE, capped, grade_of
-from pipeline.records import ChunkId, DocumentFields, Filters
+from pipeline.records import ChunkId, DocumentFields
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
@@ -75,7 +75,9 @@ def hydrate(
     started = time.perf_counter()
     query = arrived.query
     brought = {
-        passage.chunk_id: _brought(passage) for envelope in arrived.usable.values() for passage in envelope.brought
+        passage.chunk_id: copied(Hydrated, passage)
+        for envelope in arrived.usable.values()
+        for passage in envelope.brought
     }
     stored = [hit for hit in fused if hit.chunk_id not in brought][:_MOST_READ]
     batch = needed(query.plan)
@@ -85,8 +87,7 @@ def hydrate(
     try:
         while position < len(stored) and not _enough(stored[:position], chunks, sure, stored[position].score, query):
             ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + batch]]
-            read_chunks = _meeting_filters(shown.read(ids), query.filters, journal)
-            chunks |= _meeting_conditions(read_chunks, query.conditions, journal)
+            chunks |= _meeting(shown.read(ids), query, journal)
             position += len(ids)
             batch = max(batch, position)  # each time as many as before: few statements, and few unneeded texts
     except Unavailable as error:
@@ -131,32 +132,18 @@ def _of_newest_generations(chunks: Mapping[ChunkId, StoredChunk]) -> dict[ChunkI
     }
 
 
-def _meeting_filters(
-    read: Mapping[ChunkId, StoredChunk], filters: Filters, journal: Journal
-) -> Mapping[ChunkId, StoredChunk]:
-    """Keep the chunks that satisfy the filters by their stored fields: a channel's own copy may be older."""
-    if not filters:
-        return read
+def _meeting(read: Mapping[ChunkId, StoredChunk], query: Query, journal: Journal) -> dict[ChunkId, StoredChunk]:
+    """Keep the chunks that satisfy the filters by their stored fields, since a channel's own copy may be older, and the
+    conditions, which channels do not apply."""
     kept = {}
     for chunk_id, chunk in read.items():
-        failed = unmet(filters, _fields(chunk))
-        if failed is None:
-            kept[chunk_id] = chunk
-        else:
+        failed = unmet(query.filters, copied(DocumentFields, chunk)) if query.filters else None
+        if failed is not None:
             journal.dropped([Drop(chunk_id=chunk_id, stage="filter", reason=f"filter_{failed}")])
-    return kept
-
-
-def _meeting_conditions(
-    read: Mapping[ChunkId, StoredChunk], conditions: HitConditions | None, journal: Journal
-) -> Mapping[ChunkId, StoredChunk]:
-    """Keep the chunks that meet the conditions, which channels do not apply."""
-    if conditions is None:
-        return read
-    kept = {chunk_id: chunk for chunk_id, chunk in read.items() if conditions.met_by(fields_of(_hydrated(chunk)))}
-    journal.dropped(
-        Drop(chunk_id=chunk_id, stage="filter", reason="conditions") for chunk_id in read if chunk_id not in kept
-    )
+        elif query.conditions is not None and not query.conditions.met_by(fields_of(_hydrated(chunk))):
+            journal.dropped([Drop(chunk_id=chunk_id, stage="filter", reason="conditions")])
+        else:
+            kept[chunk_id] = chunk
     return kept
 
 
@@ -176,18 +163,7 @@ def _without_flaws(fused: Sequence[Fused], passages: dict[str, Hydrated], journa
     return {chunk_id: passage for chunk_id, passage in passages.items() if chunk_id not in left_out}
 
 
-def _fields(chunk: StoredChunk) -> DocumentFields:
-    return DocumentFields(
-        author=chunk.author,
-        type=chunk.type,
-        tags=chunk.tags,
-        published_at=chunk.published_at,
-        story_time=chunk.story_time,
-        metadata=chunk.metadata,
-    )
-
-
-def read(query: Query, chunk_ids: Sequence[str], *, namespaces: Sequence[str], use: Resources) -> dict[str, Hydrated]:
+def read(query: Query, chunk_ids: Sequence[str], namespaces: Sequence[str], use: Resources) -> dict[str, Hydrated]:
     """Return the text of shown chunks of these namespaces, whatever namespaces the query names. Raises
     StoreUnavailable."""
     with reading(use.mysql) as connection:
@@ -202,64 +178,25 @@ def _since(query: Query) -> datetime:
     return datetime.fromtimestamp(query.created_at - _CLOCKS_APART_S, UTC)
 
 
-def _brought(passage: Brought) -> Hydrated:
-    return Hydrated(
-        chunk_id=passage.chunk_id,
-        document_id=passage.document_id,
-        namespace=passage.namespace,
-        title=passage.title,
-        text=passage.text,
-        published_at=passage.published_at,
-        metadata=passage.metadata,
-    )
-
-
 def _hydrated(chunk: StoredChunk) -> Hydrated:
     segment = chunk.segment
-    fields = {
-        "type": chunk.type,
-        "author": chunk.author,
+    shown = {name: getattr(chunk, name, None) for name in SHOWN_FIELDS} | {
         "tags": list(chunk.tags),
-        "published_at": chunk.published_at,
-        "story_time": chunk.story_time,
-        "updated_at": chunk.updated_at,
-        "source_uri": chunk.source_uri,
-        "generation": chunk.generation,
         "position": chunk.ordinal,
         "heading_path": list(chunk.heading_path),
         "chunk_type": None if chunk.chunk_type == "parent" else chunk.chunk_type,
-        "parent_id": chunk.parent_id,
         "chapter_id": segment and segment.chapter_id,
         "entity_names": segment and list(segment.entity_names),
         "summary": segment and segment.summary,
-        "page": chunk.page,
         "page_start": chunk.page,
-        "page_end": chunk.page_end,
-        "start": chunk.start,
-        "end": chunk.end,
     }
-    return Hydrated(
-        chunk_id=chunk.chunk_id,
-        document_id=chunk.document_id,
-        namespace=chunk.namespace,
-        title=chunk.title,
-        text=chunk.text,
-        heading_path=chunk.heading_path,
-        published_at=chunk.published_at,
-        updated_at=chunk.updated_at,
-        story_time=chunk.story_time,
-        metadata={**chunk.metadata, **{name: value for name, value in fields.items() if value not in (None, [])}},
-        parent_id=chunk.parent_id,
+    return copied(
+        Hydrated,
+        chunk,
+        metadata={**chunk.metadata, **{name: value for name, value in shown.items() if value not in (None, [])}},
         window=window_of(chunk.chunking),
-        chunk_type=chunk.chunk_type,
         chapter_id=None if segment is None else segment.chapter_id,
         entity_names=() if segment is None else segment.entity_names,
-        page=chunk.page,
-        page_end=chunk.page_end,
-        start=chunk.start,
-        end=chunk.end,
-        source_uri=chunk.source_uri,
-        reworded=chunk.reworded,
     )
 
 
@@ -312,8 +249,7 @@ class ShownChunks:
 
 
 def needed(plan: Plan) -> int:
-    """Return how many kept hits have to be read: those that may be returned, those that diversity chooses from, and
-    those that reranking may lift."""
+    """Return how many kept hits must be read: those to return, to choose from for diversity, or to rerank."""
     choice = CHOICE if plan.retrieve.selection.diversity > 0 else 1
     return max(choice * plan.top_k, plan.rerank.top_n if plan.rerank.enabled else 0)
 

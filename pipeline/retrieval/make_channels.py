@@ -14,8 +14,8 @@ from pipeline.channels.business_api import ApiChannel
 from pipeline.channels.channel import Channel
 from pipeline.channels.channel_plugins import installed_channels
 from pipeline.channels.faq_channel import FaqChannel
-from pipeline.channels.host_index import HostIndex
 from pipeline.channels.keyword_channel import KeywordChannel
+from pipeline.channels.local_indexes import HostIndex
 from pipeline.channels.semantic_channel import SemanticChannel
 from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.models.ports import Embedder

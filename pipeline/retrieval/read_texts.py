@@ -23,28 +23,24 @@ def read_in_time(query: Query, use: Resources, read: Callable[[], T]) -> T:
     Raises the errors of ``read``, TooLate when the time is over, and CircuitOpen without reading if MySQL failed a
     moment ago for this tenant, or for several, or if other reads hang in this process.
     """
-    with use.bulkhead.place(PART):
-        return _read_unless_open(query, use, read)
-
-
-def _read_unless_open(query: Query, use: Resources, read: Callable[[], T]) -> T:
-    ticket = use.breakers.enter(PART, query.tenant_id)
-    if ticket is None:
-        raise CircuitOpen("texts are not read for a while, because MySQL failed repeatedly")
     patience_s = use.settings.recall_timeout_ms / 1000
-    left_s = query.deadline.before(RESERVE_S).left_s()
-    failed = False
-    try:
-        if left_s > 2 * patience_s and use.reading:  # the client's timeout is short enough; skip the cost of a thread
-            return read()
-        return aside(read).result(timeout=max(_OVERDUE_S, min(left_s, patience_s)))
-    except TimeoutError:
-        failed = left_s >= patience_s  # the timeout of a query that came too late proves nothing about MySQL
-        if (outage := outage_of(use.mysql)) is not None:
-            outage.suspect()
-        raise TooLate("MySQL did not answer within the time that was left") from None
-    except PipelineError as error:
-        failed = isinstance(error, Unavailable)
-        raise
-    finally:
-        use.breakers.leave(ticket, failed=failed)
+    with use.bulkhead.place(PART):
+        ticket = use.breakers.enter(PART, query.tenant_id)
+        if ticket is None:
+            raise CircuitOpen("texts are not read for a while, because MySQL failed repeatedly")
+        left_s = query.deadline.before(RESERVE_S).left_s()
+        failed = False
+        try:
+            if left_s > 2 * patience_s and use.reading:  # the client's timeout is short enough; no thread is needed
+                return read()
+            return aside(read).result(timeout=max(_OVERDUE_S, min(left_s, patience_s)))
+        except TimeoutError:
+            failed = left_s >= patience_s  # the timeout of a query that came too late proves nothing about MySQL
+            if (outage := outage_of(use.mysql)) is not None:
+                outage.suspect()
+            raise TooLate("MySQL did not answer within the time that was left") from None
+        except PipelineError as error:
+            failed = isinstance(error, Unavailable)
+            raise
+        finally:
+            use.breakers.leave(ticket, failed=failed)

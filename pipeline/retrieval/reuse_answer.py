@@ -95,8 +95,7 @@ class AnswerCache:
 
 
 def cache_entry(query: Query, answer: Answer, size: int, use: Resources) -> tuple[str, int] | None:
-    """Return the key under which an answer of ``size`` bytes is cached, and for how many seconds; None if it is not: it
-    has losses, or is too large."""
+    """Return the key and the seconds for which a complete answer of ``size`` bytes is cached; else None."""
     settings = use.settings
     is_complete = answer.status == "succeeded" and not answer.stats.degraded
     if not query.cache_key or not is_complete or size > settings.result_cache_bytes or not settings.result_cache_ttl_s:

@@ -52,8 +52,7 @@ def recall(
 def ask_and_report(
     query: Query, channel: Channel, use: Resources, *, worker: str = ""
 ) -> tuple[Envelope, float, Sequence[OutsideCall]]:
-    """Ask one channel, store its result beside the query, and return it with the milliseconds that it took and its calls
-    to stores and models."""
+    """Ask one channel and store its result; return it with its milliseconds and its calls outside."""
     started = time.perf_counter()
     with recorded_calls() as calls:
         envelope = _ask_all_wordings(query, channel, use, started)
@@ -93,25 +92,20 @@ def _ask_all_wordings(query: Query, channel: Channel, use: Resources, started: f
 
 
 def _ask_within_limits(query: Query, channel: Channel, use: Resources) -> Envelope:
-    """Ask the channel unless its circuit is open or its calls hang in this process; then report it as lost at once
-    instead of after its time."""
+    """Ask the channel, or report it as lost at once if its circuit is open or its calls hang here."""
     try:
         with use.bulkhead.place(channel.name):
-            return _ask_unless_open(query, channel, use)
+            ticket = use.breakers.enter(channel.name, query.tenant_id)
+            if ticket is None:
+                raise CircuitOpen(f"the {channel.name} channel failed repeatedly; its circuit is open")
+            is_late = query.deadline.before(RESERVE_S).left_s() < query.timeout_ms_of(channel.name) / 1000
+            envelope, failed = ask_with_verdict(query, channel)
+            # The timeout of a query that came too late for the channel proves nothing about the channel.
+            if not (is_late and envelope.status == "timeout"):
+                use.breakers.leave(ticket, failed=failed)
+            return envelope
     except CircuitOpen as error:
         return Envelope(channel=channel.name, status="failed", code=error.code, error=str(error))
-
-
-def _ask_unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
-    ticket = use.breakers.enter(channel.name, query.tenant_id)
-    if ticket is None:
-        raise CircuitOpen(f"the {channel.name} channel failed repeatedly; its circuit is open")
-    is_late = query.deadline.before(RESERVE_S).left_s() < query.timeout_ms_of(channel.name) / 1000
-    envelope, failed = ask_with_verdict(query, channel)
-    # The timeout of a query that came too late for the channel proves nothing about the channel.
-    if not (is_late and envelope.status == "timeout"):
-        use.breakers.leave(ticket, failed=failed)
-    return envelope
 
 
 def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: Mapping[ChannelName, Channel]) -> bool:
@@ -141,16 +135,8 @@ def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
     state = use.queries(tenant_id).state(query_id)
     if state is None or state.answer is not None:
         return False
-    query = state.query
-    envelopes = {envelope.channel: envelope for envelope in state.envelopes}
-    arrived = Arrived(
-        query=query,
-        envelopes=envelopes,
-        elapsed_ms=state.elapsed_ms,
-        ran=state.ran,
-        opened_at=state.opened_at,
-    )
-    journal.tracing = may_keep(query, use)
+    arrived = Arrived.of(state)
+    journal.tracing = may_keep(state.query, use)
     return _store(arrived, _unanswered(arrived, journal), journal, use)
 
 

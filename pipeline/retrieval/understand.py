@@ -20,7 +20,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.channels.channel import Channel
 from pipeline.deadline import Deadline
-from pipeline.errors import PipelineError
 from pipeline.models.prompt_texts import load_prompt
 from pipeline.query.request import Degradation, Query, Step
 from pipeline.query.understanding import (
@@ -35,7 +34,7 @@ from pipeline.query.understanding_store import Understandings, digest_of
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_channels import aside
+from pipeline.retrieval.ask_channels import aside, settled
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings, losses_of
 
 log = structlog.get_logger(__name__)
@@ -103,8 +102,8 @@ def await_understanding(state: QueryState, use: Resources, channels: Mapping[Cha
     """Wait for the model as long as the query allows, have the channels that answered asked in the other wordings, and
     return the state to compose from. After the deadline, or without ``channels``, only add the losses."""
     query, losses = state.query, []
-    envelopes = {envelope.channel: envelope for envelope in state.envelopes}
-    elapsed_ms = dict(state.elapsed_ms)
+    arrived = Arrived.of(state)
+    envelopes, elapsed_ms = arrived.envelopes, dict(arrived.elapsed_ms)
     if query.model_steps:
         understood = state.understood
         if understood is None:
@@ -119,14 +118,7 @@ def await_understanding(state: QueryState, use: Resources, channels: Mapping[Cha
         envelopes = ask_other_wordings(query, succeeded, channels, reserve_s=_RESERVE_S)
         elapsed_ms["wordings"] = round((time.perf_counter() - started) * 1000, 3)
     losses += losses_of(query, envelopes)
-    return Arrived(
-        query=query,
-        envelopes=envelopes,
-        elapsed_ms=elapsed_ms,
-        losses=tuple(losses),
-        ran=state.ran,
-        opened_at=state.opened_at,
-    )
+    return replace(arrived, query=query, envelopes=envelopes, elapsed_ms=elapsed_ms, losses=tuple(losses))
 
 
 def expand_query(query: Query, use: Resources) -> Query:
@@ -151,15 +143,14 @@ def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, M
         else:
             running[step] = aside(_ask_model, step, query, use, deadline.left_s())
     for step, future in running.items():
-        try:
-            results[step] = future.result(timeout=deadline.left_s() + _HAND_OVER_S / 2)
-        except TimeoutError:
-            lost.append(_lost(step, "timeout", "did not end in time"))
-        except PipelineError as error:
-            lost.append(_lost(step, error.code, f"failed: {error}"))
-        except Exception as error:
-            log.exception("understanding_bug", step=step, query_id=query.query_id)
-            lost.append(_lost(step, "internal_error", f"failed with an unexpected {type(error).__name__}"))
+        limit = deadline.before(-_HAND_OVER_S / 2)
+        result = settled(future, limit, bug="understanding_bug", step=step, query_id=query.query_id)
+        if isinstance(result, ModelResults):
+            results[step] = result
+        elif result.code == "internal_error":
+            lost.append(_lost(step, result.code, f"failed with an unexpected {type(result.error).__name__}"))
+        else:
+            lost.append(_lost(step, result.code, f"failed: {result.error}" if result.error else "did not end in time"))
     return results, lost
 
 

@@ -44,9 +44,8 @@ def hydrated(found: AnswerChunk, **fields) -> Hydrated:
 
 
 def read(*pairs, widened=None, count=count_tokens, **options):
-    chunks = [found for found, _ in pairs]
-    passages = {found.chunk_id: hydrated(found, **fields) for found, fields in pairs}
-    return answer_context(chunks, passages, ContextOptions(**options), widened=widened, count=count)
+    passages = [hydrated(found, **fields) for found, fields in pairs]
+    return answer_context(passages, ContextOptions(**options), widened=widened, count=count)
 
 
 class DescribeStoryLines:
@@ -165,14 +164,20 @@ _words = st.text(alphabet="ab .维章\n[]#-é🙂", max_size=60)
 _passages = st.lists(
     st.builds(
         ContextPassage,
-        chunk_id=st.text("xyz", min_size=1, max_size=3),
-        title=st.none() | _words,
-        heading_path=st.lists(_words, max_size=2).map(tuple),
+        hit=st.builds(
+            Hydrated,
+            chunk_id=st.text("xyz", min_size=1, max_size=3),
+            namespace=st.just(""),
+            document_id=st.sampled_from(["", "d", "e"]),
+            title=st.none() | _words,
+            text=st.just(""),
+            heading_path=st.lists(_words, max_size=2).map(tuple),
+            chapter_id=st.none() | _words,
+            story_time=st.none() | st.integers(-9, 9),
+            metadata=st.just({}),
+        ),
         text=_words,
         own_text=st.none() | _words,
-        document_id=st.sampled_from(["", "d", "e"]),
-        chapter=st.none() | _words,
-        story_time=st.none() | st.integers(-9, 9),
     ),
     max_size=8,
 )
@@ -208,5 +213,5 @@ class DescribeLaws:
     @given(offered=_passages, header=st.sampled_from(["title", "story", "none"]))
     def it_says_everything_when_there_is_room(self, offered, header):
         context = join_passages(offered, max_tokens=100_000, header=header)
-        assert all(passage.text.strip() in context.text or passage.document_id for passage in offered)
+        assert all(passage.text.strip() in context.text or passage.hit.document_id for passage in offered)
         assert all((passage.own_text or passage.text).strip() in context.text or passage.text for passage in offered)

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
-from pipeline.answer.result import AnswerChunk
 from pipeline.database.unit_of_work import reading
 from pipeline.entities.entity import EntityState
 from pipeline.maintenance.erase import delete_namespace, erase_tenant
@@ -165,15 +164,11 @@ class DescribeGoing:
 class DescribeTheContext:
     def compose(self, use: Resources, tenant: TenantId, story: Namespace, **options) -> tuple:
         found = passage(story, "林远")
-        chunk = AnswerChunk(
-            chunk_id=found.chunk_id, document_id="d", namespace=story, title=None, text="x", metadata={}, score=1.0,
-            confidence=1.0, source="keyword", sources=(), reason="", rerank=None,
-        )  # fmt: skip
         plan = Plan(context=ContextOptions(**options))
         query = query_of(tenant_id=tenant, namespaces=(story,), filters=Filters(story_time=250), plan=plan)
         journal = Journal()
         arrived = Arrived(query=query, envelopes={}, elapsed_ms={})
-        return build_context(arrived, [chunk], {found.chunk_id: found}, use, journal), journal
+        return build_context(arrived, [found], use, journal), journal
 
     def it_shows_states_of_the_querys_time_when_asked(self, use, tenant, story):
         context, journal = self.compose(use, tenant, story, entities=True)

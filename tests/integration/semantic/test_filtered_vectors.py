@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.administration.delete_documents import delete_document
-from pipeline.channels.host_index import HostIndex
-from pipeline.channels.local_indexes import LocalIndexes
+from pipeline.channels.local_indexes import HostIndex, LocalIndexes
 from pipeline.channels.semantic_channel import SemanticChannel
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits

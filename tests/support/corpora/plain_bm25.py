@@ -46,3 +46,12 @@ def bm25(
                 score += weight * frequency / (frequency + damping)
         scores.append(score)
     return scores
+
+
+def upper_bound(query: Sequence[str], collection: Collection, *, k1: float = K1) -> float:
+    """Return the least upper bound of all scores: ``(k1 + 1)`` times the summed idf of the query's distinct terms.
+
+    A score divided by it lies in [0, 1] and measures how much of the query a chunk answers, independent of other hits.
+    It is 0 only for a query without terms.
+    """
+    return (k1 + 1) * sum(collection.idf(term) for term in dict.fromkeys(query))

@@ -6,20 +6,24 @@ from hypothesis import strategies as st
 
 from pipeline.answer.context_text import ContextPassage, join_passages
 from pipeline.chunking.tokens import count_tokens
+from pipeline.ranking.hits import Hydrated
 
 
 def passage(text: str, *, title: str | None = None, path: tuple[str, ...] = (), chunk_id: str = "c") -> ContextPassage:
-    return ContextPassage(chunk_id=chunk_id, title=title, heading_path=path, text=text)
+    hit = Hydrated(
+        chunk_id=chunk_id, document_id="", namespace="", title=title, text=text, heading_path=path, metadata={}
+    )
+    return ContextPassage(hit=hit, text=text)
 
 
 words = st.text(alphabet="ab .维\n[]#-", max_size=60)
 passages = st.lists(
     st.builds(
-        ContextPassage,
-        chunk_id=st.text(max_size=3),
+        passage,
+        words,
         title=st.none() | words,
-        heading_path=st.lists(words, max_size=3).map(tuple),
-        text=words,
+        path=st.lists(words, max_size=3).map(tuple),
+        chunk_id=st.text(max_size=3),
     ),
     max_size=8,
 )

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.keyword.bm25 import K1, B, Collection, upper_bound
-from tests.support.corpora.plain_bm25 import TermCounts, bm25
+from pipeline.keyword.bm25 import K1, B, Collection
+from tests.support.corpora.plain_bm25 import TermCounts, bm25, upper_bound
 
 terms = st.sampled_from("abcdef")
 chunks = st.lists(st.lists(terms, max_size=12), min_size=1, max_size=8)

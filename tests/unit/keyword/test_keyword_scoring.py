@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.keyword.bm25 import Collection, upper_bound
+from pipeline.keyword.bm25 import Collection
 from pipeline.keyword.dictionary import KeywordQuery, Unit
 from pipeline.keyword.matching import FieldWeights, IndexRows
 from pipeline.keyword.scoring import coverage, score, weigh
 from pipeline.records import FieldTerms
-from tests.support.corpora.plain_bm25 import TermCounts, bm25
+from tests.support.corpora.plain_bm25 import TermCounts, bm25, upper_bound
 
 terms = st.sampled_from("abcdef")
 chunks = st.lists(st.lists(terms, max_size=12), min_size=1, max_size=8)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.channels.faq_channel import compared_texts, graded, likeness, question_of, words_in_common
 from pipeline.keyword.terms import query_terms
 from pipeline.query.plan import FallbackPlan
 from pipeline.query.request import Understanding
 from pipeline.records import TenantId
 from pipeline.retrieval.fall_back import fallback_chunk, fallback_label, hint_passage, reason_for, with_room
-from pipeline.semantic.question_pairs import compared_texts, graded, likeness, question_of, words_in_common
 from tests.support.corpora.traces import query
 
 GRADES = ("优秀", "良好", "一般")
