@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import bindparam, text
-
 from pipeline.database.rows import TenantStore, now, to_json
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.records import Namespace
@@ -51,7 +49,7 @@ class Dictionaries(TenantStore):
 
 
 # Cached answers do not use these words. A dictionary without a namespace applies to all namespaces.
-_REVISED = text(
+_REVISED = (
     "UPDATE namespaces SET revision = revision + 1, revised_at = :now"
     " WHERE tenant_id = :tenant AND (namespace = :namespace OR :namespace = '')"
 )
@@ -66,20 +64,20 @@ def _dictionary(stored: dict[str, Any]) -> Dictionary:
     )
 
 
-_LOAD = text(
+_LOAD = (
     "SELECT namespace, said FROM dictionaries WHERE tenant_id = :tenant AND namespace IN :namespaces"
     " AND said IS NOT NULL"
-).bindparams(bindparam("namespaces", expanding=True))
-_VERSIONS = text(
+)
+_VERSIONS = (
     "SELECT namespace, version FROM dictionaries WHERE tenant_id = :tenant AND namespace IN :namespaces"
     " AND said IS NOT NULL"
-).bindparams(bindparam("namespaces", expanding=True))
-_REPLACE = text(
+)
+_REPLACE = (
     "INSERT INTO dictionaries (tenant_id, namespace, said, version, updated_at)"
     " VALUES (:tenant, :namespace, :said, 1, :now)"
     " ON DUPLICATE KEY UPDATE said = :said, version = version + 1, updated_at = :now"
 )
-_DELETE = text(
+_DELETE = (
     "UPDATE dictionaries SET said = NULL, version = version + 1, updated_at = :now"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND said IS NOT NULL"
 )

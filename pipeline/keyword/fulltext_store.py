@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, text
-
 from pipeline.database.rows import TenantStore
+from pipeline.database.statements import same_document, same_generation
 from pipeline.filters.sql_filters import mysql_condition
 from pipeline.records import ChunkId, DocumentId, FieldTerms, Filters, Namespace
 
@@ -68,13 +67,12 @@ class KeywordIndex(TenantStore):
         values: dict[str, Any] = {"query": search.expression}
         if filters:
             condition, filtered = mysql_condition(filters, alias="g", chunk="m")
-            statement = text(_FILTERED.format(condition=condition)).bindparams(bindparam("namespaces", expanding=True))
             values |= {**filtered, "namespaces": list(namespaces), "limit": limit}
-        elif search.is_narrow:
+            return self._read(_FILTERED.format(condition=condition), values)
+        if search.is_narrow:
             return self._read(_EVERY, values)
-        else:
-            statement, values["limit"] = _CANDIDATES, limit + limit // 4  # some of these may have been hidden meanwhile
-        return self._read(statement, values)[:limit]
+        values["limit"] = limit + limit // 4  # some of these may have been hidden meanwhile
+        return self._read(_CANDIDATES, values)[:limit]
 
     def rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
         """Return the rows of these chunks, shown or not: the caller drops hidden ones when it loads their texts."""
@@ -88,10 +86,9 @@ class KeywordIndex(TenantStore):
         """Return shown chunks of these documents, the first ones of each."""
         rows: list[TermsRow] = []
         condition, filtered = mysql_condition(filters, alias="g", chunk="m")
-        statement = text(_OF_DOCUMENT.format(condition=condition))
         for namespace, document_id in documents:
             key = {"namespace": namespace, "document": document_id, "limit": limit}
-            rows += self._read(statement, {**filtered, **key})
+            rows += self._read(_OF_DOCUMENT.format(condition=condition), {**filtered, **key})
         return rows
 
     def shown_of(
@@ -99,11 +96,10 @@ class KeywordIndex(TenantStore):
     ) -> list[TermsRow]:
         """Return up to ``limit`` shown chunks of these documents."""
         condition, filtered = mysql_condition(filters, alias="g", chunk="m")
-        statement = text(_SHOWN_OF.format(condition=condition)).bindparams(bindparam("documents", expanding=True))
         key = {"namespace": namespace, "documents": list(document_ids), "limit": limit}
-        return self._read(statement, {**filtered, **key})
+        return self._read(_SHOWN_OF.format(condition=condition), {**filtered, **key})
 
-    def _read(self, statement: Any, values: dict[str, Any]) -> list[TermsRow]:
+    def _read(self, statement: str, values: dict[str, Any]) -> list[TermsRow]:
         return [terms_row(line) for line in self._run(statement, **values).scalars()]
 
 
@@ -115,31 +111,25 @@ PACKED = (
     " {c}.summary_terms, {c}.entity_terms, CAST({c}.terms AS BINARY))"
 )
 _PACKED = f"SELECT {PACKED}"
-_SHOWN = (
-    " JOIN documents d ON d.tenant_id = {m}.tenant_id AND d.namespace = {m}.namespace"
-    " AND d.document_id = {m}.document_id AND d.published_generation = {m}.generation"
-)
-_OF_GENERATION = (
-    " JOIN generations g ON g.tenant_id = m.tenant_id AND g.namespace = m.namespace AND g.document_id = m.document_id"
-    " AND g.generation = m.generation"
-)
+_SHOWN = f" JOIN documents d ON {same_document('d', '{m}')} AND d.published_generation = {{m}}.generation"
+_OF_GENERATION = f" JOIN generations g ON {same_generation('g', 'm')}"
 _SHOWN_OF = (
-    f"{_PACKED.format(c='m')} FROM documents d STRAIGHT_JOIN chunks m ON m.tenant_id = d.tenant_id"
-    " AND m.namespace = d.namespace AND m.document_id = d.document_id AND m.generation = d.published_generation"
-    f"{_OF_GENERATION} WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :documents"
+    f"{_PACKED.format(c='m')} FROM documents d STRAIGHT_JOIN chunks m ON {same_document('m', 'd')}"
+    f" AND m.generation = d.published_generation{_OF_GENERATION}"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :documents"
     " AND m.enabled = 1 AND {condition} LIMIT :limit"
 )
 _MATCHES = "MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE)"
 
 # No sort and no second read. Tokens belong to one tenant and namespace, so only its rows are touched.
-_EVERY = text(
+_EVERY = (
     f"{_PACKED.format(c='m')} FROM chunks m STRAIGHT_JOIN{_SHOWN.format(m='m').removeprefix(' JOIN')}"
     f" WHERE {_MATCHES} AND m.tenant_id = :tenant AND m.enabled = 1"
 )
 
 # Sort narrow rows and join the terms afterwards: carrying the terms through the sort costs more than fetching them
 # again.
-_CANDIDATES = text(f"""
+_CANDIDATES = f"""
 {_PACKED.format(c="c")}
 FROM (
     SELECT m.tenant_id, m.namespace, m.document_id, m.generation, m.ordinal, {_MATCHES} AS relevance
@@ -148,9 +138,8 @@ FROM (
     ORDER BY relevance DESC LIMIT :limit
 ) best
 {_SHOWN.format(m="best")}
-JOIN chunks c ON c.tenant_id = best.tenant_id AND c.namespace = best.namespace
-    AND c.document_id = best.document_id AND c.generation = best.generation AND c.ordinal = best.ordinal
-""")
+JOIN chunks c ON {same_generation("c", "best")} AND c.ordinal = best.ordinal
+"""
 
 # A filter may pass few of the best, so it must be applied to every match here.
 _FILTERED = f"""
@@ -164,9 +153,7 @@ FROM (
 JOIN chunks c ON c.tenant_id = best.tenant_id AND c.chunk_id = best.chunk_id
 """
 
-_ROWS = text(f"{_PACKED.format(c='c')} FROM chunks c WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids").bindparams(
-    bindparam("ids", expanding=True)
-)
+_ROWS = f"{_PACKED.format(c='c')} FROM chunks c WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids"
 
 _OF_DOCUMENT = f"""
 {_PACKED.format(c="c")}

@@ -84,8 +84,7 @@ def language_of(text: str) -> Language | None:
 
 
 def stems(text: str, language: Language) -> list[str]:
-    """Return the stems of a text's words that differ from the terms of `keyword.terms.analyze`, in order and with
-    repetitions. Function words have none."""
+    """Return the stems of a text's words that `keyword.terms.analyze` does not give, in order, with repetitions."""
     return [stem for piece in text.split() for _, stem in _stems(language, piece)]
 
 

@@ -18,10 +18,11 @@ from itertools import chain
 
 import numpy as np
 import orjson
-from sqlalchemy import Connection, Engine, bindparam, text
+from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import Conflict, mysql_errors
 from pipeline.database.rows import TenantStore, insert_many, now, slices
+from pipeline.database.statements import same_document, tenant_ids
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.tenants.namespace_store import STAMP, Namespaces
 
@@ -146,8 +147,7 @@ def _unpacked(bodies: Sequence[bytes]) -> dict[str, int]:
 
 def tenants_with_waiting_terms(connection: Connection) -> list[TenantId]:
     """Return the tenants with deferred statistics; reads only their ids."""
-    rows = connection.execute(text("SELECT DISTINCT tenant_id FROM term_changes")).scalars()
-    return [TenantId(tenant_id) for tenant_id in rows]
+    return tenant_ids(connection, "SELECT DISTINCT tenant_id FROM term_changes")
 
 
 # One JSON array for all terms: a VALUES row for each costs the client several times as much.
@@ -158,32 +158,30 @@ _ADD = (
     " ON DUPLICATE KEY UPDATE chunk_count = term_statistics.chunk_count + changed.chunks"
 )
 
-_FREQUENCIES = text(
+_FREQUENCIES = (
     "SELECT term, chunk_count FROM term_statistics"
     " WHERE tenant_id = :tenant AND namespace IN :namespaces AND term IN :tokens"
-).bindparams(bindparam("namespaces", expanding=True), bindparam("tokens", expanding=True))
+)
 
-_OF_QUERY = text(
+_OF_QUERY = (
     "SELECT n.namespace, NULL AS term, n.chunk_count, n.term_count, EXISTS (SELECT 1 FROM term_changes c"
     f" WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags, {STAMP}"
     " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :namespaces"
     " UNION ALL SELECT namespace, term, chunk_count, 0, 0, '' FROM term_statistics"
     " WHERE tenant_id = :tenant AND namespace IN :namespaces AND term IN :tokens"
-).bindparams(bindparam("namespaces", expanding=True), bindparam("tokens", expanding=True))
+)
 
-_PUT_ASIDE = text(
+_PUT_ASIDE = (
     "INSERT INTO term_changes (tenant_id, namespace, change_id, changes, created_at)"
     " VALUES (:tenant, :namespace, :id, :changes, :now)"
 )
 _COUNT_WAITING = text("SELECT COUNT(*) FROM term_changes WHERE tenant_id = :tenant AND namespace = :namespace")
 _BODIES = text("SELECT changes FROM term_changes WHERE tenant_id = :tenant AND namespace = :namespace")
-_WAITING = text(
+_WAITING = (
     "SELECT change_id, changes FROM term_changes WHERE tenant_id = :tenant AND namespace = :namespace"
     " FOR UPDATE SKIP LOCKED"
 )
-_ADDED = text(
-    "DELETE FROM term_changes WHERE tenant_id = :tenant AND namespace = :namespace AND change_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+_ADDED = "DELETE FROM term_changes WHERE tenant_id = :tenant AND namespace = :namespace AND change_id IN :ids"
 _OVERDUE = text("SELECT DISTINCT namespace FROM term_changes WHERE tenant_id = :tenant AND created_at < :since")
 
 
@@ -248,17 +246,9 @@ def _falls_into(term: str, number: int, passes: int) -> bool:
 
 def _correct(connection: Connection, tenant_id: TenantId, namespace: Namespace, difference: Difference) -> None:
     connection.execute(  # lock first, as everywhere: publishing locks the namespace before its terms
-        text(
-            "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
-            " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
-        ),
-        {
-            "tenant": tenant_id,
-            "namespace": namespace,
-            "chunks": difference.chunks,
-            "terms": difference.terms,
-            "now": now(),
-        },
+        _CORRECT,
+        {"tenant": tenant_id, "namespace": namespace, "now": now()}
+        | {"chunks": difference.chunks, "terms": difference.terms},
     )
     insert_many(
         connection,
@@ -284,8 +274,11 @@ _STORED = text("SELECT term, chunk_count FROM term_statistics WHERE tenant_id = 
 _STORED_SIZES = text(
     "SELECT chunk_count, term_count FROM namespaces WHERE tenant_id = :tenant AND namespace = :namespace"
 )
+_CORRECT = text(
+    "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
+    " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
+)
 _TERMS = text(
-    "SELECT c.terms, c.term_count FROM documents d JOIN chunks c ON c.tenant_id = d.tenant_id"
-    " AND c.namespace = d.namespace AND c.document_id = d.document_id AND c.generation = d.published_generation"
-    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND c.enabled = 1"
+    f"SELECT c.terms, c.term_count FROM documents d JOIN chunks c ON {same_document('c', 'd')}"
+    " AND c.generation = d.published_generation WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND c.enabled = 1"
 )

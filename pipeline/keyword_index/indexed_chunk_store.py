@@ -9,10 +9,11 @@ from datetime import datetime
 from itertools import starmap
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, bindparam, text
+from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import mysql_errors
 from pipeline.database.rows import TenantStore, slices
+from pipeline.database.statements import same_document, same_generation
 from pipeline.documents.chunk_store import STORED
 from pipeline.keyword.fulltext_store import PACKED
 from pipeline.records import DocumentId, Namespace, TenantId
@@ -107,11 +108,9 @@ _STATE = text(
 _REVISIONS = text(f"SELECT n.tenant_id, n.namespace, {_STAMP} FROM namespaces n")
 _CHUNK_COUNTS = text("SELECT tenant_id, namespace, chunk_count FROM namespaces WHERE chunk_count > 0")
 _SHOWN = (
-    f"SELECT {PACKED.format(c='c')}, {STORED} FROM documents d STRAIGHT_JOIN chunks c ON c.tenant_id = d.tenant_id"
-    " AND c.namespace = d.namespace AND c.document_id = d.document_id AND c.generation = d.published_generation"
-    " JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace AND g.document_id = d.document_id"
-    " AND g.generation = d.published_generation"
+    f"SELECT {PACKED.format(c='c')}, {STORED} FROM documents d STRAIGHT_JOIN chunks c ON {same_document('c', 'd')}"
+    f" AND c.generation = d.published_generation JOIN generations g ON {same_generation('g', 'c')}"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND c.enabled = 1"
 )
 _ALL = text(_SHOWN)
-_OF_DOCUMENTS = text(f"{_SHOWN} AND d.document_id IN :documents").bindparams(bindparam("documents", expanding=True))
+_OF_DOCUMENTS = f"{_SHOWN} AND d.document_id IN :documents"
