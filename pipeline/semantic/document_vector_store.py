@@ -46,8 +46,7 @@ class DocumentVectors:
         self._table = table
 
     def write(self, documents: Sequence[DocumentVector], *, model: str) -> None:
-        """Write or overwrite vectors of generations about to be shown, without waiting for the disk (synchronous_commit
-        off): the reconciler repairs a loss."""
+        """Write vectors of generations about to be shown (synchronous_commit off): the reconciler repairs a loss."""
         if not documents:
             return
         halves = as_sent(np.stack([document.vector for document in documents]))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import structlog
 from numpy.typing import NDArray
-from sqlalchemy import Engine, TextClause, bindparam, text
+from sqlalchemy import Engine, TextClause, text
 
 from pipeline.caches import RecentValues
 from pipeline.embedding.distance import Distance
@@ -30,7 +30,7 @@ from pipeline.semantic.vector_index_store import (
     numbered_rows,
     tenant_literal,
 )
-from pipeline.semantic.vector_store import OPERATORS, halfvec_literal, similarity, space_errors
+from pipeline.semantic.vector_store import OPERATORS, Vectors, halfvec_literal, similarity, space_errors
 
 log = structlog.get_logger(__name__)
 
@@ -157,16 +157,18 @@ class VectorSearch:
     def _exactly(
         self, request: _SearchRequest, *, rows: int | None = None, per_namespace: int | None = None
     ) -> NearestChunks:
+        guard = RecallGuard(method="exact", rows=rows)
+        if per_namespace is None:
+            exact, measured = self._tools.exact, self._tools.distance
+            vectors = Vectors(exact, self._tenant_id, distance=measured, table=self._table)
+            hits = vectors.nearest(
+                request.vector, namespaces=request.namespaces, filters=request.filters, limit=request.limit
+            )
+            return NearestChunks(hits=tuple(hits), guard=guard)
         condition, values = postgres_condition(request.filters)
         values |= {"tenant": self._tenant_id, "query": request.vector, "limit": request.limit}
-        shape = _EXACT
-        if per_namespace is not None:
-            shape = _EXACT_EACH
-            values |= {"namespaces": list(request.namespaces), "each": per_namespace}
-        statement = text(self._fill(shape, condition))
-        if per_namespace is None:
-            statement = statement.bindparams(bindparam("names", list(request.namespaces), expanding=True))
-        return NearestChunks(hits=self._hits(statement, values), guard=RecallGuard(method="exact", rows=rows))
+        values |= {"namespaces": list(request.namespaces), "each": per_namespace}
+        return NearestChunks(hits=self._hits(text(self._fill(_EXACT_EACH, condition)), values), guard=guard)
 
     def _hits(self, statement: TextClause, values: dict[str, Any]) -> tuple[Near, ...]:
         with space_errors(self._table), self._tools.exact.connect() as connection:
@@ -285,18 +287,6 @@ def _joint_guard(guards: Sequence[RecallGuard]) -> RecallGuard:
         may_be_short=any(guard.may_be_short for guard in guards),
     )
 
-
-# A plain subquery, ordered outside it, so that no approximate index is chosen for it. A generic plan of `= ANY(…)`
-# would assume ten names, and use the primary key, which reads all of the tenant's namespaces.
-_EXACT = """
-SELECT chunk_id, distance FROM (
-    SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
-    FROM {table}
-    WHERE tenant_id = :tenant AND namespace IN :names AND {condition}
-    OFFSET 0
-) scanned
-ORDER BY distance, chunk_id LIMIT :limit
-"""
 
 _NEAREST_OF = "SELECT chunk_id, distance FROM ({parts}) compared ORDER BY distance, chunk_id LIMIT :limit"
 

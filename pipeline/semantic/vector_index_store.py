@@ -14,11 +14,14 @@ from typing import Any
 
 import sqlalchemy
 import structlog
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import ColumnElement, Connection, Engine, and_, case, delete, func, text, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.pool import NullPool
 
 from pipeline.caches import RefreshingValue
 from pipeline.database.engines import postgres_errors
+from pipeline.database.postgres_tables import vector_indexes
+from pipeline.database.rows import record_of
 from pipeline.embedding.distance import Distance
 from pipeline.errors import PipelineError
 from pipeline.records import TenantId
@@ -57,7 +60,7 @@ class IndexBuilder:
 
     def recorded(self) -> list[IndexRow]:
         """Return the recorded indexes of every tenant."""
-        return [_index_row(row) for row in self._connection.execute(_RECORDED)]
+        return [record_of(IndexRow, row) for row in self._connection.execute(_RECORDED)]
 
     def existing(self) -> list[ExistingIndex]:
         """Return the indexes in the database, on any table of vectors."""
@@ -82,24 +85,30 @@ class IndexBuilder:
         """Count the rows in the range of an index, and record the number."""
         statement = f"SELECT count(*) FROM {row.table} WHERE {numbered_rows(row.tenant_id, [_span(row)])}"
         chunks = int(self._connection.execute(text(statement)).scalar_one())
-        self._connection.execute(_COUNTED, _key(row) | {"chunks": chunks})
+        self._update(row, chunks=chunks)
         return chunks
 
     def record(self, step: Step, state: IndexState, *, lists: int = 0, probes: tuple[int, int] | None = None) -> None:
         """Record a state with the range of a step; its time begins now, unless the state is unchanged. ``probes``: how
         many lists are read until the index is measured, for the nearest ten and the nearest hundred."""
         few, deep = probes or (None, None)
-        values = {"state": state, "chunks": step.chunks, "first": step.first, "end": step.end}
-        values |= {"lists": lists, "probes": few, "deep_probes": deep}
-        self._connection.execute(_RECORD, _key(step) | values)
+        written = {"state": state, "chunks": step.chunks, "first_seq": step.first, "end_seq": step.end}
+        key = {"tenant_id": step.tenant_id, "table_name": step.table, "index_name": step.name}
+        first = {"built_rows": step.chunks, "lists": lists, "probes": few, "deep_probes": deep}
+        statement = insert(vector_indexes).values(key | written | first)
+        is_same = vector_indexes.c.state == statement.excluded.state
+        changed_at = case((is_same, vector_indexes.c.changed_at), else_=func.now())
+        self._connection.execute(
+            statement.on_conflict_do_update(index_elements=list(key), set_=written | {"changed_at": changed_at})
+        )
 
     def change(self, step: Step, state: IndexState) -> None:
         """Update the state of an index that is recorded already."""
-        self._connection.execute(_CHANGE, _key(step) | {"state": state})
+        self._update(step, state=state, changed_at=func.now())
 
     def forget(self, tenant_id: TenantId, table: str, name: str) -> None:
         """Delete the record of an index."""
-        self._connection.execute(_FORGET, {"tenant": tenant_id, "table": table, "name": name})
+        self._connection.execute(delete(vector_indexes).where(_is(tenant_id, table, name)))
 
     def build(self, step: Step, tenant_id: TenantId, *, operator_class: str, dimension: int, lists: int) -> float:
         """Build the index of a range concurrently with reads and writes. Returns the seconds it took.
@@ -118,7 +127,7 @@ class IndexBuilder:
             f" WITH (lists = {int(lists)}) WHERE {indexed_rows(tenant_id, [_span(step)])}"
         )
         took_s = time.monotonic() - began
-        self._connection.execute(_TOOK, _key(step) | {"tenant": tenant_id, "took": took_s})
+        self._update(step, build_s=took_s)
         return took_s
 
     def drop(self, name: str) -> None:
@@ -144,8 +153,12 @@ class IndexBuilder:
 
     def record_recall(self, row: IndexRow, *, probes: int, deep_probes: int, recall: float, questions: int) -> None:
         """Record a measured recall."""
-        values = {"probes": probes, "deep_probes": deep_probes, "recall": recall, "questions": questions}
-        self._connection.execute(_MEASURED, _key(row) | values)
+        measured = {"recall": recall, "questions": questions, "measured_at": func.now()}
+        self._update(row, probes=probes, deep_probes=deep_probes, **measured)
+
+    def _update(self, index: IndexRow | Step, **values: Any) -> None:
+        where = _is(index.tenant_id, index.table, index.name)
+        self._connection.execute(update(vector_indexes).where(where).values(values))
 
 
 def indexed_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
@@ -213,7 +226,7 @@ class KnownIndexes:
 
     def _read(self) -> _Known:
         with postgres_errors(), self._postgres().connect() as connection:
-            rows = [_index_row(row) for row in connection.execute(_RECORDED)]
+            rows = [record_of(IndexRow, row) for row in connection.execute(_RECORDED)]
         indexes: _Known = {}
         for key, group in by_tenant(rows).items():
             if ranges := tuple(_range(row) for row in covering(group)):
@@ -227,25 +240,6 @@ def _report(error: PipelineError) -> None:
 
 
 _Known = dict[tuple[TenantId, str], TenantIndexes]
-
-
-def _index_row(row: Any) -> IndexRow:
-    return IndexRow(
-        tenant_id=TenantId(row.tenant_id),
-        table=row.table_name,
-        name=row.index_name,
-        state=row.state,
-        chunks=row.chunks,
-        idle_s=float(row.idle_s),
-        first=row.first_seq,
-        end=row.end_seq,
-        built_rows=row.built_rows or 0,
-        lists=row.lists or 0,
-        probes=row.probes,
-        deep_probes=row.deep_probes,
-        recall=row.recall,
-        measured_s=None if row.measured_s is None else float(row.measured_s),
-    )
 
 
 def _range(row: IndexRow) -> IndexedRange:
@@ -266,8 +260,10 @@ def _span(index: IndexRow | Step) -> Span:
     return index.first or 0, index.end
 
 
-def _key(index: IndexRow | Step) -> dict[str, Any]:
-    return {"tenant": index.tenant_id, "table": index.table, "name": index.name}
+def _is(tenant_id: TenantId | None, table: str, name: str) -> ColumnElement[bool]:
+    """Return the condition that a row of ``vector_indexes`` records this index."""
+    columns = vector_indexes.c
+    return and_(columns.tenant_id == tenant_id, columns.table_name == table, columns.index_name == name)
 
 
 def tenant_literal(tenant_id: TenantId) -> str:
@@ -283,43 +279,12 @@ _SIZES = text(
 )
 
 _RECORDED = text(
-    "SELECT tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists, probes,"
-    " deep_probes, recall, EXTRACT(EPOCH FROM now() - changed_at) AS idle_s,"
-    " EXTRACT(EPOCH FROM now() - measured_at) AS measured_s"
+    'SELECT tenant_id, table_name AS "table", index_name AS name, state, chunks, first_seq AS first, end_seq AS "end",'
+    " COALESCE(built_rows, 0) AS built_rows, COALESCE(lists, 0) AS lists, probes, deep_probes, recall,"
+    " CAST(EXTRACT(EPOCH FROM now() - changed_at) AS double precision) AS idle_s,"
+    " CAST(EXTRACT(EPOCH FROM now() - measured_at) AS double precision) AS measured_s"
     " FROM vector_indexes ORDER BY tenant_id, table_name, index_name"
 )
-
-_RECORD = text(
-    "INSERT INTO vector_indexes (tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists,"
-    " probes, deep_probes)"
-    " VALUES (:tenant, :table, :name, :state, :chunks, :first, :end, :chunks, :lists, :probes, :deep_probes)"
-    " ON CONFLICT (tenant_id, table_name, index_name) DO UPDATE SET state = EXCLUDED.state, chunks = EXCLUDED.chunks,"
-    " first_seq = EXCLUDED.first_seq, end_seq = EXCLUDED.end_seq,"
-    " changed_at = CASE WHEN vector_indexes.state = EXCLUDED.state THEN vector_indexes.changed_at ELSE now() END"
-)
-
-_CHANGE = text(
-    "UPDATE vector_indexes SET state = :state, changed_at = now()"
-    " WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
-)
-
-_COUNTED = text(
-    "UPDATE vector_indexes SET chunks = :chunks"
-    " WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
-)
-
-_MEASURED = text(
-    "UPDATE vector_indexes SET probes = :probes, deep_probes = :deep_probes, recall = :recall, questions = :questions,"
-    " measured_at = now()"
-    " WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
-)
-
-_FORGET = text("DELETE FROM vector_indexes WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name")
-
-_TOOK = text(
-    "UPDATE vector_indexes SET build_s = :took WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
-)
-
 _EXISTING = text(
     "SELECT t.relname AS table_name, c.relname AS index_name, i.indisvalid FROM pg_index i"
     " JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid"

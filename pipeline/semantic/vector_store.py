@@ -127,9 +127,10 @@ class Vectors:
                 connection.execute(text(_DROP.format(table=table)), values)
 
     def nearest(
-        self, vector: NDArray[np.float32], *, namespaces: Sequence[Namespace], filters: Filters, limit: int
+        self, vector: NDArray[np.float32] | str, *, namespaces: Sequence[Namespace], filters: Filters, limit: int
     ) -> list[tuple[ChunkId, float]]:
-        """Return up to ``limit`` chunks with their scores, nearest first, ties by chunk id.
+        """Return up to ``limit`` chunks with their scores, nearest first, ties by chunk id. ``vector``: as numbers, or as
+        `halfvec_literal`.
 
         The score is ``1 - distance`` for cosine and ``1 / (1 + distance)`` for euclidean: higher is better, 1 means
         equal. Exact. Includes generations that are not shown; the caller drops them when it loads the text, because
@@ -138,13 +139,9 @@ class Vectors:
         condition, values = postgres_condition(filters)
         statement = text(
             _NEAREST.format(table=self._table, operator=OPERATORS[self._distance], condition=condition)
-        ).bindparams(bindparam("namespaces", expanding=True))
-        values |= {
-            "tenant": self._tenant_id,
-            "namespaces": list(namespaces),
-            "query": halfvec_literal(vector),
-            "limit": limit,
-        }
+        ).bindparams(bindparam("namespaces", list(namespaces), expanding=True))
+        literal = vector if isinstance(vector, str) else halfvec_literal(vector)
+        values |= {"tenant": self._tenant_id, "query": literal, "limit": limit}
         with space_errors(self._table), self._postgres.connect() as connection:
             rows = connection.execute(statement, values).all()
         return [(ChunkId(chunk_id), similarity(self._distance, distance)) for chunk_id, distance in rows]
@@ -217,7 +214,8 @@ _DROP = (
     " AND e.document_id = gone.document_id AND e.generation = gone.generation"
 )
 
-# A plain subquery, ordered outside it, so that no approximate index is chosen for it, today or when one exists.
+# A plain subquery, ordered outside it, so that no approximate index is chosen for it. A generic plan of `= ANY(…)`
+# would assume ten names, and use the primary key, which reads all of the tenant's namespaces.
 _NEAREST = """
 SELECT chunk_id, distance FROM (
     SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
