@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import unicodedata
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +16,7 @@ import orjson
 
 from pipeline.api_sources.api_source import MISSING, ApiMapping, ApiSource, resolve
 from pipeline.errors import ApiSourceFailed
+from pipeline.filters.hit_conditions import finite
 from pipeline.filters.python_filters import unmet
 from pipeline.query.request import Brought
 from pipeline.records import DocumentFields, Filters, TenantId
@@ -76,8 +77,7 @@ def passages_of(
 
 
 def fits(filters: Filters, read: Mapping[str, Any]) -> bool:
-    """Return whether an item's fields meet the filters, as in the stores: a filtered field must be present. An item has
-    no story time."""
+    """Return whether an item meets the filters as in the stores: a filtered field must be present."""
     fields = {name: read[name] for name in ("author", "type", "published_at", "metadata")}
     return unmet(filters, DocumentFields(**fields, tags=tuple(read["tags"]))) is None
 
@@ -119,28 +119,20 @@ def _passage(read: Mapping[str, Any], text: str, *, name: str, tenant_id: Tenant
 
 
 def _score(item: Any, mapping: ApiMapping, rank: int) -> float:
-    given: Any = MISSING if mapping.score is None else _number(resolve(item, mapping.score))
-    if given is MISSING:
+    given = None if mapping.score is None else _number(resolve(item, mapping.score))
+    if given is None:
         return 1.0 / (1 + rank)
     lowest, highest = mapping.score_range
     # Halved so that no span is infinite.
-    score = (float(given) / 2 - lowest / 2) / (highest / 2 - lowest / 2)
+    score = (given / 2 - lowest / 2) / (highest / 2 - lowest / 2)
     return min(1.0, max(0.0, score))
 
 
-def _number(value: Any) -> Any:
+def _number(value: Any) -> float | None:
     if isinstance(value, str) and len(value) <= 32:
-        try:
+        with suppress(ValueError):
             value = float(value)
-        except ValueError:
-            return MISSING
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return MISSING
-    try:
-        number = float(value)
-    except OverflowError:
-        return MISSING
-    return number if math.isfinite(number) else MISSING
+    return finite(value)
 
 
 def _identity(value: Any) -> str | None:
@@ -151,8 +143,7 @@ def _identity(value: Any) -> str | None:
 
 
 def _text(value: Any, most: int, *, whole: bool = False) -> str | None:
-    """Return text without characters that break logs and prompts, cut to ``most`` characters; with ``whole``, None if
-    longer."""
+    """Return printable text cut to ``most`` characters; with ``whole``, None if it is longer."""
     if not isinstance(value, str):
         return None
     text = _clean(value[: most + 1] if not whole else value).strip()
@@ -185,7 +176,7 @@ def _moment(value: Any) -> datetime | None:
         except (ValueError, OverflowError):
             return None
     number = _number(value)
-    if number is MISSING or number < 0:
+    if number is None or number < 0:
         return None
     try:
         return datetime.fromtimestamp(number / 1000 if number >= _MILLISECONDS_FROM else number, UTC)

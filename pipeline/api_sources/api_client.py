@@ -40,8 +40,7 @@ class ApiCaller:
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        """Set the bounds of calls. ``permitted``: networks that may be called although not public. ``resolve``,
-        ``ssl_context``: replace the system's."""
+        """Set the networks that may be called although not public, and replacements of the system's own means."""
         self._permitted = tuple(permitted)
         self._resolve = resolve or resolved
         self._given_ssl_context = ssl_context

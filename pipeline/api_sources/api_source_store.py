@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select
-from sqlalchemy.dialects.mysql import insert
+from sqlalchemy import Select, func, select
 
 from pipeline.api_sources.api_source import ApiSource, StoredSource, read_source, source_as_json
 from pipeline.database.mysql_tables import api_sources
@@ -27,8 +26,7 @@ class ApiSources(TenantStore):
         """Store a source under its name, replacing an earlier one."""
         moment = now()
         values = {"source": source_as_json(source).decode(), "secrets": secrets, "updated_at": moment}
-        statement = insert(api_sources).values(tenant_id=self._tenant_id, name=name, created_at=moment, **values)
-        self._connection.execute(statement.on_duplicate_key_update(values))
+        self._upsert(api_sources, {"name": name}, values, created_at=moment)
         Audit(self._connection, self._tenant_id).wrote("api_source_put", ids=[name])
 
     def all(self) -> list[StoredSource]:
@@ -46,8 +44,7 @@ class ApiSources(TenantStore):
 
     def remove(self, name: str) -> bool:
         """Delete a source. False if there is none."""
-        statement = delete(api_sources).where(self._own(api_sources), api_sources.c.name == name)
-        removed = bool(self._connection.execute(statement).rowcount)
+        removed = bool(self._remove_rows(api_sources, name=name))
         if removed:
             Audit(self._connection, self._tenant_id).wrote("api_source_remove", ids=[name])
         return removed

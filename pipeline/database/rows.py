@@ -8,7 +8,20 @@ from typing import Any, TypeVar, overload
 
 import orjson
 from pymysql.cursors import RE_INSERT_VALUES
-from sqlalchemy import Column, ColumnElement, Connection, CursorResult, Executable, Row, Table, and_, insert, or_
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    CursorResult,
+    Executable,
+    Row,
+    Table,
+    and_,
+    delete,
+    insert,
+    or_,
+)
+from sqlalchemy.dialects.mysql import insert as upsert
 
 from pipeline.database.statements import sql
 from pipeline.records import Chunking, DocumentId, Generation, Namespace, Scope, TenantId
@@ -43,6 +56,16 @@ class TenantStore:
         """Yield the rows that a statement selects of ``:ids`` in a namespace, sorted, a thousand ids at a time."""
         for batch in slices(sorted(set(ids)), _IDS_PER_STATEMENT):
             yield from self._run(statement, namespace=namespace, ids=list(batch))
+
+    def _upsert(self, table: Table, key: Mapping[str, Any], values: Mapping[str, Any], **first: Any) -> None:
+        """Write ``values`` to the tenant's row of this key; a new row gets those of ``first`` too."""
+        statement = upsert(table).values(tenant_id=self._tenant_id, **key, **values, **first)
+        self._connection.execute(statement.on_duplicate_key_update(dict(values)))
+
+    def _remove_rows(self, table: Table, **key: Any) -> int:
+        """Delete the tenant's rows with these values, and return how many."""
+        same = (table.c[name] == value for name, value in key.items())
+        return self._connection.execute(delete(table).where(self._own(table), *same)).rowcount
 
     def _generation(self, namespace: str, document_id: str, number: int) -> Generation:
         scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace))

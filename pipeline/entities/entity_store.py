@@ -23,8 +23,7 @@ class Entities(TenantStore):
     """One tenant's entities."""
 
     def put(self, states: Sequence[EntityState]) -> None:
-        """Write states, replacing those of the same story time. Creates missing namespaces and locks their rows against
-        deletion."""
+        """Write states, replacing those of the same story time. Creates and locks their namespaces."""
         moment = now()
         for namespace in sorted({state.namespace for state in states}):
             self._run(_NAMESPACE, namespace=namespace, now=moment)

@@ -71,8 +71,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedDocument:
-    """The judgment of a document for a question: ``grade`` 2 good, 1 opened, 0 bad; counts of ratings by kind;
-    ``votes``: their total weight."""
+    """The judgment of a document: ``grade`` 2 good, 1 opened, 0 bad; ``votes``: the ratings' total weight."""
 
     document_id: str
     grade: int

@@ -35,8 +35,7 @@ class FeedbackStore(TenantStore):
     """One tenant's feedback."""
 
     def add(self, given: Feedback) -> tuple[Feedback, bool]:
-        """Store a rating, or renew an earlier one with its new note, if any. Return the stored rating and whether it is
-        new."""
+        """Store a rating, or renew an earlier one with its note. Return it and whether it is new."""
         values = asdict(given) | {
             "tenant_id": self._tenant_id,
             "text_key": text_key(given.query_text),
@@ -100,7 +99,7 @@ class FeedbackStore(TenantStore):
 
     def remove(self, feedback_id: str) -> bool:
         """Take a rating back. False if there is none of that id."""
-        removed = bool(self._run(_REMOVE, feedback_id=feedback_id).rowcount)
+        removed = bool(self._remove_rows(feedback, feedback_id=feedback_id))
         if removed:
             self._audit("feedback_remove", feedback_id)
         return removed
@@ -127,7 +126,6 @@ _ARMS = sql(
     " WHERE tenant_id = :tenant AND experiment_id = :experiment AND experiment_bucket IS NOT NULL"
     " GROUP BY experiment_bucket ORDER BY experiment_bucket"
 )
-_REMOVE = sql("DELETE FROM feedback WHERE tenant_id = :tenant AND feedback_id = :feedback_id")
 
 
 def _feedback(row: Mapping[Any, Any]) -> Feedback:

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import select
 
+from pipeline.database.mysql_tables import experiments, profile_heads, profiles
 from pipeline.database.rows import TenantStore, now, record_of, to_json
 from pipeline.query.built_in_profiles import (
     BUILT_IN,
@@ -42,38 +43,40 @@ class Profiles(TenantStore):
 
     def versions(self, name: str) -> list[ProfileVersion]:
         """Return every version of a profile, newest first."""
-        rows = self._run(_VERSIONS, name=name).mappings()
-        versions = [record_of(ProfileVersion, row, config=json.loads(row["config"])) for row in rows]
+        mine = select(profiles).where(self._own(profiles), profiles.c.name == name)
+        rows = self._connection.execute(mine.order_by(profiles.c.version.desc()))
+        versions = [record_of(ProfileVersion, row, config=json.loads(row.config)) for row in rows]
         first = built_in(name)
         return [*versions, first] if first is not None else versions
 
     def add(self, name: str, config: Mapping[str, Any], *, note: str, created_by: str) -> int:
         """Write a new version, not yet active, and return its number. Concurrent calls wait for each other."""
-        values = {"tenant": self._tenant_id, "name": name}
-        self._run(_LOCK)
-        latest = self._connection.execute(_LATEST, values).scalar() or (BUILT_IN_VERSION if name in BUILT_IN else 0)
-        row = {"version": latest + 1, "config": to_json(dict(config)), "note": note, "by": created_by, "now": now()}
-        self._connection.execute(_ADD, {**values, **row})
-        self._audit("profile_store", name, version=latest + 1)
-        return int(latest) + 1
+        self._run("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
+        latest = self._run("SELECT MAX(version) FROM profiles WHERE tenant_id = :tenant AND name = :name", name=name)
+        version = int(latest.scalar() or (BUILT_IN_VERSION if name in BUILT_IN else 0)) + 1
+        row = {"config": to_json(dict(config)), "note": note, "created_by": created_by, "created_at": now()}
+        self._insert_row(profiles, name=name, version=version, **row)
+        self._audit("profile_store", name, version=version)
+        return version
 
     def point(self, name: str, version: int, *, share: float = 1.0, back: bool = False) -> bool:
         """Activate ``version`` for all queries, or for a ``share`` of them beside the active one; False without such a
         version. ``back``: audited as a rollback."""
         if not any(stored.version == version for stored in self.versions(name)):
             return False
-        values = {"tenant": self._tenant_id, "name": name, "version": version, "share": share, "now": now()}
-        if self._connection.execute(_HEAD, values).one_or_none() is None:
+        moment = now()
+        if self._run(_HEAD, name=name).one_or_none() is None:
             first = BUILT_IN_VERSION if name in BUILT_IN else version
-            self._connection.execute(_NEW_HEAD, {**values, "first": first})
-        self._connection.execute(_ACTIVATE if share >= 1 else _TRY, values)
+            # One that was inserted concurrently stays as it is.
+            self._upsert(profile_heads, {}, {"name": name}, active_version=first, updated_at=moment)
+        self._run(_ACTIVATE if share >= 1 else _TRY, name=name, version=version, share=share, now=moment)
         self._audit("profile_rollback" if back else "profile_activate", name, version=version, share=share)
         return True
 
     def remove(self, name: str) -> bool:
         """Delete every stored version; a built-in profile returns to its built-in version. False if there was none."""
         # A head without versions, or versions that were never active, are a profile too.
-        deleted = sum(self._run(statement, name=name).rowcount for statement in (_DROP_VERSIONS, _DROP_HEAD))
+        deleted = sum(self._remove_rows(table, name=name) for table in (profiles, profile_heads))
         if deleted:
             self._audit("profile_remove", name)
         return bool(deleted)
@@ -93,60 +96,38 @@ class Experiments(TenantStore):
 
     def all(self) -> dict[str, tuple[dict[str, Any], bool]]:
         """Return each experiment by id, and whether it is active."""
-        rows = self._run(_EXPERIMENTS)
+        rows = self._run("SELECT experiment_id, config, active FROM experiments WHERE tenant_id = :tenant")
         return {experiment_id: (json.loads(config), bool(active)) for experiment_id, config, active in rows}
 
     def put(self, experiment_id: str, config: Mapping[str, Any], *, active: bool) -> None:
         """Write an experiment, replacing one of the same id."""
-        values = {"tenant": self._tenant_id, "id": experiment_id, "config": to_json(dict(config)), "active": active}
-        self._connection.execute(_PUT_EXPERIMENT, {**values, "now": now()})
+        moment = now()
+        values = {"config": to_json(dict(config)), "active": active, "updated_at": moment}
+        self._upsert(experiments, {"experiment_id": experiment_id}, values, created_at=moment)
         Audit(self._connection, self._tenant_id).wrote("experiment_store", ids=[experiment_id], active=active)
 
     def remove(self, experiment_id: str) -> bool:
         """Delete an experiment. False if there is none."""
-        statement = text("DELETE FROM experiments WHERE tenant_id = :tenant AND experiment_id = :id")
-        deleted = bool(self._run(statement, id=experiment_id).rowcount)
+        deleted = bool(self._remove_rows(experiments, experiment_id=experiment_id))
         if deleted:
             Audit(self._connection, self._tenant_id).wrote("experiment_remove", ids=[experiment_id])
         return deleted
 
 
-_HEADS = text(
+_HEADS = (
     "SELECT h.name, h.active_version, h.previous_version, h.trial_version, h.trial_share,"
     " a.config AS a_config, a.note AS a_note, t.config AS t_config, t.note AS t_note FROM profile_heads h"
     " LEFT JOIN profiles a ON a.tenant_id = h.tenant_id AND a.name = h.name AND a.version = h.active_version"
     " LEFT JOIN profiles t ON t.tenant_id = h.tenant_id AND t.name = h.name AND t.version = h.trial_version"
     " WHERE h.tenant_id = :tenant"
 )
-_VERSIONS = text(
-    "SELECT name, version, config, note, created_by, created_at FROM profiles"
-    " WHERE tenant_id = :tenant AND name = :name ORDER BY version DESC"
-)
-_LOCK = text("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
-_LATEST = text("SELECT MAX(version) FROM profiles WHERE tenant_id = :tenant AND name = :name")
-_ADD = text(
-    "INSERT INTO profiles (tenant_id, name, version, config, note, created_by, created_at)"
-    " VALUES (:tenant, :name, :version, :config, :note, :by, :now)"
-)
-_HEAD = text("SELECT active_version FROM profile_heads WHERE tenant_id = :tenant AND name = :name FOR UPDATE")
-_NEW_HEAD = text(
-    "INSERT INTO profile_heads (tenant_id, name, active_version, updated_at) VALUES (:tenant, :name, :first, :now)"
-    " ON DUPLICATE KEY UPDATE name = VALUES(name)"  # inserted concurrently: it stays as it is
-)
-_ACTIVATE = text(
+_HEAD = "SELECT active_version FROM profile_heads WHERE tenant_id = :tenant AND name = :name FOR UPDATE"
+_ACTIVATE = (
     "UPDATE profile_heads SET previous_version = IF(active_version = :version, previous_version, active_version),"
     " active_version = :version, trial_version = NULL, trial_share = 0, updated_at = :now"
     " WHERE tenant_id = :tenant AND name = :name"
 )
-_TRY = text(
+_TRY = (
     "UPDATE profile_heads SET trial_version = :version, trial_share = :share, updated_at = :now"
     " WHERE tenant_id = :tenant AND name = :name"
-)
-_DROP_VERSIONS = text("DELETE FROM profiles WHERE tenant_id = :tenant AND name = :name")
-_DROP_HEAD = text("DELETE FROM profile_heads WHERE tenant_id = :tenant AND name = :name")
-_EXPERIMENTS = text("SELECT experiment_id, config, active FROM experiments WHERE tenant_id = :tenant")
-_PUT_EXPERIMENT = text(
-    "INSERT INTO experiments (tenant_id, experiment_id, config, active, created_at, updated_at)"
-    " VALUES (:tenant, :id, :config, :active, :now, :now)"
-    " ON DUPLICATE KEY UPDATE config = :config, active = :active, updated_at = :now"
 )

@@ -156,8 +156,7 @@ class Attachments(TenantStore):
     """One tenant's files in namespaces."""
 
     def attach(self, namespace: Namespace, job_id: JobId, entries: Sequence[NewAttachment]) -> None:
-        """Record the job items that add these files, replacing earlier records except their time, unless they had been
-        removed."""
+        """Record the job items that add these files; a file that is there already keeps its time."""
         moment = now()
         insert_many(
             self._connection,
@@ -213,8 +212,7 @@ class Attachments(TenantStore):
         return generation
 
     def was_deleted_since(self, namespace: Namespace, document_id: DocumentId, generation: int) -> bool:
-        """Return whether a document was deleted since this generation was accepted. Call it in the transaction that
-        accepts another one."""
+        """Return whether a document was deleted since this generation, in the transaction that accepts another."""
         deleted = self._run(DELETED_SINCE, namespace=namespace, document=document_id, generation=generation)
         return bool(deleted.scalar_one())
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection
-from sqlalchemy.dialects.mysql import insert
 
 from pipeline.database.mysql_tables import vector_stores
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json, to_naive
@@ -38,8 +37,7 @@ class VectorStores(TenantStore):
             "last_active_at": to_naive(active_at),
             "expires_at": None if days is None else to_naive(active_at + timedelta(days=days)),
         }
-        statement = insert(vector_stores).values(tenant_id=self._tenant_id, namespace=store.namespace, **values)
-        self._connection.execute(statement.on_duplicate_key_update(values))
+        self._upsert(vector_stores, {"namespace": store.namespace}, values)
 
     def one(self, namespace: Namespace, *, lock: bool = False) -> VectorStore | None:
         """Return a namespace as a vector store, or None if there is none."""

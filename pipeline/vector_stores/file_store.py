@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from pipeline.database.mysql_tables import stored_file_bodies, stored_files
 from pipeline.database.rows import TenantStore, follows, now, placeholders, record_of, slices, to_naive
@@ -63,9 +63,8 @@ class StoredFiles(TenantStore):
 
     def forget(self, file_id: str) -> bool:
         """Delete a file. False if there is none."""
-        for table in (stored_file_bodies, stored_files):
-            deleted = self._connection.execute(delete(table).where(self._own(table), table.c.file_id == file_id))
-        return bool(deleted.rowcount)
+        self._remove_rows(stored_file_bodies, file_id=file_id)
+        return bool(self._remove_rows(stored_files, file_id=file_id))
 
     def _valid(self) -> ColumnElement[bool]:
         """Return the condition that a file is the tenant's and has not expired."""
