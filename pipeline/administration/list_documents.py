@@ -14,7 +14,7 @@ from pipeline.documents.document_views import ChunkBeginning, DocumentView, Orig
 from pipeline.documents.generation_store import Generations
 from pipeline.documents.owned_chunk_store import chunk_beginnings
 from pipeline.documents.parent_store import windows
-from pipeline.examples.example_counts import Duplicated, Stored
+from pipeline.examples.example import Duplicated, Stored
 from pipeline.examples.example_store import Examples
 from pipeline.filters.used_fields import FieldTally, UsedFields
 from pipeline.records import ChunkId, DocumentId, Generation, Namespace, Scope, TenantId

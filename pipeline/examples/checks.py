@@ -43,8 +43,7 @@ _HASH_DIGITS = 32
 
 
 class NearDuplicates:
-    """The questions of one category: MinHash with LSH proposes candidates, the exact Jaccard similarity of shingles
-    decides."""
+    """The questions of one category: MinHash with LSH proposes candidates, the Jaccard similarity decides."""
 
     def __init__(self) -> None:
         # Imported here: the parser process imports this package, and its memory is limited.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pipeline.database.rows import TenantStore, record_of
 from pipeline.database.statements import same_document, sql
-from pipeline.examples.example_counts import LENGTHS, Accepted, Duplicated, Stored, Verified
+from pipeline.examples.example import LENGTHS, Accepted, Duplicated, Stored, Verified
 from pipeline.jobs.job_view_store import status_of
 from pipeline.records import ItemState, JobId, Namespace
 

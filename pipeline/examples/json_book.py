@@ -13,8 +13,7 @@ _LONGEST_NAME = 64
 
 
 def json_tables(value: Mapping[str, Any], *, most_rows: int) -> Book:
-    """Return the book in a decoded JSON object; rows count from 1, columns may use a sheet's names. Raises
-    DocumentTooLarge above ``most_rows``."""
+    """Return the book in a decoded JSON object; rows count from 1. Raises DocumentTooLarge above ``most_rows``."""
     tables: list[ExampleSheet] = []
     warnings: list[Flaw] = []
     rows = 0

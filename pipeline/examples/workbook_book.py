@@ -24,8 +24,7 @@ _MOST_COPIES = 500_000  # of values; overlapping ranges, which no spreadsheet pr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet:
-    """A sheet without empty rows, or without any if it is no category. ``merged``: merged ranges, their values copied
-    to every row."""
+    """A sheet without empty rows. ``merged``: ranges, whose values are copied to every row."""
 
     name: str
     is_hidden: bool = False

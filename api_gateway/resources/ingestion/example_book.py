@@ -11,8 +11,7 @@ from pydantic.json_schema import WithJsonSchema
 from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
 from api_gateway.http.problems import invalid, pointer
 from api_gateway.resources.route_parts import validated
-from pipeline.examples.example import Category
-from pipeline.examples.example_counts import LENGTHS, Duplicated, Spread, Stored, Verified
+from pipeline.examples.example import LENGTHS, Category, Duplicated, Spread, Stored, Verified
 from pipeline.examples.report import ordered
 from pipeline.ingestion.accept import OnConflict
 from pipeline.records import Namespace
