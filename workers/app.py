@@ -1,5 +1,4 @@
-"""The Celery app of workers: `celery -A workers.app worker -Q …`. Importing it connects nothing; engines are made after
-the fork."""
+"""The Celery app of workers: `celery -A workers.app worker -Q …`. Connects nothing before the fork."""
 
 from __future__ import annotations
 
@@ -94,8 +93,7 @@ def _set_up_logging(**_: Any) -> None:
 
 @worker_init.connect(weak=False)
 def _check_schema(**_: Any) -> None:
-    """Stop a worker with the wrong schema, dimension or installation, which would park documents; not for an
-    unavailable database."""
+    """Stop a worker with the wrong schema, dimension or installation; not for an unavailable database."""
     check = _start_check("worker", "schema_not_checked", refused=(Misconfigured, WrongInstallation))
     with check, engines(settings()) as (mysql, postgres):
         tracing.check(settings())
@@ -128,8 +126,7 @@ def _start_check(
     refused: tuple[type[PipelineError], ...],
     tolerated: type[PipelineError] = Unavailable,
 ) -> Iterator[None]:
-    """End this process with one sentence for an error of ``refused``; log the event ``unchecked`` for a tolerated
-    one."""
+    """End this process with a sentence for an error of ``refused``; log ``unchecked`` for a tolerated one."""
     try:
         yield
     except refused as error:  # must come first: StoreMisconfigured is tolerated as well
@@ -152,8 +149,7 @@ def _check_model() -> None:
 
 @celeryd_after_setup.connect(weak=False)
 def _warm_up_threads(instance: Any, **_: Any) -> None:
-    """Load the model before a worker without child processes takes queries: a channel's time is less than loading
-    takes."""
+    """Load the model before a worker of threads takes queries: it takes longer than a channel may."""
     events.worker = instance.hostname
     pool = instance.pool_cls  # an alias or a class, depending on how far the worker has got
     if "prefork" not in (pool if isinstance(pool, str) else pool.__module__):
@@ -165,8 +161,7 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
 
 @worker_process_init.connect(weak=False)
 def _warm_up_child(**_: Any) -> None:
-    """Load the model in a child of the ingest worker before its first batch's lease runs. A child for computations
-    lowers its priority."""
+    """Load the model in an ingest worker's child; lower the priority of a child for computations."""
     if app.conf.get(_COMPUTES_ONLY):
         _lower_priority()
     else:

@@ -51,8 +51,7 @@ class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
     max_retries = 0
 
     def on_failure(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
-        """Log a failure: a warning if a dependency was unavailable and the work is repeated by itself, an error for a
-        bug."""
+        """Log a warning if a dependency was unavailable and the work is repeated by itself, else an error."""
         if isinstance(exc, Unavailable):
             log.warning("task_postponed", task=self.name, task_id=task_id, code=exc.code, detail=str(exc))
             return

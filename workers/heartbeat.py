@@ -67,8 +67,7 @@ def chordwise_facts(state: Any) -> dict[str, Any]:
 
 @control_command(name="query_events", args=[("percent", float)], signature="[PERCENT]")
 def show_queries(_state: Any, percent: float | str | None = None, **_: Any) -> dict[str, Any]:
-    """Set the percentage, 0 to 100, of unremarkable queries that Flower shows until this worker ends; without one,
-    report it."""
+    """Set the percentage, 0 to 100, of unremarkable queries that Flower shows; without one, report it."""
     if percent is not None:
         try:
             wanted = float(percent)

@@ -35,8 +35,7 @@ _PROMISED_S = 2.0  # grace beyond the next look for changes: a busy host is late
 
 
 def run(config: Settings, stop: threading.Event) -> None:
-    """Keep the indexes up to date until ``stop``. Raises OSError for an unwritable folder, WrongInstallation for
-    another's."""
+    """Keep the indexes up to date until ``stop``. Raises OSError, and WrongInstallation for another's folder."""
     use = Resources(config, reading=True)
     folder = IndexFolder(config.keyword_index_dir.expanduser())
     installation_id = _installation(use, stop)

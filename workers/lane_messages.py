@@ -18,8 +18,7 @@ Step = Literal["answer", "finish"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRequest:
-    """An open query. ``finish``: answer from the results so far. ``patient``: it waits for a model. ``headers``: its
-    trace."""
+    """An open query. ``finish``: from the results so far. ``patient``: it waits for a model. ``headers``: its trace."""
 
     step: Step
     tenant_id: TenantId

@@ -114,8 +114,7 @@ def _publish(queries: Sequence[tuple[EndedQuery, str, str]], connection: Connect
 
 
 def task_events(query: EndedQuery, name: str, worker: str) -> Iterator[dict[str, Any]]:
-    """Yield the events of a query's tasks. ``name``, ``worker``: of the composing task, whose id is the query's and
-    roots the rest."""
+    """Yield the events of a query's tasks. ``name``, ``worker``: of the composing task, the root of the rest."""
     ids = {"tenant_id": query.tenant_id, "query_id": query.query_id}
     for run in query.runs:
         understands = run.part == UNDERSTAND

@@ -47,8 +47,7 @@ def task_id_of(query_id: QueryId, part: str) -> str:
 
 
 def is_shown(query: EndedQuery, *, percent: float, slow_ms: float) -> bool:
-    """Return whether to show a query: ``percent`` of all by id, and every one that failed, was degraded or took at
-    least ``slow_ms``."""
+    """Return whether to show a query: ``percent`` of all by id, and all that failed, were degraded or slow."""
     if query.error or query.degraded or query.total_ms >= slow_ms:
         return True
     return position(_SALT, query.query_id) * 100 < percent

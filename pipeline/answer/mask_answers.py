@@ -1,5 +1,4 @@
-"""Mask personal data in hits' texts: after ranking, before highlights, context and token counts, so positions hold.
-Ids, scores and the question stay."""
+"""Mask personal data in hits' texts before highlights, context and token counts. Ids and the question stay."""
 
 from __future__ import annotations
 

@@ -86,8 +86,7 @@ def _compare(comparison: Comparison, held: object) -> bool:
 
 
 def _contains(held: Any, wanted: Any) -> bool:
-    """Return whether ``held`` contains ``wanted``: an object every key of it, a list every entry, and either a single
-    value."""
+    """Return whether ``held`` has every key of an object, every entry of a list, and any single value ``wanted``."""
     if isinstance(wanted, Mapping):
         return isinstance(held, Mapping) and all(
             name in held and _contains(held[name], wanted[name]) for name in wanted

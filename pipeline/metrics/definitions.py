@@ -13,8 +13,7 @@ Field = tuple[str, str, tuple[str, ...]]  # metric, part of it, values of its la
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSpec:
-    """One metric. A ``counter`` gets ``_total``, an ``exact_counter`` keeps its name. ``buckets``: a histogram's upper
-    bounds."""
+    """One metric. A ``counter`` gets ``_total``, an ``exact_counter`` does not. ``buckets``: upper bounds."""
 
     name: str
     kind: MetricKind

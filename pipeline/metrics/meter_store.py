@@ -1,5 +1,4 @@
-"""Counters and times of all processes, summed in one Redis hash for any gateway to render. Each process hands over
-about once a second."""
+"""Counters and times of all processes, summed in one Redis hash about once a second for any gateway to render."""
 
 from __future__ import annotations
 

@@ -39,8 +39,7 @@ def conversation_words(background: Background) -> tuple[str, ...]:
 
 
 def profile_words(background: Background) -> tuple[str, ...]:
-    """Return up to eight keywords of a profile's role, preferences and interests (strings or lists); the rest is not
-    searched."""
+    """Return up to eight keywords of a profile's role, preferences and interests (strings or lists)."""
     topics = (background.profile.get(name) for name in _PROFILE_TOPICS)
     texts = (text for topic in topics for text in (topic if isinstance(topic, list) else [topic]))
     words = (word for text in texts if isinstance(text, str) for word in keywords_of(text[:_LONGEST_MESSAGE]))

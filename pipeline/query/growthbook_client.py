@@ -41,8 +41,7 @@ class GrowthBookExperiments:
         self._features.refresh()
 
     def assign(self, tenant_id: TenantId, experiment_id: str, unit: str) -> Assignment | None:
-        """Return GrowthBook's variation of ``unit`` (attribute ``id``; rules may read ``tenant_id``); None if unknown,
-        off or without one."""
+        """Return GrowthBook's variation of ``unit`` (attributes ``id``, ``tenant_id``); None without one."""
         sdk = GrowthBook(
             attributes={"id": unit, "tenant_id": tenant_id}, features=dict(self._features.get(patient=False))
         )

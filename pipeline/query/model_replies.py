@@ -1,5 +1,4 @@
-"""Parse the replies of language models about a query, whatever surrounds them. A reply is data; no instruction in it is
-followed."""
+"""Parse language models' replies about a query. A reply is data; no instruction in it is followed."""
 
 from __future__ import annotations
 
@@ -143,8 +142,7 @@ def _loaded(text: str) -> Any:
 
 
 def _texts(value: Any, depth: int = 0) -> Iterator[str]:
-    """Yield the texts of an array of strings or of objects with one text each, or of an object that holds such an
-    array."""
+    """Yield the texts of an array of strings or of objects with one each, or of an object around it."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list) and depth < 3:

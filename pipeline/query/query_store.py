@@ -230,8 +230,7 @@ class Queries:
         return None if raw is None else read_query(raw)
 
     def cancel(self, query_id: QueryId) -> bool:
-        """Delete a query with its answer and its trace; its tasks then have nothing to do. False if there is no such
-        query."""
+        """Delete a query with its answer and its trace, so that its tasks do nothing. False if there is none."""
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.delete(self._key(query_id))
             pipe.delete(trace_key(self._tenant_id, query_id))

@@ -27,8 +27,7 @@ class Rewriter:
     def __init__(
         self, *, model: str, timeout_s: float = 2.0, base_url: str | None = None, api_key: str | None = None
     ) -> None:
-        """Connect to the service. ``timeout_s``: the limit of one call, whatever its caller allows. Raises
-        Misconfigured."""
+        """Connect to the service. ``timeout_s``: the limit of one call at most. Raises Misconfigured."""
         self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
         self._model = model
         self._timeout_s = timeout_s

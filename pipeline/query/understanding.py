@@ -1,5 +1,4 @@
-"""Understand a query, by rules at once and by a model while the channels search, and derive the wordings for each
-channel."""
+"""Understand a query by rules at once and by a model meanwhile, and derive the wordings for each channel."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ def understood_by_rules(query: Query, *, model: bool) -> Query:
 
 
 def _steps(query: Query, ruled: Route | None) -> tuple[Step, ...]:
-    """Return the model's steps. An identifier or a quoted phrase has no other wordings, and only a semantic search
-    needs a passage."""
+    """Return the model's steps; a literal query has no other wordings, and only a semantic search needs a passage."""
     plan, channels = query.plan.understand, query.plan.channels
     literal = _is_literal(ruled)
     wanted: dict[Step, bool] = {
@@ -128,8 +126,7 @@ def understanding_deadline(query: Query) -> Deadline:
 
 
 def wordings_of(query: Query, channel: ChannelName) -> tuple[Wording, ...]:
-    """Return the further texts that a channel searches besides the query's own. The faq and api channels get the query
-    as it was sent."""
+    """Return the texts that a channel searches besides the query's own; none for the faq and api channels."""
     understanding, plan = query.understanding, query.plan.understand
     if understanding is None or channel not in (ChannelName.KEYWORD, ChannelName.SEMANTIC):
         return ()
@@ -148,8 +145,7 @@ def wordings_of(query: Query, channel: ChannelName) -> tuple[Wording, ...]:
 
 
 def pool_share(pool: int, wordings: int) -> int:
-    """Return how many chunks each further wording recalls, so that all together recall about as many as the query's own
-    text; at least one."""
+    """Return how many chunks each further wording recalls: together as many as the query's own text."""
     return max(1, -(-pool // max(1, wordings)))
 
 

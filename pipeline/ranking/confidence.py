@@ -87,8 +87,7 @@ def _meaning(parts: Mapping[ChannelName, Contribution], envelopes: Mapping[Chann
 
 
 def _own(part: Contribution, envelopes: Mapping[ChannelName, Envelope]) -> float:
-    """Return the confidence that a channel without calibration states for a hit it recalled; 0 for keyword and
-    semantic."""
+    """Return the confidence that an uncalibrated channel states for a hit it recalled; 0 for the others."""
     envelope = envelopes.get(part.channel)
     calibrated = part.channel in (ChannelName.KEYWORD, ChannelName.SEMANTIC)
     if calibrated or part.rank is None or part.score is None or envelope is None or not envelope.upper_bound:

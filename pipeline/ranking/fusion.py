@@ -173,8 +173,7 @@ def _normalised(
 
 
 def _between(scores: Sequence[float], lowest: float, highest: float) -> list[float]:
-    """Return each score's position from ``lowest`` (0) to ``highest`` (1); all are within. Halved so that no span is
-    infinite."""
+    """Return each score's position from ``lowest`` (0) to ``highest`` (1). Halved so that no span is infinite."""
     start, span = lowest / 2, highest / 2 - lowest / 2
     if span <= 0:
         return [0.0] * len(scores)

@@ -77,8 +77,7 @@ def terms_of(indexed: bytes) -> Terms:
 
 
 def similarities(terms: Sequence[Terms]) -> NDArray[np.float32]:
-    """Return the cosine of each two chunks; 0 with itself. A chunk that shares no term with any other is similar to
-    none."""
+    """Return the cosine of each two chunks; 0 with itself, and without a shared term."""
     lengths = np.array(list(map(len, terms)))
     count = len(terms)
     kept, column, width = _columns(np.concatenate(terms).astype(np.uint64, copy=False))
@@ -120,8 +119,7 @@ def _columns(codes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 def _support(similar: NDArray[np.float32], scores: NDArray[np.float64], neighbours: int) -> NDArray[np.float64]:
-    """Return the mean score of each chunk's nearest neighbours, weighted by similarity; its own score if it resembles
-    none."""
+    """Return the mean score of each chunk's nearest neighbours by similarity; its own score without any."""
     nearest = min(neighbours, len(scores) - 1)
     least = np.partition(similar, -nearest, axis=1)[:, -nearest]
     weights = np.where(similar >= least[:, None], similar, 0.0).astype(np.float64)

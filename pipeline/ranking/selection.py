@@ -96,8 +96,7 @@ def grade_of(hit: Hit, plan: QualityPlan) -> int:
 
 
 def graded(hits: Sequence[Hit], plan: QualityPlan) -> tuple[list[Hit], list[Drop]]:
-    """Drop the hits of the worst grade when there are more than ``enough`` hits and another grade is left; then order
-    near-ties by grade."""
+    """Drop the worst grade if there are more than ``enough`` hits and another is left; order near-ties by grade."""
     kept, dropped = list(hits), list[Drop]()
     worst = len(plan.grades) - 1
     if len(hits) > plan.enough and worst > 0:
