@@ -60,8 +60,7 @@ class IndexFolder:
 
     @contextmanager
     def alone(self, stop: threading.Event, waits: Callable[[], object]) -> Iterator[bool]:
-        """Hold the folder's lock, waiting for it; yields False if ``stop`` is set first. ``waits`` is called once if
-        another process has it. The lock ends with the process. Raises OSError."""
+        """Hold the folder's lock, waiting for it (call ``waits`` once); yield False if ``stop`` is set first."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(self.root / "indexer.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -75,8 +74,7 @@ class IndexFolder:
             os.close(lock)
 
     def belong_to(self, installation_id: str, *, is_alone: bool) -> None:
-        """Record the installation that the chunks belong to, and as the one writer delete another installation's.
-        Raises WrongInstallation if another one's indexer is at work here, and OSError."""
+        """Record the chunks' installation, deleting another's as the one writer. Raises WrongInstallation, OSError."""
         id_file = self.root / "installation"
         theirs = id_file.read_text().strip() if id_file.exists() else installation_id
         if theirs != installation_id and not is_alone:

@@ -16,20 +16,21 @@ from pathlib import Path
 
 import tantivy
 
-from pipeline.keyword_index.index_documents import (
+from pipeline.keyword_index.index_faults import IndexDamaged, readable, writing
+from pipeline.keyword_index.index_search import (
     FORMAT,
     KEYS,
     NAMESPACE_KEY,
     STATE_KEY,
+    IndexView,
     chunk_document,
     document_key,
     key,
     make_empty,
     schema,
+    sizes_on_disk,
     state_document,
 )
-from pipeline.keyword_index.index_faults import IndexDamaged, readable, writing
-from pipeline.keyword_index.index_search import IndexView, sizes_on_disk
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState
 from pipeline.records import DocumentId, Namespace, TenantId
 
@@ -148,8 +149,7 @@ class LocalIndexWriter:
             self._writer.garbage_collect_files()
 
     def close(self) -> None:
-        """Wait for the merges under way, and release the lock. The writer cannot be used afterwards. Errors that were
-        raised before are raised again here and ignored."""
+        """Wait for the merges under way, and release the lock; errors that were raised before are ignored."""
         with suppress(ValueError):
             self._writer.wait_merging_threads()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.keyword_index.index_documents import chunk_id_bytes
+from pipeline.keyword_index.index_search import chunk_id_bytes
 
 
 def it_packs_ids_as_postgresql_reads_them_and_leaves_out_documents_without_one():
