@@ -137,8 +137,7 @@ def _start_check(
 
 
 def _check_model() -> None:
-    """Ask a model service for one vector, or look for a local model's package and folder, before the fork. Raises
-    Misconfigured, or Unavailable when the service does not answer."""
+    """Ask a model service for one vector, or look for a local model. Raises Misconfigured or Unavailable."""
     embedder = make_embedder(settings())
     try:
         if settings().embedding_provider != "local":

@@ -27,8 +27,7 @@ wait_for_no_result(producer)
 
 
 def waiting_messages(queues: Sequence[str], app: Celery = producer) -> Mapping[str, int]:
-    """Return the number of waiting messages of each queue, as an AMQP broker counts them; nothing while it is
-    unavailable. An undeclared queue is empty. Opens a connection."""
+    """Return the number of messages of each queue by AMQP; nothing while it is unavailable. Opens a connection."""
     waiting = dict.fromkeys(queues, 0)
     try:
         with app.connection_for_write() as connection:

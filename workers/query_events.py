@@ -1,5 +1,4 @@
-"""Show queries in Flower: all events of a sampled query, sent after its answer, when failure and slowness are known, by
-a background thread. Dropped while the broker is slow."""
+"""Show sampled queries in Flower: their events are sent after the answer, or dropped while the broker is slow."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ from typing import Any
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the difference of two sent answers. ``moved``, ``added`` and ``removed`` are chunks with positions from 1
-    and scores; ``overlap`` is the share of the longer answer that both have."""
+    """Return the difference of two sent answers; ``overlap`` is the share of the longer one that both have."""
     first, second = _places(before), _places(after)
     size = max(len(first), len(second))
     both = [chunk_id for chunk_id in second if chunk_id in first]

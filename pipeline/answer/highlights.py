@@ -48,9 +48,9 @@ def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[An
 
 
 def spans(text: str, terms: Collection[str]) -> tuple[TextSpan, ...]:
-    """Return where ``text`` holds ``terms`` (from `keyword.terms.query_terms`, and `keyword.inflections.query_stems`), ordered,
-    without overlaps, as characters with an exclusive end. Words match in all forms, identifiers whole or by part as meant,
-    neighbouring bigrams as one span. At most 100 spans in 20,000 characters."""
+    """Return the spans of ``terms`` in ``text``, in order without overlaps, in characters with an exclusive end. Words
+    match in all forms, identifiers whole or by part, neighbouring bigrams as one span; at most 100 in 20,000
+    characters."""
     return _spans(text, _Marked(terms, language_of(text)))
 
 

@@ -1,7 +1,4 @@
-"""The answer to a query: its chunks, their origin, and the losses on the way.
-
-Field names are those of the HTTP contract, because the answer is stored as it is sent.
-"""
+"""The answer to a query, stored as it is sent: field names are those of the HTTP contract."""
 
 from __future__ import annotations
 
@@ -19,8 +16,7 @@ from pipeline.records import ChannelName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitSource:
-    """The part of one channel in a hit. ``rank`` counts from 1 and is null when the channel only scored a hit of
-    another one. ``contribution`` is null where a custom fusion gave the score."""
+    """One channel's part in a hit. ``rank``: None if it only scored the hit; custom fusions give no contribution."""
 
     channel: str
     rank: int | None
@@ -47,9 +43,8 @@ class TextSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerChunk:
-    """One returned chunk. ``score`` orders the answer, unless grades or diversity changed the order; ``confidence`` is
-    comparable between queries. ``feedback``: the part of the fused score that came from similar candidates, negative
-    where they score lower."""
+    """One returned chunk. ``score`` orders the answer before grades and diversity; ``confidence`` is comparable between
+    queries; ``feedback``: the part of the score that came from similar candidates."""
 
     chunk_id: str
     document_id: str
@@ -70,12 +65,9 @@ class AnswerChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerContext:
-    """The passages as a text for a prompt. ``token_count``: by the plan's tokenizer, headers and separators included.
-
-    ``citations``: the chunk that each marker names, and its position in the document. Offsets count characters of the
-    parsed text, ``end`` is exclusive; they are the chunk's own, without surroundings. Pages count from 1. ``edited``:
-    its text was changed since; the offsets still name the original passage.
-    """
+    """The passages as a text for a prompt. ``token_count``: by the plan's tokenizer. ``citations``: the chunk of each
+    marker with its offsets in the parsed text (characters, ``end`` exclusive, without surroundings) and its pages from
+    1. ``edited``: its text was changed since; the offsets still name the original passage."""
 
     text: str
     token_count: int

@@ -1,8 +1,5 @@
-"""The trace of one run of retrieval: input and result of every stage, in numbers and ids, without texts.
-
-A trace is made of data that the pipeline keeps anyway, so there is no second code path that could disagree with the
-answer.
-"""
+"""The trace of one run of retrieval, in numbers and ids: made of what the pipeline keeps anyway, so that it cannot
+disagree with the answer."""
 
 from __future__ import annotations
 
@@ -84,8 +81,7 @@ def mentions(trace: Mapping[str, Any], chunk_id: str) -> bool:
 
 
 def answer_in_trace(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the chunks of a traced answer with ids, scores and contributions, in the shape of an answer, for a
-    comparison with another one. Last-resort chunks have a score of 0."""
+    """Return the chunks of a traced answer in its shape, for a comparison; those of the last resort score 0."""
     hits = {hit["chunk_id"]: hit for stage in trace["stages"] for hit in stage["hits"]}
     return {
         "chunks": [
@@ -182,9 +178,8 @@ SpanKind = Literal["gateway", "queue", "channel", "callback", "step", "store"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineSpan:
-    """One part of a run. ``start_ms``: since the request, by the clock of the process that ran it, so that clocks apart
-    show as an offset. ``name``: a channel, a step, a store; ``part``: what a wait or a call belongs to, a channel or
-    `callback`; ``worker``: empty where it is unknown."""
+    """One part of a run. ``start_ms``: since the request, by the clock of the process that ran it. ``part``: what a
+    wait or a call belongs to, a channel or `callback`; ``worker``: empty where it is unknown."""
 
     name: str
     kind: SpanKind
@@ -205,12 +200,9 @@ def timeline(
     calls: Sequence[OutsideCall],
     total_ms: float,
 ) -> list[TimelineSpan]:
-    """Return the parts of a run in the order in which they began, each wait before its part, each call after it.
-
-    All moments are in seconds since the epoch. ``opened_at``: the gateway stored the query, and sent it; None if that is
-    unknown. ``composed_at``: the callback began. ``steps``: of the callback, with beginning and milliseconds;
-    ``calls``: of the callback. A channel that did not return has no part.
-    """
+    """Return the parts of a run in the order in which they began; moments are in seconds since the epoch.
+    ``opened_at``: the gateway stored and sent the query; ``composed_at``: the callback began, whose ``steps`` have
+    beginning and milliseconds. A channel that did not return has no part."""
 
     def since(moment: float) -> float:
         return round((moment - created_at) * 1000, 3)

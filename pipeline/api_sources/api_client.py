@@ -46,8 +46,7 @@ class ApiCaller:
         self._given_ssl_context = ssl_context
 
     def call(self, request: ApiRequest, *, headers: Mapping[str, str], timeout_s: float, max_bytes: int) -> bytes:
-        """Return the answer's body within ``timeout_s``. Raises ApiSourceUnavailable for temporary failures,
-        ApiSourceFailed for a refusal, a redirect, more than ``max_bytes``, or a forbidden address."""
+        """Return the answer's body. Raises ApiSourceUnavailable for temporary failures, else ApiSourceFailed."""
         with _translated(request.host, timeout_s, max_bytes):
             deadline, resolve = Deadline.after(timeout_s), self._resolver(request)
             backend = GuardedBackend(deadline, permitted=self._permitted, resolve=resolve)

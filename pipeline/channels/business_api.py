@@ -42,9 +42,7 @@ class ApiChannel:
     name: ChannelName = ChannelName.API
 
     def recall(self, query: Query) -> Recalled:
-        """Return the passages of all sources, best first, scores in [0, 1]. ``guard`` names failed sources, and those
-        beyond the first eight by name, which are not called. Raises the first error if all fail, and ApiSourceUnknown.
-        """
+        """Return the passages of all sources, best first; ``guard`` names lost ones. Raises the first error of all."""
         allowed_s = query.timeout_ms_of(self.name) / 1000
         deadline = Deadline.after(allowed_s * _CALL_SHARE)
         sources, unasked = self._sources(query)

@@ -1,8 +1,6 @@
-"""Circuit breakers as a pure state machine. Times are seconds since the epoch, as all processes share a circuit.
-
-A circuit opens after several failures in a row. After a while one probe is allowed (half open): success closes the
-circuit, failure opens it for as long again. A probe whose process died is replaced after the same time.
-"""
+"""Circuit breakers as a pure state machine; times are seconds since the epoch. Several failures in a row open a
+circuit. After a while one probe is allowed (half open), whose success closes it; a probe whose process died is
+replaced."""
 
 from __future__ import annotations
 
@@ -36,8 +34,7 @@ class BreakerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circuit:
-    """The state of one circuit. ``counted``: relevant failures in a row, by caller. ``open_until``: None while closed.
-    ``changed_at``: time of the latest failure or change."""
+    """The state of one circuit. ``counted``: failures in a row, by caller. ``open_until``: None while closed."""
 
     counted: Mapping[str, int] = field(default_factory=dict)
     open_until: float | None = None

@@ -1,9 +1,6 @@
-"""Circuit breakers shared by all processes: one Redis hash of circuits in trouble, read at most once a second and
-written on failures and changes. Without Redis each process uses its own observations.
-
-A part (a channel, or reading texts) has a circuit per tenant and one shared by all, which no tenant opens alone. A part
-with a tenant's own sources has a circuit per source instead. Tenants are named by a digest.
-"""
+"""Circuit breakers shared by all processes: one Redis hash of circuits in trouble, read at most once a second; without
+Redis each process uses its own observations. A part has a circuit per tenant (by a digest) and one shared by all, which
+no tenant opens alone; a part with a tenant's own sources has one per source instead."""
 
 from __future__ import annotations
 

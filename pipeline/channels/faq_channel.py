@@ -1,8 +1,5 @@
-"""Recall of curated answers: compare the query with the questions of stored pairs.
-
-The keyword and the semantic channel propose pairs, each from its own index, as for all chunks; the score is the
-similarity of the two questions, whatever the answers say.
-"""
+"""Recall of curated answers: the keyword and the semantic channel propose pairs, which are scored by the similarity of
+the query to their questions."""
 
 from __future__ import annotations
 
@@ -71,11 +68,7 @@ class FaqChannel:
 
     def recall(self, query: Query) -> Recalled:
         """Return one hit for each pair whose question is similar to the query's, the best part of a long pair; score in
-        [0, 1].
-
-        Pairs are proposed by words and by meaning in parallel. ``guard`` reports when meaning was left out because the
-        vectors or the model were unavailable. Raises Unavailable if MySQL is.
-        """
+        [0, 1]. ``guard`` reports when meaning was left out. Raises Unavailable if MySQL is."""
         pair_query = self._pair_query(query)
         proposed, lost = self._proposed(pair_query)
         scored, unknown = self._scored(pair_query, proposed)
@@ -95,8 +88,7 @@ class FaqChannel:
         )
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        """Return the similarity of the query to the questions of those chunks that are pairs; other chunks have no
-        score here, nor have pairs too dissimilar to be recalled."""
+        """Return the similarity of the query to the questions of the pairs among those chunks; the least have none."""
         scored, _ = self._scored(self._pair_query(query), chunk_ids)
         return {pair.chunk.chunk_id: pair.score for pair in scored if pair.score >= self._least(query)}
 
@@ -105,10 +97,7 @@ class FaqChannel:
         return MIN_SCORE if plan is None or plan.min_score is None else plan.min_score
 
     def _pair_query(self, query: Query) -> Query:
-        """Return the query for the two other channels: only for pairs, in the searched namespaces, with a small limit.
-
-        It has an id of its own, because they cache by the query's id.
-        """
+        """Return the query for the other channels: only pairs, few, under an id of its own, by which they cache."""
         plan = query.plan
         pool = min(_MOST_PROPOSED, max(_PROPOSED, plan.top_k))
         proposed = ChannelPlan(pool=pool, timeout_ms=query.timeout_ms_of(self.name))
@@ -235,11 +224,7 @@ def question_of(*, text: str, chunk_type: str, heading_path: Sequence[str], meta
 
 
 def words_in_common(terms: Sequence[str], stored: str) -> float:
-    """Return the lexical similarity of two questions: the cosine of their sets of terms, ``common / sqrt(n * m)``.
-
-    ``terms`` are the `query_terms` of the one, ``stored`` is the text of the other. In [0, 1]; 1 if they have the same
-    terms, 0 if none is common or one question has none.
-    """
+    """Return the cosine of the terms of two questions, ``common / sqrt(n * m)``, in [0, 1]; 0 without any."""
     mine, theirs = set(terms), set(query_terms(stored))
     if not mine or not theirs:
         return 0.0
@@ -247,10 +232,8 @@ def words_in_common(terms: Sequence[str], stored: str) -> float:
 
 
 def likeness(words: float, meaning: float | None) -> float:
-    """Return the similarity of two questions: 0.7 times the better and 0.3 times the other of both measures. In [0, 1].
-
-    ``meaning`` is a cosine, negative values taken as 0; None if no model could tell, then the words alone count.
-    """
+    """Return the similarity of two questions in [0, 1]: 0.7 times the better and 0.3 times the other of both measures.
+    ``meaning`` is a cosine, negative ones count as 0; None leaves the words alone."""
     if meaning is None:
         return words
     meaning = min(1.0, max(0.0, meaning))
@@ -258,12 +241,8 @@ def likeness(words: float, meaning: float | None) -> float:
 
 
 def graded(score: float, grade: Any, grades: Sequence[str], *, near_tie: float) -> float:
-    """Return the score lowered a little by grade, to order near ties: ``score * (1 - near_tie * r / n)``.
-
-    ``grades`` go from best (r = 0) to worst (r = n); a pair without a grade, or with an unknown one, counts as the
-    worst. So the better grade wins wherever scores differ by less than their grades do, and of two answers to the same
-    question the better one. Still in [0, 1].
-    """
+    """Return the score lowered by grade to order near ties: ``score * (1 - near_tie * r / n)`` for the grade at r from
+    0 (best) to n. A missing or unknown grade counts as the worst. In [0, 1]."""
     steps = len(grades) - 1
     if steps < 1:
         return score

@@ -122,9 +122,7 @@ class KeywordChannel:
 
     @_without_damage
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        """Return the share of the query that each of these chunks covers; see `keyword.scoring.coverage` and
-        `ranking.coverage`. Empty for a query without words, and if a rule of the dictionary raises a document above its
-        words."""
+        """Return the share of the query that each of these chunks covers; nothing without words, or with a rule."""
         with reading_if_asked(self.mysql) as connection:
             words = self._words(connection, query)
             ruled = any(rule.namespace in query.namespaces for rule in words.keyword_query.rules)
@@ -191,8 +189,7 @@ def _key(query: Query) -> _QueryKey:
 
 
 def _clause(query: Query, host_index: IndexAtRevision | None) -> Clause | None:
-    """Return the filters as a clause of the index; None if only FULLTEXT can apply them. While MySQL is unavailable,
-    filters without terms are applied where texts are read."""
+    """Return the filters for the index; None if only FULLTEXT can apply them. Without MySQL others wait for texts."""
     if host_index is None:
         return None
     clause = clause_of(query.filters)
@@ -233,8 +230,7 @@ def _rows_of(
     host_index: IndexAtRevision,
     chunk_ids: Sequence[ChunkId],
 ) -> list[TermsRow]:
-    """Return the rows of these chunks from this host's index; from MySQL those that it lacks, and those of documents
-    that changed after its revision, since an edited chunk keeps its id."""
+    """Return the rows of these chunks from this host's index; from MySQL those that are missing or outdated."""
     rows = _rows_of_index(words, host_index, chunk_ids)
     present = {row.chunk_id for row in rows}
     others = [chunk_id for chunk_id in chunk_ids if chunk_id not in present] if host_index.is_current else []
@@ -261,8 +257,7 @@ def _documents_rows(
 
 
 def _apply(ruled: Sequence[tuple[Rule, Sequence[TermsRow]]], scores: dict[ChunkId, float], *, bound: float) -> None:
-    """Raise the documents of rules: multiply their scores by ``boost``, and lift the best chunk to at least half as
-    many times the best score of all; no score exceeds the bound."""
+    """Raise the documents of rules ``boost`` times, and their best chunk to at least half as often the best score."""
     best_score = max(scores.values(), default=0.0)
     for rule, rows in ruled:
         for row in rows:

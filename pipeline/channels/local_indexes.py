@@ -44,9 +44,9 @@ _LEAST_INDEXED = 20  # chunks for each changed document; with fewer its frequenc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexAtRevision:
-    """A tenant's index and its revision. ``changed``: documents that changed after it; their chunks in the index are
-    outdated, so read them from MySQL. ``is_current`` is false for an index that could not be compared with MySQL;
-    ``behind_s``: seconds since the indexer last compared it."""
+    """A tenant's index at a revision. ``changed``: documents whose chunks in it are outdated, to be read from MySQL.
+    ``is_current`` is false for one that could not be compared with MySQL; ``behind_s``: seconds since the last
+    comparison."""
 
     view: IndexView
     states: Mapping[Namespace, NamespaceState]
@@ -78,8 +78,7 @@ class _IndexLook:
     behind: Mapping[Namespace, str]
 
     def changed(self, tenant_id: TenantId, ask: AskMysql) -> Changed | None:
-        """Return the documents that changed after the index's revision; None if they are unknown or too many, or if the
-        index lacks a namespace. Raises StoreUnavailable."""
+        """Return the documents that changed since; None if unknown, or too many. Raises StoreUnavailable."""
         if not self.behind:
             return ()
         late = [self.states[namespace] for namespace in self.behind if namespace in self.states]
@@ -89,8 +88,7 @@ class _IndexLook:
 
 
 class LocalIndexes:
-    """The indexes below ``root``, kept open while they are used. ``wait_s``: how long a query waits for the indexer to
-    reach the revision it must see, if there is one. Thread-safe."""
+    """The indexes below ``root``, kept open while in use; a query waits ``wait_s`` for the indexer. Thread-safe."""
 
     def __init__(self, root: Path, *, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
         self._root = root
@@ -101,9 +99,9 @@ class LocalIndexes:
         self._open: TTLCache[TenantId, _OpenIndex] = TTLCache(_MOST_OPEN, _IDLE_S)
 
     def at(self, tenant_id: TenantId, stamps: Mapping[Namespace, str], ask: AskMysql) -> IndexAtRevision | None:
-        """Return the index at these stamps, or at an older one with the documents that changed since then; None where
-        the index is missing, lacks a namespace, or is too far behind. Wait for the indexer only if the index lacks a
-        namespace or many documents changed. ``ask`` reads from MySQL if needed. Raises StoreUnavailable."""
+        """Return the index at these stamps, or at an older one with the documents that changed since; None where it is
+        missing, lacks a namespace, or is too far behind. Waits for the indexer if many changed. Raises
+        StoreUnavailable."""
         tenant = self._tenant(tenant_id)
         look = _look(tenant, stamps)
         changed = look.changed(tenant_id, ask)
@@ -195,8 +193,8 @@ class HostIndex:
     indexes: LocalIndexes | None
 
     def current(self, query: Query) -> IndexAtRevision | None:
-        """Return the tenant's index at the revision that the query must see, with the documents that changed since the
-        index was written; None if it is missing or too far behind. Raises StoreUnavailable."""
+        """Return the index at the query's revision; None if it is missing or too far behind. Raises
+        StoreUnavailable."""
         if self.indexes is None:
             return None
         stamps = query.stamps or self._soon(lambda connection: _stamps(connection, query))
@@ -214,10 +212,7 @@ class HostIndex:
             return last
 
     def passing(self, query: Query, namespaces: Sequence[Namespace], *, limit: int) -> PassingChunks | None:
-        """Return the chunks of these namespaces that pass the query's filters, if there are at most ``limit``.
-
-        None if there are more, if the filters cannot be expressed as terms, or if the index is not current or not readable.
-        """
+        """Return the chunks that pass the filters; None if there are more than ``limit``, or the index cannot tell."""
         clause = clause_of(query.filters)
         if clause is None or self.indexes is None:
             return None

@@ -66,12 +66,9 @@ class QueryWords:
         return IndexSearch(groups=[group for group in groups if any(group.values())], clause=clause, without=without)
 
     def search(self) -> Search:
-        """Return the search by FULLTEXT. A term that no chunk holds is included only while some chunks are not counted
-        yet.
-
-        The rarest terms, as many as stay within the bound together, and one at least. If that one is common, chunks
-        must hold the second rarest too, and the third, as long as enough of them are expected to.
-        """
+        """Return the search by FULLTEXT: the rarest terms that stay within the bound together, at least one. If that
+        one is common, chunks must hold the next rarest too, as long as enough are expected to. A term that no chunk
+        holds is included only while some chunks are not counted yet."""
         occurring = [term for term in self.keyword_query.terms if self.lags or self.frequency.get(term)]
         rarest = sorted(occurring, key=lambda term: self.frequency.get(term, 0))
         if not rarest:

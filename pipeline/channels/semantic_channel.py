@@ -40,8 +40,8 @@ class SearchedSpace:
 @dataclass(frozen=True, slots=True)
 class SemanticChannel:
     """The vectors in PostgreSQL. ``space`` returns the space that a query names, the active one for None. ``ask`` has a
-    model embed a tenant's texts within a time limit; without it the model is called directly. ``host`` lists the chunks
-    that pass selective filters; without it every row of a large tenant is read for these."""
+    model embed texts within a time limit, instead of directly. ``host`` lists the chunks that pass selective
+    filters."""
 
     space: Callable[[int | None], SearchedSpace]
     ask: Callable[[Embedder, TenantId, Sequence[str], float], Matrix] | None = None
@@ -95,9 +95,7 @@ class SemanticChannel:
                 self._known.put((query.tenant_id, space.number, text), vector)
 
     def _vector(self, query: Query, space: SearchedSpace) -> Matrix:
-        """Return the query's vector, asking a model service once although the channel is called twice. The first
-        request of a process embeds the reference sentences as well, unless they are passages to the model and prepared
-        separately."""
+        """Return the query's vector, computed once; the first request embeds the reference sentences as well."""
 
         def embed() -> Matrix:
             has_references = (

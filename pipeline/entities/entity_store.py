@@ -43,8 +43,7 @@ class Entities(TenantStore):
         self._audit("entities_put", {state.namespace for state in states}, [state.entity_id for state in ordered])
 
     def named(self, pairs: Sequence[tuple[str, str]], *, as_of: int | None) -> dict[tuple[str, str], list[EntityState]]:
-        """Return, for each pair of namespace and name key, the states at ``as_of``, or the last ones, of entities that
-        have or had the name by then. One statement, by the index of names."""
+        """Return by (namespace, name key) the states at ``as_of``, or the last ones, of entities that had the name."""
         if not pairs:
             return {}
         rows = self._run(

@@ -55,11 +55,8 @@ class NearDuplicates:
         self._by_text: dict[str, str] = {}
 
     def add(self, question: str, position: str) -> tuple[str, float] | None:
-        """Return the position of a nearly equal earlier question and the similarity in [0, 1], or None.
-
-        Case, width, punctuation and white space do not count. Only questions unlike all earlier ones are indexed, which
-        bounds the cost.
-        """
+        """Return the position of a nearly equal earlier question and the similarity in [0, 1], or None. Case, width,
+        punctuation and white space do not count. Only questions unlike all earlier ones are indexed."""
         text = _NO_WORD.sub("", normal_form("NFKC", question).casefold())
         if not text:
             return None

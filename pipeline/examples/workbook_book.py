@@ -165,8 +165,7 @@ def _about_sheet(name: str, sheet: Sheet, rows: Sequence[Row]) -> Iterator[Flaw]
 
 
 def fill_merged(rows: Sequence[Row], ranges: Sequence[str]) -> list[str]:
-    """Copy a merged range's value down its first column into rows with other values, in ``rows`` themselves. Return the
-    ranges of more than one row. Raises DocumentTooLarge."""
+    """Copy merged values into the rows that they cover; return the tall ranges. Raises DocumentTooLarge."""
     numbers = [row.number for row in rows]
     tall: list[str] = []
     copies = 0

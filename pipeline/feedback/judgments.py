@@ -1,7 +1,4 @@
-"""Derive judgments of documents from users' ratings of hits. Pure functions.
-
-Unrelated to `ranking.neighbours`, the mutual support of a query's candidates.
-"""
+"""Derive judgments of documents from users' ratings of hits (not from `ranking.neighbours`)."""
 
 from __future__ import annotations
 

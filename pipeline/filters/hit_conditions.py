@@ -35,8 +35,7 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitCondition:
-    """``operator`` holds, or not if ``negated``, for a field called by any of ``names``: against one of ``texts``, or
-    ``number`` or ``moment`` for operators on these."""
+    """``operator`` holds (not if ``negated``) between a field called by any of ``names`` and one operand."""
 
     names: tuple[str, ...]
     operator: Operator

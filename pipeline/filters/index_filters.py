@@ -94,14 +94,13 @@ def terms_of_fields(fields: DocumentFields, *, chunk_type: str) -> list[str]:
 
 
 def sortable_values(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Return the numbers and texts among the values of ``metadata`` as texts that sort as `filters.python_filters` compares:
-    numbers by their value, texts by code points."""
+    """Return the numbers and texts of ``metadata`` as texts that sort as `filters.python_filters` compares them."""
     return {key: _sortable(value) for key, value in metadata.items() if kind_of(value) in ("number", "string")}
 
 
 def _sortable(value: Any) -> str:
-    """Return ``s`` and the first bytes of a text in hexadecimal, or ``n`` and the bits of a double, inverted so that
-    they sort: all of a negative number, the sign of others."""
+    """Return ``s`` and a text's first bytes in hexadecimal, or ``n`` and a double's bits, inverted so that they
+    sort."""
     if isinstance(value, str):
         return "s" + value.encode("utf-8", "surrogatepass")[:_SORTED_BYTES].hex()
     (bits,) = struct.unpack(">Q", struct.pack(">d", float(value) + 0.0))  # -0.0 becomes 0.0

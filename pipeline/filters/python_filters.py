@@ -22,10 +22,7 @@ _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 def unmet(filters: Filters, fields: DocumentFields) -> str | None:
-    """Return the first filter that these fields do not meet, None if they meet all.
-
-    A value of ``metadata`` is also met by a list that contains it, as in both databases.
-    """
+    """Return the first filter that these fields do not meet, or None. A list meets a value that it holds."""
     if filters.type is not None and fields.type != filters.type:
         return "type"
     if filters.author is not None and fields.author != filters.author:

@@ -74,11 +74,8 @@ def _with_operands(**conditions: tuple[str, object]) -> tuple[list[str], dict[st
 
 
 def _postgres_metadata(metadata: Mapping[str, Any], values: dict[str, Any]) -> Iterator[str]:
-    """Yield one condition for each wanted value; together they equal JSON_CONTAINS of ``metadata``.
-
-    A single value is also met by a list that holds it. PostgreSQL's ``@>`` grants that at the top level but not below,
-    so the list is a second alternative.
-    """
+    """Yield one condition for each wanted value, together JSON_CONTAINS of ``metadata``. A list meets a value that it
+    holds; below the top level PostgreSQL's ``@>`` needs the list as a second alternative."""
     for number, (path, value) in enumerate(leaves(metadata, ())):
         wanted = [value] if isinstance(value, list | tuple | Mapping) else [value, [value]]
         names = [f"f_metadata_{number}", f"f_metadata_{number}_listed"][: len(wanted)]

@@ -31,10 +31,8 @@ class Collection:
         return self.term_count / self.chunk_count if self.chunk_count and self.term_count else 1.0
 
     def idf(self, term: str) -> float:
-        """``ln(1 + (N - n + 0.5) / (n + 0.5))``: positive even for a term that every chunk holds.
-
-        Statistics may lag behind the chunks, so ``n`` is taken as at most ``N``.
-        """
+        """``ln(1 + (N - n + 0.5) / (n + 0.5))``, positive for every term; ``n`` is at most ``N``, as it may lag
+        behind."""
         return self.idf_of(self.chunk_frequency.get(term, 0))
 
     def idf_of(self, frequency: int) -> float:

@@ -37,9 +37,8 @@ class Dictionary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One unit of a query, occurring ``count`` times: a term, or alternative ways of writing one thing, each a run of
-    terms. The first is the query's own. ``near``: how many of the last ways are mere respellings, not declared
-    synonyms."""
+    """One unit of a query, occurring ``count`` times: alternative ways of writing one thing, each a run of terms, the
+    query's own first. ``near``: how many of the last ways are mere respellings."""
 
     ways: tuple[Run, ...]
     count: int = 1

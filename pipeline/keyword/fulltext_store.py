@@ -1,9 +1,6 @@
-"""The keyword index: FULLTEXT proposes candidates, and BM25 ranks them (`keyword.scoring`).
-
-InnoDB ranks by tf·idf² over the whole table without length normalisation, which loses a quarter of BM25's quality, but
-it finds the rows quickly. Terms carry their tenant and namespace (`keyword.terms.Tokenizer`), so a search touches no
-other tenant's rows.
-"""
+"""The keyword index: FULLTEXT proposes candidates quickly, and BM25 ranks them (`keyword.scoring`), since InnoDB's
+tf·idf² without length normalisation loses a quarter of its quality. Tokens carry tenant and namespace, so a search
+touches no other tenant's rows."""
 
 from __future__ import annotations
 

@@ -89,8 +89,7 @@ def stems(text: str, language: Language) -> list[str]:
 
 
 def query_stems(text: str) -> tuple[dict[str, list[str]], bool]:
-    """Return the stems that German and French documents may have for each term of a query, and whether the query's
-    function words identify its language. If they do not, both languages are tried."""
+    """Return the German and French stems of each term, and whether function words identify the query's language."""
     languages, is_sure = _languages_of_query(text)
     stems_by_term: dict[str, list[str]] = {}
     for piece in text.split() if languages else ():
@@ -127,8 +126,7 @@ _per_thread = threading.local()  # the stemmer keeps state, so each thread needs
 
 @functools.lru_cache(maxsize=50_000)
 def _stems(language: Language, piece: str) -> tuple[tuple[str, str], ...]:
-    """Return the stems of a whitespace-separated piece that are not among its terms, each with its term. Accents are
-    folded after stemming: French endings depend on them."""
+    """Return a piece's stems that are no terms of it, each with its term. Accents are folded after stemming."""
     stemmer = getattr(_per_thread, language, None)
     if stemmer is None:
         stemmer = snowballstemmer.stemmer(language)

@@ -38,8 +38,7 @@ _LOCK_WAIT_S = 20  # below a socket's read timeout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceStatistics:
-    """The number of chunks that a namespace shows and of their terms together. ``lags``: some terms are not counted
-    yet. ``stamp``: see `tenants.namespace_store.Revision`."""
+    """The counts of shown chunks and of their terms. ``lags``: some terms are not counted yet."""
 
     chunk_count: int
     term_count: int

@@ -70,11 +70,8 @@ def sample_of(totals: Mapping[Field, float], gauges: Mapping[str, float], *, at:
 
 
 def series_of(samples: Sequence[HistorySample], resolution: Resolution, *, end: float) -> dict[str, list[float | None]]:
-    """Return one list a series, each with a value for every step up to ``end``; None where nothing was recorded, or
-    where a share has no queries.
-
-    ``samples`` are in order of time. A step's figures come from the last samples of this step and of the one before.
-    """
+    """Return one list a series, with a value for every step up to ``end``, from the last samples of the step and the
+    one before; None where nothing was recorded, or a share has no queries."""
     steps = resolution.span_s // resolution.step_s
     edges = [end - resolution.step_s * (steps - number) for number in range(steps + 1)]
     chosen = _last_before(samples, edges, max_age_s=max(resolution.step_s, 1.5 * resolution.spacing_s))

@@ -1,8 +1,5 @@
-"""Named, versioned profiles of retrieval: the built-in ones, and the choice of a version for a query.
-
-A profile is a partial plan; the installation's settings complete it. Version 1 of a built-in profile is the built-in
-one; versions that a tenant stores under its name follow.
-"""
+"""The built-in profiles, and the choice of a version for a query. A profile is a partial plan that the installation's
+settings complete; versions that a tenant stores under a built-in name follow version 1."""
 
 from __future__ import annotations
 

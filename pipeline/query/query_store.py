@@ -1,7 +1,4 @@
-"""Running and answered queries: one expiring Redis hash each.
-
-The first answer written wins; later ones change nothing. Every key begins with the tenant.
-"""
+"""Running and answered queries: one expiring Redis hash each, in which the first answer written wins."""
 
 from __future__ import annotations
 
@@ -134,10 +131,8 @@ class Queries:
             )
 
     def await_understood(self, query_id: QueryId, deadline: Deadline) -> Understood | None:
-        """Return the model's understanding of a query as soon as it is there; None if it is not by ``deadline``.
-
-        Redis blocks the caller on a list; the element is put back for other waiting callers.
-        """
+        """Return the model's understanding of a query as soon as it is there; None if it is not by ``deadline``. Blocks
+        on a list, whose element stays for other waiting callers."""
         word = self._word(query_id)
         while (left_s := deadline.left_s()) > 0:  # a timeout of 0 would wait forever
             with redis_errors():
@@ -157,11 +152,8 @@ class Queries:
         keep: tuple[str, int] | None = None,
         trace: bytes | None = None,
     ) -> bool:
-        """Store the answer and wake waiting callers. False if there was one already, or the query is gone.
-
-        ``note``: its row for the audit. ``keep``: the cache key of the answer, and its lifetime in seconds. ``trace``:
-        stored beside it.
-        """
+        """Store the answer and wake waiting callers; False if there was one, or the query is gone. ``note``: its row
+        for the audit; ``keep``: its cache key and lifetime in seconds; ``trace``: stored beside it."""
         with redis_errors():
             written = self._redis.eval(*self._answering(query_id, answer, status, note, keep, trace))
         return bool(written)

@@ -45,8 +45,7 @@ class Understood:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """Another text to search. ``weight``: the factor of its scores. ``is_passage``: it resembles an answer rather than
-    a question, so its scores are higher throughout."""
+    """Another text to search, by ``weight``. ``is_passage``: like an answer, so its scores are higher throughout."""
 
     text: str
     step: Step
@@ -55,8 +54,7 @@ class Wording:
 
 
 def understood_by_rules(query: Query, *, model: bool) -> Query:
-    """Return the query with its keywords and names, routed by rules, and with the steps for a ``model``, if there is
-    one. Steps that the plan does not enable are omitted."""
+    """Return the query with its keywords and names, routed by rules, and with the planned steps for a ``model``."""
     plan = query.plan.understand
     if not plan.enabled:
         return query
@@ -203,8 +201,7 @@ def _different(text: str, wordings: Sequence[Wording], *, by_words: bool) -> tup
 
 
 def _routed(query: Query, method: Method | None, *, rerank: bool, reason: str) -> Query:
-    """Return the query restricted to a route. A route to a missing channel, or against an explicit method, changes
-    nothing. Hits of several namespaces are always reranked."""
+    """Return the query restricted to a route, unless that is impossible. Several namespaces are always reranked."""
     plan = query.plan
     understanding = query.understanding or Understanding(route=plan.retrieve.method)
     if method is None:

@@ -15,11 +15,8 @@ from pipeline.records import ChannelName
 
 
 def confidences(query_text: str, fused: Sequence[Fused], envelopes: Mapping[ChannelName, Envelope]) -> Confidences:
-    """Return the confidence of each fused hit, in [0, 1], by chunk id.
-
-    Keyword and semantic evidence are calibrated together, by the model that the semantic channel names. For a hit that
-    another channel recalled, the confidence is at least its score over that channel's bound.
-    """
+    """Return the confidence of each fused hit, in [0, 1], by chunk id: keyword and semantic evidence calibrated
+    together by the semantic channel's model, at least another channel's score over its bound."""
     semantic = envelopes.get(ChannelName.SEMANTIC)
     calibrations = calibrations_of(semantic.model if semantic else None)
     writing: Writing = "unspaced" if holds_unspaced(query_text) else "spaced"

@@ -15,8 +15,7 @@ _DAY_S = 86_400.0
 
 
 def decayed(hits: Sequence[Hit], plan: DecayPlan, present: QueryMoment) -> list[Hit]:
-    """Multiply scores by what age leaves, best first, ties in the order given. A hit without a date keeps its score; so
-    do all when ``plan`` uses story time and the query has none."""
+    """Multiply scores by what age leaves, best first, ties in order; a hit without an age keeps its score."""
     aged = []
     for hit in hits:
         age = age_of(hit.passage, plan, present)

@@ -15,8 +15,7 @@ Sameness = Literal["chunk", "document", "content"]
 
 
 def deduplicated(hits: Sequence[Hit], by: Sameness) -> tuple[list[Hit], list[Drop]]:
-    """Keep the best of each group of equal hits; return the others as drops. The kept hit takes each channel's larger
-    contribution in its group; its score does not grow."""
+    """Keep the best of equal hits with each channel's largest contribution; return the others as drops."""
     if by == "chunk":  # fusion has seen to that
         return list(hits), []
     groups: dict[Hashable, list[Hit]] = {}

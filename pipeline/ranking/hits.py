@@ -97,11 +97,8 @@ def fields_of(hit: Hydrated) -> dict[str, Any]:
 
 
 def flaw(fused: Fused, passage: Hydrated) -> tuple[str, float | None] | None:
-    """Return the flaw of a hit that cannot be shown, and its number; None for nearly all hits.
-
-    A hit needs a text, its ids, and possible scores: a similarity is at most 1 and at least -1; a negative one is shown
-    and counts as none.
-    """
+    """Return the flaw of a hit that cannot be shown, and its number, or None. A hit needs a text, its ids, and possible
+    scores: a similarity lies in [-1, 1]."""
     if not passage.text or passage.text.isspace():
         return "empty_text", None
     if not (passage.chunk_id and passage.document_id and passage.namespace):

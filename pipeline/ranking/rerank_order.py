@@ -49,8 +49,7 @@ def passing(hits: Sequence[Hit], *, threshold: float | None, min_results: int) -
 
 
 def wishes(retrieve: RetrievePlan, filters: Filters) -> str:
-    """Return the caller's preferences besides relevance, in the language of the rerank prompt: recency and document
-    type. Empty without any; story time is not a date and is left to decay."""
+    """Return the preferences for recency and type in the language of the rerank prompt; empty without any."""
     phrases = []
     decay = retrieve.time_decay
     if decay is not None and decay.by == "published_at" and decay.shape == "half_life":

@@ -56,8 +56,7 @@ class Arrived:
 
     @cached_property
     def weights(self) -> dict[ChannelName, float]:
-        """``planned``, scaled by how well each channel reads the query; with the plan's query weights, the semantic
-        channel's also by the strength of its own signal."""
+        """``planned``, scaled by each channel's reading and, if planned, by the semantic channel's own signal."""
         how, weights = self.query.plan.retrieve.fusion, self.reading_weights
         semantic = self.usable.get(ChannelName.SEMANTIC)
         if how.strategy == "rrf" or not how.query_weights or semantic is None or len(weights) < 2:

@@ -107,8 +107,7 @@ class CallFailure(NamedTuple):
 
 
 def settled(call: Future[T], deadline: Deadline, *, bug: str, **ids: object) -> T | CallFailure:
-    """Return the result of ``call`` by ``deadline``, or the reason why there is none. An error that is none of a
-    dependency is logged as the event ``bug``: a channel may be third-party code."""
+    """Return the result of ``call`` by ``deadline``, or why there is none; log other errors as the event ``bug``."""
     try:
         return call.result(timeout=deadline.left_s())
     except TimeoutError:

@@ -39,12 +39,9 @@ _SIDE = ThreadPoolExecutor(_MOST_CHANNELS, thread_name_prefix="lane-channel")
 def answer_in_process(
     tenant_id: TenantId, query_id: QueryId, use: Resources, channels: Mapping[ChannelName, Channel], *, worker: str = ""
 ) -> bool:
-    """Answer an open query as the tasks of its chord do, and store the answer. Returns False if the query is gone or was
-    answered already. ``worker``: the name of this process.
-
-    Breakers, bulkhead, live steps, metrics, log lines and the audit are those of the chord; what a channel returned is
-    stored before the answer, so that another process can finish the query. Raises StoreUnavailable.
-    """
+    """Answer an open query as the tasks of its chord do, with the same breakers, bulkhead, metrics and log lines, and
+    store the answer; False if it is gone or answered. Results are stored first, so that another process can finish the
+    query. ``worker``: the name of this process. Raises StoreUnavailable."""
     query = use.queries(tenant_id).load(query_id)
     if query is None:
         return False
@@ -92,8 +89,7 @@ def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelNam
 
 
 def arrived_in_process(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:
-    """Ask the channels of a query in parallel within their times, and return the state that `compose` answers from.
-    Nothing of the query is stored, and a lost dependency is named in ``stats``."""
+    """Ask the channels in parallel and return the state that `compose` answers from. Stores nothing."""
     asked_channels = {name: channels[name] for name in query.channels if name in channels}
     envelopes, elapsed_ms = ask_side_by_side(query, asked_channels)
     envelopes = ask_other_wordings(query, envelopes, asked_channels, reserve_s=RESERVE_S)

@@ -50,8 +50,7 @@ def build_context(arrived: Arrived, hits: Sequence[Hydrated], use: Resources, jo
 
 
 def states_named(query: Query, passages: Sequence[Hydrated], use: Resources) -> list[dict[str, Any]]:
-    """Return the states of the entities in these passages at the query's story time, or their last ones, in order of
-    mention; never a later state. Raises Unavailable."""
+    """Return the named entities' states at the story time or the last ones, in order of mention. Raises Unavailable."""
     named = names_in(passages)
     if not named:
         return []

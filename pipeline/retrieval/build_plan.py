@@ -17,9 +17,8 @@ _USUAL_WEIGHTS = {"keyword": 1.0, "semantic": 1.0}
 
 
 def plan_of(use: Settings, profile: Mapping[str, Any], request: Mapping[str, Any], *, namespaces: int = 1) -> Plan:
-    """Return the settings' plan overlaid by the profile's parts and by the request's. ``namespaces``: how many are
-    searched; the hits of several are reranked. Raises PlanFlaw, whose pointers are those of the request, because a
-    request has the fields of a profile."""
+    """Return the settings' plan overlaid by the profile's parts and by the request's; the hits of several
+    ``namespaces`` are reranked. Raises PlanFlaw, whose pointers are those of the request."""
     over = overlaid(profile, request)
     retrieve = _object(over.get("retrieve"))
     channels = _object(retrieve.get("channels"))

@@ -53,10 +53,8 @@ _NOTHING = AnswerContext(text="", token_count=0, citations=())
 def compose(
     arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal | None = None
 ) -> Answer:
-    """Compose the answer to a query from its channels' results, in these steps; `rank` has those of one round.
-
-    ``journal`` records how the answer came about. Never raises for a dependency: losses are named in ``stats``.
-    """
+    """Compose the answer to a query from its channels' results, in these steps; `rank` has those of one round. Never
+    raises for a dependency: the journal names losses for ``stats``."""
     query, journal = arrived.query, journal or Journal(tracing=arrived.query.trace)
     journal.remarks.extend(query.remarks)
     journal.degradations.extend(arrived.losses)
@@ -230,8 +228,7 @@ def _answer(
 
 
 def _terms(query: Query, channels: Mapping[ChannelName, Channel]) -> tuple[str, ...]:
-    """Return the words to highlight: those of the keyword channel, synonyms included; the query's own while the
-    dictionary is unavailable, which is no loss to report."""
+    """Return the words to highlight: the keyword channel's with synonyms, else the query's own, without a loss."""
     channel = channels.get(ChannelName.KEYWORD)
     if isinstance(channel, TermChannel):
         try:

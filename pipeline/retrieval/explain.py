@@ -35,8 +35,7 @@ _REPLAY_S = 10.0  # an explanation may take its time, unlike an answer
 
 
 def explain(computation: Computation, use: Resources, channels: Mapping[ChannelName, Channel]) -> Done:
-    """Explain why ``chunk_id`` is not in the answer to ``query_id``: the finding, or ``{"error": code}``. A query
-    without a trace is run again with its parameters; its stored answer stays."""
+    """Explain why ``chunk_id`` is not in the answer to ``query_id``, which is run again if it has no trace."""
     query_id, chunk_id = QueryId(computation.asked["query_id"]), ChunkId(computation.asked["chunk_id"])
     query = use.queries(computation.tenant_id).stored(query_id) or use.traces(computation.tenant_id).query(query_id)
     if query is None:

@@ -43,8 +43,8 @@ def fall_back(
     hints: bool = True,
 ) -> Fallback:
     """Return the same chunks, unless the plan has a fallback and they are too few or too unsure; never for a query that
-    was routed nowhere. Late or unavailable curated answers are a loss in the journal; the hint has no dependencies.
-    ``hints`` is false where the search itself failed: a hint states that nothing was found."""
+    was routed nowhere. Unavailable curated answers are a loss. ``hints`` is false where the search itself failed: a
+    hint states that nothing was found."""
     query = arrived.query
     plan = query.plan.fallback
     reason = reason_for(plan, chunks)
@@ -114,8 +114,7 @@ def _answers(
 
 
 def _faq_query(query: Query) -> Query:
-    """Return the query for asking the faq channel as a fallback: with any method, in the fallback's namespaces, and
-    without filters and conditions, which may be the reason why nothing was found."""
+    """Return the query for the faq channel: in the fallback's namespaces, without filters and conditions."""
     plan = query.plan
     own = plan.retrieve.channels.get("faq", ChannelPlan())
     options = {"namespaces": list(plan.fallback.namespaces)} if plan.fallback.namespaces else dict(own.options)

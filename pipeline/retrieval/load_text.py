@@ -66,12 +66,9 @@ def _unread(fused: Sequence[Fused], passages: Mapping[str, Hydrated], plan: Plan
 def hydrate(
     arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float], use: Resources, journal: Journal
 ) -> dict[str, Hydrated]:
-    """Return the text of the best hits. Later hits replace those that are no longer shown, fail the filters, or are not
-    whole.
-
-    Of a document that was replaced since the query began, only chunks of the newest recalled generation are returned.
-    While MySQL is away the texts are those of this host's index. ``sure``: the confidence of each hit by chunk id.
-    """
+    """Return the text of the best hits; later hits replace those that are not shown, fail the filters, or are not
+    whole. Of a document replaced since the query began, only chunks of the newest recalled generation are returned.
+    While MySQL is away the texts are those of this host's index. ``sure``: the confidences."""
     started = time.perf_counter()
     query = arrived.query
     brought = {

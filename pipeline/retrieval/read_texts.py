@@ -18,11 +18,8 @@ _OVERDUE_S: Final = 0.15  # seconds for reads of an answer that is assembled aft
 
 
 def read_in_time(query: Query, use: Resources, read: Callable[[], T]) -> T:
-    """Return the result of ``read``, waiting no longer than the query allows.
-
-    Raises the errors of ``read``, TooLate when the time is over, and CircuitOpen without reading if MySQL failed a
-    moment ago for this tenant, or for several, or if other reads hang in this process.
-    """
+    """Return the result of ``read``, waiting no longer than the query allows. Raises its errors, TooLate, and
+    CircuitOpen if MySQL failed a moment ago for this tenant or for several, or if other reads hang in this process."""
     patience_s = use.settings.recall_timeout_ms / 1000
     with use.bulkhead.place(PART):
         ticket = use.breakers.enter(PART, query.tenant_id)

@@ -181,8 +181,7 @@ def changes_of(plan: Plan, *, expanded: bool, unrouted: Plan | None = None) -> d
 
 
 def changed(plan: Plan, changes: Mapping[str, Any], *, unrouted: Plan | None = None) -> Plan:
-    """Return the plan of the second retrieval. Channels of the first retrieval keep their weight under any method; a
-    new method is final, so routing is off; there is no third retrieval."""
+    """Return the plan of the second retrieval: channels keep their weight; no routing, no third retrieval."""
     retrieve, whole = plan.retrieve, (unrouted or plan).retrieve.channels
     channels: dict[Any, ChannelPlan] = dict(whole if "method" in changes else retrieve.channels)
     if "pool" in changes:

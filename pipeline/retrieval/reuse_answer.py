@@ -53,8 +53,8 @@ class AnswerCache:
 
     def keyed(self, query: Query, *, keep: bool = True) -> Query:
         """Return ``query`` with the revisions of its namespaces, if MySQL answers, and with its cache key if the answer
-        may be cached. No key if not ``keep``, caching is off, the query asks for a trace or for a channel whose hits
-        change unnoticed, or a namespace that may contribute changed a moment ago."""
+        may be cached: if ``keep``, caching is on, no trace is asked for, all channels are revised, and no namespace
+        changed a moment ago."""
         # An earlier query that this one repeats leaves outdated revisions.
         query = replace(query, cache_key="", stamps={})
         if not self._pause.has_passed or self._known_away():
@@ -74,8 +74,8 @@ class AnswerCache:
         return replace(query, cache_key=key, stamps=stamps)
 
     def answer(self, query: Query) -> bytes | None:
-        """Return the cached answer to a query with a key, under the query's own id and with its own time; None if there
-        is none. The query is then stored as answered, as if it had run."""
+        """Return the cached answer under the query's own id and time, and store it as if it had run; None without
+        one."""
         if not query.cache_key:
             return None
         queries = self.use.queries(query.tenant_id)

@@ -1,9 +1,6 @@
-"""Answer a query: each channel by itself, then one task that composes the answer.
-
-The callback of the chord, its errback, and the task sent at the deadline run the same code on the results so far; the
-first answer written wins. If no worker answers in time, the gateway stores that the query failed. Losses are named in
-``stats.degradations``.
-"""
+"""Answer a query: each channel by itself, then one task that composes the answer. The callback of the chord, its
+errback, and the task sent at the deadline run the same code on the results so far, and the first answer wins. Without a
+worker the gateway stores the failure."""
 
 from __future__ import annotations
 
@@ -40,11 +37,7 @@ log = structlog.get_logger(__name__)
 def recall(
     tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = ""
 ) -> Envelope | None:
-    """Ask one channel and store its result. Return None if the query is gone or answered. ``worker``: the name of the
-    worker that asks.
-
-    Never raises for a fault of the channel; the envelope reports it.
-    """
+    """Ask one channel and store its result; None if the query is gone or answered. Reports faults of the channel."""
     query = use.queries(tenant_id).load(query_id)
     return None if query is None else ask_and_report(query, channel, use, worker=worker)[0]
 
@@ -127,10 +120,8 @@ def settle(state: QueryState, use: Resources, channels: Mapping[ChannelName, Cha
 
 
 def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
-    """Store that no worker answered a query by its deadline, unless there is an answer.
-
-    Returns False if there was one, or if the query is gone. Reads Redis alone. Raises StoreUnavailable.
-    """
+    """Store that no worker answered a query by its deadline; False if one did, or the query is gone. Reads Redis alone.
+    Raises StoreUnavailable."""
     journal = Journal()
     state = use.queries(tenant_id).state(query_id)
     if state is None or state.answer is not None:

@@ -1,10 +1,7 @@
-"""Understand a query: rules and cached results at once, language models in parallel with the channels.
-
-The gateway applies the rules and the cached model results of the same query. Only missing results are requested from a
-model, by a task of its own; meanwhile the channels are asked the raw query. The composing process waits a little for
-the model, has the channels asked again in the other wordings, and continues without them if they do not come. So a
-model that fails or hangs costs its time budget, and the death of its worker costs no hit of the raw query.
-"""
+"""Understand a query: rules and cached results at once in the gateway, language models in parallel with the channels. A
+task asks the model for missing results while the channels search the raw query. The composing process waits a little,
+has the channels asked again in the other wordings, or continues without them: a model that fails or hangs costs its
+time budget, and no hit of the raw query."""
 
 from __future__ import annotations
 
@@ -67,10 +64,7 @@ def understand_at_once(query: Query, use: Resources) -> Query:
 
 
 def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Understood | None:
-    """Ask the model for the steps a query waits for, in parallel, and notify the composing process. None if none waits.
-
-    Raises Unavailable for Redis alone: faults of the model are in the result.
-    """
+    """Ask the model for a query's steps and notify the composing process; None without steps. Raises Unavailable."""
     queries = use.queries(tenant_id)
     query = queries.load(query_id)
     if query is None or not query.model_steps:

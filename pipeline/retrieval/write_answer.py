@@ -28,12 +28,9 @@ _SAY_EVERY_S: Final = 0.1
 
 
 def write_answer(computation: Computation, use: Resources) -> Done:
-    """Answer ``query_id`` in words within ``timeout_s``: the written answer, or ``{"error": code}`` without a query.
-
-    Never raises for the model: an answer without a text names the reason in its degradations. Only passages of the
-    query's own answer are sent, and only they can be cited. The caller gets the text as it grows; once the caller has
-    left, the model is stopped.
-    """
+    """Answer ``query_id`` in words within ``timeout_s``, from passages of its answer alone: the written answer, or
+    ``{"error": code}`` without a query. An answer without a text names the reason in its degradations. The caller gets
+    the text as it grows; once the caller has left, the model is stopped."""
     query_id = QueryId(computation.asked["query_id"])
     queries = use.queries(computation.tenant_id)
     query, stored = queries.stored(query_id), queries.field(query_id, "answer")
@@ -148,9 +145,8 @@ class WrittenCitation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenAnswer:
-    """The answer to a query in words. ``found``: whether the passages hold an answer; None without a text.
-    ``dropped_markers``: cited by the model though no passage has them, and removed from the text. ``failed``: there is no
-    text, and ``degradations`` names the reason."""
+    """The answer to a query in words. ``found``: whether the passages hold an answer; None without a text, whose reason
+    ``degradations`` names. ``dropped_markers``: of no passage, removed from the text."""
 
     query_id: str
     status: Literal["succeeded", "failed"]
@@ -175,11 +171,7 @@ class WrittenReply:
 
 
 def numbered_passages(answer: Mapping[str, Any], *, has_markers: bool) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
-    """Return the passages of an answer as one text, each under its marker, and the citations by marker.
-
-    The text is the answer's context if that ``has_markers`` (with the header ``title``), else its hits. Empty for an
-    answer without hits.
-    """
+    """Return the context, or the hits if it has no markers, as one text, and the citations by marker."""
     chunks = {chunk["chunk_id"]: chunk for chunk in answer["chunks"]}
     context = answer["context"]
     citations = {citation["marker"]: citation for citation in context["citations"]}
@@ -207,11 +199,8 @@ def text_so_far(reply: str) -> str:
 
 
 def read_reply(reply: str, markers: Sequence[str]) -> WrittenReply | None:
-    """Return the text of a reply with its citations checked against ``markers``; None if the reply holds no text.
-
-    Accepts prose without JSON if it cites a passage. Markers are normalised to ``[1][3]``; those of no passage are
-    removed.
-    """
+    """Return the text of a reply with its citations checked against ``markers`` and normalised to ``[1][3]``; those of
+    no passage are removed. None without a text, or for prose that cites nothing."""
     value = json_in(reply)
     found, text = True, value.get("answer") if isinstance(value, dict) else None
     if isinstance(value, dict) and isinstance(value.get("found"), bool):

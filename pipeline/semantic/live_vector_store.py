@@ -18,9 +18,8 @@ _CONFIRMED_FOR_S = 5.0  # a confirmation holds this long where vectors are only 
 
 
 class LiveVectors(Vectors):
-    """The vectors of the live spaces. Reads use the active space; writes go to the space of the model that made the
-    vectors, and deletions to every live one. So vectors never end up among another model's, even when the active space
-    is switched in between."""
+    """The vectors of the live spaces. Reads use the active space, deletions every live one, and writes that of the
+    model that made the vectors, so that they never end up among another model's."""
 
     def __init__(
         self,

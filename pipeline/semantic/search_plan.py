@@ -1,11 +1,7 @@
 """Plan how to find the nearest vectors of a large tenant: by reading every row, by chunk id, or through indexes
-(IVFFlat).
-
-An index reads the lists whose centers are nearest, visits their rows from near to far, and drops those that the query's
-filters exclude; the fewer rows pass, the more lists it reads. Where few rows pass, the host's keyword index can list
-them, and they are read by id; where it cannot, every row is read. A sample of rows decides before the search. Rows
-outside the indexed ranges are read.
-"""
+(IVFFlat). An index reads the nearest lists, visits their rows from near to far, and drops those that the filters
+exclude; the fewer rows pass, the more lists it reads. Where few rows pass, the host's keyword index lists them, and
+they are read by id. A sample of rows decides before the search. Rows outside the indexed ranges are read."""
 
 from __future__ import annotations
 
@@ -46,8 +42,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassingChunks:
-    """All chunks that pass a query's filters. ``chunk_ids``: 16 bytes each. ``changed``: documents that changed after these
-    ids were listed, whose chunks are not among them."""
+    """All chunks that pass the filters, by ids of 16 bytes, without those of documents that ``changed`` since."""
 
     chunk_ids: Sequence[bytes]
     changed: Sequence[tuple[Namespace, DocumentId]] = ()

@@ -176,8 +176,7 @@ class VectorSearch:
         return tuple((ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in rows)
 
     def _by_id(self, request: _SearchRequest, *, rows: int) -> NearestChunks | None:
-        """Compare the rows that pass the filters; None if the keyword index cannot list them. The filters are applied
-        again, so that rows which do not pass any more are left out."""
+        """Compare the rows that pass the filters, applied again; None if the keyword index cannot list them."""
         passing = None if request.passing is None else request.passing(request.namespaces)
         if passing is None:
             return None

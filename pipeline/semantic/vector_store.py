@@ -79,8 +79,7 @@ class Vectors:
                     )
 
     def of_texts(self, chunks: Sequence[Chunk], *, model: str) -> dict[ChunkId, NDArray[np.float32]]:
-        """Return for each of these chunks the vector that ``model`` made of the same text for any chunk of the same
-        document, in any generation; a chunk without one is left out."""
+        """Return the vectors that ``model`` made of the same texts in any generation of the same documents."""
         values = {
             "tenant": self._tenant_id,
             "model": model,

@@ -165,8 +165,7 @@ def entered(name: str, headers: Mapping[str, object], *, kind: SpanKind, **attri
 
 
 def edge(name: str, **attributes: Attribute) -> AbstractContextManager[Span]:
-    """Run the block in a span for a call to a store or a model; without one outside a trace, or if none is recorded.
-    Within `recorded_calls`, also record the call there."""
+    """Run the block in a span for a call to a store or a model, if any is recorded, and in `recorded_calls`."""
     provider, calls = _provider(), _CALLS.get()
     here = None if provider is None else current()
     span = nullcontext(UNRECORDED) if provider is None or here is None else _edge(provider, name, here, attributes)
