@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 import structlog
 
-from pipeline.answer.trace import mentions
 from pipeline.channels.channel import Channel
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.cut_document import RecordedChunk
@@ -26,7 +25,7 @@ from pipeline.records import ChannelName, ChunkId, Comparison, Compound, QueryId
 from pipeline.resources import Resources
 from pipeline.retrieval.ask_channels import aside
 from pipeline.retrieval.ask_in_process import traced_in_process
-from pipeline.retrieval.record_trace import trace_of_query
+from pipeline.retrieval.record_trace import mentions, trace_of_query
 
 log = structlog.get_logger(__name__)
 

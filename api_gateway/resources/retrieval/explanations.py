@@ -39,7 +39,6 @@ from api_gateway.resources.route_parts import (
     time_span,
 )
 from pipeline.answer.diff import difference, plan_difference
-from pipeline.answer.trace import answer_in_trace
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import ComputationKind
 from pipeline.query.plan import Lane, Plan, PlanFlaw, comparable, plan_as_json, require_story_time
@@ -47,7 +46,7 @@ from pipeline.query.request import Query
 from pipeline.query.trace_entry import TraceEntry, TraceFilter, TraceMark
 from pipeline.records import ChunkId, QueryId, TenantId
 from pipeline.retrieval.build_plan import replanned
-from pipeline.retrieval.record_trace import list_traces, trace_of_query
+from pipeline.retrieval.record_trace import answer_in_trace, list_traces, trace_of_query
 
 
 class WhyNotRequest(Wire):

@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.answer.result import Answer, AnswerContext, Stats, answer_chunks, understood
-from pipeline.answer.trace import explain_position, mentions, trace_of
 from pipeline.query.request import Envelope
 from pipeline.ranking.hits import Drop
 from pipeline.records import ChannelName, TenantId
+from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.fall_back import fallback_chunk, hint_passage
+from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.record_trace import explain_position, mentions, trace_from
 from tests.support.corpora.hits import hit
 from tests.support.corpora.traces import query
 
@@ -48,14 +50,12 @@ def answer(*hits, chunks=None) -> Answer:
 
 
 def traced(*hits, orders=None, **more):
-    return trace_of(
-        ASKED,
-        answer(*hits),
-        envelopes=ENVELOPES,
+    journal = Journal(
         orders=[("fuse", hits), ("select", hits)] if orders is None else orders,
         drops=[Drop(chunk_id="z", stage="ladder", reason="below_similarity", value=0.1, limit=0.5)],
         **more,
     )
+    return trace_from(Arrived(query=ASKED, envelopes=ENVELOPES, elapsed_ms={}), answer(*hits), journal)
 
 
 A = hit("a", 0.9, keyword=1.0, semantic=0.8, text="a passage nobody else should read")
@@ -77,13 +77,9 @@ class DescribeTheRecord:
     def it_names_a_channel_that_only_a_second_retrieval_asked(self):
         plan = replace(ASKED.plan, retrieve=replace(ASKED.plan.retrieve, method="full_text"))
         semantic = Envelope(channel=ChannelName.SEMANTIC, status="ok", chunk_ids=("b",), scores=(0.5,))
-        said = trace_of(
-            replace(ASKED, plan=plan),
-            answer(B),
-            envelopes={**ENVELOPES, ChannelName.SEMANTIC: semantic},
-            orders=[],
-            drops=[],
-        )["channels"]
+        envelopes = {**ENVELOPES, ChannelName.SEMANTIC: semantic}
+        arrived = Arrived(query=replace(ASKED, plan=plan), envelopes=envelopes, elapsed_ms={})
+        said = trace_from(arrived, answer(B), Journal())["channels"]
         assert list(said) == ["keyword", "semantic"]
         wanted = (ASKED.plan.channels[ChannelName.SEMANTIC].weight, ASKED.pool_of(ChannelName.SEMANTIC))
         assert (said["semantic"]["weight"], said["semantic"]["pool"]) == wanted

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from pipeline.answer.trace import timeline
+from dataclasses import replace
+
 from pipeline.query.understanding import ChannelRun
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.record_trace import timeline
 from pipeline.telemetry.tracing import OutsideCall
+from tests.support.corpora.traces import query
 
 RAN = {
     "keyword": ChannelRun(100.030, "queries@a"),
@@ -12,17 +17,17 @@ RAN = {
 }
 
 
+def run_of(**changed: object) -> tuple[Arrived, Journal]:
+    run = {"opened_at": 100.010, "ran": RAN, "elapsed_ms": {"keyword": 5.0, "semantic": 40.0}}
+    record = {"steps": [("fuse", 100.071, 1.5)], "calls": [OutsideCall("mysql SELECT", 100.075, 2.0)]}
+    arrived = {name: changed.get(name, value) for name, value in run.items()}
+    journal = {name: changed.get(name, value) for name, value in record.items()}
+    asked = replace(query(), created_at=100.0)
+    return Arrived(query=asked, envelopes={}, **arrived), Journal(began_at=100.070, **journal)
+
+
 def parts(**changed: object) -> list[tuple[str, str, float, float]]:
-    run = {
-        "opened_at": 100.010,
-        "ran": RAN,
-        "elapsed_ms": {"keyword": 5.0, "semantic": 40.0},
-        "composed_at": 100.070,
-        "steps": [("fuse", 100.071, 1.5)],
-        "calls": [OutsideCall("mysql SELECT", 100.075, 2.0)],
-        "total_ms": 90.0,
-    }
-    spans = timeline(100.0, **run | changed)
+    spans = timeline(*run_of(**changed), total_ms=90.0)
     return [(each.kind, f"{each.name} {each.part}".strip(), each.start_ms, each.ms) for each in spans]
 
 
@@ -42,9 +47,7 @@ class DescribeTheTimeline:
         ]
 
     def it_names_the_worker_of_a_channel(self):
-        spans = timeline(
-            100.0, opened_at=None, ran=RAN, elapsed_ms={}, composed_at=101.0, steps=[], calls=[], total_ms=1.0
-        )
+        spans = timeline(*run_of(opened_at=None, elapsed_ms={}, steps=[], calls=[]), total_ms=1.0)
         assert [each.worker for each in spans if each.kind == "channel"] == ["queries@b", "queries@a"]
 
     def it_shows_the_wait_for_channels_that_never_came_back(self):
