@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from pipeline.answer.result import AnswerContext
 from pipeline.chunking.strategies.question_answer import pair_of
@@ -13,14 +13,10 @@ from pipeline.chunking.tokens import count_tokens
 from pipeline.query.plan import ContextOptions
 from pipeline.ranking.hits import Hydrated
 
-ContextStyle = Literal["markdown", "text"]
-ContextHeader = Literal["title", "story", "none"]
-OverBudget = Literal["skip", "stop"]
-
 _RULE = "\n\n---\n\n"
 _SEAM = 4  # tokens that a joint may cost less than its sides, counted apart
-_SEPARATORS: dict[ContextStyle, str] = {"markdown": _RULE, "text": "\n\n"}
-_HEADERS: dict[ContextStyle, str] = {"markdown": "### ", "text": ""}
+_SEPARATORS: dict[str, str] = {"markdown": _RULE, "text": "\n\n"}
+_HEADERS: dict[str, str] = {"markdown": "### ", "text": ""}
 
 # A chapter with a name of its own, instead of its number or short name.
 _NAMED_CHAPTER = re.compile(r"第|[章回卷部节篇]|\s")
@@ -41,11 +37,8 @@ class ContextPassage:
 
 def join_passages(
     passages: Iterable[ContextPassage],
+    options: ContextOptions,
     *,
-    max_tokens: int,
-    style: ContextStyle = "markdown",
-    header: ContextHeader = "title",
-    over_budget: OverBudget = "skip",
     count: Callable[[str], int] = count_tokens,
     fewest: Callable[[str], int] = lambda _: 0,
 ) -> AnswerContext:
@@ -65,7 +58,8 @@ def join_passages(
     Markers number the taken passages from 1; only ``title`` shows them. Passages without text, and those whose text an
     earlier one of their document contains, are omitted. If none fits, the context is empty.
     """
-    separator = _RULE if header == "story" else _SEPARATORS[style]
+    max_tokens, header = options.max_tokens, options.header
+    separator = _RULE if header == "story" else _SEPARATORS[options.format]
     separator_tokens = count(separator)
     taken: list[tuple[ContextPassage, str]] = []
     pieces: list[str] = []
@@ -75,7 +69,7 @@ def join_passages(
             continue
         texts = (text.strip() for text in (passage.text, passage.own_text or ""))
         for text in dict.fromkeys(filter(None, texts)):  # the longest first
-            above = _header(passage.hit, header, style, len(taken) + 1)
+            above = _header(passage.hit, options, len(taken) + 1)
             piece = above + text
             if total + fewest(piece) > max_tokens + _SEAM * len(pieces):
                 continue
@@ -88,7 +82,7 @@ def join_passages(
                 total = together
                 break
         else:
-            if over_budget == "stop" and passage.text.strip():
+            if options.over_budget == "stop" and passage.text.strip():
                 break
     text, total = _joined(pieces, separator, max_tokens, count)
     citations = tuple(
@@ -137,16 +131,16 @@ def _citation(hit: Hydrated, number: int) -> dict[str, Any]:
     }
 
 
-def _header(hit: Hydrated, header: ContextHeader, style: ContextStyle, number: int) -> str:
+def _header(hit: Hydrated, options: ContextOptions, number: int) -> str:
     """Return the header of a passage with its line ends. A heading that repeats the title is omitted."""
-    if header == "none":
+    if options.header == "none":
         return ""
-    if header == "story":
+    if options.header == "story":
         line = story_line(hit.chapter_id, hit.story_time, title=hit.title)
         return f"{line}\n" if line else ""
     title, *headings = (" ".join((part or "").split()) for part in (hit.title, *hit.heading_path))
     headline = " > ".join(filter(None, (title, *(heading for heading in headings if heading != title))))
-    return f"{_HEADERS[style]}[{number}]{' ' if headline else ''}{headline}\n\n"
+    return f"{_HEADERS[options.format]}[{number}]{' ' if headline else ''}{headline}\n\n"
 
 
 def story_line(chapter: str | None, story_time: int | None, *, title: str | None = None) -> str:
@@ -189,15 +183,7 @@ def answer_context(
     half the budget. As a ``dialogue`` a question-answer pair is read alone, and other text stays plain."""
     more = {name: text for name, text in (widened or {}).items() if 2 * count(text) <= options.max_tokens}
     passages = (_passage(hit, options, more.get(hit.chunk_id)) for hit in hits)
-    context = join_passages(
-        passages,
-        max_tokens=options.max_tokens,
-        style=options.format,
-        header=options.header,
-        over_budget=options.over_budget,
-        count=count,
-        fewest=fewest,
-    )
+    context = join_passages(passages, options, count=count, fewest=fewest)
     return replace(context, entities=tuple(entities))
 
 

@@ -48,6 +48,10 @@ def read(*pairs, widened=None, count=count_tokens, **options):
     return answer_context(passages, ContextOptions(**options), widened=widened, count=count)
 
 
+def joined(offered, *, style="markdown", count=count_tokens, fewest=lambda _: 0, **options):
+    return join_passages(offered, ContextOptions(format=style, **options), count=count, fewest=fewest)
+
+
 class DescribeStoryLines:
     @pytest.mark.parametrize(
         ("chapter", "story_time", "title", "line"),
@@ -195,9 +199,7 @@ class DescribeLaws:
         count=_counters,
     )
     def it_never_overspends_and_counts_exactly(self, offered, budget, style, header, over_budget, count):
-        context = join_passages(
-            offered, max_tokens=budget, style=style, header=header, over_budget=over_budget, count=count
-        )
+        context = joined(offered, max_tokens=budget, style=style, header=header, over_budget=over_budget, count=count)
         assert context.token_count == count(context.text) <= budget
         assert [cited["marker"] for cited in context.citations] == [f"[{n + 1}]" for n in range(len(context.citations))]
         assert bool(context.text) == bool(context.citations)
@@ -205,13 +207,13 @@ class DescribeLaws:
     @settings(max_examples=30)
     @given(offered=_passages, header=st.sampled_from(["title", "story", "none"]), count=_counters)
     def it_says_the_same_within_what_it_took(self, offered, header, count):
-        roomy = join_passages(offered, max_tokens=100_000, header=header, count=count)
-        again = join_passages(offered, max_tokens=roomy.token_count, header=header, count=count)
+        roomy = joined(offered, max_tokens=100_000, header=header, count=count)
+        again = joined(offered, max_tokens=roomy.token_count, header=header, count=count)
         assert again == roomy
 
     @settings(max_examples=30)
     @given(offered=_passages, header=st.sampled_from(["title", "story", "none"]))
     def it_says_everything_when_there_is_room(self, offered, header):
-        context = join_passages(offered, max_tokens=100_000, header=header)
+        context = joined(offered, max_tokens=100_000, header=header)
         assert all(passage.text.strip() in context.text or passage.hit.document_id for passage in offered)
         assert all((passage.own_text or passage.text).strip() in context.text or passage.text for passage in offered)
