@@ -24,7 +24,7 @@ from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from pipeline.telemetry.logs import configure_logging
 from workers import resources
-from workers.lane_messages import PATIENT_THREADS, THREADS, LaneReply, LaneRequest, read_request
+from workers.lane_messages import PATIENT_THREADS, THREADS, LaneReply, LaneRequest
 from workers.names import LANE_TASK
 from workers.query_events import events
 
@@ -52,7 +52,7 @@ class LaneProcess:
         self._send(LaneReply())
         with self._gateway.makefile("rb") as lines:
             for line in lines:
-                request = read_request(line)
+                request = LaneRequest.read(line)
                 with self._ended:
                     self._open += 1
                 self._pool(request).submit(self._answer, request)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, Self
 
 import orjson
 
@@ -16,8 +16,23 @@ PATIENT_THREADS = 8  # and in addition, queries that wait for a model or a servi
 Step = Literal["answer", "finish"]
 
 
+class LaneMessage:
+    """A message of the protocol as a line."""
+
+    __slots__ = ()
+
+    def line(self) -> bytes:
+        """Return the line to send."""
+        return orjson.dumps(self, option=orjson.OPT_APPEND_NEWLINE)
+
+    @classmethod
+    def read(cls, line: bytes) -> Self:
+        """Parse a line of the other side."""
+        return cls(**orjson.loads(line))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneRequest:
+class LaneRequest(LaneMessage):
     """An open query. ``finish``: from the results so far. ``patient``: it waits for a model. ``headers``: its trace."""
 
     step: Step
@@ -27,28 +42,10 @@ class LaneRequest:
     patient: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def line(self) -> bytes:
-        """Return the line to send."""
-        return orjson.dumps(asdict(self), option=orjson.OPT_APPEND_NEWLINE)
-
-
-def read_request(line: bytes) -> LaneRequest:
-    """Parse a line of the gateway."""
-    return LaneRequest(**orjson.loads(line))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneReply:
+class LaneReply(LaneMessage):
     """The end of a step of a query, successful or not; without a query: the process is ready."""
 
     query_id: str = ""
     step: Step = "answer"
-
-    def line(self) -> bytes:
-        """Return the line to send."""
-        return orjson.dumps(asdict(self), option=orjson.OPT_APPEND_NEWLINE)
-
-
-def read_reply(line: bytes) -> LaneReply:
-    """Parse a line of a process."""
-    return LaneReply(**orjson.loads(line))

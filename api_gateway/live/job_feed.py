@@ -20,7 +20,7 @@ from api_gateway.live.wakes import Wakes
 from pipeline.administration import list_jobs
 from pipeline.errors import Unavailable
 from pipeline.jobs.job_views import Failure, FailurePosition, Fingerprint, ProgressRate, Snapshot, pace
-from pipeline.query.wake_names import progress_name, wake_name
+from pipeline.query.wake_names import wake_name
 from pipeline.records import ItemState, JobId, TenantId
 from pipeline.resources import Resources
 
@@ -133,7 +133,10 @@ class Followed:
         """Read the job whenever it has changed, as long as a client follows it."""
         try:
             with ExitStack() as stack:
-                for name in (wake_name("job", self.tenant_id, self.job_id), progress_name(self.tenant_id, self.job_id)):
+                for name in (
+                    wake_name("job", self.tenant_id, self.job_id),
+                    wake_name("progress", self.tenant_id, self.job_id),
+                ):
                     stack.enter_context(self._wakes.bell(name, self.refresh_soon))
                 while await self._refresh_when_due():
                     await asyncio.sleep(_SHORTEST_PAUSE_S)

@@ -26,7 +26,7 @@ from pipeline.records import QueryId
 from pipeline.resources import Resources
 from pipeline.telemetry import tracing
 from workers import dispatch
-from workers.lane_messages import LaneRequest, Step, read_reply
+from workers.lane_messages import LaneReply, LaneRequest, Step
 
 log = structlog.get_logger(__name__)
 
@@ -203,7 +203,7 @@ class Lane:
                     continue
                 if not line:
                     return
-                reply = read_reply(line)
+                reply = LaneReply.read(line)
                 if reply.step == "answer":  # otherwise another process still holds it
                     process.queries.pop(QueryId(reply.query_id), None)
             log.error("lane_process_stuck", number=number, process=process.pid, queries=len(process.queries))

@@ -21,7 +21,7 @@ from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write
 from pipeline.errors import Unavailable
 from pipeline.query.request import Envelope
 from pipeline.query.understanding import QueryState
-from pipeline.query.wake_names import step_name, wake_name
+from pipeline.query.wake_names import wake_name
 from pipeline.records import CHANNEL_NAME, QueryId, TenantId
 
 
@@ -95,7 +95,7 @@ class QueryStream(EventStream):
         with self._gateway.following.counted(self._tenant_id), ExitStack() as stack:
             for name in (
                 wake_name("query", self._tenant_id, self._query_id),
-                step_name(self._tenant_id, self._query_id),
+                wake_name("query-step", self._tenant_id, self._query_id),
             ):
                 stack.enter_context(wakes.bell(name, self._announced.set))
             state = await self._read()

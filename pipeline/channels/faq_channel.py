@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,6 @@ MIN_SCORE = 0.45  # below it questions usually differ in subject: docs/channels.
 _PROPOSED = 24  # pairs that each of the two channels proposes
 _MOST_PROPOSED = 200
 _MEANING_SHARE = 0.6  # share of the channel's time, after which only words are compared
-_CLOCKS_APART_S = 0.2
 
 # Both channels in parallel; a hanging call is abandoned.
 _ASIDE = ThreadPoolExecutor(max_workers=16, thread_name_prefix="faq")
@@ -163,10 +161,9 @@ class FaqChannel:
         """Return those of the chunks that are shown pairs of the searched namespaces, with their questions."""
         if not chunk_ids:
             return []
-        since = datetime.fromtimestamp(pair_query.created_at - _CLOCKS_APART_S, UTC)
         with reading(self.mysql) as connection:
             stored = Chunks(connection, pair_query.tenant_id).hydrate(
-                chunk_ids, namespaces=pair_query.namespaces, since=since
+                chunk_ids, namespaces=pair_query.namespaces, since=pair_query.since
             )
         read = ((stored[chunk_id], _question(stored[chunk_id])) for chunk_id in chunk_ids if chunk_id in stored)
         return [(chunk, question) for chunk, question in read if question]

@@ -13,7 +13,7 @@ from pipeline.database.engines import redis_errors
 from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.query.query_store import announce_job
-from pipeline.query.wake_names import WAKE_CHANNEL, progress_name
+from pipeline.query.wake_names import WAKE_CHANNEL, wake_name
 from pipeline.records import JobId, TenantId
 
 log = structlog.get_logger(__name__)
@@ -52,6 +52,6 @@ class JobBells:
             self._rung[job_id] = None
         try:
             with redis_errors():
-                self._redis.publish(WAKE_CHANNEL, progress_name(tenant_id, job_id))
+                self._redis.publish(WAKE_CHANNEL, wake_name("progress", tenant_id, job_id))
         except Unavailable:
             self._silence = Deadline.after(_SILENT_S, clock=self._clock)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pipeline.metrics.definitions import METRICS, Field
 
@@ -42,10 +42,6 @@ class HistorySample:
     counters: Mapping[str, float]
     latency: Sequence[float]
     gauges: Mapping[str, float]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the sample as JSON; ``HistorySample(**...)`` reads it."""
-        return asdict(self)
 
 
 def sample_of(totals: Mapping[Field, float], gauges: Mapping[str, float], *, at: float) -> HistorySample:

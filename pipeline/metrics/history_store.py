@@ -45,7 +45,7 @@ class MetricHistory:
 
     def add(self, sample: HistorySample) -> bool:
         """Store the sample unless another gateway stored one within this minute; return whether it was stored."""
-        arguments: list[Any] = [repr(sample.at), orjson.dumps(sample.as_json()), repr(_DUE_AFTER)]
+        arguments: list[Any] = [repr(sample.at), orjson.dumps(sample), repr(_DUE_AFTER)]
         for spacing, kept in KEPT.items():
             arguments += [str(spacing), str(kept)]
         with redis_errors():

@@ -16,7 +16,7 @@ from pipeline.database.engines import redis_errors
 from pipeline.deadline import Deadline
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState, Understood
-from pipeline.query.wake_names import WAKE_CHANNEL, step_name, wake_name
+from pipeline.query.wake_names import WAKE_CHANNEL, wake_name
 from pipeline.records import JobId, QueryId, TenantId
 from pipeline.telemetry.tracing import OutsideCall
 from pipeline.tenants.audit import AuditRow
@@ -110,7 +110,7 @@ class Queries:
                 f"{elapsed_ms:.3f}",
                 envelope.status,
                 WAKE_CHANNEL,
-                step_name(self._tenant_id, query.query_id),
+                wake_name("query-step", self._tenant_id, query.query_id),
                 f"ran:{envelope.channel}",
                 f"{time.time() - elapsed_ms / 1000:.4f} {worker}",
                 f"calls:{envelope.channel}",

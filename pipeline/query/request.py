@@ -40,6 +40,7 @@ Step = Literal["expand", "rewrite", "route", "hyde"]
 
 # Defaults for open settings of a plan; the gateway fills plans in from the settings.
 _POOL, _TIMEOUT_MS, _RETRY = 100, 800, 1
+_CLOCKS_APART_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +122,11 @@ class Query:
     def present(self) -> QueryMoment:
         """The moment from which the age of hits is counted."""
         return QueryMoment(at=datetime.fromtimestamp(self.created_at, UTC), story_time=self.filters.story_time)
+
+    @property
+    def since(self) -> datetime:
+        """The moment at which the query is taken to have begun: hosts' clocks may differ by 0.2 seconds."""
+        return datetime.fromtimestamp(self.created_at - _CLOCKS_APART_S, UTC)
 
     @property
     def original(self) -> OriginalRequest:

@@ -28,8 +28,6 @@ from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.read_texts import read_in_time
 
-# The hosts' clocks may differ: a query is taken to have begun this much earlier.
-_CLOCKS_APART_S = 0.2
 _MOST_READ = 1000  # candidates whose text is read for one query, whatever depth a plan asks for
 _NOT_ALL = (
     "conditions_not_exhaustive: fewer passages than asked for meet the conditions among the {looked_at} best that were"
@@ -79,7 +77,7 @@ def hydrate(
     stored = [hit for hit in fused if hit.chunk_id not in brought][:_MOST_READ]
     batch = needed(query.plan)
     chunks: dict[ChunkId, StoredChunk] = {}
-    shown = ShownChunks(query, _since(query), use)
+    shown = ShownChunks(query, use)
     position = 0
     try:
         while position < len(stored) and not _enough(stored[:position], chunks, sure, stored[position].score, query):
@@ -165,14 +163,8 @@ def read(query: Query, chunk_ids: Sequence[str], namespaces: Sequence[str], use:
     StoreUnavailable."""
     with reading(use.mysql) as connection:
         chunks = Chunks(connection, query.tenant_id)
-        stored = chunks.hydrate(
-            [ChunkId(chunk_id) for chunk_id in chunk_ids], namespaces=namespaces, since=_since(query)
-        )
+        stored = chunks.hydrate([ChunkId(chunk_id) for chunk_id in chunk_ids], namespaces=namespaces, since=query.since)
     return {str(chunk_id): _hydrated(chunk) for chunk_id, chunk in stored.items()}
-
-
-def _since(query: Query) -> datetime:
-    return datetime.fromtimestamp(query.created_at - _CLOCKS_APART_S, UTC)
 
 
 def _hydrated(chunk: StoredChunk) -> Hydrated:
@@ -200,9 +192,8 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
 class ShownChunks:
     """Reads the shown chunks of a query. After one failure MySQL is not asked again for this query."""
 
-    def __init__(self, query: Query, since: datetime, use: Resources) -> None:
+    def __init__(self, query: Query, use: Resources) -> None:
         self._query = query
-        self._since = since
         self._use = use
         self._index: IndexAtRevision | None = None
         self._missing = 0
@@ -242,7 +233,7 @@ class ShownChunks:
         query = self._query
         with reading(self._use.mysql) as connection:
             chunks = Chunks(connection, query.tenant_id)
-            return chunks.hydrate(chunk_ids, namespaces=query.namespaces_read, since=self._since)
+            return chunks.hydrate(chunk_ids, namespaces=query.namespaces_read, since=query.since)
 
 
 def needed(plan: Plan) -> int:

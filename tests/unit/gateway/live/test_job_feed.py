@@ -19,7 +19,7 @@ from api_gateway.resources.events import JobStream, id_of, position_of
 from pipeline.errors import StoreUnavailable
 from pipeline.jobs.bell_store import JobBells
 from pipeline.jobs.job_views import Failure, FailurePosition, Snapshot
-from pipeline.query.wake_names import progress_name
+from pipeline.query.wake_names import wake_name
 from pipeline.records import ItemState, JobId, TenantId
 
 TENANT, JOB = TenantId("acme"), JobId("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10")
@@ -138,7 +138,7 @@ class DescribeFollowing:
         assert ledger.looks == 1
         assert following.count == 100
         ledger.move(failed=3)
-        wakes.wake(progress_name(TENANT, JOB))
+        wakes.wake(wake_name("progress", TENANT, JOB))
         await soon(lambda: all(client.failed == 3 for client in clients))
         assert ledger.looks == 2
         assert ledger.read <= 2
@@ -156,7 +156,7 @@ class DescribeFollowing:
         started = time.monotonic()
         for _ in range(50):
             ledger.move()
-            wakes.wake(progress_name(TENANT, JOB))
+            wakes.wake(wake_name("progress", TENANT, JOB))
             await asyncio.sleep(0.01)
         assert ledger.looks <= 3 + (time.monotonic() - started) / 0.1
         await soon(lambda: following._jobs[TENANT, JOB].view.job == ledger.job)
@@ -186,7 +186,7 @@ class DescribeFollowing:
         await soon(lambda: client.names)
         ledger.away = True
         ledger.move(failed=1, finished=True)
-        wakes.wake(progress_name(TENANT, JOB))
+        wakes.wake(wake_name("progress", TENANT, JOB))
         await asyncio.sleep(0.1)
         assert client.names == ["progress"]
         ledger.away = False

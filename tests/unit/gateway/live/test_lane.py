@@ -20,7 +20,7 @@ from pipeline.retrieval.build_plan import plan_of
 from pipeline.retrieval.reuse_answer import _fingerprint
 from pipeline.settings import load
 from tests.support.corpora.queries import query_of
-from workers.lane_messages import LaneReply, LaneRequest, read_reply, read_request
+from workers.lane_messages import LaneReply, LaneRequest
 
 KB = Namespace("kb")
 
@@ -48,7 +48,7 @@ class Told:
         self.reasons.append(reason)
 
     def write(self, line: bytes) -> None:
-        self.lines.append(read_request(line))
+        self.lines.append(LaneRequest.read(line))
 
 
 async def run(function, *arguments):
@@ -160,8 +160,8 @@ class DescribeTheMessages:
             headers={"traceparent": "0"},
         )
         assert request.line().count(b"\n") == 1
-        assert read_request(request.line()) == request
-        assert read_reply(LaneReply(query_id="q").line()) == LaneReply(query_id="q", step="answer")
+        assert LaneRequest.read(request.line()) == request
+        assert LaneReply.read(LaneReply(query_id="q").line()) == LaneReply(query_id="q", step="answer")
 
 
 class DescribeItsDiagnosis:
