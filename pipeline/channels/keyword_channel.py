@@ -251,9 +251,8 @@ def _documents_rows(
     if host_index is not None and not host_index.is_current:
         clause = _clause(query, host_index) or EVERYTHING
         return [entry.row for entry in host_index.view.documents([document], clause, limit=_CHUNKS_PER_RULE)]
-    return KeywordIndex(connection(), query.tenant_id).of_documents(
-        [document], filters=query.filters, limit=_CHUNKS_PER_RULE
-    )
+    index, (namespace, document_id) = KeywordIndex(connection(), query.tenant_id), document
+    return index.shown_of(namespace, [document_id], filters=query.filters, limit=_CHUNKS_PER_RULE)
 
 
 def _apply(ruled: Sequence[tuple[Rule, Sequence[TermsRow]]], scores: dict[ChunkId, float], *, bound: float) -> None:

@@ -77,24 +77,14 @@ class KeywordIndex(TenantStore):
             return []
         return self._read(_ROWS, {"ids": list(chunk_ids)})
 
-    def of_documents(
-        self, documents: Sequence[tuple[Namespace, DocumentId]], *, filters: Filters, limit: int
-    ) -> list[TermsRow]:
-        """Return shown chunks of these documents, the first ones of each."""
-        rows: list[TermsRow] = []
-        condition, filtered = mysql_condition(filters, alias="g", chunk="m")
-        for namespace, document_id in documents:
-            key = {"namespace": namespace, "document": document_id, "limit": limit}
-            rows += self._read(_OF_DOCUMENT.format(condition=condition), {**filtered, **key})
-        return rows
-
     def shown_of(
         self, namespace: Namespace, document_ids: Sequence[DocumentId], *, filters: Filters, limit: int
     ) -> list[TermsRow]:
-        """Return up to ``limit`` shown chunks of these documents."""
+        """Return up to ``limit`` shown chunks of these documents, of a single one the first."""
         condition, filtered = mysql_condition(filters, alias="g", chunk="m")
+        order = "ORDER BY m.ordinal" if len(document_ids) == 1 else ""  # the order of the primary key
         key = {"namespace": namespace, "documents": list(document_ids), "limit": limit}
-        return self._read(_SHOWN_OF.format(condition=condition), {**filtered, **key})
+        return self._read(f"{_SHOWN_OF} AND {condition} {order} LIMIT :limit", {**filtered, **key})
 
     def _read(self, statement: str, values: dict[str, Any]) -> list[TermsRow]:
         return [terms_row(line) for line in self._run(statement, **values).scalars()]
@@ -114,7 +104,7 @@ _SHOWN_OF = (
     f"{_PACKED.format(c='m')} FROM documents d STRAIGHT_JOIN chunks m ON {same_document('m', 'd')}"
     f" AND m.generation = d.published_generation{_OF_GENERATION}"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :documents"
-    " AND m.enabled = 1 AND {condition} LIMIT :limit"
+    " AND m.enabled = 1"
 )
 _MATCHES = "MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE)"
 
@@ -151,17 +141,6 @@ JOIN chunks c ON c.tenant_id = best.tenant_id AND c.chunk_id = best.chunk_id
 """
 
 _ROWS = f"{_PACKED.format(c='c')} FROM chunks c WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids"
-
-_OF_DOCUMENT = f"""
-{_PACKED.format(c="c")}
-FROM (
-    SELECT m.tenant_id, m.chunk_id FROM chunks m{_SHOWN.format(m="m")}{_OF_GENERATION}
-    WHERE m.tenant_id = :tenant AND m.namespace = :namespace AND m.document_id = :document AND m.enabled = 1
-        AND {{condition}}
-    ORDER BY m.ordinal LIMIT :limit
-) best
-JOIN chunks c ON c.tenant_id = best.tenant_id AND c.chunk_id = best.chunk_id
-"""
 
 
 def terms_row(line: bytes) -> TermsRow:
