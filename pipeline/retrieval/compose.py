@@ -25,11 +25,10 @@ from pipeline.answer.result import (
 from pipeline.channels.channel import Channel, TermChannel
 from pipeline.errors import Unavailable
 from pipeline.keyword.terms import query_terms
-from pipeline.query.plan import Plan
 from pipeline.query.request import Envelope, Query, Understanding
 from pipeline.ranking.decay import decayed
 from pipeline.ranking.dedupe import deduplicated
-from pipeline.ranking.hits import Hit, Hydrated
+from pipeline.ranking.hits import Hydrated
 from pipeline.ranking.rerank_order import rerank_lift
 from pipeline.ranking.selection import select
 from pipeline.ranking.threshold_ladder import stepped_down
@@ -80,17 +79,26 @@ def compose(
 
 def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> RetrievalRound:
     """Rank the channels' results of one round, in these steps. Steps that the plan leaves out cost nothing."""
-    plan = arrived.query.plan
+    query, plan = arrived.query, arrived.query.plan
+    retrieve = plan.retrieve
     fused = fuse(arrived, channels, journal)
     fused = add_coverage(arrived, fused, channels, journal)
     fused = support_neighbours(arrived, fused, use, channels, journal)
     hits = load_text(arrived, fused, use, journal)
-    hits = _decay(arrived, hits, journal)
-    hits = _deduplicate(plan, hits, journal)
-    hits = _step_down(arrived, hits, journal)
+    if retrieve.time_decay is not None:
+        hits = journal.step("decay", decayed(hits, retrieve.time_decay, query.present))
+    if retrieve.selection.dedupe != "chunk":  # fused hits are unique by chunk
+        hits = journal.step("dedupe", *deduplicated(hits, retrieve.selection.dedupe))
+    if retrieve.ladder is not None:
+        semantic = arrived.usable.get(ChannelName.SEMANTIC)
+        zero, per_document = None if semantic is None else semantic.zero, retrieve.selection.per_document
+        hits, unlike, journal.rung = stepped_down(
+            hits, retrieve.ladder, top_k=query.top_k, zero=zero, per_document=per_document
+        )
+        hits = journal.step("ladder", hits, unlike)
     ordered = rerank_hits(arrived, hits, use, journal)
     returned = drop_below_threshold(ordered, plan.rerank, journal)
-    returned = _select(plan, returned, journal)
+    returned = journal.step("select", *select(returned, plan))
     return RetrievalRound(arrived=arrived, ordered=ordered, returned=returned)
 
 
@@ -124,49 +132,6 @@ def _record_loss(channel: ChannelName, envelope: Envelope | None, journal: Journ
             journal.answered_from_index(age_s)
 
 
-def _decay(arrived: Arrived, hits: list[Hit], journal: Journal) -> list[Hit]:
-    decay = arrived.query.plan.retrieve.time_decay
-    if decay is None:
-        return hits
-    hits = decayed(hits, decay, arrived.query.present)
-    journal.saw("decay", hits)
-    return hits
-
-
-def _deduplicate(plan: Plan, hits: list[Hit], journal: Journal) -> list[Hit]:
-    dedupe = plan.retrieve.selection.dedupe
-    if dedupe == "chunk":  # fused hits are unique by chunk
-        return hits
-    hits, same = deduplicated(hits, dedupe)
-    journal.dropped(same)
-    journal.saw("dedupe", hits)
-    return hits
-
-
-def _step_down(arrived: Arrived, hits: list[Hit], journal: Journal) -> list[Hit]:
-    retrieve = arrived.query.plan.retrieve
-    if retrieve.ladder is None:
-        return hits
-    semantic = arrived.usable.get(ChannelName.SEMANTIC)
-    hits, unlike, journal.rung = stepped_down(
-        hits,
-        retrieve.ladder,
-        top_k=arrived.query.top_k,
-        zero=None if semantic is None else semantic.zero,
-        per_document=retrieve.selection.per_document,
-    )
-    journal.dropped(unlike)
-    journal.saw("ladder", hits)
-    return hits
-
-
-def _select(plan: Plan, hits: list[Hit], journal: Journal) -> list[Hit]:
-    kept, dropped = select(hits, plan)
-    journal.dropped(dropped)
-    journal.saw("select", kept)
-    return kept
-
-
 def _mask(
     query: Query, chunks: tuple[AnswerChunk, ...], passages: Mapping[str, Hydrated]
 ) -> tuple[tuple[AnswerChunk, ...], Mapping[str, Hydrated]]:
@@ -191,12 +156,12 @@ def _answer(
     *,
     fallback: str | None = None,
 ) -> Answer:
+    usable = arrived.usable
     latency = {
         "total": round((time.time() - query.created_at) * 1000, 3),
         **{channel: round(elapsed, 3) for channel, elapsed in arrived.elapsed_ms.items()},
         **journal.latency_ms,
     }
-    usable = arrived.usable
     stats = Stats(
         hits={channel: len(envelope.admitted) for channel, envelope in usable.items()},
         source_share=source_share(chunks),

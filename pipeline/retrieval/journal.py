@@ -70,6 +70,12 @@ class Journal:
         if self.tracing:
             self.orders.append((stage, tuple(hits)))
 
+    def step(self, stage: str, hits: list[Hit], drops: Iterable[Drop] = ()) -> list[Hit]:
+        """Return the hits of ``stage`` after recording them with the dropped ones; see `saw` and `dropped`."""
+        self.dropped(drops)
+        self.saw(stage, hits)
+        return hits
+
     def begin_again(self) -> None:
         """Forget the dropped candidates before a second round, which may return some of them."""
         self.drops.clear()
