@@ -60,23 +60,19 @@ app.amqp.Connection = PersistentConnection
 app.steps["consumer"].add(HeartbeatStep)
 
 
-@celeryd_init.connect(weak=False)
-def _disable_redelivery(conf: Any, options: dict[str, Any], **_: Any) -> None:
-    """Stop a query worker from recording messages taken in Redis, two calls each: no query waits for redelivery.
-    Unstarted ones are still handed back at the end."""
-    if {*(options.get("queues") or ())} and {*options["queues"]} <= {Queue.RECALL, Queue.ANSWER}:
-        conf.broker_transport_options = {**conf.broker_transport_options, "ack_emulation": False}
-
-
 _COMPUTES_ONLY = "chordwise_computes_only"
 _NICE = 10  # queries have priority over previews
 _GROUP = Path("/proc/self/autogroup")
 
 
 @celeryd_init.connect(weak=False)
-def _remember_computation_worker(conf: Any, options: dict[str, Any], **_: Any) -> None:
-    """Store for the child processes whether this worker takes only computations."""
-    conf[_COMPUTES_ONLY] = {*(options.get("queues") or ())} == {Queue.COMPUTE}
+def _configure_for_queues(conf: Any, options: dict[str, Any], **_: Any) -> None:
+    """Store for the child processes whether this worker takes only computations. Stop a query worker from recording
+    messages taken in Redis, two calls each: no query waits for redelivery. Unstarted ones are still handed back."""
+    queues = {*(options.get("queues") or ())}
+    conf[_COMPUTES_ONLY] = queues == {Queue.COMPUTE}
+    if queues and queues <= {Queue.RECALL, Queue.ANSWER}:
+        conf.broker_transport_options = {**conf.broker_transport_options, "ack_emulation": False}
 
 
 @before_task_publish.connect(weak=False)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pipeline.query.plan import RetrievePlan
-from pipeline.ranking.hits import Hit
+from pipeline.ranking.hits import Drop, Hit
 from pipeline.records import Filters
 
 _DAY_S = 86_400
@@ -32,8 +32,8 @@ def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -
     return read + [replace(hit, score=min(hit.score, floor)) for hit in placed if hit.chunk_id not in scores]
 
 
-def passing(hits: Sequence[Hit], *, threshold: float | None, min_results: int) -> tuple[list[Hit], list[Hit]]:
-    """Split hits into those that reach ``threshold`` and the others, each in the order given.
+def passing(hits: Sequence[Hit], *, threshold: float | None, min_results: int) -> tuple[list[Hit], list[Drop]]:
+    """Return the hits that reach ``threshold``, in the order given, and a Drop for every other one.
 
     A hit without a rerank score does not reach it. If fewer than ``min_results`` hits reach it, the best of the scored
     hits fill up, then the first of the unscored ones. If no hit has a score, because reranking failed or is off, all
@@ -45,7 +45,12 @@ def passing(hits: Sequence[Hit], *, threshold: float | None, min_results: int) -
     missing = max(0, min_results - (len(hits) - len(below)))
     best = sorted(below, key=lambda hit: (hit.rerank is None, -(hit.rerank or 0.0)))[:missing]
     going = {hit.chunk_id for hit in below} - {hit.chunk_id for hit in best}
-    return [hit for hit in hits if hit.chunk_id not in going], [hit for hit in hits if hit.chunk_id in going]
+    dropped = [
+        hit.drop("rerank", "not_reranked" if hit.rerank is None else "below_rerank_threshold", hit.rerank, threshold)
+        for hit in hits
+        if hit.chunk_id in going
+    ]
+    return [hit for hit in hits if hit.chunk_id not in going], dropped
 
 
 def wishes(retrieve: RetrievePlan, filters: Filters) -> str:

@@ -29,7 +29,7 @@ from pipeline.query.request import Envelope, Query, Understanding
 from pipeline.ranking.decay import decayed
 from pipeline.ranking.dedupe import deduplicated
 from pipeline.ranking.hits import Hydrated
-from pipeline.ranking.rerank_order import rerank_lift
+from pipeline.ranking.rerank_order import passing, rerank_lift
 from pipeline.ranking.selection import select
 from pipeline.ranking.threshold_ladder import stepped_down
 from pipeline.records import ChannelName
@@ -40,7 +40,7 @@ from pipeline.retrieval.fall_back import fall_back
 from pipeline.retrieval.fuse import add_coverage, fuse, support_neighbours
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_text import load_text
-from pipeline.retrieval.rerank import drop_below_threshold, rerank_hits
+from pipeline.retrieval.rerank import rerank_hits
 from pipeline.retrieval.retry_poor import RetrievalRound, retry_poor
 from pipeline.retrieval.understand import expand_query
 
@@ -97,7 +97,8 @@ def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channe
         )
         hits = journal.step("ladder", hits, unlike)
     ordered = rerank_hits(arrived, hits, use, journal)
-    returned = drop_below_threshold(ordered, plan.rerank, journal)
+    returned, weak = passing(ordered, threshold=plan.rerank.threshold, min_results=plan.rerank.min_results)
+    journal.dropped(weak)
     returned = journal.step("select", *select(returned, plan))
     return RetrievalRound(arrived=arrived, ordered=ordered, returned=returned)
 

@@ -55,11 +55,10 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
     else:
         completed = _complete(arrived, rankings, channels, journal)
         started = time.perf_counter()
-        custom = fusion.strategy == "custom"
-        plugin_order = _by_plugin(arrived, rankings, weights, completed, journal) if custom else None
+        own = _by_plugin(arrived, rankings, weights, completed, journal) if fusion.strategy == "custom" else None
         fused = (
-            plugin_order
-            if plugin_order is not None
+            own
+            if own is not None
             else weighted_fusion(
                 rankings,
                 weights=weights,
@@ -70,13 +69,6 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
         )
     journal.took("fuse", started)
     journal.dropped(_not_admitted(arrived, rankings))
-    fused_ids = {hit.chunk_id for hit in fused}
-    candidates = dict.fromkeys(chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids)
-    journal.dropped(
-        Drop(chunk_id=chunk_id, stage="fuse", reason="left_out_by_plugin")
-        for chunk_id in candidates
-        if chunk_id not in fused_ids
-    )
     return fused
 
 
@@ -239,6 +231,12 @@ def _by_plugin(
         log.warning("fusion_plugin_failed", plugin=name, detail=str(error), exc_info=error.__cause__)
         journal.lost("fuse", error.code, f"the fusion {name} failed: {error}; weighted fusion stands in")
     else:
+        kept = {hit.chunk_id for hit in fused}
+        journal.dropped(
+            Drop(chunk_id=chunk_id, stage="fuse", reason="left_out_by_plugin")
+            for chunk_id in dict.fromkeys(chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids)
+            if chunk_id not in kept
+        )
         return fused
     return None
 

@@ -9,9 +9,8 @@ from typing import Any
 import structlog
 
 from pipeline.errors import PipelineError
-from pipeline.query.plan import RerankPlan
 from pipeline.ranking.hits import Hit
-from pipeline.ranking.rerank_order import passing, rerank, wishes
+from pipeline.ranking.rerank_order import rerank, wishes
 from pipeline.records import Candidate, ChunkId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
@@ -66,18 +65,6 @@ def _scores(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Jour
         journal.lost("rerank", "internal_error", detail)
     journal.took("rerank", started)
     return scores, weight
-
-
-def drop_below_threshold(hits: Sequence[Hit], plan: RerankPlan, journal: Journal) -> list[Hit]:
-    """Return the hits that reach the plan's rerank threshold; see `ranking.rerank_order.passing`."""
-    kept, dropped = passing(hits, threshold=plan.threshold, min_results=plan.min_results)
-    journal.dropped(
-        hit.drop(
-            "rerank", "not_reranked" if hit.rerank is None else "below_rerank_threshold", hit.rerank, plan.threshold
-        )
-        for hit in dropped
-    )
-    return kept
 
 
 def _candidate(hit: Hit) -> Candidate:

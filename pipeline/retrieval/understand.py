@@ -71,10 +71,8 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
         return None
     started = time.perf_counter()
     results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
-    made = ModelResults()
-    for result in results.values():  # each step sets a field of its own
-        set_fields = ((field.name, getattr(result, field.name)) for field in fields(result))
-        made = replace(made, **{name: value for name, value in set_fields if value is not None})
+    every = ((field.name, getattr(result, field.name)) for result in results.values() for field in fields(result))
+    made = ModelResults(**{name: value for name, value in every if value is not None})  # each step sets its own field
     understood = Understood(made=made, lost=tuple(lost))
     elapsed_ms = (time.perf_counter() - started) * 1000
     queries.report_understood(query_id, understood, elapsed_ms=elapsed_ms)

@@ -55,10 +55,10 @@ class DescribePassing:
         kept, dropped = passing(placed, threshold=threshold, min_results=least)
         assert len(kept) >= min(least, len(placed))
         assert [hit for hit in placed if hit in kept] == kept
-        assert all(hit.rerank is None or hit.rerank < (threshold or 0.0) for hit in dropped)
+        assert all(drop.value is None or drop.value < (threshold or 0.0) for drop in dropped)
         assert not dropped or scores.keys() & {hit.chunk_id for hit in placed}
         short = [hit.rerank for hit in kept if hit.rerank is not None and threshold and hit.rerank < threshold]
-        assert not short or not dropped or min(short) >= max(hit.rerank or 0.0 for hit in dropped)
+        assert not short or not dropped or min(short) >= max(drop.value or 0.0 for drop in dropped)
 
 
 class DescribeLift:
