@@ -91,7 +91,8 @@ def ask_side_by_side(
 
 def envelope_of(channel: Channel, recalled: Recalled) -> Envelope:
     """Return the envelope of a channel that succeeded."""
-    return copied(Envelope, recalled, channel=channel.name, status="ok")
+    listed = {name: tuple(getattr(recalled, name)) for name in ("chunk_ids", "scores", "brought")}
+    return copied(Envelope, recalled, channel=channel.name, status="ok", **listed)
 
 
 def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -104,6 +105,11 @@ class CallFailure(NamedTuple):
 
     code: str
     error: Exception | None = None
+
+    @property
+    def bug(self) -> str | None:
+        """The class of an error that is none of a dependency."""
+        return None if self.error is None or isinstance(self.error, PipelineError) else type(self.error).__name__
 
 
 def settled(call: Future[T], deadline: Deadline, *, bug: str, **ids: object) -> T | CallFailure:
@@ -127,7 +133,7 @@ def in_time(
     result = settled(call, deadline, bug=bug, **ids)
     if not isinstance(result, CallFailure):
         return result
-    unexpected = f": unexpected {type(result.error).__name__}" if result.code == "internal_error" else ""
+    unexpected = f": unexpected {result.bug}" if result.bug else ""
     journal.lost(part, result.code, f"{otherwise}{unexpected}")
     return None
 

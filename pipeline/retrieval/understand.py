@@ -139,8 +139,8 @@ def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, M
         result = settled(future, limit, bug="understanding_bug", step=step, query_id=query.query_id)
         if isinstance(result, ModelResults):
             results[step] = result
-        elif result.code == "internal_error":
-            lost.append(_lost(step, result.code, f"failed with an unexpected {type(result.error).__name__}"))
+        elif result.bug:
+            lost.append(_lost(step, result.code, f"failed with an unexpected {result.bug}"))
         else:
             lost.append(_lost(step, result.code, f"failed: {result.error}" if result.error else "did not end in time"))
     return results, lost
