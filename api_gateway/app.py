@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from api_gateway.console import page, reference, sign_in
+from api_gateway.console import page, sign_in
 from api_gateway.dialects import dify
 from api_gateway.dialects import openai as openai_dialect
 from api_gateway.dialects.mcp import endpoint as mcp_endpoint
@@ -110,7 +110,6 @@ _ROUTERS = (
     page,
     sign_in,
     openapi,
-    reference,
     dify,
     mcp_endpoint,
 )

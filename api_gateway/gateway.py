@@ -12,16 +12,13 @@ import redis
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
-from api_gateway.http.auth import Keys
-from api_gateway.http.wrong_keys import WrongKeys
+from api_gateway.http.auth import Keys, WrongKeys
 from api_gateway.live.computations import Turns
-from api_gateway.live.configurations import Configurations, OwnRates
 from api_gateway.live.job_feed import Following, JobSource
-from api_gateway.live.known_namespaces import KnownNamespaces
 from api_gateway.live.lane import Lane
-from api_gateway.live.live_workers import LiveWorkers
 from api_gateway.live.query_deadlines import Deadlines
-from api_gateway.live.readiness import Probes
+from api_gateway.live.readiness import LiveWorkers, Probes
+from api_gateway.live.stale_cache import Configurations, KnownNamespaces, OwnRates
 from api_gateway.live.wakes import Wakes
 from pipeline.administration.edit_profiles import load_configuration
 from pipeline.administration.manage_tenants import principal_of

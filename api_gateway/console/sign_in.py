@@ -16,9 +16,9 @@ from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
 from api_gateway.http.fields import Wire
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, instance_of
 from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import read_shape
 
 router = APIRouter(include_in_schema=False)
 

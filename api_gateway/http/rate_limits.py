@@ -1,7 +1,7 @@
 """Rate limits by tenant, on every interface: 429 beyond the limit, and headers that state what is left.
 
 The headers follow the IETF draft on rate limit fields: `RateLimit-Policy` states the limit, `RateLimit` the
-remainder. The limit applies to a tenant, not to an address; `wrong_keys` limits the wrong keys of an address.
+remainder. The limit applies to a tenant, not to an address; `auth` limits the wrong keys of an address.
 """
 
 from __future__ import annotations

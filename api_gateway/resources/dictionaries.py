@@ -12,10 +12,9 @@ from starlette.responses import Response
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, Wire, namespace_parameter, shown
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, existing
+from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape
 from pipeline.administration.edit_dictionaries import delete_dictionary, load_dictionary, replace_dictionary
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.keyword.terms import holds_words

@@ -2,16 +2,257 @@
 
 from __future__ import annotations
 
+import socket
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import redis
+import structlog
+from celery import Celery
 from fastapi import APIRouter, Depends
+from kombu.exceptions import KombuError
 from starlette.responses import Response
 
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import route
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.responses import json_response
-from api_gateway.live.doctor_facts import examine
+from api_gateway.live.lane import LaneFacts
+from api_gateway.live.readiness import facts_of, own_versions
 from api_gateway.resources.route_parts import CurrentGateway
-from pipeline.maintenance.doctor import Severity
+from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
+from pipeline.errors import PipelineError
+from pipeline.maintenance import doctor as checks
+from pipeline.maintenance import examine_stores
+from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, WorkerFacts
+from pipeline.resources import Resources
+from pipeline.sandbox.accepted_formats import recognition_flaw
+from pipeline.settings import Settings
+from workers.names import Queue
+from workers.producer import producer
+
+log = structlog.get_logger(__name__)
+
+_WORKERS_S = 2.0  # a busy worker replies late
+_FLOWER_S = 2.0
+_DEFAULT_VISIBILITY_S = 3600.0  # a task of kombu
+_COMMAND = "chordwise_facts"  # defined in workers.heartbeat, which would load the worker's part of Celery
+
+_BROKER_ERRORS = (KombuError, redis.RedisError, OSError)
+
+Check = Callable[[], list[CheckResult]]
+ReadHeartbeats = Callable[[], list[WorkerHeartbeat]]
+
+
+def examine(
+    use: Resources,
+    broker: redis.Redis | None,
+    settings: Settings,
+    *,
+    app: Celery = producer,
+    heartbeats: ReadHeartbeats | None = None,
+    watched_s: float = float("inf"),
+    lane: LaneFacts | None = None,
+) -> list[CheckResult]:
+    """Run every check, in the order of the documentation; a store or worker that does not answer is a finding too.
+
+    ``app`` reaches the workers; ``watched_s``: seconds during which this process could have seen a sweep; ``lane``: the
+    state of the gateway's own query processes, if it has any.
+    """
+    checks = _checks(use, broker, settings, app, heartbeats or use.heartbeats.all, watched_s, lane)
+    return [finding for name, check in checks for finding in _carry_out(name, check)]
+
+
+def _checks(
+    use: Resources,
+    broker: redis.Redis | None,
+    settings: Settings,
+    app: Celery,
+    heartbeats: ReadHeartbeats,
+    watched_s: float,
+    lane: LaneFacts | None,
+) -> Iterator[tuple[str, Check]]:
+    workers: list[WorkerFacts] = []  # filled by the first check, read by later ones
+
+    def check_workers() -> list[CheckResult]:
+        expected = {heartbeat.name for heartbeat in heartbeats()}
+        replies = ask_every_worker(app, expected=expected)
+        workers.extend(known_workers(replies, heartbeats()))
+        queues = [queue.value for queue in Queue]
+        return list(checks.workers(workers, queues=queues, own=own_versions(), broker=broker_address(settings.broker)))
+
+    def check_sweeper() -> list[CheckResult]:
+        age_s = use.last_sweep.age_s()
+        return [checks.last_sweep(age_s, interval_s=settings.sweep_interval_s, watched_s=watched_s)]
+
+    def check_broker() -> list[CheckResult]:
+        own = app.conf
+        return [
+            checks.visibility(
+                workers,
+                own_timeout_s=float(own.broker_transport_options.get("visibility_timeout", _DEFAULT_VISIBILITY_S)),
+                own_limit_s=float(own.task_time_limit or 0),
+                seen_s=examine_stores.longest_task_s(use),
+            )
+        ]
+
+    yield "workers", check_workers
+    yield "last_sweep", check_sweeper
+    if lane is not None:
+        yield "query_lane", lambda: [checks.query_lane(wanted=lane.wanted, ready=lane.ready)]
+    if settings.keyword_engine == "tantivy":
+        yield "keyword_index", lambda: [checks.keyword_index(use.indexer_reports.all())]
+    if broker is not None:
+        yield "broker_visibility_timeout", check_broker
+        yield "broker_eviction", lambda: [examine_stores.eviction("broker_eviction", broker)]
+    yield "redis_eviction", lambda: [examine_stores.eviction("redis_eviction", use.quick_redis)]
+    yield "installation", lambda: [examine_stores.installation(use)]
+    yield "recognition", lambda: [checks.recognition(use.settings.ocr_languages, recognition_flaw(use.settings))]
+    yield "deletions", lambda: [examine_stores.deletions(use)]
+    yield "result_expiry", lambda: [result_expiry(settings, app)]
+    yield "schema", lambda: [examine_stores.schema(use)]
+    yield "vectors", lambda: examine_stores.vectors(use)
+    yield "model", lambda: examine_stores.models(use)
+    yield "fulltext", lambda: [examine_stores.fulltext(use)]
+    yield "clock:mysql", lambda: [checks.clock("mysql", examine_stores.mysql_skew(use))]
+    yield "clock:postgres", lambda: [checks.clock("postgres", examine_stores.postgres_skew(use))]
+    yield "clock:redis", lambda: [checks.clock("redis", examine_stores.redis_skew(use))]
+    yield "clock:workers", lambda: worker_clocks(workers)
+    yield "flower", lambda: [checks.flower(flower_facts(settings.flower_url))]
+
+
+def _carry_out(name: str, check: Check) -> list[CheckResult]:
+    try:
+        return check()
+    except (PipelineError, *_BROKER_ERRORS) as error:
+        reason = str(error) if isinstance(error, PipelineError) else type(error).__name__
+        log.warning("check_not_run", check=name, error=type(error).__name__)
+        advice = "see GET /readyz: what does not answer cannot be examined"
+        detail = f"could not be asked: {reason}"
+        return [CheckResult(check=name, severity=Severity.FAILED, detail=detail, advice=advice)]
+
+
+def result_expiry(settings: Settings, app: Celery = producer) -> CheckResult:
+    """Check that Celery keeps the parts of a chord long enough."""
+    expires = app.conf.result_expires
+    seconds = expires.total_seconds() if hasattr(expires, "total_seconds") else expires
+    return checks.expiry(seconds, deadline_s=settings.query_deadline_ms / 1000)
+
+
+def worker_clocks(workers: Sequence[WorkerFacts]) -> list[CheckResult]:
+    """Report the worker whose clock differs most from ours, in one line for all workers."""
+    skews = {worker.name: worker.skew_s for worker in workers if worker.skew_s is not None}
+    if not skews:
+        return []
+    name, skew_s = max(skews.items(), key=lambda skew: abs(skew[1]))
+    return [checks.clock(name if abs(skew_s) >= checks.SKEW_WARNING_S else "workers", skew_s)]
+
+
+def known_workers(replies: Sequence[WorkerFacts], heartbeats: Sequence[WorkerHeartbeat]) -> list[WorkerFacts]:
+    """Merge the workers that replied with those that have a heartbeat."""
+    workers = {heartbeat.name: facts_of(heartbeat) for heartbeat in heartbeats}
+    for reply in replies:
+        beat = workers.get(reply.name)
+        workers[reply.name] = replace(reply, broker=beat.broker) if beat else reply
+    return [facts for _, facts in sorted(workers.items())]
+
+
+def ask_every_worker(
+    app: Celery = producer, *, expected: Collection[str] = (), clock: Callable[[], float] = time.time
+) -> list[WorkerFacts]:
+    """Return each worker's reply within two seconds, or a little longer while one of ``expected`` has not replied.
+
+    A worker too old for this inspection replies with fewer facts. Raises OSError and the broker's own errors.
+    """
+    replies: dict[str, tuple[dict[str, Any], float]] = {}  # with the time of the reply
+    asked_at = clock()
+
+    def receive(reply: dict[str, Any]) -> None:
+        replies.update({name: (facts, clock()) for name, facts in reply.items()})
+
+    # Open a new connection: pooled ones may date from before a restart of the broker.
+    with app.connection_for_write() as connection:
+        connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+        ask = partial(app.control.broadcast, _COMMAND, reply=True, callback=receive, connection=connection)
+        ask(timeout=_WORKERS_S)
+        if not replies or not replies.keys() >= set(expected):
+            asked_at = clock()
+            ask(timeout=2 * _WORKERS_S)
+        old = [name for name, (facts, _) in replies.items() if "now" not in facts]
+        inspect = app.control.inspect(destination=old, timeout=1.0, connection=connection)
+        queues = (inspect.active_queues() or {}) if old else {}
+    return [
+        _facts(name, facts, asked_at, replied_at, queues.get(name, []))
+        for name, (facts, replied_at) in sorted(replies.items())
+    ]
+
+
+def _facts(
+    name: str, facts: dict[str, Any], asked_at: float, replied_at: float, queues: Sequence[dict[str, Any]]
+) -> WorkerFacts:
+    if "now" not in facts:
+        return WorkerFacts(name=name, queues=tuple(queue["name"] for queue in queues))
+    return WorkerFacts(
+        name=name,
+        queues=tuple(facts["queues"]),
+        version=facts["version"],
+        celery=facts.get("celery"),
+        kombu=facts.get("kombu"),
+        skew_s=checks.distance(facts["now"], asked_at, replied_at),
+        visibility_timeout_s=facts["visibility_timeout_s"],
+        task_time_limit_s=facts["task_time_limit_s"],
+    )
+
+
+def flower_facts(url: str, *, own_addresses: Callable[[], Sequence[str]] | None = None) -> FlowerFacts | None:
+    """Return Flower's public facts, and whether other machines reach it; None without a URL."""
+    if not url:
+        return None
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    status = _status(url)
+    if status is None:
+        return FlowerFacts(url=url, status=None)
+    resolved = _resolved(host)
+    elsewhere: list[str] = []
+    if all(ip_address(address).is_loopback for address in resolved):
+        others = (own_addresses or _own_addresses)()
+        elsewhere = [address for address in others if _status(_at(address, port), path="/healthcheck") == 200]
+    return FlowerFacts(
+        url=url,
+        status=status,
+        public=tuple(address for address in [*resolved, *elsewhere] if ip_address(address).is_global),
+        elsewhere=tuple(address for address in elsewhere if not ip_address(address).is_global),
+    )
+
+
+def _status(url: str, *, path: str = "/") -> int | None:
+    try:
+        return httpx.get(url.rstrip("/") + path, timeout=_FLOWER_S, trust_env=False).status_code
+    except httpx.HTTPError:
+        return None
+
+
+def _at(address: str, port: int) -> str:
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+def _resolved(host: str) -> list[str]:
+    try:
+        return sorted({str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)})
+    except OSError:
+        return []
+
+
+def _own_addresses() -> list[str]:
+    """Return this machine's addresses by its own name, without loopback."""
+    return [address for address in _resolved(socket.gethostname()) if not ip_address(address).is_loopback]
 
 
 class FindingBody(Shape):

@@ -14,10 +14,9 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, existing
+from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape
 from pipeline.embedding.model_comparison import Gate, GoldenQuery
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model

@@ -25,9 +25,8 @@ from api_gateway.http.fields import (
     namespace_parameter,
     shown,
 )
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, Page, refuse_repeated, send_page
+from api_gateway.resources.route_parts import CurrentGateway, Page, read_shape, refuse_repeated, send_page
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
 from pipeline.entities.entity import EntityState
 from pipeline.records import Namespace

@@ -16,10 +16,9 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import Admin, Reader
 from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import Label, Moment, Shape, Wire, shown
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, send_page
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, read_shape, send_page
 from pipeline.administration import manage_tenants
 from pipeline.records import TenantId
 from pipeline.tenants.accounts import OPERATOR, ApiKey, IssuedKey, Principal, TooManyKeys

@@ -14,11 +14,10 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer, require_scope
 from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, Wire, shown, tidy_namespace
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
-from api_gateway.resources.route_parts import CurrentGateway, existing, send_page
+from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape, send_page
 from api_gateway.resources.shapes import Namespace as NamespaceShape
 from api_gateway.resources.shapes import NamespacePage
 from pipeline.administration import list_documents

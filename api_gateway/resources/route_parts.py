@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 from fastapi import Depends, Request
 from fastapi import Query as Parameter
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_same_tenant
-from api_gateway.http.bodies import Decoded, decode_json, read_json_body
+from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.http.descriptions import reference
 from api_gateway.http.fields import Shape
 from api_gateway.http.problems import Problem, invalid, places
@@ -25,6 +25,9 @@ from pipeline.tenants.accounts import Principal
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
+
+MOST_SHAPE_BYTES: Final = 64 * 1024 * 1024  # of a body that is not an upload; room for a dictionary of 10,000 groups
+_AT_ONCE_BYTES: Final = 256 * 1024  # a larger body is parsed in a thread, off the event loop
 
 Since = Annotated[datetime | None, Parameter(description="Only from this moment on, RFC 3339.")]
 Until = Annotated[datetime | None, Parameter(description="Only before this moment, RFC 3339.")]
@@ -106,8 +109,33 @@ def validated(shape: type[M], value: Any) -> M:
 async def read_object(request: Request, principal: Principal, limit: int) -> Decoded:
     """Return a JSON body of up to ``limit`` bytes, capped by the installation's limit. Raises Problem."""
     capped = min(limit, gateway_of(request).settings.max_body_bytes)
-    decoded = decode_json(await read_json_body(request, capped))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
+    return decode_own(await read_json_body(request, capped), principal)
+
+
+async def read_shape(
+    request: Request, principal: Principal | None, shape: type[M], *, limit: int = MOST_SHAPE_BYTES
+) -> M:
+    """Return the body as ``shape``.
+
+    ``limit`` is in bytes and is capped by the installation's limit. ``principal`` is None for an operator, who may name
+    any tenant. Raises Problem.
+    """
+    gateway = gateway_of(request)
+    body = await read_json_body(request, min(limit, gateway.settings.max_body_bytes))
+    if len(body) <= _AT_ONCE_BYTES:
+        return _shaped(body, principal, shape)
+    return await gateway.run_heavy(_shaped, body, principal, shape)
+
+
+def _shaped(body: bytes, principal: Principal | None, shape: type[M]) -> M:
+    return validated(shape, refuse_flaws(decode_own(body, principal)))
+
+
+def decode_own(body: bytes, principal: Principal | None) -> Decoded:
+    """Parse a JSON object. Raises Problem, also if it names another tenant than its key."""
+    decoded = decode_json(body)
+    if principal is not None:
+        require_same_tenant(principal, decoded.value.get("tenant_id"))
     return decoded
 
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.responses import json_response
-from api_gateway.resources.ingestion.strategy_options import chunking_json
+from api_gateway.resources.ingestion.uploads import chunking_json
 from api_gateway.resources.route_parts import Page
 from pipeline.document_sources import original_type
 from pipeline.documents.document_views import DocumentView

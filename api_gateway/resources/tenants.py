@@ -14,12 +14,11 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import Shape, Wire, shown
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources import keys
 from api_gateway.resources.keys import Key, KeyPage, KeyRequest, KeyRotateRequest, KeyWithSecret, key_json
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, send_page
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, read_shape, send_page
 from api_gateway.resources.usage import QuotaUse, send_quotas
 from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant

@@ -15,11 +15,18 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import Writer
 from api_gateway.http.descriptions import Cursor, Limit, Wait, json_body, route
 from api_gateway.http.fields import Shape, Wire, shown
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll
-from api_gateway.resources.route_parts import CompleteList, CurrentGateway, Page, existing, parse_uuid, send_page
+from api_gateway.resources.route_parts import (
+    CompleteList,
+    CurrentGateway,
+    Page,
+    existing,
+    parse_uuid,
+    read_shape,
+    send_page,
+)
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.tenants.accounts import Principal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,6 +176,24 @@ class Stored:
     grades: Counter[str] = field(default_factory=Counter)
     tags: Counter[str] = field(default_factory=Counter)
     lengths: Spread = field(default_factory=Spread)
+
+
+def summed(categories: Iterable[Stored]) -> Stored:
+    """Add up the examples of all types."""
+    total = Stored()
+    for category in categories:
+        if not category.examples:
+            continue
+        spread, lengths = total.lengths, category.lengths
+        spread.shortest = min(spread.shortest, lengths.shortest) if spread.count else lengths.shortest
+        spread.longest = max(spread.longest, lengths.longest)
+        spread.count += lengths.count
+        spread.total += lengths.total
+        spread.up_to += lengths.up_to
+        total.examples += category.examples
+        total.grades += category.grades
+        total.tags += category.tags
+    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

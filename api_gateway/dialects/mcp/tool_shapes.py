@@ -10,8 +10,8 @@ from pydantic import Field
 from api_gateway.http.fields import NamespaceName, QueryText, Shape, Wire
 from api_gateway.resources.ingestion.uploads import DocumentIn
 from api_gateway.resources.retrieval.explanations import WhyNot
-from api_gateway.resources.retrieval.filters import FiltersIn
-from api_gateway.resources.retrieval.result_shapes import Degradation, HitSource
+from api_gateway.resources.retrieval.queries import Degradation, HitSource
+from api_gateway.resources.retrieval.query_body import FiltersIn
 from api_gateway.resources.shapes import Renamed
 from pipeline.ingestion.accept import OnConflict
 

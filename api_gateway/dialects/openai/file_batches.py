@@ -9,14 +9,21 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api_gateway.dialects.openai import objects
-from api_gateway.dialects.openai.error_bodies import answered, no_batch, wrong
-from api_gateway.dialects.openai.lookups import FileListQuery, files_page, namespace_of, put, store_of
+from api_gateway.dialects.openai.lookups import (
+    FileListQuery,
+    answered,
+    files_page,
+    namespace_of,
+    no_batch,
+    put,
+    store_of,
+    wrong,
+)
 from api_gateway.dialects.openai.requests import FileBatchRequest, to_chunking, to_put
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body
-from api_gateway.http.json_bodies import read_shape
-from api_gateway.resources.route_parts import CurrentGateway, existing
+from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape
 from pipeline.administration import edit_vector_stores, steer_jobs
 from pipeline.administration.edit_vector_stores import Put
 from pipeline.records import JobId

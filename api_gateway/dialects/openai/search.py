@@ -13,19 +13,17 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from api_gateway.dialects.openai import objects
-from api_gateway.dialects.openai.error_bodies import answered
-from api_gateway.dialects.openai.lookups import namespace_of, store_of
+from api_gateway.dialects.openai.lookups import answered, namespace_of, store_of
 from api_gateway.dialects.openai.requests import SearchRequest, to_condition
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import Decoded
 from api_gateway.http.descriptions import json_body
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import invalid, places
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, read_by, retrieved
 from api_gateway.resources.retrieval.queries import query_from
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.resources.route_parts import CurrentGateway, read_shape
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import shown_attributes
 from pipeline.answer.mask_answers import masked_value

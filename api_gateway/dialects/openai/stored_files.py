@@ -10,8 +10,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
 from api_gateway.dialects.openai import objects
-from api_gateway.dialects.openai.error_bodies import answered, no_file, wrong
-from api_gateway.dialects.openai.lookups import Order, cut
+from api_gateway.dialects.openai.lookups import Order, answered, cut, no_file, wrong
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.fields import holds_control_characters

@@ -8,16 +8,23 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api_gateway.dialects.openai import objects
-from api_gateway.dialects.openai.error_bodies import answered, no_file
-from api_gateway.dialects.openai.lookups import FileListQuery, file_of, files_page, namespace_of, put, store_of
+from api_gateway.dialects.openai.lookups import (
+    FileListQuery,
+    answered,
+    file_of,
+    files_page,
+    namespace_of,
+    no_file,
+    put,
+    store_of,
+)
 from api_gateway.dialects.openai.requests import StoreFileChange, StoreFileRequest, to_put
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.responses import json_response
 from api_gateway.resources.jobs import until_finished
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.resources.route_parts import CurrentGateway, read_shape
 from pipeline.administration.edit_vector_stores import NoSuchFile, describe_file, take_out
 from pipeline.administration.list_documents import list_chunks
 from pipeline.records import DocumentId, JobId

@@ -10,15 +10,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api_gateway.dialects.openai import objects
-from api_gateway.dialects.openai.error_bodies import answered, no_store
-from api_gateway.dialects.openai.lookups import StoreListQuery, cut, namespace_of, put, store_of
+from api_gateway.dialects.openai.lookups import StoreListQuery, answered, cut, namespace_of, no_store, put, store_of
 from api_gateway.dialects.openai.requests import VectorStoreChange, VectorStoreRequest, to_chunking
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, existing
+from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import Put, change_store, open_store
 from pipeline.maintenance.erase import delete_namespace

@@ -16,12 +16,11 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, json_body, route
 from api_gateway.http.fields import Shape, Wire, namespace_parameter, shown
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
-from api_gateway.resources.retrieval.filters import FiltersText, filters_parameter
-from api_gateway.resources.route_parts import CompleteList, CurrentGateway, Page, refuse_repeated
+from api_gateway.resources.retrieval.query_body import FiltersText, filters_parameter
+from api_gateway.resources.route_parts import CompleteList, CurrentGateway, Page, read_shape, refuse_repeated
 from api_gateway.resources.shapes import Chunk
 from pipeline.administration import list_documents
 from pipeline.administration.edit_chunks import Edit, Edited, delete_chunks

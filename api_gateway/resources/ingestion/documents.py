@@ -19,15 +19,14 @@ from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.descriptions import Cursor, Limit, Wait, json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown, tidy_document_id
 from api_gateway.http.idempotency import work_id
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
 from api_gateway.live import poll
 from api_gateway.resources.ingestion.chunks import of_document
 from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
-from api_gateway.resources.retrieval.filters import FiltersText, filters_parameter
-from api_gateway.resources.route_parts import CurrentGateway, existing, send_page
+from api_gateway.resources.retrieval.query_body import FiltersText, filters_parameter
+from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape, send_page
 from api_gateway.resources.shapes import (
     ChunkPage,
     Document,

@@ -3,35 +3,236 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Depends, Request
 from fastapi import Query as Parameter
-from starlette.datastructures import UploadFile
+from pydantic import Field
+from pydantic.json_schema import WithJsonSchema
 from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Requires, Writer, require_same_tenant
-from api_gateway.http.bodies import MAX_BODY_BYTES, decode_json, read_json_body
+from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.descriptions import json_body, route
-from api_gateway.http.fields import namespace_parameter
+from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer, printable
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
-from api_gateway.resources.ingestion import example_book
-from api_gateway.resources.ingestion.example_book import ExamplesReport, ExampleStatistics, ExamplesVerification
-from api_gateway.resources.ingestion.files import read_form
+from api_gateway.resources.ingestion.files import read_form, split_form
 from api_gateway.resources.jobs import not_found as job_not_found
 from api_gateway.resources.jobs import parse_job_id
-from api_gateway.resources.route_parts import CurrentGateway, existing, file_form, media_type_of_body, validated
+from api_gateway.resources.route_parts import (
+    CurrentGateway,
+    decode_own,
+    existing,
+    file_form,
+    media_type_of_body,
+    validated,
+)
 from pipeline.administration.list_documents import count_examples, verify_import
 from pipeline.errors import UnsupportedMediaType
+from pipeline.examples.example import LENGTHS, Category, Duplicated, Spread, Stored, Verified, summed
+from pipeline.examples.report import ordered
 from pipeline.examples.template import template
+from pipeline.ingestion.accept import OnConflict
 from pipeline.jobs.computation import BookForm, ComputationKind
 from pipeline.parsing.formats import JSON, XLSX, media_type_of
+from pipeline.records import Namespace
 from pipeline.tenants.accounts import Principal
+
+
+class ExampleFlaw(Shape):
+    """An error or an omission in a book, with its position. Without `row`, the whole sheet is meant; `cell` is like
+    `D7` in workbooks and null in JSON."""
+
+    sheet: str
+    row: int | None
+    column: str | None
+    cell: str | None
+    code: str
+    detail: str
+    pointer: str
+
+
+class BookStatistics(Shape):
+    """Rows of a book. `read` is `accepted` + `refused` + `duplicates`; `grades` and `tags` are of accepted rows, a row
+    without a grade under the empty name, and of tags the 100 most frequent."""
+
+    read: int
+    accepted: int
+    refused: int
+    duplicates: int
+    blank: int
+    grades: dict[str, int]
+    tags: dict[str, int]
+
+
+class BookCategories(Shape):
+    """Statistics of a book, in all and by category."""
+
+    total: BookStatistics
+    qa: BookStatistics
+    record: BookStatistics
+    query: BookStatistics
+    greeting: BookStatistics
+
+
+class ExamplesReport(Shape):
+    """The outcome for a book: its job, in which every refused row is a failed item, or `validated` after a dry run.
+    `errors` and `warnings` are the first 1,000."""
+
+    job_id: str | None
+    status: Literal["queued", "validated"]
+    total: int
+    statistics: BookCategories
+    errors: list[ExampleFlaw]
+    errors_total: int
+    warnings: list[ExampleFlaw]
+    warnings_total: int
+
+
+class Lengths(Shape):
+    """Characters of the searched text: both parts of an example. `up_to` counts examples by the first of these lengths
+    that they do not exceed."""
+
+    shortest: int
+    longest: int
+    mean: float
+    up_to: dict[str, int]
+
+
+class StoredCategory(Shape):
+    """Examples of one category that searches can find."""
+
+    examples: int
+    grades: dict[str, int]
+    tags: dict[str, int]
+    lengths: Lengths | None
+
+
+class Duplicates(Shape):
+    """Examples of one category with the same text. `surplus`: how many are redundant; `groups` are the first 20."""
+
+    surplus: int
+    groups: list[list[str]]
+
+
+class ExampleStatistics(Shape):
+    """The example library of a namespace."""
+
+    namespace: str
+    total: StoredCategory
+    categories: dict[Literal["qa", "record", "query", "greeting"], StoredCategory]
+    duplicates: Duplicates
+
+
+class MissingExample(Shape):
+    """An accepted row that searches cannot find."""
+
+    document_id: str
+    status: str
+    code: str | None
+
+
+class SampledExample(Shape):
+    """A row to find by its own words."""
+
+    document_id: str
+    type: str | None
+    user_input: str
+
+
+class ExamplesVerification(Shape):
+    """Whether the accepted rows of a job can be found: `searchable` of `rows` are shown and have a chunk."""
+
+    job_id: str
+    namespace: str
+    status: str
+    rows: int
+    searchable: int
+    missing: list[MissingExample]
+    sample: list[SampledExample]
+
+
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+_ROW = {
+    "type": "object",
+    "required": ["user_input", "agent_response"],
+    "properties": {
+        "user_input": {"type": "string"},
+        "agent_response": {"type": "string"},
+        "tags": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]},
+        "quality_grade": {"type": "string", "enum": ["优秀", "良好", "一般"]},
+        "id": {"type": "string"},
+        "notes": {"type": "string"},
+    },
+}
+_BOOK = {
+    "type": "object",
+    "properties": {
+        f"{category}_examples": {"type": "array", "items": _ROW} for category in ("qa", "record", "query", "greeting")
+    },
+}
+
+
+class ExamplesForm(Wire):
+    """How to read a book. `category`: only its sheets. `strict`: nothing of it if one row is wrong."""
+
+    tenant_id: str | None = None
+    namespace: NamespaceName
+    category: Annotated[Category, Field(strict=False)] | None = None
+    on_conflict: OnConflict = "replace"
+    strict: bool = False
+
+
+class ExamplesRequest(ExamplesForm):
+    """A book in its JSON form. The keys of `examples` may also be `qa`, `record`, `query`, `greeting`."""
+
+    examples: Annotated[dict[str, Any], WithJsonSchema(_BOOK)]
+
+
+def to_form(values: dict[str, Any]) -> ExamplesForm:
+    """Return the form fields. Raises Problem 422."""
+    if "strict" in values:
+        values["strict"] = _TRUTHS.get(values["strict"].strip().lower(), values["strict"])
+    return validated(ExamplesForm, values)
+
+
+CATEGORIES = [category.value for category in Category]
+
+
+def stored_json(namespace: Namespace, categories: Mapping[str, Stored], repeated: Duplicated) -> dict[str, Any]:
+    """Convert the counts of a namespace to their JSON form."""
+    return {
+        "namespace": namespace,
+        "total": _stored(summed(categories.values())),
+        "categories": {name: _stored(category) for name, category in categories.items()},
+        "duplicates": {"surplus": repeated.surplus, "groups": repeated.groups},
+    }
+
+
+def _stored(category: Stored) -> dict[str, Any]:
+    lengths = _lengths(category.lengths) if category.examples else None
+    tags = ordered(category.tags)
+    return {"examples": category.examples, "grades": ordered(category.grades), "tags": tags, "lengths": lengths}
+
+
+def _lengths(spread: Spread) -> dict[str, Any]:
+    steps = {str(step): spread.up_to[step] for step in LENGTHS} | {"longer": spread.up_to[None]}
+    mean = round(spread.total / spread.count, 1) if spread.count else 0.0
+    return {"shortest": spread.shortest, "longest": spread.longest, "mean": mean, "up_to": steps}
+
+
+def verification_json(result: Verified) -> dict[str, Any]:
+    """Return a verified import as it is sent."""
+    missing = [shown(MissingExample, row) for row in result.missing]
+    sample = [shown(SampledExample, row) for row in result.sample]
+    return shown(ExamplesVerification, result, missing=missing, sample=sample)
+
 
 router = APIRouter(tags=["examples"])
 
@@ -49,9 +250,9 @@ _EXAMPLE = {
         ]
     },
 }
-_BODY = json_body(example_book.ExamplesRequest, _EXAMPLE)
+_BODY = json_body(ExamplesRequest, _EXAMPLE)
 _WORKBOOK = {XLSX: {"schema": {"type": "string"}}}
-_BODY["requestBody"]["content"] |= file_form(example_book.ExamplesForm)
+_BODY["requestBody"]["content"] |= file_form(ExamplesForm)
 
 
 @router.post(
@@ -79,7 +280,7 @@ async def submit(
         form, parameters, body = await _sent_file(request, principal, gateway)
     else:
         body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
-        form = await gateway.run_heavy(_sent_json, body, principal)
+        form = await gateway.run_heavy(lambda: validated(ExamplesRequest, decode_own(body, principal).value))
         parameters = {"form": BookForm.JSON_BODY, "name": None}
     parameters |= {
         "category": form.category,
@@ -112,13 +313,13 @@ async def submit(
 
 async def _sent_file(
     request: Request, principal: Principal, gateway: Gateway
-) -> tuple[example_book.ExamplesForm, dict[str, Any], bytes]:
+) -> tuple[ExamplesForm, dict[str, Any], bytes]:
     """Return the form, the book's format and file name, and its bytes."""
     sent = await read_form(request, gateway, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     try:
-        form = example_book.to_form([(name, value) for name, value in sent.multi_items() if isinstance(value, str)])
+        values, files = split_form(sent)
+        form = to_form(values)
         require_same_tenant(principal, form.tenant_id)
-        files = [(name, value) for name, value in sent.multi_items() if isinstance(value, UploadFile)]
         for name, _ in files:
             if name != "file":
                 raise invalid(
@@ -135,12 +336,6 @@ async def _sent_file(
     finally:
         await sent.close()
     return form, {"form": BookForm.WORKBOOK if media_type == XLSX else BookForm.JSON_FILE, "name": file_name}, body
-
-
-def _sent_json(body: bytes, principal: Principal) -> example_book.ExamplesForm:
-    decoded = decode_json(body)
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    return validated(example_book.ExamplesRequest, decoded.value)
 
 
 @router.get(
@@ -170,9 +365,9 @@ async def statistics(
     within = namespace_parameter(namespace)
 
     def read() -> dict[str, Any]:
-        counts = count_examples(principal.tenant_id, within, example_book.CATEGORIES, gateway.resources)
+        counts = count_examples(principal.tenant_id, within, CATEGORIES, gateway.resources)
         not_found = Problem(404, "namespace_not_found", f"There is no namespace {within}.")
-        return example_book.stored(within, *existing(counts, not_found))
+        return stored_json(within, *existing(counts, not_found))
 
     return json_response(await gateway.run_heavy(read))
 
@@ -193,6 +388,6 @@ async def verification(
 
     def read() -> dict[str, Any]:
         result = verify_import(principal.tenant_id, gateway.resources, parsed_id, sample=sample)
-        return example_book.verification(existing(result, job_not_found()))
+        return verification_json(existing(result, job_not_found()))
 
     return json_response(await gateway.run_heavy(read))

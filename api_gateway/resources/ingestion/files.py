@@ -23,8 +23,14 @@ from api_gateway.http.fields import MOST_TAGS, Metadata, NamespaceName, Tags, Ty
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer
 from api_gateway.resources.ingestion.content import Charset, ParserHint, document_id_of, media_type_as, storable
-from api_gateway.resources.ingestion.strategy_options import ChunkingIn
-from api_gateway.resources.ingestion.uploads import DocumentIn, Intake, require_few_enough, require_one, to_chunking
+from api_gateway.resources.ingestion.uploads import (
+    ChunkingIn,
+    DocumentIn,
+    Intake,
+    require_few_enough,
+    require_one,
+    to_chunking,
+)
 from api_gateway.resources.route_parts import CurrentGateway, file_form, require_media_type, validated
 from api_gateway.resources.shapes import JobAccepted, accepted_response
 from pipeline.document_sources import SourceKind, SourceRef, with_hash
@@ -247,6 +253,18 @@ async def read_form(request: Request, gateway: Gateway, limit: int, *, setting: 
     except (MultiPartException, KeyError) as error:
         message = getattr(error, "message", "the boundary is missing").rstrip(".")
         raise Problem(400, "invalid_multipart", f"The multipart body cannot be read: {message}.") from None
+
+
+def split_form(form: FormData) -> tuple[dict[str, Any], list[tuple[str, UploadFile]]]:
+    """Return the texts of a form by name, and its files with their names. Raises Problem(422) for a text given twice."""
+    texts: dict[str, Any] = {}
+    files: list[tuple[str, UploadFile]] = []
+    for name, value in form.multi_items():
+        if not isinstance(value, str):
+            files.append((name, value))
+        elif texts.setdefault(name, value) is not value:
+            raise invalid([{"pointer": pointer([name]), "detail": "is given more than once"}])
+    return texts, files
 
 
 def _accept(sent: FormData, principal: Principal, request: Request, gateway: Gateway) -> AcceptedJob:

@@ -7,22 +7,21 @@ from typing import Any, Self
 
 from fastapi import APIRouter, Request
 from pydantic import model_validator
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer, require_same_tenant
-from api_gateway.http.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
+from api_gateway.http.bodies import Decoded, flaws_in, json_field, read_json_body, refuse_flaws
 from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, Title, Wire
-from api_gateway.http.problems import invalid, pointer
+from api_gateway.http.problems import invalid
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.content import BadSource, Charset, ParserHint, content_of, media_type_as
 from api_gateway.resources.ingestion.documents import find
-from api_gateway.resources.ingestion.files import read_form
-from api_gateway.resources.ingestion.strategy_options import ChunkingIn
-from api_gateway.resources.ingestion.uploads import DocumentIn, to_chunking
-from api_gateway.resources.route_parts import CurrentGateway, file_form, media_type_of_body, validated
+from api_gateway.resources.ingestion.files import read_form, split_form
+from api_gateway.resources.ingestion.uploads import ChunkingIn, DocumentIn, to_chunking
+from api_gateway.resources.route_parts import CurrentGateway, decode_own, file_form, media_type_of_body, validated
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking, DocumentId, Namespace
@@ -149,9 +148,7 @@ _Document = tuple[bytes, dict[str, Any]]
 
 
 def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> _Document:
-    decoded = decode_json(body)
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    sent = validated(PreviewRequest, refuse_flaws(decoded))
+    sent = validated(PreviewRequest, refuse_flaws(decode_own(body, principal)))
     document = sent.document
     if document is None:
         return _stored(sent, principal, gateway)
@@ -180,24 +177,19 @@ def _stored(sent: PreviewRequest, principal: Principal, gateway: Gateway) -> _Do
 
 
 def _of_form(form: FormData, principal: Principal, gateway: Gateway) -> _Document:
-    values: dict[str, Any] = {}
-    files: list[UploadFile] = []
-    for name, value in form.multi_items():
-        if not isinstance(value, str):
-            files.append(value)
-        elif name in values:
-            raise invalid([{"pointer": pointer([name]), "detail": "is given more than once"}])
-        else:
-            values[name] = json_field(name, value) if name == "chunking" else value
+    values, files = split_form(form)
+    if "chunking" in values:
+        values["chunking"] = json_field("chunking", values["chunking"])
     require_same_tenant(principal, values.get("tenant_id"))
     sent = validated(PreviewForm, refuse_flaws(Decoded(values, suspicious=any(flaws_in(values)))))
     if len(files) != 1:
         raise invalid([{"pointer": "/file", "detail": "is required once: a preview is of one file"}])
-    name = files[0].filename or ""
+    file = files[0][1]
+    name = file.filename or ""
     return _document(
-        files[0].file.read(),
+        file.file.read(),
         gateway,
-        media_type=media_type_as(name, files[0].content_type, parser_hint=sent.parser_hint, charset=sent.charset),
+        media_type=media_type_as(name, file.content_type, parser_hint=sent.parser_hint, charset=sent.charset),
         filename=name or None,
         title=sent.title,
         chunking=to_chunking(sent.chunking, gateway.settings),

@@ -28,14 +28,12 @@ from api_gateway.http.fields import (
     Wire,
     namespace_parameter,
 )
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.documents import Id, InNamespace, find, not_found, parse_id
-from api_gateway.resources.ingestion.strategy_options import ChunkingIn
-from api_gateway.resources.ingestion.uploads import to_chunking
-from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing, refuse_repeated
+from api_gateway.resources.ingestion.uploads import ChunkingIn, to_chunking
+from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing, read_shape, refuse_repeated
 from api_gateway.resources.shapes import JobAccepted, accepted_response
 from pipeline.administration.delete_documents import delete_documents
 from pipeline.administration.list_documents import find_similar, read_original

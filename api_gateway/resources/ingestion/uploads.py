@@ -6,12 +6,13 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
-from api_gateway.http.auth import require_same_tenant
-from api_gateway.http.bodies import Decoded, decode_json, flaws_in
+from api_gateway.http.bodies import Decoded, flaws_in
 from api_gateway.http.fields import (
     Author,
     DocumentIdText,
@@ -27,14 +28,87 @@ from api_gateway.http.fields import (
 )
 from api_gateway.http.problems import LONGEST_POINTER, MOST_ERRORS, Problem, invalid, places, pointer
 from api_gateway.resources.ingestion.content import BadSource, Content, SourceIn, content_of, document_id_of
-from api_gateway.resources.ingestion.strategy_options import ChunkingIn
-from api_gateway.resources.route_parts import validated
-from pipeline.chunking.strategies.registry import complete
+from api_gateway.resources.route_parts import decode_own, validated
+from pipeline.chunking.strategies.registry import STRATEGIES, complete, flaws_in_options, options_of
+from pipeline.chunking.strategies.strategy import Option
 from pipeline.document_sources import SourceRef
 from pipeline.ingestion.accept import Batch, OnConflict, Refusal
 from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, Priority, Upload
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
+
+# For comparison with an uploader's options; the settings themselves are checked when the gateway starts.
+_ASSUMED = {"max_tokens": 400.0, "overlap": 0.2}
+
+
+class ChunkingIn(Wire):
+    """The chunking of the documents; omitted options are the installation's."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    strategy: str = "sentences"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the options given beside the strategy; null counts as absent."""
+        return {name: value for name, value in (self.model_extra or {}).items() if value is not None}
+
+    @model_validator(mode="after")
+    def _fit_the_strategy(self) -> Self:
+        if self.strategy not in STRATEGIES:
+            raise _error([("strategy", f"is no chunking strategy; there are {', '.join(STRATEGIES)}")])
+        flaws = list(islice(flaws_in_options(self.strategy, self.options, _ASSUMED), MOST_ERRORS))
+        if flaws:
+            raise _error(flaws)
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return one alternative for each strategy, with its options."""
+        described = handler.resolve_ref_schema(handler(schema))
+        described.pop("properties", None)
+        described.pop("additionalProperties", None)
+        described["oneOf"] = [
+            {
+                "type": "object",
+                "title": strategy.name,
+                "description": strategy.meaning,
+                "additionalProperties": False,
+                **({} if strategy.name == "sentences" else {"required": ["strategy"]}),
+                "properties": {
+                    "strategy": {"const": strategy.name},
+                    **{name: _described(option) for name, option in strategy.options.items()},
+                },
+            }
+            for strategy in STRATEGIES.values()
+        ]
+        return described
+
+
+def chunking_json(chunking: Chunking) -> dict[str, Any]:
+    """Return the chunking as it is sent: the strategy with all its options."""
+    return {"strategy": chunking.strategy, **options_of(chunking)}
+
+
+def _described(option: Option) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "type": "integer" if option.is_whole else "number",
+        "minimum": option.minimum,
+        "maximum": option.maximum,
+        "description": option.meaning,
+    }
+    return described if option.default is None else {**described, "default": option.default}
+
+
+def _error(flaws: list[tuple[str, str]]) -> ValidationError:
+    """Return each flaw at its own option."""
+    return ValidationError.from_exception_data(
+        "ChunkingIn",
+        [
+            InitErrorDetails(type=PydanticCustomError("chunking", "{flaw}", {"flaw": flaw}), loc=(name,), input=None)
+            for name, flaw in flaws
+        ],
+    )
 
 
 def batch_of(body: bytes, principal: Principal, request_id: str, use: Settings) -> Batch:
@@ -42,8 +116,7 @@ def batch_of(body: bytes, principal: Principal, request_id: str, use: Settings) 
 
     Raises Problem for an invalid body, and if no document is valid.
     """
-    decoded = decode_json(body)
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
+    decoded = decode_own(body, principal)
     envelope = _envelope(decoded)
     require_few_enough(len(envelope.documents), use)
     intake = Intake(use, to_chunking(envelope.chunking, use), suspicious=decoded.suspicious)

@@ -12,11 +12,10 @@ from starlette.responses import Response
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import DescribedBy, Shape, Wire
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing
+from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing, read_shape
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.experiments import Experiment, read_experiment
 from pipeline.query.plan import PlanFlaw

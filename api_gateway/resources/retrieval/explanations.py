@@ -20,14 +20,12 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import Admin, Reader
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, json_body, route
 from api_gateway.http.fields import DescribedBy, Shape, Wire, shown
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, current_state
 from api_gateway.live.computations import compute
-from api_gateway.resources.retrieval.queries import parse_query_id
+from api_gateway.resources.retrieval.queries import Answer, parse_query_id
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.retrieval.result_shapes import Answer
 from api_gateway.resources.route_parts import (
     CurrentGateway,
     Page,
@@ -35,6 +33,7 @@ from api_gateway.resources.route_parts import (
     Until,
     existing,
     parse_uuid,
+    read_shape,
     send_page,
     time_span,
 )

@@ -15,12 +15,11 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import Label, Moment, NamespaceName, Shape, Wire, namespace_parameter, shown
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
 from api_gateway.resources.retrieval.queries import parse_query_id
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, send_page
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, read_shape, send_page
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating

@@ -20,9 +20,8 @@ from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, retrieved
 from api_gateway.resources.retrieval.explanations import Trace
 from api_gateway.resources.retrieval.queries import EXAMPLE as QUERY_EXAMPLE
-from api_gateway.resources.retrieval.queries import MAX_BODY_BYTES, query_from, query_of
+from api_gateway.resources.retrieval.queries import MAX_BODY_BYTES, Answer, query_from, query_of
 from api_gateway.resources.retrieval.query_body import Conversation, QueryRequest, UserProfile
-from api_gateway.resources.retrieval.result_shapes import Answer
 from api_gateway.resources.route_parts import CurrentGateway, read_object, validated
 from pipeline.query.request import Query
 from pipeline.retrieval.record_trace import trace_of_query

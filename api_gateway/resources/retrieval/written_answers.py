@@ -15,16 +15,14 @@ from starlette.types import Receive, Scope, Send
 from api_gateway.http.auth import Reader
 from api_gateway.http.descriptions import answers, json_body, reference
 from api_gateway.http.fields import Shape, Wire
-from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, from_error
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import current_state, not_found
 from api_gateway.live.computations import compute
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
 from api_gateway.resources.retrieval.explanations import not_answered
-from api_gateway.resources.retrieval.queries import parse_query_id
-from api_gateway.resources.retrieval.result_shapes import Degradation
-from api_gateway.resources.route_parts import CurrentGateway, existing
+from api_gateway.resources.retrieval.queries import Degradation, parse_query_id
+from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape
 from pipeline.errors import PipelineError
 from pipeline.jobs.computation import ComputationKind
 

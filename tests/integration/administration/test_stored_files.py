@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from api_gateway.live.known_namespaces import KnownNamespaces
+from api_gateway.live.stale_cache import KnownNamespaces
 from pipeline.administration.edit_vector_stores import (
     MOST_BYTES_AT_ONCE,
     NoSuchFile,

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from api_gateway.resources.ingestion.archive_parts import entries_of
+from api_gateway.resources.ingestion.archives import entries_of
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.archives.archive import NewPart, read_part

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import text
 
 from api_gateway.app import create_app
-from api_gateway.live.doctor_facts import examine
+from api_gateway.resources.doctor import examine
 from pipeline.database import schema
 from pipeline.database.engines import mysql_errors, postgres_errors
 from pipeline.errors import StoreMisconfigured, Unavailable

@@ -14,7 +14,7 @@ import pytest
 import redis
 from celery import Celery
 
-from api_gateway.live.doctor_facts import examine, flower_facts
+from api_gateway.resources.doctor import examine, flower_facts
 from compose.localstack import programs
 from pipeline.maintenance import doctor as diagnosis
 from pipeline.maintenance import examine_stores
@@ -202,7 +202,7 @@ class DescribeFlower:
 
 
 def test_the_command_has_one_name() -> None:
-    from api_gateway.live import doctor_facts as doctor
+    from api_gateway.resources import doctor
     from workers import heartbeat
 
     assert doctor._COMMAND == heartbeat.COMMAND

@@ -10,7 +10,7 @@ import redis
 from kombu import Connection
 from sqlalchemy import make_url
 
-from api_gateway.live.doctor_facts import ask_every_worker
+from api_gateway.resources.doctor import ask_every_worker
 from workers.producer import producer
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from api_gateway.app import create_app
-from api_gateway.http.openapi_details import operations
+from api_gateway.http.openapi import operations
 from api_gateway.http.problems import MEDIA_TYPE
 from pipeline.settings import load
 

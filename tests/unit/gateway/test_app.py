@@ -13,12 +13,11 @@ import structlog
 from fastapi import FastAPI
 
 from api_gateway.app import create_app
-from api_gateway.console.page import files
-from api_gateway.console.reference import docs_page
+from api_gateway.console.page import docs_page, files
 from api_gateway.http.auth import Keys
 from api_gateway.live.wakes import Wakes
 from api_gateway.resources.namespaces import Alignment, NamespaceAlignment
-from api_gateway.resources.retrieval import result_shapes as results
+from api_gateway.resources.retrieval import queries as results
 from pipeline.answer import result as records
 from pipeline.errors import StoreUnavailable
 from pipeline.maintenance.verify import AlignmentReport, NamespaceReport

@@ -9,8 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from api_gateway.dialects.openai import objects
-from api_gateway.dialects.openai.error_bodies import error_response
-from api_gateway.dialects.openai.lookups import cut
+from api_gateway.dialects.openai.lookups import cut, error_response
 from api_gateway.dialects.openai.requests import (
     FileBatchRequest,
     SearchRequest,

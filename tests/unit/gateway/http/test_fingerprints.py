@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_gateway.http.fingerprints import FingerprintingReceive
+from api_gateway.http.idempotency import FingerprintingReceive
 
 
 async def fingerprint(

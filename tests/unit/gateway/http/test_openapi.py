@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from api_gateway.app import create_app
-from api_gateway.http.openapi_details import operations
+from api_gateway.http.openapi import operations
 from api_gateway.http.problem_codes import all_codes
 from api_gateway.http.problems import MEDIA_TYPE
 from pipeline.settings import load

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api_gateway.http.wrong_keys import WrongKeys
+from api_gateway.http.auth import WrongKeys
 from pipeline.errors import StoreUnavailable
 from pipeline.outbound.addresses import parse_networks
 from pipeline.tenants.request_buckets import BucketReply, LocalBuckets, Rate

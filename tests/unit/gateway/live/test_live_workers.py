@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from api_gateway.live.live_workers import FRESH_S, LiveWorkers
+from api_gateway.live.readiness import FRESH_S, LiveWorkers
 from pipeline.database.worker_heartbeats import EXPIRES_S, WorkerHeartbeat, broker_address
 from pipeline.errors import StoreUnavailable
 
