@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
 
 from chordwise.errors import UnexpectedAnswer
 
@@ -19,11 +19,16 @@ T = TypeVar("T")
 Convert = Callable[[Any], Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
-    """The base of all records decoded from an answer. ``raw`` is the JSON object as received."""
+    """The base of all records decoded from an answer. A subclass is a frozen dataclass as well, with keywords only. ``raw``
+    is the JSON object as received."""
 
     raw: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+
+    def __init_subclass__(cls) -> None:
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
 class _Misfit(Exception):

@@ -104,7 +104,7 @@ def answers(
     also: Mapping[int, str] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
     """Return the ``responses`` of a route: its success, as ``shape`` or as ``content`` by media type, and its own
-    problems. ``also``: the meaning of other statuses with the same answer. `openapi_details.complete` adds the
+    problems. ``also``: the meaning of other statuses with the same answer. `openapi.complete` adds the
     problems that follow from keys, parameters and bodies."""
     model = {} if shape is None else {"model": shape}
     success: dict[str, Any] = {"description": meaning, **model}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Unpack
 
@@ -13,7 +13,6 @@ from chordwise.resource import Resource, operation, path
 from chordwise.transport import Steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSource(Result):
     """A business API that queries may ask. The values of ``headers`` are never shown; ``raw`` may be changed and stored."""
 
@@ -29,7 +28,6 @@ class ApiSource(Result):
     updated_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TriedSource(Result):
     """The outcome of asking an API source once; ``code`` and ``detail`` give the reason of a failure."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -17,7 +17,6 @@ from chordwise.resource import Resource, entries, given, operation
 from chordwise.transport import Steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Passage(Result):
     """A piece of a document. Offsets count characters of the parsed text; ``end`` is exclusive."""
 
@@ -39,7 +38,6 @@ class Passage(Result):
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk(Passage):
     """A chunk of a published generation. ``searched`` is False for a parent, which is only read with its children;
     ``window`` is the text that is read with a sentence. ``edited``: its text was changed by hand."""
@@ -60,7 +58,6 @@ class Chunk(Passage):
     updated_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkResult(Result):
     """The outcome of one chunk: updated, unchanged, deleted, or failed with a code and a sentence. ``repeated_in``: chunks
     that overlap it and still contain words that the edit removed."""
@@ -74,7 +71,6 @@ class ChunkResult(Result):
     repeated_in: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewedChunk(Passage):
     """A chunk that a document would have. ``parent``: the ordinal of the parent it would be part of."""
 
@@ -82,7 +78,6 @@ class PreviewedChunk(Passage):
     embedding_text: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Preview(Result):
     """The chunks that a document would have. Nothing was stored."""
 
@@ -92,7 +87,6 @@ class Preview(Result):
     parents: tuple[PreviewedChunk, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkBeginning(Result):
     """The first characters of a chunk and the title of its document. ``shown``: searches see it."""
 

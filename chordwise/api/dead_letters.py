@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict, Unpack
 
@@ -12,7 +11,6 @@ from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Answer, Steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadReference(Result):
     """The document that was to be ingested, without its text. ``available``: it can still be replayed."""
 
@@ -23,7 +21,6 @@ class PayloadReference(Result):
     available: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter(Result):
     """A document that failed for good. ``reason``: rejected (the document is at fault), gave_up (a dependency was down at every
     attempt) or bug. ``stage``: the last step that succeeded."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from chordwise.records import Result, decode
@@ -13,7 +12,6 @@ from chordwise.transport import Steps
 _PATH = "/v1/dictionary"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dictionary(Result):
     """Words of one namespace, or of all where ``namespace`` is None. ``synonyms`` are groups of expressions that mean the
     same; each of ``rules`` has ``when``, ``document_id``, ``namespace`` and ``boost``."""

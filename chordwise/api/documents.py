@@ -40,7 +40,6 @@ class Document:
 FIELDS = frozenset(field.name for field in fields(Document))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentInfo(Result):
     """A document as the server lists it; further fields are in ``raw``. ``status`` is that of its latest upload: queued,
     running, succeeded, failed or cancelled. ``generation``: the upload that searches see. ``chunking``: the strategy and
@@ -64,7 +63,6 @@ class DocumentInfo(Result):
     source: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationInfo(Result):
     """One ingestion of a document. ``state``: shown, previous (rollback is possible until ``kept_until``), pending,
     failed, cancelled or retired. ``bytes``: the size of the upload."""
@@ -80,7 +78,6 @@ class GenerationInfo(Result):
     job_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentGenerations(Result):
     """The remaining generations of a document, newest first. ``etag`` identifies this state."""
 
@@ -90,7 +87,6 @@ class DocumentGenerations(Result):
     data: tuple[GenerationInfo, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentText(Result):
     """The text of a document. ``sections`` and ``chunks`` have ``start`` and ``end`` in characters, among others."""
 
@@ -103,7 +99,6 @@ class DocumentText(Result):
     chunks: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsDeletion(Result):
     """The number of deleted documents."""
 
@@ -111,7 +106,6 @@ class DocumentsDeletion(Result):
     documents: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarDocument(Result):
     """Another document. ``similarity``: at most 1. ``same_bytes``: whether both uploads are equal."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,6 @@ _PATH = "/v1/entities"
 MOST_STATES = 500  # of one request
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EntityState(Result):
     """The state of an entity from ``story_time`` on; None means from the beginning."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ _MEDIA_TYPES = {
 _READING_S = 60.0  # a large book may wait until another one has been parsed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BookFlaw(Result):
     """An error or omission in a book. ``row`` counts as the spreadsheet does; None: the whole sheet."""
 
@@ -37,7 +36,6 @@ class BookFlaw(Result):
         return f"sheet {self.sheet}{row}{column}: {self.detail}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BookStatistics(Result):
     """Rows of a book: ``read`` is the sum of accepted, refused and duplicates."""
 
@@ -50,7 +48,6 @@ class BookStatistics(Result):
     tags: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplesImport(Result):
     """The outcome of an import. Without ``job_id`` nothing was stored: a dry run, or see ``refused_because``.
 
@@ -69,7 +66,6 @@ class ExamplesImport(Result):
     refused_because: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRow(Result):
     """A row of an import: one that searches do not find, or a sample."""
 
@@ -80,7 +76,6 @@ class ImportedRow(Result):
     user_input: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplesVerification(Result):
     """The number of accepted rows of an import that searches find. ``missing`` has the first that they do not."""
 
@@ -93,7 +88,6 @@ class ExamplesVerification(Result):
     sample: tuple[ImportedRow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredExamples(Result):
     """The stored examples of one category; ``lengths`` in characters."""
 
@@ -103,7 +97,6 @@ class StoredExamples(Result):
     lengths: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleStatistics(Result):
     """The example library of a namespace. ``duplicates``: ``surplus`` and ``groups`` of document ids."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from chordwise.records import Result
@@ -11,7 +11,6 @@ from chordwise.resource import Resource, entries, operation, path
 from chordwise.transport import Steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment(Result):
     """Arms of retrieval compared on real queries. ``experiment`` holds the arms and ``coverage``."""
 
@@ -20,7 +19,6 @@ class Experiment(Result):
     experiment: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ArmResult(Result):
     """Users' ratings of the answers of one arm of an experiment."""
 

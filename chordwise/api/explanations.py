@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime
 from typing import Any
 
@@ -13,7 +13,6 @@ from chordwise.resource import Resource, as_content, operation, path
 from chordwise.transport import Steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage(Result):
     """The order after one step, best first. ``round`` is 2 in a second retrieval."""
 
@@ -22,7 +21,6 @@ class Stage(Result):
     hits: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped(Result):
     """A chunk dropped by a rule: its ``value``, and the ``limit`` it would have needed."""
 
@@ -33,7 +31,6 @@ class Dropped(Result):
     limit: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Trace(Result):
     """The steps that led to an answer. ``explained`` gives the reason for each chunk's position; ``channels`` what each
     recalled, ``stages`` the order after each step, ``drops`` the dropped chunks. Everything else is in ``raw``."""
@@ -52,7 +49,6 @@ class Trace(Result):
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSummary(Result):
     """A kept trace. ``marks``: why it is kept (`slow`, `degraded`, `failed`, `empty`, `requested`, `sampled`); ``text``:
     the beginning of the question; ``total_ms``: from the request to the answer."""
@@ -67,7 +63,6 @@ class TraceSummary(Result):
     chunks: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WhyNot(Result):
     """The step that dropped a chunk: ``detail`` is a sentence, ``value`` its number, ``limit`` the one it needed.
     ``replayed``: the query had no trace and was run again."""
@@ -83,7 +78,6 @@ class WhyNot(Result):
     channels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference(Result):
     """The effect of other settings. ``plan``: the settings that differ; ``overlap``: the share of common chunks."""
 
@@ -95,7 +89,6 @@ class Difference(Result):
     removed: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Replay(Result):
     """A query run again with other settings; ``of`` is the id of the original."""
 
@@ -105,7 +98,6 @@ class Replay(Result):
     answer: QueryResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenCitation(Result):
     """The passage that ``marker`` stands for in a written answer."""
 
@@ -117,7 +109,6 @@ class WrittenCitation(Result):
     page: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenAnswer(Result):
     """An answer in words with its citations. ``found``: whether the passages hold an answer; None without a text, for
     which ``degradations`` names the reason."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TypedDict, Unpack
 
@@ -16,7 +16,6 @@ from chordwise.transport import Steps
 _PER_PAGE = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback(Result):
     """One rating of one hit: good, bad or click. ``created_at``: the first time it was given, ``rated_at``: the last.
     ``place`` is the position in the answer, counted from 1; None for a hit that the answer did not hold."""
@@ -40,7 +39,6 @@ class Feedback(Result):
     rated_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedText(Result):
     """A judged question; ``relevant`` has the grade of each document: 2 good, 1 opened, 0 bad."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from chordwise.errors import ProblemError, UnexpectedAnswer
@@ -14,7 +14,6 @@ from chordwise.transport import Steps
 _HOLD_S = 15.0  # the server allows every worker two seconds, and each store its own limit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency(Result):
     """The state of one dependency of the server. ``age_s``: seconds between its check and the answer; ``required``: the
     server is not ready unless this dependency is ok."""
@@ -31,7 +30,6 @@ class Dependency(Result):
         return self.status == "ok"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Health(Result):
     """The readiness of the server, by dependency. ``version`` is the server's, if known."""
 
@@ -45,7 +43,6 @@ class Health(Result):
         return self.status == "ready"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(Result):
     """The result of one check. ``severity`` is ok, warning or failed; ``advice`` is the remedy unless it is ok."""
 
@@ -55,7 +52,6 @@ class Finding(Result):
     advice: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis(Result):
     """The results of all checks; ``ok`` unless one failed."""
 
@@ -63,7 +59,6 @@ class Diagnosis(Result):
     findings: tuple[Finding, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Worker(Result):
     """A running worker. ``queues``: the queues that it consumes. ``last_seen``: its latest heartbeat."""
 

@@ -21,7 +21,6 @@ SILENCE_S = 50.0  # the server sends something every 15 s; a longer silence mean
 _STREAM = "text/event-stream"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvent(Result):
     """One event of a job. ``kind``: progress, item_failed or finished.
 
@@ -146,7 +145,6 @@ class Follower:
         return delay_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Speed(Result):
     rate: float | None = None
     eta_seconds: int | None = None

@@ -17,7 +17,6 @@ FINAL_JOB_STATES = frozenset({"succeeded", "partly_failed", "failed", "cancelled
 WATCHED_HOLD_S = 1.0  # the longest wait of one request while progress is reported
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobError(Result):
     """The reason why one document of a job was not ingested. ``code`` is stable, ``detail`` is a sentence, ``pointer``
     leads to the field of the request."""
@@ -28,7 +27,6 @@ class JobError(Result):
     pointer: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Renamed(Result):
     """A document that ``on_conflict="new"`` gave another id; ``ordinal`` counts from 0 in the order of its request."""
 
@@ -37,7 +35,6 @@ class Renamed(Result):
     document_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Match(Result):
     """Something that a text may mean. ``kind``: document, refused (an item that became none) or job. ``code`` and
     ``detail``: the reason for a failure."""
@@ -53,7 +50,6 @@ class Match(Result):
     job_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Result):
     """One batch on its way into the stores. ``total``, ``succeeded``, ``failed`` and ``cancelled`` count documents,
     ``outcomes`` counts them by outcome; ``reused`` counts the chunks that needed no embedding. ``renamed`` is only in
@@ -151,7 +147,6 @@ class Ingestion:
         return tuple(error for job in self.jobs for error in job.errors)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobItem(Result):
     """One document of a job. ``outcome`` is None before it has ended; ``code`` and ``detail``: the reason of a failure;
     ``ordinal`` counts from 0 in the order they were sent. ``encoding``: the character encoding its bytes were read in, with

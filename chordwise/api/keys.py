@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from chordwise.records import Result
@@ -11,7 +11,6 @@ from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey(Result):
     """A key. ``api_key``, the secret, is only in the answer that created it. ``state``: active, expired or revoked."""
 
@@ -27,7 +26,6 @@ class ApiKey(Result):
     replaced_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentKey(Result):
     """The client's own key with its tenant and scopes."""
 

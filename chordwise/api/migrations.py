@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +16,6 @@ _WITH_BODY = frozenset({"compare", "switch"})
 _COMPARES_S = 300.0  # a comparison asks both models hundreds of questions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationProgress(Result):
     """The progress of the current pass over all tenants."""
 
@@ -30,7 +28,6 @@ class MigrationProgress(Result):
     embedded: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelComparison(Result):
     """The results of both models for the same queries; nDCG only where there were judgments."""
 
@@ -45,7 +42,6 @@ class ModelComparison(Result):
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingMigration(Result):
     """A migration to another model. ``active``: searches use it now; ``behind``: documents without vectors yet in the
     standby space; ``missing``: chunks that the model gave no vector."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +12,6 @@ from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceInfo(Result):
     """A knowledge base and how much is searchable in it."""
 
@@ -22,7 +21,6 @@ class NamespaceInfo(Result):
     bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceDeletion(Result):
     """The number of documents and generations deleted with a namespace."""
 
@@ -31,7 +29,6 @@ class NamespaceDeletion(Result):
     generations: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Differences(Result):
     """The differences of the two stores: ``missing`` vectors, ``orphaned`` vectors, ``stale`` vectors …"""
 
@@ -45,7 +42,6 @@ class Differences(Result):
     document_vectors: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceAlignment(Differences):
     """A comparison of the two stores in one namespace."""
 
@@ -55,7 +51,6 @@ class NamespaceAlignment(Differences):
     vectors: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Alignment(Differences):
     """A comparison of the two stores, by namespace and in all. ``repaired`` counts the differences repaired on request,
     ``withheld`` the vectors and rows of chunks that a repair did not delete because they are too many."""
@@ -70,7 +65,6 @@ class Alignment(Differences):
         return not any(getattr(self, each.name) for each in fields(Differences) if each.name != "raw")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceFields(Result):
     """The values that documents can be filtered by, each as ``{"values": [{"value", "documents"}], "distinct"}``.
     ``complete``: counted over all documents, else over the first ``documents_read``."""

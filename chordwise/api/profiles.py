@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +12,6 @@ from chordwise.resource import Resource, as_content, operation, path
 from chordwise.transport import Steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(Result):
     """A profile as it applies now. ``config`` holds its own settings, ``plan`` every setting that results from them."""
 
@@ -27,7 +26,6 @@ class Profile(Result):
     plan: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileVersion(Result):
     """One stored version of a profile."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypedDict, Unpack
 
 from chordwise.errors import InvalidInput, QueryFailed, UnexpectedAnswer
@@ -63,7 +63,6 @@ class BoundKeywords(SettingKeywords, total=False):
     fresh: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HitSource(Result):
     """The rank and scores of a chunk in one channel. ``rank`` counts from 1; None: only another channel recalled it."""
 
@@ -74,7 +73,6 @@ class HitSource(Result):
     contribution: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rerank(Result):
     """The rerank score of a chunk and its rank before, counted from 1."""
 
@@ -82,7 +80,6 @@ class Rerank(Result):
     from_rank: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Hit(Result):
     """A chunk that answers a query. ``source`` is the strongest channel, ``sources`` are all of them."""
 
@@ -101,7 +98,6 @@ class Hit(Result):
     feedback: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Citation(Result):
     """The chunk that a marker in the context stands for, with its position in the document. ``edited``: the text was
     changed by hand, and the position is that of the passage it replaced."""
@@ -120,7 +116,6 @@ class Citation(Result):
     edited: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Entity(Result):
     """The state of an entity named in the hits, valid from ``story_time`` on; None means from the beginning."""
 
@@ -132,7 +127,6 @@ class Entity(Result):
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Context(Result):
     """The chunks as text for a language model, within the requested token budget."""
 
@@ -142,7 +136,6 @@ class Context(Result):
     entities: tuple[Entity, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stats(Result):
     """Statistics of an answer. ``latency_ms`` is in milliseconds per stage, ``source_share`` adds up to 1."""
 
@@ -161,7 +154,6 @@ class Stats(Result):
     recall: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResult(Result):
     """The answer to one query; ``chunks`` are best first and may be empty."""
 
@@ -173,7 +165,6 @@ class QueryResult(Result):
     stats: Stats = Stats()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PendingQuery(Result):
     """A submitted query; ``query_result`` fetches its answer."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from chordwise.records import Result
@@ -11,7 +11,6 @@ from chordwise.resource import Resource, operation, path
 from chordwise.transport import Steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceInfo(Result):
     """A source with its counts. ``kind``: text, bytes, file, url or sheet. ``statuses``: its documents counted by status.
     ``chunks``: those that searches see. ``encoding`` is None unless all its documents were read in
@@ -32,7 +31,6 @@ class SourceInfo(Result):
     updated_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDeletion(Result):
     """The number of documents deleted with a source."""
 

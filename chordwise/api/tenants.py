@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date, datetime
 from typing import Any
 
@@ -12,7 +12,6 @@ from chordwise.resource import Resource, operation, path
 from chordwise.transport import Steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant(Result):
     """An isolated customer. ``disabled_at``: none of its keys has worked since then."""
 
@@ -22,7 +21,6 @@ class Tenant(Result):
     disabled_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Quota(Result):
     """The limit, None for no limit, and how much of it is used."""
 
@@ -30,7 +28,6 @@ class Quota(Result):
     used: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Quotas(Result):
     """The tenant's limits on stored documents and chunks, on queued documents and on embedding tokens."""
 
@@ -40,7 +37,6 @@ class Quotas(Result):
     tokens: Quota = Quota()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantQuotas(Result):
     """A tenant's own quotas; None where the installation's setting applies, 0 for no limit."""
 
@@ -51,7 +47,6 @@ class TenantQuotas(Result):
     requests_per_minute: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantErasure(Result):
     """The rows ``erased`` by store and table, and those a recount found ``remaining``: none, if all is well."""
 
@@ -60,7 +55,6 @@ class TenantErasure(Result):
     remaining: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageCounts(Result):
     """``texts`` were sent in ``requests`` and counted as ``tokens`` by the model service. ``cached`` texts were not sent
     and would have taken about ``saved_tokens``. ``cost`` is in the operator's currency."""
@@ -73,14 +67,12 @@ class UsageCounts(Result):
     cost: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow(UsageCounts):
     """The counts of one day, job, model or purpose, named by ``key``."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport(Result):
     """The cost of embedding and of written answers between two days, both included."""
 
@@ -89,7 +81,6 @@ class UsageReport(Result):
     data: tuple[UsageRow, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Actor(Result):
     """The key that did it, by id and name. Both are empty for the installation itself."""
 
@@ -98,7 +89,6 @@ class Actor(Result):
     scopes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry(Result):
     """One search or one write: ``actor``, ``action``, and the first hundred ``ids`` of ``count``."""
 

@@ -9,7 +9,7 @@ import hmac
 import json
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,6 @@ from chordwise.transport import Steps
 TOLERANCE_S = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook(Result):
     """An endpoint that is notified when jobs end. ``secret`` is only in the answer that created or changed it."""
 
@@ -36,7 +35,6 @@ class Webhook(Result):
     disabled_reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery(Result):
     """One message to one endpoint. ``state``: pending, delivered or dead. ``body``: the message, read one at a time."""
 
