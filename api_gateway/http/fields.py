@@ -62,6 +62,12 @@ class Wire(BaseModel):
         return value
 
 
+class TenantWire(Wire):
+    """The base of requests that may name the tenant of their key."""
+
+    tenant_id: str | None = None
+
+
 class DescribedBy:
     """Mark a field that is accepted as sent and validated after merging with the values below it; OpenAPI describes it
     as ``shape``."""

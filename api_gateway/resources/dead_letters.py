@@ -14,7 +14,7 @@ from starlette.responses import Response
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, json_body, route
-from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown
+from api_gateway.http.fields import NamespaceName, Shape, TenantWire, namespace_parameter, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, read_shape, send_page
@@ -68,10 +68,9 @@ class Replayed(Shape):
     replayed: int
 
 
-class ReplayRequest(Wire):
+class ReplayRequest(TenantWire):
     """The dead letters to replay: those that match every field given, or all with `{"all": true}`."""
 
-    tenant_id: str | None = None
     all: bool = False
     job_id: str | None = None
     namespace: NamespaceName | None = None

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body, route
-from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, Wire, namespace_parameter, shown
+from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, TenantWire, Wire, namespace_parameter, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape
@@ -42,11 +42,10 @@ class RuleIn(Wire):
     boost: Annotated[float, Field(ge=0, le=100)] = 2.0
 
 
-class DictionaryIn(Wire):
+class DictionaryIn(TenantWire):
     """The complete dictionary; it replaces the previous one. It applies to queries within seconds, and to no stored
     data."""
 
-    tenant_id: str | None = None
     synonyms: Annotated[
         list[Annotated[list[Expression], Field(min_length=2, max_length=32)]], Field(max_length=_MOST_ENTRIES)
     ] = Field(default_factory=list, description="Groups of expressions that mean the same.")

@@ -65,8 +65,8 @@ def examine(
     ``app`` reaches the workers; ``watched_s``: seconds during which this process could have seen a sweep; ``lane``: the
     state of the gateway's own query processes, if it has any.
     """
-    checks = _checks(use, broker, settings, app, heartbeats or use.heartbeats.all, watched_s, lane)
-    return [finding for name, check in checks for finding in _carry_out(name, check)]
+    named = _checks(use, broker, settings, app, heartbeats or use.heartbeats.all, watched_s, lane)
+    return [finding for name, check in named for finding in _carry_out(name, check)]
 
 
 def _checks(

@@ -20,6 +20,7 @@ from api_gateway.http.fields import (
     Metadata,
     NamespaceName,
     Shape,
+    TenantWire,
     TypeName,
     Wire,
     namespace_parameter,
@@ -54,18 +55,16 @@ class EntityIn(Wire):
     state: Metadata = Field(default_factory=dict)
 
 
-class EntitiesRequest(Wire):
+class EntitiesRequest(TenantWire):
     """States of entities of one namespace. A state with the same entity and story time is replaced."""
 
-    tenant_id: str | None = None
     namespace: NamespaceName
     entities: Annotated[list[EntityIn], Field(min_length=1, max_length=MOST_STATES)]
 
 
-class EntitiesDeleteRequest(Wire):
+class EntitiesDeleteRequest(TenantWire):
     """The entities to delete, with all their states. An empty list is refused."""
 
-    tenant_id: str | None = None
     namespace: NamespaceName
     entity_ids: Annotated[list[DocumentIdText], Field(min_length=1, max_length=MOST_STATES)]
 

@@ -25,6 +25,7 @@ from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStrea
 from api_gateway.resources.jobs import not_found, parse_job_id
 from api_gateway.resources.retrieval.queries import parse_query_id
 from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.resources.shapes import JobError
 from pipeline.errors import Unavailable
 from pipeline.jobs.job_views import FailurePosition
 from pipeline.query.understanding import QueryState
@@ -55,13 +56,8 @@ class JobProgress(Shape):
     paused_at: datetime | None
 
 
-class ItemFailed(Shape):
+class ItemFailed(JobError):
     """`data` of `item_failed`."""
-
-    document_id: str | None
-    code: str
-    detail: str | None
-    pointer: str | None
 
 
 def progress(view: View) -> dict[str, Any]:

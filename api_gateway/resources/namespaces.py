@@ -13,7 +13,7 @@ from starlette.responses import Response
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer, require_scope
 from api_gateway.http.descriptions import Cursor, Limit, json_body, route
-from api_gateway.http.fields import NamespaceName, Shape, Wire, shown, tidy_namespace
+from api_gateway.http.fields import NamespaceName, Shape, TenantWire, shown, tidy_namespace
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
@@ -128,11 +128,10 @@ def _not_found(name: str) -> Problem:
 _MAX_BODY_BYTES = 1024 * 1024
 
 
-class VerifyRequest(Wire):
+class VerifyRequest(TenantWire):
     """The namespaces to compare, all by default, and whether to repair differences. `delete_share` confirms that a
     repair may delete up to this share of the tenant's vectors and of its rows of chunks."""
 
-    tenant_id: str | None = None
     namespaces: Annotated[list[NamespaceName], Field(min_length=1, max_length=1000)] | None = None
     repair: bool = False
     delete_share: Annotated[float, Field(ge=0, le=1)] | None = None

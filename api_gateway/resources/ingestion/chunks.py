@@ -15,7 +15,7 @@ from starlette.responses import Response
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, json_body, route
-from api_gateway.http.fields import Shape, Wire, namespace_parameter, shown
+from api_gateway.http.fields import Shape, TenantWire, Wire, namespace_parameter, shown
 from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
@@ -87,17 +87,15 @@ class ChunkEditIn(Wire):
     source_id: Immutable = None
 
 
-class ChunksEditRequest(Wire):
+class ChunksEditRequest(TenantWire):
     """Edits of existing chunks, each applied independently."""
 
-    tenant_id: str | None = None
     chunks: Annotated[list[ChunkEditIn], Field(min_length=1, max_length=MOST_CHUNKS)]
 
 
-class ChunksDeleteRequest(Wire):
+class ChunksDeleteRequest(TenantWire):
     """The chunks to delete. An empty list is refused."""
 
-    tenant_id: str | None = None
     chunk_ids: Annotated[list[ChunkIdText], Field(min_length=1, max_length=MOST_CHUNKS)]
 
 
@@ -137,10 +135,9 @@ class ChunkResults(Shape):
     data: list[ChunkResult]
 
 
-class ChunksLookupRequest(Wire):
+class ChunksLookupRequest(TenantWire):
     """The chunks to name."""
 
-    tenant_id: str | None = None
     chunk_ids: Annotated[list[ChunkIdText], Field(min_length=1, max_length=MOST_CHUNKS)]
 
 

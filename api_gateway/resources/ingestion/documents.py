@@ -17,7 +17,7 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.descriptions import Cursor, Limit, Wait, json_body, route
-from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown, tidy_document_id
+from api_gateway.http.fields import NamespaceName, Shape, TenantWire, namespace_parameter, shown, tidy_document_id
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
@@ -51,10 +51,9 @@ from pipeline.tenants.accounts import Principal
 from workers import dispatch
 
 
-class RollbackRequest(Wire):
+class RollbackRequest(TenantWire):
     """The document, and the retained generation to roll back to; without one, the latest retained one."""
 
-    tenant_id: str | None = None
     namespace: NamespaceName
     generation: Annotated[int, Field(ge=1)] | None = None
 

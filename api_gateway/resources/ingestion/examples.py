@@ -17,7 +17,7 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Requires, Writer, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.descriptions import json_body, route
-from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown
+from api_gateway.http.fields import NamespaceName, Shape, TenantWire, namespace_parameter, shown
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer, printable
 from api_gateway.http.responses import json_response
@@ -179,10 +179,9 @@ _BOOK = {
 }
 
 
-class ExamplesForm(Wire):
+class ExamplesForm(TenantWire):
     """How to read a book. `category`: only its sheets. `strict`: nothing of it if one row is wrong."""
 
-    tenant_id: str | None = None
     namespace: NamespaceName
     category: Annotated[Category, Field(strict=False)] | None = None
     on_conflict: OnConflict = "replace"

@@ -19,7 +19,7 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limited, require_identity
 from api_gateway.http.descriptions import route
-from api_gateway.http.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TypeName, Wire
+from api_gateway.http.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TenantWire, TypeName
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer
 from api_gateway.resources.ingestion.content import Charset, ParserHint, document_id_of, media_type_as, storable
@@ -46,10 +46,9 @@ _ID_NAMES = ("document_id", "doc_id", "id", "_id")
 _FIELDS = frozenset(DocumentIn.model_fields)
 
 
-class FilesForm(Wire):
+class FilesForm(TenantWire):
     """The options for every file of the request. `tags` and `metadata` are added to those in a JSONL line."""
 
-    tenant_id: str | None = None
     namespace: NamespaceName
     on_conflict: OnConflict = "replace"
     type: TypeName | None = None

@@ -14,7 +14,7 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import Decoded, flaws_in, json_field, read_json_body, refuse_flaws
 from api_gateway.http.descriptions import json_body, route
-from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, Title, Wire
+from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, TenantWire, Title
 from api_gateway.http.problems import invalid
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.content import BadSource, Charset, ParserHint, content_of, media_type_as
@@ -28,10 +28,9 @@ from pipeline.records import Chunking, DocumentId, Namespace
 from pipeline.tenants.accounts import Principal
 
 
-class PreviewRequest(Wire):
+class PreviewRequest(TenantWire):
     """One document as in `POST /v1/documents`, or the `namespace` and `document_id` of a stored one, and its chunking."""
 
-    tenant_id: str | None = None
     document: DocumentIn | None = None
     namespace: NamespaceName | None = None
     document_id: DocumentIdText | None = None
@@ -46,10 +45,9 @@ class PreviewRequest(Wire):
         return self
 
 
-class PreviewForm(Wire):
+class PreviewForm(TenantWire):
     """The fields beside the one `file` of a preview."""
 
-    tenant_id: str | None = None
     title: Title | None = None
     parser_hint: ParserHint | None = None
     charset: Charset | None = None

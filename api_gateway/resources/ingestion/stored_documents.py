@@ -23,6 +23,7 @@ from api_gateway.http.fields import (
     NamespaceName,
     Shape,
     Tags,
+    TenantWire,
     Title,
     TypeName,
     Wire,
@@ -71,12 +72,11 @@ class NewFields(Wire):
         return {**given, "tags": tuple(given["tags"])} if "tags" in given else given
 
 
-class DocumentsChangeRequest(Wire):
+class DocumentsChangeRequest(TenantWire):
     """Changes of searchable documents. `set`: new values of their fields. `chunking`: another chunking, by default each
     keeps its own. `discard_edits`: whether edits of single chunks may be lost; without it such documents are
     refused."""
 
-    tenant_id: str | None = None
     namespace: NamespaceName
     document_ids: Annotated[list[DocumentIdText], Field(min_length=1, max_length=MOST_DOCUMENTS)]
     set: NewFields = NewFields()
@@ -92,10 +92,9 @@ class DocumentsChangeRequest(Wire):
         return self
 
 
-class DocumentsDeleteRequest(Wire):
+class DocumentsDeleteRequest(TenantWire):
     """The documents to delete. An empty list is refused."""
 
-    tenant_id: str | None = None
     namespace: NamespaceName
     document_ids: Annotated[list[DocumentIdText], Field(min_length=1, max_length=MOST_DOCUMENTS)]
 

@@ -21,6 +21,7 @@ from api_gateway.http.fields import (
     Moment,
     NamespaceName,
     Tags,
+    TenantWire,
     Title,
     TypeName,
     Wire,
@@ -180,10 +181,9 @@ class DocumentIn(Wire):
     chunking: ChunkingIn | None = None
 
 
-class Envelope(Wire):
+class Envelope(TenantWire):
     """A submission without its documents, which are validated one by one."""
 
-    tenant_id: str | None = None
     namespace: NamespaceName
     on_conflict: OnConflict = "replace"
     chunking: ChunkingIn | None = None

@@ -20,6 +20,7 @@ from api_gateway.http.fields import (
     Moment,
     NamespaceName,
     Tags,
+    TenantWire,
     TypeName,
     Wire,
 )
@@ -121,13 +122,12 @@ Conversation = Annotated[list[Message], Field(max_length=100)]
 UserProfile = Annotated[dict[str, Any], Field(max_length=64), AfterValidator(_short)]
 
 
-class QueryRequest(Wire):
+class QueryRequest(TenantWire):
     """One retrieval. Every field but `query_text` and `namespaces` is optional; the profile supplies omitted ones.
 
     `conversation`: the messages before the query, oldest first. `user_profile`: known facts about the user.
     """
 
-    tenant_id: str | None = None
     query_text: Annotated[str, Field(min_length=1, max_length=8000)]
     namespaces: Annotated[list[NamespaceName], Field(min_length=1, max_length=32)]
     top_k: Annotated[int, Field(ge=1, le=1000)] | None = None
