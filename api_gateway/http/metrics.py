@@ -160,66 +160,41 @@ LANE_QUERIES = Gauge("chordwise_gateway_lane_queries", "Queries that they hold."
 STREAMS = Gauge("chordwise_gateway_streams", "Clients that follow a job.")
 
 
-class AlignmentMetrics:
-    """The reconciler's findings as stored in the database, because workers serve no metrics."""
+class LedgerMetrics:
+    """The ledger's backlog and the reconciler's findings, read from MySQL for each scrape, because workers serve no
+    metrics."""
 
     def __init__(self) -> None:
         self.totals: Totals | None = None
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics, or nothing before the totals were read for the first time."""
-        if self.totals is None:
-            return
-        counts = self.totals.counted
-        differences = CounterMetricFamily(
-            "chordwise_alignment_found", "Differences between the stores that were found.", labels=["kind"]
-        )
-        for kind in KINDS:
-            differences.add_metric([kind], counts[kind])
-        yield differences
-        yield CounterMetricFamily(
-            "chordwise_alignment_repaired", "Differences that were mended.", value=counts["repaired"]
-        )
-        yield CounterMetricFamily("chordwise_alignment_chunks", "Chunks that were compared.", value=counts["chunks"])
-        yield GaugeMetricFamily(
-            "chordwise_alignment_withheld",
-            "Vectors and rows of chunks that are not deleted before an operator confirms it.",
-            value=self.totals.withheld,
-        )
-        if self.totals.last_run is not None:
-            yield GaugeMetricFamily(
-                "chordwise_alignment_last_run_timestamp_seconds",
-                "When the reconciler last compared anything.",
-                value=self.totals.last_run,
-            )
-
-
-class BacklogMetrics:
-    """The backlog in the ledger, read for each scrape."""
-
-    def __init__(self) -> None:
         self.backlog: LedgerBacklog | None = None
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics, or nothing while the ledger cannot be read: an old figure would look healthy."""
-        if self.backlog is None:
-            return
-        yield _gauge("chordwise_ingest_items", "Documents that are not done, by state.", "state", self.backlog.items)
-        yield _gauge(
-            "chordwise_ingest_oldest_seconds",
-            "How long the oldest of them has been so.",
-            "state",
-            self.backlog.oldest_s,
-        )
-        yield _gauge(
-            "chordwise_dead_letters",
-            "Documents that failed for good and were not replayed.",
-            "reason",
-            self.backlog.dead_letters,
-        )
+        """Yield the findings once they were read, and the backlog while it can be read: an old one would look healthy."""
+        if self.totals is not None:
+            yield from _alignment(self.totals)
+        if (backlog := self.backlog) is not None:
+            yield _gauge("chordwise_ingest_items", "Documents that are not done, by state.", "state", backlog.items)
+            oldest = "How long the oldest of them has been so."
+            yield _gauge("chordwise_ingest_oldest_seconds", oldest, "state", backlog.oldest_s)
+            failed = "Documents that failed for good and were not replayed."
+            yield _gauge("chordwise_dead_letters", failed, "reason", backlog.dead_letters)
 
 
-ALIGNMENT = AlignmentMetrics()
-REGISTRY.register(ALIGNMENT)
-BACKLOG = BacklogMetrics()
-REGISTRY.register(BACKLOG)
+def _alignment(totals: Totals) -> Iterator[Metric]:
+    found = "Differences between the stores that were found."
+    differences = CounterMetricFamily("chordwise_alignment_found", found, labels=["kind"])
+    for kind in KINDS:
+        differences.add_metric([kind], totals.counted[kind])
+    yield differences
+    mended, compared = totals.counted["repaired"], totals.counted["chunks"]
+    yield CounterMetricFamily("chordwise_alignment_repaired", "Differences that were mended.", value=mended)
+    yield CounterMetricFamily("chordwise_alignment_chunks", "Chunks that were compared.", value=compared)
+    withheld = "Vectors and rows of chunks that are not deleted before an operator confirms it."
+    yield GaugeMetricFamily("chordwise_alignment_withheld", withheld, value=totals.withheld)
+    if totals.last_run is not None:
+        last = "When the reconciler last compared anything."
+        yield GaugeMetricFamily("chordwise_alignment_last_run_timestamp_seconds", last, value=totals.last_run)
+
+
+LEDGER = LedgerMetrics()
+REGISTRY.register(LEDGER)

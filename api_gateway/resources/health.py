@@ -15,11 +15,10 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.descriptions import route
 from api_gateway.http.fields import Shape
 from api_gateway.http.metrics import (
-    ALIGNMENT,
-    BACKLOG,
     FLEET,
     LANE_PROCESSES,
     LANE_QUERIES,
+    LEDGER,
     STORES_MATCH,
     STREAMS,
     WAITERS,
@@ -127,9 +126,9 @@ def _page(gateway: Gateway) -> bytes:
 def _read_stores(gateway: Gateway) -> None:
     """Read the backlog and the reconciler's findings, whose last values stay while MySQL is away."""
     try:
-        BACKLOG.backlog, ALIGNMENT.totals = read_ledger(gateway.quick)
+        LEDGER.backlog, LEDGER.totals = read_ledger(gateway.quick)
     except PipelineError as error:
-        BACKLOG.backlog = None
+        LEDGER.backlog = None
         log.warning("stores_not_read", code=error.code)
     try:
         gateway.quick.installation.confirm_redis()

@@ -16,7 +16,7 @@ from . import apt, lockfile, programs, shell, stopping, variables
 from .lockfile import DEV_LOCK, RUNTIME_LOCKS
 from .places import CLIENT, LOCAL, PROJECTS, ROOT, VENV
 from .progress import Failure, say, step
-from .servers import backup_programs, browser, promtool, tesseract
+from .servers import browser, tools_for_tests
 
 PYTHON = VENV / "bin" / "python"
 _LOG = LOCAL / "logs" / "install.log"
@@ -40,9 +40,7 @@ def install(*, dev: bool, need_mariadb: bool, need_redis: bool) -> None:
 
 def _fetch_tools() -> None:
     browser.fetch_missing(log=LOCAL / "logs" / "browser.log")
-    promtool.fetch_missing(log=LOCAL / "logs" / "promtool.log")
-    tesseract.fetch_missing(log=LOCAL / "logs" / "tesseract.log")
-    backup_programs.fetch_missing(log=LOCAL / "logs" / "mariadb-client.log")
+    tools_for_tests.fetch_missing()
 
 
 # Compiled here once: otherwise each of the stack's processes compiles all of it, eight of them concurrently.

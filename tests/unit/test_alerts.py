@@ -14,8 +14,8 @@ import yaml
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api_gateway.http.metrics import AlignmentMetrics, BacklogMetrics, FleetMetrics
-from compose.localstack.servers.promtool import promtool
+from api_gateway.http.metrics import FleetMetrics, LedgerMetrics
+from compose.localstack.servers.tools_for_tests import promtool
 from pipeline.documents.document_views import KINDS, Totals
 from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
@@ -49,16 +49,16 @@ def page() -> Iterator[dict[str, set[str]]]:
     use.meter.flush()
     indexer = IndexerFacts(host="x", lag_s=1.0, lag_revisions=1, built=1.0, failing=0, disk_bytes=1)
     IndexerReports(client).write(indexer)
-    fleet, alignment, backlog = FleetMetrics(), AlignmentMetrics(), BacklogMetrics()
+    fleet, ledger = FleetMetrics(), LedgerMetrics()
     fleet.read(use, client)
-    alignment.totals = Totals(counted=dict.fromkeys([*KINDS, "repaired", "chunks"], 1), last_run=1.0)
-    backlog.backlog = LedgerBacklog(
+    ledger.totals = Totals(counted=dict.fromkeys([*KINDS, "repaired", "chunks"], 1), last_run=1.0)
+    ledger.backlog = LedgerBacklog(
         items=dict.fromkeys(BACKLOG_STATES, 1),
         oldest_s=dict.fromkeys(BACKLOG_STATES, 1.0),
         dead_letters={"rejected": 1},
     )
     registry = CollectorRegistry()
-    for each in (fleet, alignment, backlog):
+    for each in (fleet, ledger):
         registry.register(each)  # type: ignore[arg-type]
     text = generate_latest(registry).decode() + generate_latest(REGISTRY).decode()
     found: dict[str, set[str]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from compose.localstack.servers.tesseract import tesseract
+from compose.localstack.servers.tools_for_tests import tesseract
 from pipeline.ingestion import prepare
 from pipeline.parsing.formats import PDF
 from pipeline.records import Namespace, TenantId

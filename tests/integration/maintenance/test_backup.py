@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from compose.localstack.servers import backup_programs
+from compose.localstack.servers import tools_for_tests
 from pipeline.maintenance.verify import verify
 from pipeline.records import ChannelName, Namespace
 from pipeline.resources import Resources
@@ -28,7 +28,7 @@ CHINESE = {f"zh-{number}": f"水泵 {number:03d} 的阀门向左旋转即可打�
 
 def server(settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run `chordwise-server` with these settings and the servers' own programs."""
-    programs = backup_programs.environment()
+    programs = tools_for_tests.backup_environment()
     if programs is None:
         pytest.fail("the tests of backups need mariadb-dump: python3 compose/local.py install --dev", pytrace=False)
     urls = {
@@ -97,7 +97,7 @@ class DescribeBackup:
         programs.mkdir()
         (programs / "pg_dump").write_text("#!/bin/sh\necho 'pg_dump: error: no space left on device' >&2; exit 1\n")
         (programs / "pg_dump").chmod(0o755)
-        path = (backup_programs.environment() or {})["PATH"]
+        path = (tools_for_tests.backup_environment() or {})["PATH"]
         failed = server(source.use.settings, "backup", str(tmp_path / "b"), PATH=f"{programs}{os.pathsep}{path}")
         assert failed.returncode == 1
         assert failed.stderr == "backup: pg_dump ended with 1: pg_dump: error: no space left on device\n"

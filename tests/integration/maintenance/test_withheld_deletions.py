@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from api_gateway.http.metrics import AlignmentMetrics
+from api_gateway.http.metrics import LedgerMetrics
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
 from pipeline.maintenance import examine_stores
@@ -117,7 +117,7 @@ class DescribeTheReconciler:
         assert found.severity is Severity.FAILED
         assert f"{ORPHANS} of tenant {corner.tenant}" in found.detail
         assert "verify --repair --delete-share" in found.advice
-        page = AlignmentMetrics()
+        page = LedgerMetrics()
         with unit_of_work(corner.use.mysql) as work:
             page.totals = alignment_store.totals(work.connection)
         (family,) = [each for each in page.collect() if each.name == "chordwise_alignment_withheld"]

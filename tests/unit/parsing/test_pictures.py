@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 import pytest
 from PIL import Image
 
-from compose.localstack.servers.tesseract import tesseract
+from compose.localstack.servers.tools_for_tests import tesseract
 from pipeline.errors import DocumentTooLarge, EmptyDocument, MalformedDocument, ParserTimeout, UnsupportedMediaType
 from pipeline.parsing.formats import JPEG, PDF, PNG, TIFF, media_type_of, parse
 from pipeline.parsing.recognition import Recognition, unread

@@ -1,0 +1,91 @@
+"""Programs that only tests need: the machine's own, or those of Debian's packages unpacked below `.local/`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from .. import apt, programs, shell
+from ..places import LOCAL
+from ..progress import Failure
+
+_LOGS = LOCAL / "logs"
+_PROMTOOL = LOCAL / "prometheus"
+_DUMP = LOCAL / "mariadb-client"
+_SERVERS = LOCAL / "servers"
+_TESSERACT = LOCAL / "tesseract"
+_PACKAGES = ("tesseract-ocr", "tesseract-ocr-eng", "tesseract-ocr-chi-sim")
+_LANGUAGES = frozenset({"eng", "chi_sim"})
+# Libraries of the programs that train models: more than a third of the download.
+_WITHOUT = re.compile(r"libpango|libcairo|libharfbuzz|libx|libglib|libfontconfig|libfreetype|libp11|libgnutls")
+# The program knows neither where its libraries nor where its data are unpacked.
+_SCRIPT = """#!/bin/sh
+LD_LIBRARY_PATH='{libraries}' TESSDATA_PREFIX='{data}' exec '{program}' "$@"
+"""
+
+
+def fetch_missing() -> None:
+    """Unpack the programs that are missing."""
+    if promtool() is None:
+        _fetch("promtool", "tests of the alert rules", _PROMTOOL, "prometheus")
+    if tesseract() is None:
+        apt.fetch_for_tests("tesseract", "tests of recognised pictures", _TESSERACT.name, _fetch_tesseract)
+    if backup_environment() is None:
+        _fetch("mariadb-dump", "tests of backups", _DUMP, "mariadb-client")
+
+
+def promtool() -> Path | None:
+    """Return the path of promtool, from PATH or unpacked; None if there is neither."""
+    if path := shutil.which("promtool"):
+        return Path(path)
+    unpacked = _PROMTOOL / "usr/bin/promtool"
+    return unpacked if unpacked.is_file() else None
+
+
+def backup_environment() -> Mapping[str, str] | None:
+    """Return the variables by which the programs of both servers' backups are found and run; None without
+    mariadb-dump."""
+    postgres = programs.postgres_installation() / "bin"
+    if shutil.which("mariadb-dump"):
+        return {"PATH": os.pathsep.join([str(postgres), os.environ["PATH"]])}
+    if not (_DUMP / "usr/bin/mariadb-dump").is_file():
+        return None
+    folders = [postgres, _DUMP / "usr/bin", _SERVERS / "usr/bin"]
+    path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+    return {"PATH": path, **programs.loader_environment(_SERVERS)}
+
+
+def tesseract() -> Path | None:
+    """Return the program, from PATH or unpacked; None unless it has the data of English and Chinese."""
+    candidates = (shutil.which("tesseract"), _TESSERACT / "tesseract")
+    return next((Path(path) for path in candidates if path and _runs(Path(path))), None)
+
+
+def _fetch(name: str, tests: str, into: Path, package: str) -> None:
+    work, log = LOCAL / f"apt-{into.name}", _LOGS / f"{into.name}.log"
+    apt.fetch_for_tests(
+        name, tests, into.name, partial(apt.unpack, (package,), into, libraries=False, work=work, log=log)
+    )
+
+
+def _fetch_tesseract() -> None:
+    root, log = _TESSERACT, _LOGS / "tesseract.log"
+    apt.unpack(_PACKAGES, root, libraries=True, work=root.with_name(f"apt-{root.name}"), log=log, without=_WITHOUT)
+    data = next(root.glob("usr/share/tesseract-ocr/*/tessdata"), root)
+    folders = sorted({str(library.parent) for library in root.glob("**/*.so*")})
+    script = root / "tesseract"
+    script.write_text(
+        _SCRIPT.format(libraries=os.pathsep.join(folders), data=data, program=root / "usr/bin/tesseract"),
+        encoding="utf-8",
+    )
+    script.chmod(0o755)
+    if not _runs(script):
+        raise Failure("was unpacked but does not run here", log=log)
+
+
+def _runs(program: Path) -> bool:
+    return program.is_file() and set(shell.output([program, "--list-langs"]).split()) >= _LANGUAGES
