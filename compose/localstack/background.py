@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from . import probes, processes, sign_in, state, stopping, variables
+from . import probes, processes, state, stopping, variables
 from .endpoints import external, flower_login
 from .install import install
 from .places import ENVIRONMENT, ROOT, StackFolder, stack_names
@@ -137,7 +139,7 @@ def _print_addresses() -> None:
     password = password_notice(
         _UP.path / "flower-told", addresses["CHORDWISE_FLOWER_PASSWORD"], where=f"{here / 'env'}"
     )
-    link = sign_in.link(url, addresses["CHORDWISE_API_KEY"], Path(addresses["CHORDWISE_SIGN_IN_DIR"]))
+    link = sign_in_link(url, addresses["CHORDWISE_API_KEY"], Path(addresses["CHORDWISE_SIGN_IN_DIR"]))
     say(
         f"Chordwise is up; `make down` ends it.\n"
         f"  sign in   {link}\n"
@@ -150,3 +152,18 @@ def _print_addresses() -> None:
         f"  key       CHORDWISE_API_KEY in {ENVIRONMENT}, tenant demo\n"
         f"  logs      {here / 'logs'}"
     )
+
+
+def sign_in_link(url: str, key: str, folder: Path) -> str:
+    """Return an address of the console that signs in with ``key``, once, within ten minutes, on this machine. Links
+    that were made before end.
+
+    The code stands behind the `#`, which a browser sends to no server, and the key in no address. The name of its file
+    is the hash of the code, so that reading a list of the folder signs nobody in.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for file in folder.iterdir():
+        file.unlink(missing_ok=True)
+    code = secrets.token_urlsafe(32)
+    variables.write_private(folder / hashlib.sha256(code.encode()).hexdigest(), key)
+    return f"{url}/console/#/sign-in/{code}"

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import apt, lockfile, programs, shell, stopping, variables
-from .lockfile import DEV_LOCK, RUNTIME_LOCKS
+from . import apt, locks, programs, shell, stopping, variables
+from .locks import DEV_LOCK, RUNTIME_LOCKS
 from .places import CLIENT, LOCAL, PROJECTS, ROOT, VENV
 from .progress import Failure, say, step
 from .servers import browser, tools_for_tests
@@ -119,7 +119,7 @@ def _pip_wheel() -> Path:
 
 def _install_locked(texts: list[str]) -> None:
     """Install every entry, each by one pip alone; dependencies are ignored and checked by `pip check` once at the end."""
-    parts = lockfile.shares(texts, _SIDE_BY_SIDE)
+    parts = locks.shares(texts, _SIDE_BY_SIDE)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(parts)) as beside:
         files = [Path(folder) / f"part-{number}.txt" for number in range(len(parts))]
         for file, text in zip(files, parts, strict=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from compose.localstack import sign_in
+from compose.localstack.background import sign_in_link
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.resources import Resources
 from pipeline.tenants.tenant_store import Tenants
@@ -20,7 +20,7 @@ _CHINESE = ("zh-CN", "添加中文示例", "故障代码 E04 是什么意思？"
 
 
 def link_for(key: str) -> str:
-    return sign_in.link(os.environ["CHORDWISE_URL"], key, Path(os.environ["CHORDWISE_SIGN_IN_DIR"]))
+    return sign_in_link(os.environ["CHORDWISE_URL"], key, Path(os.environ["CHORDWISE_SIGN_IN_DIR"]))
 
 
 @pytest.mark.alone

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import chordwise
-from compose.localstack.lockfile import pins
+from compose.localstack.locks import pins
 from tests.support.repository.guides import pages
 from tests.support.repository.project import CLIENT_PROJECT, LOCKS, PROJECT, ROOT, requirement_name
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chordwise import __version__
-from compose.localstack.lockfile import pins
+from compose.localstack.locks import pins
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.repository.guides import blocks, whole_blocks

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from compose.localstack.lockfile import DEV_LOCK, RUNTIME_LOCKS, pins, shares, without
-from compose.localstack.locks import wanted
+from compose.localstack.locks import DEV_LOCK, RUNTIME_LOCKS, pins, shares, wanted, without
 from compose.localstack.places import PROJECTS, ROOT
 
 TEXT = """# Written by a tool

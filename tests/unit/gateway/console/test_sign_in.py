@@ -12,7 +12,7 @@ import pytest
 
 from api_gateway.app import create_app
 from api_gateway.console.sign_in import GOOD_FOR_S, claim
-from compose.localstack import sign_in
+from compose.localstack.background import sign_in_link
 from pipeline.settings import load
 
 URL = "http://127.0.0.1:8080"
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def code(folder: Path) -> str:
-    return code_of(sign_in.link(URL, "cw_demo_secret", folder))
+    return code_of(sign_in_link(URL, "cw_demo_secret", folder))
 
 
 async def exchange(folder: Path | str, code: str, headers=OWN_PAGE, *, url: str = URL, peer: str = "127.0.0.1"):
@@ -42,19 +42,19 @@ async def exchange(folder: Path | str, code: str, headers=OWN_PAGE, *, url: str 
 
 class DescribeALink:
     def it_holds_the_code_behind_the_hash_and_never_the_key(self, folder):
-        link = sign_in.link(URL, "cw_demo_secret", folder)
+        link = sign_in_link(URL, "cw_demo_secret", folder)
         assert link.startswith(f"{URL}/console/#/sign-in/")
         assert "cw_demo_secret" not in link
 
     def it_leaves_a_file_for_its_owner_that_does_not_name_the_code(self, folder):
-        code = code_of(sign_in.link(URL, "cw_demo_secret", folder))
+        code = code_of(sign_in_link(URL, "cw_demo_secret", folder))
         (file,) = folder.iterdir()
         assert code not in file.name
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
     async def it_ends_the_one_before(self, folder, code):
-        sign_in.link(URL, "cw_demo_secret", folder)
+        sign_in_link(URL, "cw_demo_secret", folder)
         assert (await exchange(folder, code)).status_code == 404
 
 
@@ -93,7 +93,7 @@ class DescribeSigningIn:
 
     @pytest.mark.parametrize("code", ["x" * 43, "../../../../../etc/passwd", "\ud800" * 30])
     async def it_knows_no_other_code(self, folder, code):
-        sign_in.link(URL, "cw_demo_secret", folder)
+        sign_in_link(URL, "cw_demo_secret", folder)
         assert claim(folder, code) is None
 
     async def it_is_off_unless_the_local_stack_sets_the_folder(self, folder, code):
