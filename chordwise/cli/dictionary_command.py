@@ -28,9 +28,6 @@ def show(namespace: OfNamespace = None, as_json: screen.Json = False) -> None:
     """Show the words of a namespace, or those of all."""
     with screen.connect() as client:
         words = client.dictionary(namespace=namespace)
-    if as_json:
-        screen.print_json(words.raw)
-        return
     facts = {
         "of": words.namespace or "all namespaces",
         "version": words.version,
@@ -39,7 +36,7 @@ def show(namespace: OfNamespace = None, as_json: screen.Json = False) -> None:
         "phrases": ", ".join(words.phrases),
         "rules": "; ".join(map(_rule, words.rules)),
     }
-    screen.print_facts(words, facts, as_json=False)
+    screen.print_facts(words, facts, as_json=as_json)
 
 
 @dictionary.command()

@@ -1,4 +1,4 @@
-"""``chordwise documents``: list, show, download, delete; generations and rollback."""
+"""``chordwise documents``, ``namespaces`` and ``sources``: what is stored, and where it came from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DocumentStatus(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-app = typer.Typer(
+documents = typer.Typer(
     help="Documents: list, show, download, delete; their generations, and rollback to an earlier one.",
     no_args_is_help=True,
 )
@@ -37,7 +37,7 @@ DocumentIdArgument = Annotated[
 NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The namespace it is in.")]
 
 
-@app.command("list")
+@documents.command("list")
 def list_documents(
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only those in this namespace.")] = None,
     status: Annotated[
@@ -60,7 +60,7 @@ def list_documents(
     )
 
 
-@app.command()
+@documents.command()
 def show(document_id: DocumentIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
     """Show a document: its status, its fields, and where it came from."""
     with screen.connect() as client:
@@ -87,7 +87,7 @@ def show(document_id: DocumentIdArgument, namespace: NamespaceOption, as_json: s
     screen.print_facts(document, {name: value for name, value in facts.items() if value or value == 0}, as_json=as_json)
 
 
-@app.command()
+@documents.command()
 def download(
     document_id: DocumentIdArgument,
     namespace: NamespaceOption,
@@ -129,7 +129,7 @@ def download(
     screen.report(facts, f"{screen.plural(len(content), 'byte')} in {path}", as_json=as_json)
 
 
-@app.command()
+@documents.command()
 def delete(
     document_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="The documents.")],
     namespace: NamespaceOption,
@@ -154,7 +154,7 @@ def delete(
     return int(not all(outcome["deleted"] for outcome in outcomes))
 
 
-@app.command()
+@documents.command()
 def generations(document_id: DocumentIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
     """List the remaining generations of a document, newest first.
 
@@ -180,7 +180,7 @@ def generations(document_id: DocumentIdArgument, namespace: NamespaceOption, as_
     screen.say(f"etag {history.etag}")
 
 
-@app.command()
+@documents.command()
 def rollback(
     document_id: DocumentIdArgument,
     namespace: NamespaceOption,
@@ -207,3 +207,123 @@ def rollback(
         screen.say(f"accepted as job {job.job_id}; chordwise jobs {job.job_id} --watch follows it")
     if wait:
         require_success(job)
+
+
+namespaces = typer.Typer(help="List namespaces with their sizes, show or delete one.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Its name.")]
+
+
+@namespaces.command("list")
+def list_namespaces(
+    examples: Annotated[bool, typer.Option("--examples", help="Only those of the example library.")] = False,
+    as_json: screen.Json = False,
+) -> None:
+    """List namespaces with the number of their searchable documents and chunks."""
+    with screen.connect() as client:
+        rows = client.namespaces(examples=examples)
+    screen.print_list(
+        rows,
+        ("namespace", "documents", "chunks"),
+        attrgetter("namespace", "documents", "chunks"),
+        as_json=as_json,
+        empty="No namespaces: the first document that names one creates it.",
+        numbers=("documents", "chunks"),
+    )
+
+
+@namespaces.command("show")
+def show_namespace(namespace: Name, as_json: screen.Json = False) -> None:
+    """Show a namespace: the number of its documents and chunks, and of uploads that are waiting or have failed."""
+    with screen.connect() as client:
+        found = next((row for row in client.namespaces() if row.namespace == namespace), None)
+        if found is None:
+            raise InvalidInput(f"there is no namespace {namespace!r}")
+        uploads = {
+            status: len(client.documents(namespace=namespace, status=status, limit=None))
+            for status in ("queued", "running", "failed")
+        }
+    if as_json:
+        screen.print_json({**found.raw, "uploads": uploads})
+        return
+    facts = {"namespace": found.namespace, "documents": found.documents, "chunks": found.chunks, **uploads}
+    screen.print_facts(found, facts, as_json=False)
+
+
+@namespaces.command("delete")
+def delete_namespace(
+    namespace: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    as_json: screen.Json = False,
+) -> None:
+    """Delete a namespace with all its documents, pending ones too."""
+    if not yes:
+        typer.confirm(f"Delete namespace {screen.clean(namespace)} with all its documents?", abort=True, err=True)
+    with screen.connect() as client:
+        deletion = client.delete_namespace(namespace)
+    screen.report(deletion.raw, f"deleted with {screen.plural(deletion.documents, 'document')}", as_json=as_json)
+
+
+class SourceKind(enum.StrEnum):
+    """The ways in which documents arrive."""
+
+    TEXT = "text"
+    BYTES = "bytes"
+    FILE = "file"
+    URL = "url"
+    SHEET = "sheet"
+
+
+sources = typer.Typer(
+    help="List and show the sources of documents, or delete one with its documents.", no_args_is_help=True
+)
+
+SourceIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The source's id; 8 digits suffice.")]
+
+
+@sources.command("list")
+def list_sources(
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace they are in.")],
+    kind: Annotated[SourceKind | None, typer.Option("--kind", help="Only those of this kind.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 100,
+    as_json: screen.Json = False,
+) -> None:
+    """List sources with a searchable or pending document."""
+    with screen.connect() as client:
+        rows = client.sources(namespace=namespace, kind=kind and kind.value, limit=limit)
+    screen.print_list(
+        rows,
+        ("source", "kind", "uri", "documents", "chunks"),
+        attrgetter("source_id", "kind", "uri", "documents", "chunks"),
+        as_json=as_json,
+        empty="No sources.",
+        numbers=("documents", "chunks"),
+    )
+
+
+@sources.command("show")
+def show_source(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
+    """Show a source: its kind, its address, and the number of its documents and chunks."""
+    with screen.connect() as client:
+        source = client.source(short_ids.source(client, source_id, namespace), namespace=namespace)
+    statuses = ", ".join(f"{count} {name}" for name, count in source.statuses.items() if count)
+    facts = {
+        "source": source.source_id,
+        "kind": source.kind,
+        "uri": source.uri,
+        "media type": source.media_type,
+        "encoding": source.encoding,
+        "pages": None if source.page_start is None else f"{source.page_start} to {source.page_end}",
+        "documents": f"{source.documents}: {statuses}",
+        "chunks": str(source.chunks),
+    }
+    screen.print_facts(source, {name: value for name, value in facts.items() if value}, as_json=as_json)
+
+
+@sources.command("delete")
+def delete_source(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
+    """Delete a source with all its documents, pending ones too."""
+    with screen.connect() as client:
+        deletion = client.delete_source(short_ids.source(client, source_id, namespace), namespace=namespace)
+    sentence = f"deleted with {screen.plural(deletion.documents, 'document')}"
+    screen.report(deletion.raw, sentence, as_json=as_json)

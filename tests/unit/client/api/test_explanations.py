@@ -10,7 +10,7 @@ from rich.console import Console
 from chordwise import AsyncChordwise, Chordwise, InvalidInput, ProblemError
 from chordwise.api.explanations import Trace
 from chordwise.cli import run
-from chordwise.cli.explain_command import show_trace
+from chordwise.cli.query_command import show_trace
 from chordwise.records import decode
 from tests.support.servers.gateway_stub import KEY, Reply, problem, serve
 
