@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import enum
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer.completion import completion_init, get_completion_script  # type: ignore[attr-defined]
@@ -15,18 +14,11 @@ PROGRAM = "chordwise"
 ASKED_BY_SHELL = "_CHORDWISE_COMPLETE"  # set by the printed script when it calls this program
 
 
-class Shell(enum.StrEnum):
-    """Shells that can complete."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
-
-_INSTALL = {
-    Shell.BASH: '# In ~/.bashrc: eval "$(chordwise completion bash)"',
-    Shell.ZSH: '# In ~/.zshrc, after compinit: eval "$(chordwise completion zsh)"',
-    Shell.FISH: "# Once: chordwise completion fish > ~/.config/fish/completions/chordwise.fish",
+Shell = Literal["bash", "zsh", "fish"]
+_INSTALL: dict[Shell, str] = {
+    "bash": '# In ~/.bashrc: eval "$(chordwise completion bash)"',
+    "zsh": '# In ~/.zshrc, after compinit: eval "$(chordwise completion zsh)"',
+    "fish": "# Once: chordwise completion fish > ~/.config/fish/completions/chordwise.fish",
 }
 
 
@@ -38,9 +30,9 @@ def completion(
 
     The words come from the program itself, so they need no update with it, and no server is asked.
     """
-    script = get_completion_script(prog_name=PROGRAM, complete_var=ASKED_BY_SHELL, shell=shell.value)
+    script = get_completion_script(prog_name=PROGRAM, complete_var=ASKED_BY_SHELL, shell=shell)
     if as_json:
-        screen.print_json({"shell": shell.value, "install": _INSTALL[shell].lstrip("# "), "script": script})
+        screen.print_json({"shell": shell, "install": _INSTALL[shell].lstrip("# "), "script": script})
     else:
         sys.stdout.write(f"{_INSTALL[shell]}\n{script}\n")
 

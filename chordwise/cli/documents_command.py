@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import enum
 import json
 import sys
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,15 +14,7 @@ from chordwise.cli import screen, short_ids
 from chordwise.cli.jobs_command import require_success
 from chordwise.errors import InvalidInput, ProblemError
 
-
-class DocumentStatus(enum.StrEnum):
-    """The states of a document's latest upload."""
-
-    QUEUED = "queued"
-    RUNNING = "running"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
+DocumentStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
 documents = typer.Typer(
@@ -49,7 +40,7 @@ def list_documents(
 ) -> None:
     """List searchable and pending documents, or those with a status."""
     with screen.connect() as client:
-        rows = client.documents(namespace=namespace, status=status and status.value, source_id=source_id, limit=limit)
+        rows = client.documents(namespace=namespace, status=status, source_id=source_id, limit=limit)
     screen.print_list(
         rows,
         ("namespace", "document", "title", "status", "generation", "chunks"),
@@ -264,14 +255,7 @@ def delete_namespace(
     screen.report(deletion.raw, f"deleted with {screen.plural(deletion.documents, 'document')}", as_json=as_json)
 
 
-class SourceKind(enum.StrEnum):
-    """The ways in which documents arrive."""
-
-    TEXT = "text"
-    BYTES = "bytes"
-    FILE = "file"
-    URL = "url"
-    SHEET = "sheet"
+SourceKind = Literal["text", "bytes", "file", "url", "sheet"]
 
 
 sources = typer.Typer(
@@ -290,7 +274,7 @@ def list_sources(
 ) -> None:
     """List sources with a searchable or pending document."""
     with screen.connect() as client:
-        rows = client.sources(namespace=namespace, kind=kind and kind.value, limit=limit)
+        rows = client.sources(namespace=namespace, kind=kind, limit=limit)
     screen.print_list(
         rows,
         ("source", "kind", "uri", "documents", "chunks"),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -101,7 +102,7 @@ def ask(*command: str, **environment: str) -> str:
 
 
 class DescribeCompletion:
-    @pytest.mark.parametrize("shell", list(Shell))
+    @pytest.mark.parametrize("shell", get_args(Shell))
     def it_prints_a_script_that_says_where_to_put_it(self, shell, capsys):
         assert run(["completion", shell.value]) == 0
         first, *script = capsys.readouterr().out.splitlines()
