@@ -104,10 +104,10 @@ def ask(*command: str, **environment: str) -> str:
 class DescribeCompletion:
     @pytest.mark.parametrize("shell", get_args(Shell))
     def it_prints_a_script_that_says_where_to_put_it(self, shell, capsys):
-        assert run(["completion", shell.value]) == 0
+        assert run(["completion", shell]) == 0
         first, *script = capsys.readouterr().out.splitlines()
         assert first.startswith("# ")
-        assert f"chordwise completion {shell.value}" in first
+        assert f"chordwise completion {shell}" in first
         assert "_CHORDWISE_COMPLETE" in "\n".join(script)
 
     @pytest.mark.parametrize(("typed", "completed"), [("jo", "jobs"), ("verify --re", "--repair")])
