@@ -196,18 +196,16 @@ class WrongKeys:
         rate: Rate,
         *,
         proxies: Sequence[Network] = (),
-        clock: Callable[[], float] = time.monotonic,
         held_s: float = _HELD_S,
     ) -> None:
         self._buckets = buckets
         self._rate = rate
         self._proxies = tuple(proxies)
-        self._clock = clock
         self._held_s = held_s
-        self._local = LocalBuckets(most=_MOST_ADDRESSES, clock=clock)
+        self._local = LocalBuckets(most=_MOST_ADDRESSES)
         self._excesses: FIFOCache[str, _Excess] = FIFOCache(_MOST_ADDRESSES)
         self._held = 0
-        self._redis_pause = Deadline(-math.inf, clock)
+        self._redis_pause = Deadline(-math.inf)
 
     def address_of(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> str:
         """Return the address of the client; for IPv6 its /64 network, because one customer has all of that.
@@ -233,7 +231,7 @@ class WrongKeys:
         excess = self._excesses.get(address)
         if excess is None:
             return None
-        if self._clock() < excess.until:
+        if time.monotonic() < excess.until:
             return excess.turns
         del self._excesses[address]
         return None
@@ -248,7 +246,7 @@ class WrongKeys:
             return None
         excess = self._excesses.get(address)
         turns = excess.turns if excess else asyncio.Semaphore(_LOOK_UPS)
-        self._excesses[address] = _Excess(self._clock() + max(allowance.wait_s, 1.0), turns)
+        self._excesses[address] = _Excess(time.monotonic() + max(allowance.wait_s, 1.0), turns)
         log.info("wrong_keys_limited", client=address)
         if self._held < _MOST_HELD:
             self._held += 1
@@ -267,7 +265,7 @@ class WrongKeys:
             try:
                 return await self._buckets.take_named(f"chordwise:wrong-keys:{address}", self._rate)
             except Unavailable as error:
-                self._redis_pause = Deadline.after(_WITHOUT_REDIS_S, clock=self._clock)
+                self._redis_pause = Deadline.after(_WITHOUT_REDIS_S)
                 log.warning("wrong_keys_counted_locally", code=error.code)
         return self._local.take(address, self._rate)
 

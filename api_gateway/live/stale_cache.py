@@ -26,6 +26,9 @@ log = structlog.get_logger(__name__)
 STALE_S: Final = 300.0  # lifetime of a cached value while MySQL is away
 PATIENCE_S: Final = 0.25  # for values that a request can do without
 FIRST_S: Final = 1.0  # for a value that was never read, so that a request that needs it is refused in time
+_PROFILES_S: Final = 2.0  # a changed profile applies everywhere after this long
+_RATES_S: Final = 30.0
+_NAMESPACES_S: Final = 5.0
 PAUSE_S: Final = 3.0  # after a failed or slow read, requests do not wait for this long; longer than a read may take
 
 K = TypeVar("K", bound=Hashable)
@@ -151,24 +154,17 @@ def _retrieve_result(task: asyncio.Task[V]) -> None:
         task.exception()
 
 
-_RATE_FRESH_S = 30.0
-FRESH_S = 2.0  # a changed profile applies everywhere after this long
-
-
 class Configurations:
-    """Configurations of tenants, re-read when older than `FRESH_S`."""
+    """Configurations of tenants, re-read when older than `_PROFILES_S`."""
 
     def __init__(
         self,
         read: Callable[[TenantId], Awaitable[Configuration]],
         *,
         away: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read = read
-        self._cached: StaleCache[TenantId, Configuration] = StaleCache(
-            "configuration", fresh_s=FRESH_S, away=away, clock=clock
-        )
+        self._cached: StaleCache[TenantId, Configuration] = StaleCache("configuration", fresh_s=_PROFILES_S, away=away)
 
     async def of(self, tenant_id: TenantId) -> Configuration:
         """Return the tenant's configuration.
@@ -183,7 +179,7 @@ class Configurations:
             return replace(built_in_configuration(), is_known=False)
 
     def forget(self, tenant_id: TenantId) -> None:
-        """Drop the cached value after a change; other processes notice within `FRESH_S`."""
+        """Drop the cached value after a change; other processes notice within `_PROFILES_S`."""
         self._cached.forget(lambda cached_id: cached_id == tenant_id)
 
 
@@ -196,7 +192,7 @@ class OwnRates:
         self._run = run
         self._use = use
         self._default = Rate(per_minute=use.settings.quota_requests_per_minute, burst=use.settings.quota_requests_burst)
-        self._cached: StaleCache[TenantId, Rate] = StaleCache("rate", fresh_s=_RATE_FRESH_S, away=away)
+        self._cached: StaleCache[TenantId, Rate] = StaleCache("rate", fresh_s=_RATES_S, away=away)
 
     async def of(self, tenant_id: TenantId) -> Rate | None:
         """Return the tenant's rate, None for no limit. While MySQL is away, return the last known rate, or the setting."""
@@ -212,9 +208,6 @@ class OwnRates:
         return self._default if own is None else self._default.scaled_to(own)
 
 
-_FRESH_S = 5.0
-
-
 class KnownNamespaces:
     """The namespaces that requests name. Records their use: unused vector stores may expire. ``run`` calls in a thread."""
 
@@ -224,16 +217,15 @@ class KnownNamespaces:
         use: Resources,
         *,
         away: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run = run
         self._use = use
         self._missing: StaleCache[tuple[TenantId, tuple[Namespace, ...], tuple[str, ...]], tuple[Namespace, ...]] = (
-            StaleCache("namespaces", fresh_s=_FRESH_S, away=away, clock=clock)
+            StaleCache("namespaces", fresh_s=_NAMESPACES_S, away=away)
         )
         # Read each time, because a new one must be visible at once; the last read serves while MySQL is away.
         self._every: StaleCache[tuple[TenantId, int], tuple[Namespace, ...]] = StaleCache(
-            "namespaces", fresh_s=0.0, away=away, clock=clock
+            "namespaces", fresh_s=0.0, away=away
         )
 
     async def require(

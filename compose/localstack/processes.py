@@ -152,12 +152,12 @@ def end_children(processes: list[tuple[Program, subprocess.Popen[bytes]]]) -> No
         time.sleep(0.05)
 
 
-def end_stranger(who: Identity, *, asking: signal.Signals = signal.SIGTERM, grace_s: float = 15.0) -> None:
+def end_stranger(who: Identity, *, grace_s: float = 15.0) -> None:
     """End a process that is not our child, together with its session; return when it is gone, at once if it was."""
     until = time.monotonic() + grace_s
     if not who.alive:
         return
-    os.kill(who.pid, asking)
+    os.kill(who.pid, signal.SIGTERM)
     while who.alive:
         if time.monotonic() > until:
             signal_group(who.pid, signal.SIGKILL)
