@@ -257,16 +257,11 @@ def _required_until_last(arguments: list[str]) -> list[str]:
 def _query_type(operation: Operation) -> str:
     schema = {
         "properties": {
-            each["name"]: {"description": each.get("description", ""), **_without_description(each["schema"])}
-            for each in operation.query
+            each["name"]: {**each["schema"], "description": each.get("description", "")} for each in operation.query
         },
         "required": [each["name"] for each in operation.query if each.get("required")],
     }
     return type_of(schema, "  ")
-
-
-def _without_description(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in schema.items() if name != "description"}
 
 
 def code(document: Mapping[str, Any]) -> str:

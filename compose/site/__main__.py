@@ -34,12 +34,7 @@ def main() -> int:
     environment = {**os.environ, "PYTHONPATH": str(_PACKAGES), "NO_MKDOCS_2_WARNING": "1"}
     build = [
         sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "--clean",
-        "--config-file",
+        *["-m", "mkdocs", "build", "--strict", "--clean", "--config-file"],
         str(_HERE / "mkdocs.yaml"),
     ]
     status = subprocess.call(build, cwd=ROOT, env=environment)
@@ -138,20 +133,8 @@ def _install() -> None:
     if stamp.is_file() and stamp.read_text(encoding="ascii") == wanted:
         return
     shutil.rmtree(_PACKAGES, ignore_errors=True)
-    command: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--require-hashes",
-        "--no-deps",
-        "--target",
-        _PACKAGES,
-        "-r",
-        _LOCK,
-    ]
-    subprocess.run(command, check=True)
+    install = ["-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps", "--target"]
+    subprocess.run([sys.executable, *install, _PACKAGES, "-r", _LOCK], check=True)
     stamp.write_text(wanted, encoding="ascii")
 
 

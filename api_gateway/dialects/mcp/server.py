@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -23,9 +22,9 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from api_gateway.dialects.mcp import tool_calls, tool_shapes
+from api_gateway.dialects.mcp import tool_calls
 from api_gateway.dialects.mcp.endpoint import MOST_BODY_BYTES
-from api_gateway.dialects.mcp.tool_calls import Caller
+from api_gateway.dialects.mcp.tool_calls import TOOLS, Caller, ToolEntry
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_scope
 from api_gateway.http.bodies import Decoded, refuse_flaws
@@ -34,110 +33,32 @@ from api_gateway.live.readiness import installed_version
 from pipeline.errors import PipelineError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolEntry:
-    """A tool: its arguments and results, its effect, and the scope that a key needs for it."""
-
-    name: str
-    title: str
-    description: str
-    takes: type[BaseModel]
-    gives: type[BaseModel]
-    call: tool_calls.Call
-    scope: str = "read"
-    idempotent: bool = True
-
-    def described(self) -> types.Tool:
-        """Return the tool as it is listed."""
-        reads = self.scope == "read"
-        return types.Tool(
-            name=self.name,
-            title=self.title,
-            description=self.description,
-            input_schema=_schema(self.takes, "validation"),
-            output_schema=_schema(self.gives, "serialization"),
-            annotations=types.ToolAnnotations(
-                title=self.title,
-                read_only_hint=reads or self.name == "job_status",
-                destructive_hint=self.name == "ingest",  # it may replace a document with the same id
-                idempotent_hint=self.idempotent,
-                open_world_hint=False,
-            ),
-        )
+def described(entry: ToolEntry) -> types.Tool:
+    """Return a tool as it is listed."""
+    reads = entry.scope == "read"
+    return types.Tool(
+        name=entry.name,
+        title=entry.title,
+        description=entry.description,
+        input_schema=_schema(entry.takes, "validation"),
+        output_schema=_schema(entry.gives, "serialization"),
+        annotations=types.ToolAnnotations(
+            title=entry.title,
+            read_only_hint=reads or entry.name == "job_status",
+            destructive_hint=entry.name == "ingest",  # it may replace a document with the same id
+            idempotent_hint=entry.idempotent,
+            open_world_hint=False,
+        ),
+    )
 
 
 def _schema(shape: type[BaseModel], mode: Any) -> dict[str, Any]:
     return {**shape.model_json_schema(mode=mode), "type": "object"}
 
 
-TOOLS: Final = (
-    ToolEntry(
-        name="search",
-        title="Search the knowledge bases",
-        description=(
-            "Finds passages that answer a question, by words and by meaning, and names the documents they are from. "
-            "Read a whole document with fetch."
-        ),
-        takes=tool_shapes.SearchIn,
-        gives=tool_shapes.SearchOut,
-        call=tool_calls.search,
-    ),
-    ToolEntry(
-        name="fetch",
-        title="Read a document",
-        description="Gives the text of a document that search has found, or of a single passage.",
-        takes=tool_shapes.FetchIn,
-        gives=tool_shapes.FetchOut,
-        call=tool_calls.fetch,
-    ),
-    ToolEntry(
-        name="list_namespaces",
-        title="List the knowledge bases",
-        description="Names the knowledge bases (namespaces) that can be searched, and how much is in each.",
-        takes=tool_shapes.NamespacesIn,
-        gives=tool_shapes.NamespacesOut,
-        call=tool_calls.list_namespaces,
-    ),
-    ToolEntry(
-        name="explain",
-        title="Explain an answer",
-        description=(
-            "Says why the passages of an earlier search stand where they do; for a passage that was expected and not "
-            "found, at which stage it was lost."
-        ),
-        takes=tool_shapes.ExplainIn,
-        gives=tool_shapes.ExplainOut,
-        call=tool_calls.explain,
-    ),
-    ToolEntry(
-        name="ingest",
-        title="Add documents",
-        description=(
-            "Stores documents in a knowledge base. A document replaces an earlier one with the same id. "
-            "Searches see them when job_status says succeeded, usually within seconds."
-        ),
-        takes=tool_shapes.IngestIn,
-        gives=tool_shapes.IngestOut,
-        call=tool_calls.ingest,
-        scope="write",
-        idempotent=False,  # a document without an id gets a new one each time
-    ),
-    ToolEntry(
-        name="job_status",
-        title="Follow an ingestion",
-        description="Reports the progress of an ingest call, and the documents that failed, with the reasons.",
-        takes=tool_shapes.JobIn,
-        gives=tool_shapes.JobOut,
-        call=tool_calls.job_status,
-        scope="write",
-    ),
-)
-BY_NAME: Final = {entry.name: entry for entry in TOOLS}
-
-
 def listed(scopes: Collection[str]) -> list[types.Tool]:
     """Return the tools that a key with these scopes may call."""
-    return [entry.described() for entry in TOOLS if entry.scope in scopes]
+    return [described(entry) for entry in TOOLS.values() if entry.scope in scopes]
 
 
 log = structlog.get_logger(__name__)
@@ -197,9 +118,9 @@ class _Handlers:
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Return errors of a tool as its result, so that the agent can read them and try again."""
-        entry = BY_NAME.get(params.name)
+        entry = TOOLS.get(params.name)
         if entry is None:
-            raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}; there are: {', '.join(BY_NAME)}.")
+            raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}; there are: {', '.join(TOOLS)}.")
         try:
             result = await self._call(entry, self._caller(context), params.arguments or {})
         except Problem as problem:

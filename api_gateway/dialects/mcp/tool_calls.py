@@ -6,10 +6,11 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, get_type_hints
 from urllib.parse import quote
 
 import orjson
+from pydantic import BaseModel
 from starlette.types import Message
 
 from api_gateway.dialects.mcp import tool_shapes
@@ -55,12 +56,57 @@ class Caller:
 Call = Callable[[Caller, Any], Awaitable[dict[str, Any]]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEntry:
+    """A tool: its arguments and results, its effect, and the scope that a key needs for it."""
+
+    name: str
+    title: str
+    description: str
+    takes: type[BaseModel]
+    gives: type[BaseModel]
+    call: Call
+    scope: str
+    idempotent: bool
+
+
+TOOLS: Final[dict[str, ToolEntry]] = {}
+
+
+def tool(
+    title: str, description: str, gives: type[BaseModel], *, scope: str = "read", idempotent: bool = True
+) -> Callable[[Call], Call]:
+    """Offer a function to agents as a tool of its name; its second parameter has the arguments."""
+
+    def offer(call: Call) -> Call:
+        name, takes = call.__name__, get_type_hints(call)["arguments"]
+        TOOLS[name] = ToolEntry(
+            name=name,
+            title=title,
+            description=description,
+            takes=takes,
+            gives=gives,
+            call=call,
+            scope=scope,
+            idempotent=idempotent,
+        )
+        return call
+
+    return offer
+
+
 async def nobody_leaves() -> Message:
     """Never return: the ``receive`` of a request whose end the protocol's own code watches."""
     await asyncio.Event().wait()
     raise AssertionError("nobody sets it")
 
 
+@tool(
+    "Search the knowledge bases",
+    "Finds passages that answer a question, by words and by meaning, and names the documents they are from. "
+    "Read a whole document with fetch.",
+    tool_shapes.SearchOut,
+)
 async def search(caller: Caller, arguments: tool_shapes.SearchIn) -> dict[str, Any]:
     """Query the namespaces, and group the passages by document."""
     remarks: list[str] = []
@@ -92,6 +138,11 @@ async def search(caller: Caller, arguments: tool_shapes.SearchIn) -> dict[str, A
     }
 
 
+@tool(
+    "Read a document",
+    "Gives the text of a document that search has found, or of a single passage.",
+    tool_shapes.FetchOut,
+)
 async def fetch(caller: Caller, arguments: tool_shapes.FetchIn) -> dict[str, Any]:
     """Read a document, masked as the tenant's default profile masks answers."""
     anything = Decoded({"query_text": "?", "namespaces": ["any"]})
@@ -103,12 +154,23 @@ async def fetch(caller: Caller, arguments: tool_shapes.FetchIn) -> dict[str, Any
     )
 
 
+@tool(
+    "List the knowledge bases",
+    "Names the knowledge bases (namespaces) that can be searched, and how much is in each.",
+    tool_shapes.NamespacesOut,
+)
 async def list_namespaces(caller: Caller, arguments: tool_shapes.NamespacesIn) -> dict[str, Any]:
     """Return one page of namespaces."""
     tenant_id = caller.principal.tenant_id
     return await caller.gateway.run(namespaces, tenant_id, caller.gateway, after=arguments.after)
 
 
+@tool(
+    "Explain an answer",
+    "Says why the passages of an earlier search stand where they do; for a passage that was expected and not "
+    "found, at which stage it was lost.",
+    tool_shapes.ExplainOut,
+)
 async def explain(caller: Caller, arguments: tool_shapes.ExplainIn) -> dict[str, Any]:
     """Explain the hits of an answer, and where a missing passage was lost."""
     parsed_id = parse_query_id(arguments.query_id)
@@ -132,6 +194,14 @@ async def explain(caller: Caller, arguments: tool_shapes.ExplainIn) -> dict[str,
     }
 
 
+@tool(
+    "Add documents",
+    "Stores documents in a knowledge base. A document replaces an earlier one with the same id. "
+    "Searches see them when job_status says succeeded, usually within seconds.",
+    tool_shapes.IngestOut,
+    scope="write",
+    idempotent=False,  # a document without an id gets a new one each time
+)
 async def ingest(caller: Caller, arguments: tool_shapes.IngestIn) -> dict[str, Any]:
     """Submit documents."""
     body = orjson.dumps(arguments.model_dump(mode="json", exclude_none=True))
@@ -140,6 +210,12 @@ async def ingest(caller: Caller, arguments: tool_shapes.IngestIn) -> dict[str, A
     return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total, "renamed": renamed_json(ticket)}
 
 
+@tool(
+    "Follow an ingestion",
+    "Reports the progress of an ingest call, and the documents that failed, with the reasons.",
+    tool_shapes.JobOut,
+    scope="write",
+)
 async def job_status(caller: Caller, arguments: tool_shapes.JobIn) -> dict[str, Any]:
     """Return a job's progress, now or at its end."""
     tenant_id, gateway = caller.principal.tenant_id, caller.gateway
