@@ -13,7 +13,7 @@ from pipeline.settings import load
 class DescribeTheTools:
     def it_lists_them_by_what_a_key_may_do(self):
         assert [tool.name for tool in listed({"read"})] == ["search", "fetch", "list_namespaces", "explain"]
-        assert [tool.name for tool in listed({"write", "read"})] == [entry.name for entry in TOOLS]
+        assert [tool.name for tool in listed({"write", "read"})] == [entry.name for entry in TOOLS.values()]
         assert listed(set()) == []
 
     @pytest.mark.parametrize("tool", listed({"read", "write"}), ids=lambda tool: tool.name)
