@@ -30,6 +30,14 @@ from pipeline.tenants.accounts import OPERATOR, Principal, hashed, tenant_of
 from pipeline.tenants.audit import act_as
 from pipeline.tenants.request_buckets import BucketReply, LocalBuckets, Rate
 
+log = structlog.get_logger(__name__)
+
+_LOOK_UPS: Final = 4  # at a time, of keys this process has not verified, from one address beyond the limit
+_HELD_S: Final = 1.0  # delay of the refusal of such a key
+_MOST_HELD: Final = 256  # refusals delayed at the same time; further ones are sent at once
+_MOST_ADDRESSES: Final = 10_000
+_WITHOUT_REDIS_S: Final = 2.0  # pause before asking Redis again after it did not answer
+
 # No tenant can have this name; actions with the installation's own key are recorded under it.
 INSTALLATION = TenantId("*")
 
@@ -156,15 +164,6 @@ def require_same_tenant(principal: Principal, claimed: object) -> None:
     if isinstance(claimed, str) and claimed != principal.tenant_id:
         errors = [{"pointer": "/tenant_id", "detail": "is not the tenant of the API key"}]
         raise Problem(403, "tenant_mismatch", "The tenant_id in the body is not the one of the API key.", errors=errors)
-
-
-log = structlog.get_logger(__name__)
-
-_LOOK_UPS: Final = 4  # at a time, of keys this process has not verified, from one address beyond the limit
-_HELD_S: Final = 1.0  # delay of the refusal of such a key
-_MOST_HELD: Final = 256  # refusals delayed at the same time; further ones are sent at once
-_MOST_ADDRESSES: Final = 10_000
-_WITHOUT_REDIS_S: Final = 2.0  # pause before asking Redis again after it did not answer
 
 
 class Buckets(Protocol):

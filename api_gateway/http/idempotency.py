@@ -39,6 +39,18 @@ from pipeline.errors import Unavailable
 from pipeline.records import JobId, TenantId
 from pipeline.tenants.idempotency import Answered, Claimed, Running
 
+log = structlog.get_logger(__name__)
+
+MOST_ANSWER_BYTES: Final = 4 * 1024 * 1024  # a larger answer is sent but not stored; its request may run again
+REPLAYED: Final = (b"idempotency-replayed", b"true")
+_KEY = re.compile(r'"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x7e]{1,255})')
+_ATTEMPT = "idempotent_attempt"
+_MOST_REST_BYTES, _REST_S = 64 * 1024, 1.0  # of a body that the route has not read to its end
+
+# Refusals with these statuses are stored and repeated. All others may differ a moment later, and as they created
+# nothing, a retry cannot duplicate work: they free the key. After a failure the lease expires.
+_STORED_REFUSALS = frozenset({400, 413, 415, 422})
+
 
 class _Digest(Protocol):
     def update(self, data: bytes, /) -> object: ...
@@ -126,19 +138,6 @@ class FingerprintingReceive:
         if not self.complete:
             raise RuntimeError("the body has not been read to its end")
         return self._digest.digest()
-
-
-log = structlog.get_logger(__name__)
-
-MOST_ANSWER_BYTES: Final = 4 * 1024 * 1024  # a larger answer is sent but not stored; its request may run again
-REPLAYED: Final = (b"idempotency-replayed", b"true")
-_KEY = re.compile(r'"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x7e]{1,255})')
-_ATTEMPT = "idempotent_attempt"
-_MOST_REST_BYTES, _REST_S = 64 * 1024, 1.0  # of a body that the route has not read to its end
-
-# Refusals with these statuses are stored and repeated. All others may differ a moment later, and as they created
-# nothing, a retry cannot duplicate work: they free the key. After a failure the lease expires.
-_STORED_REFUSALS = frozenset({400, 413, 415, 422})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

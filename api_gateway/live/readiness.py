@@ -32,6 +32,12 @@ from workers.producer import producer
 if TYPE_CHECKING:
     from api_gateway.gateway import Gateway
 
+FRESH_S: Final = 0.5
+# After Redis was unavailable or emptied, every worker's heartbeat is missing until its next beat.
+_BEATS_ARE_BACK_AFTER_S: Final = 4 * EVERY_S
+
+log = structlog.get_logger(__name__)
+
 PROBE_S = 1.5
 REQUIRED_QUEUES: Final = (Queue.INGEST, Queue.RECALL, Queue.ANSWER)  # without them, no documents or queries are served
 _REQUIRED_LINES: Final = frozenset(f"queue:{queue}" for queue in REQUIRED_QUEUES)
@@ -263,13 +269,6 @@ def facts_of(heartbeat: WorkerHeartbeat) -> WorkerFacts:
         kombu=heartbeat.kombu,
         broker=heartbeat.broker,
     )
-
-
-FRESH_S: Final = 0.5
-# After Redis was unavailable or emptied, every worker's heartbeat is missing until its next beat.
-_BEATS_ARE_BACK_AFTER_S: Final = 4 * EVERY_S
-
-log = structlog.get_logger(__name__)
 
 
 class LiveWorkers:
