@@ -12,14 +12,14 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from api_gateway.http.auth import Reader
-from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
+from api_gateway.http.bodies import Decoded
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.fields import QueryText
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, retrieved
 from api_gateway.resources.retrieval.queries import query_from
-from api_gateway.resources.route_parts import CurrentGateway, validated
+from api_gateway.resources.route_parts import CurrentGateway, read_shape
 from pipeline.filters.hit_conditions import (
     LOOKED_AT,
     HitCondition,
@@ -245,8 +245,7 @@ _MEANINGS = {
 async def retrieval(request: Request, gateway: CurrentGateway, principal: Reader) -> Response:
     """Query the namespace `knowledge_id`. `score_threshold` is compared with the confidence of the best `top_k`
     passages that meet the conditions."""
-    decoded = decode_json(await read_json_body(request, min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)))
-    sent = validated(DifyRequest, refuse_flaws(decoded))
+    sent = await read_shape(request, None, DifyRequest, limit=_MAX_BODY_BYTES)
     setting, conditions = sent.retrieval_setting, to_conditions(sent.metadata_condition)
     body: dict[str, Any] = {"query_text": sent.query, "namespaces": [sent.knowledge_id]}
     if setting is not None and setting.top_k is not None:

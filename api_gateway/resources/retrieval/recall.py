@@ -14,7 +14,7 @@ from starlette.responses import Response
 from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import Decoded, refuse_flaws
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import answers, json_body, route
 from api_gateway.http.fields import Label, NamespaceName, Shape, Wire
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, retrieved
@@ -116,7 +116,7 @@ class Debugged(Answer):
     trace: Trace | None
 
 
-_PROBLEMS = (400, 401, 403, 404, 413, 415, 422, 503)
+_PROBLEMS = (400, 401, 403, 404, 413, 415, 422, 503)  # all of them: the path is not below /v1
 
 
 @router.post(
@@ -139,9 +139,8 @@ async def recall(request: Request, gateway: CurrentGateway, principal: Reader) -
 
 @router.post(
     "/v1/rag/debug",
-    responses=answers(200, Debugged, "The answer and its trace.", *_PROBLEMS),
+    **route("Query with a trace", 200, Debugged, "The answer and its trace.", 404),
     openapi_extra=json_body(QueryRequest, QUERY_EXAMPLE),
-    summary="Query with a trace",
 )
 async def debug(request: Request, principal: Reader) -> Response:
     """Run the same body through the same pipeline as a query, with `trace: true`; the trace comes with the answer."""

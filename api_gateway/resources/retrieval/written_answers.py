@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from api_gateway.http.auth import Reader
-from api_gateway.http.descriptions import answers, json_body, reference
+from api_gateway.http.descriptions import json_body, reference, route
 from api_gateway.http.fields import Shape, Wire
 from api_gateway.http.problems import Problem, from_error
 from api_gateway.http.responses import json_response
@@ -125,19 +125,15 @@ async def _never() -> NoReturn:
 router = APIRouter(tags=["retrieval"])
 
 _MAX_BODY_BYTES = 4 * 1024
-_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
-
-
-_ANSWERED = answers(200, WrittenAnswer, "The answer in words, or the reason why there is none.", *_PROBLEMS)
-_ANSWERED[200]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+_EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
+_MEANING = "The answer in words, or the reason why there is none."
 reference(WrittenText, "serialization")  # the data of an event, which FastAPI cannot discover
 
 
 @router.post(
     "/v1/queries/{query_id}/answer",
-    responses=_ANSWERED,
+    **route("Write an answer from the hits", 200, WrittenAnswer, _MEANING, 404, 409, content=_EVENTS),
     openapi_extra=json_body(WriteRequest, {"deadline_ms": 30_000}),
-    summary="Write an answer from the hits",
 )
 async def write(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Have the installation's language model answer the query from its context, citing passages by number. The model
