@@ -1,8 +1,6 @@
 """Run the gateway: `python -m api_gateway`. Exit code 0 after a requested shutdown, 1 with one sentence if it cannot
 run."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The ASGI application: routes, error table, lifespan. Importing this does nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The objects that routes share: resources, caches, waiters, and threads for blocking calls."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import replace

@@ -4,8 +4,6 @@ Writes `operations.js` and `operations.d.ts`; everything else in `clients/javasc
 other dialects (OpenAI, Dify, MCP) are left out: their own clients speak them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

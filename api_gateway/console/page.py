@@ -3,8 +3,6 @@
 The API reference at /docs has the same modules over /openapi.json, with a plain list for browsers without scripts.
 """
 
-from __future__ import annotations
-
 import functools
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Sign in on this machine with a one-time code: exchange the code for the key that the local stack left behind it."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import time

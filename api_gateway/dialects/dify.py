@@ -1,7 +1,5 @@
 """Dify's External Knowledge API: translate its questions into queries, and answers and problems into its format."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 

@@ -1,7 +1,5 @@
 """API keys: look up the tenant and the scopes of a key; limit wrong keys by client address."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import math

@@ -1,7 +1,5 @@
 """Read request bodies within limits, and decode JSON while reporting strings that no store can hold."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """Buffer an answer until it is complete, so that middleware can inspect it before it is sent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from starlette.types import Message, Send

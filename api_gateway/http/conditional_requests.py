@@ -6,8 +6,6 @@ caller would, and compares. Writers of one address take turns, so nothing change
 with etags of their own (chunks, rollbacks) compare them in their own transactions.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Limits on connections: their number (what the system allows), idle connections, and the size of request heads."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import uuid

@@ -1,7 +1,5 @@
 """Opaque cursors: encoded positions in a list, which clients only pass back."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import uuid

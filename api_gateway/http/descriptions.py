@@ -1,7 +1,5 @@
 """Shared parts of the route descriptions: parameters, problems, and references to schemas."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import UnionType
 from typing import Annotated, Any, Literal, get_args

@@ -1,7 +1,5 @@
 """Types of single fields, shared by all requests."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@ reads it, and stores the answer before it is sent. `claim_key` is a dependency o
 claims the key, or ends the request with the stored answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import math

@@ -4,8 +4,6 @@ alike.
 Labels are templates and numbers, never ids.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """The OpenAPI document: FastAPI's description of the routes, with the shapes of bodies that the routes read themselves."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

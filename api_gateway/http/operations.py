@@ -1,7 +1,5 @@
 """Methods and query parameters of operations, read from the routes: generating the OpenAPI document would take seconds."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """The Prefer header (RFC 7240): how long a client wants to wait before it takes a 202."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `tests/unit/gateway/http/test_openapi.py` fails for a code of the gateway that is missing here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain

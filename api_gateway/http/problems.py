@@ -1,7 +1,5 @@
 """Every way a request can fail, as RFC 9457 problems: one table from error classes to status and title."""
 
-from __future__ import annotations
-
 import http
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

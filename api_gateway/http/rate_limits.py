@@ -4,8 +4,6 @@ The headers follow the IETF draft on rate limit fields: `RateLimit-Policy` state
 remainder. The limit applies to a tenant, not to an address; `auth` limits the wrong keys of an address.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Surround every request: its id, its log line, its metrics, and the fallback for errors. Plain ASGI."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from urllib.parse import unquote_to_bytes

@@ -1,7 +1,5 @@
 """Send a query and wait for its answer; used by every route and every dialect."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -1,7 +1,5 @@
 """Server-sent events as an ASGI response: the common part of all streams."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -4,8 +4,6 @@ Redis wakes the one follower that a process has for a job. One statement for all
 that Redis did not announce: every ten seconds as a safety net, every second while Redis is away.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ The event loop's interpreter computes nothing (decision 38); it sends ids over a
 stores the answer in Redis as a worker does (decision 50). If the lane fails, the chord answers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -1,7 +1,5 @@
 """Poll a value that no message announces, once for all requests that wait for it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import TypeVar

@@ -4,8 +4,6 @@ The server keeps no state per client: the id of the last event names the steps t
 therefore reconnect to any gateway and misses nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

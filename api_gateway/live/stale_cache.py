@@ -1,8 +1,6 @@
 """Caches of values that requests need from MySQL, kept briefly, and longer while MySQL is away: keys, configurations,
 rates, namespaces."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Hashable, MutableMapping, Sequence

@@ -1,7 +1,5 @@
 """Wait for queries and jobs: one Redis subscriber per process wakes the waiters of a name."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """API sources: business APIs that queries may call."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import datetime

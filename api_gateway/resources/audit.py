@@ -1,7 +1,5 @@
 """The audit of searches and writes, for keys with the scope admin."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated, Any

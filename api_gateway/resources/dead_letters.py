@@ -1,7 +1,5 @@
 """Dead letters: list, replay or drop documents that failed for good."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self

@@ -1,7 +1,5 @@
 """The tenant's dictionary: synonyms, stop words, phrases and rules, for one namespace or for all of them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Request

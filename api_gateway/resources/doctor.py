@@ -1,7 +1,5 @@
 """The doctor: findings about the installation, for its operator."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence

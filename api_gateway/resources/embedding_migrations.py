@@ -1,7 +1,5 @@
 """Migrations of the installation to another embedding model, for its operator."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self

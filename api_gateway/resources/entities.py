@@ -1,7 +1,5 @@
 """Entities of a story: write their states, look them up at a story time, delete them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Event streams of jobs and queries."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Callable

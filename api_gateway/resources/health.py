@@ -1,7 +1,5 @@
 """Liveness, readiness and metrics. They need no key and show no tenant's data."""
 
-from __future__ import annotations
-
 import threading
 from datetime import datetime
 from typing import Literal

@@ -1,7 +1,5 @@
 """Jobs: progress of a submission; cancel, retry, pause and resume it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The tenant's own API keys: list, create, rotate, revoke; and the parts shared with the operator's routes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Namespaces: list, verify and delete them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated
 

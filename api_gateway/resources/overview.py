@@ -1,7 +1,5 @@
 """The installation over time, and its workers: figures without ids of any tenant."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Mapping

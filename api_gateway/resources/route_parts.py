@@ -1,7 +1,5 @@
 """Parts that routes share: the gateway as a parameter, look-ups that answer 404, validated values and pages of lists."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Answers shared by several resources: their shapes, and the conversion of records. Tests compare both."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, Literal

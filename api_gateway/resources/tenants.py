@@ -1,7 +1,5 @@
 """Tenants of the installation and their keys, for the operator."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Usage of models, and quotas."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from typing import Annotated, Literal
 

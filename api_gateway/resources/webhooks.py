@@ -1,7 +1,5 @@
 """Webhooks: endpoints that are called when jobs end, and the deliveries to them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any, Literal
 

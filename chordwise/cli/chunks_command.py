@@ -1,7 +1,5 @@
 """``chordwise chunks``: list, edit, disable, enable and delete chunks."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Annotated, Any

@@ -3,8 +3,6 @@
 Exit status: 0 success, 1 the operation failed, 2 the command was called wrongly. Errors are one sentence on stderr.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import io

@@ -1,7 +1,5 @@
 """``chordwise completion``: scripts for the completion of commands and options."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated, Literal
 

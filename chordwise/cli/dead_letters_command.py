@@ -1,7 +1,5 @@
 """``chordwise dead-letters``: documents that failed for good; replay or drop them."""
 
-from __future__ import annotations
-
 from operator import attrgetter
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``chordwise dictionary``: synonyms, stop words, phrases and rules of a namespace, or of all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """``chordwise doctor`` and ``chordwise verify``: checks of the installation, with remedies, and of the two stores."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from operator import attrgetter

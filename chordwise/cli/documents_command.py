@@ -1,7 +1,5 @@
 """``chordwise documents``, ``namespaces`` and ``sources``: what is stored, and where it came from."""
 
-from __future__ import annotations
-
 import json
 import sys
 from operator import attrgetter

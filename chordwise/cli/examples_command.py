@@ -1,7 +1,5 @@
 """``chordwise import-examples`` and ``chordwise examples``: import books of examples, and verify the imports."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Mapping, Sequence

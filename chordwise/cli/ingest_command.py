@@ -1,7 +1,5 @@
 """``chordwise ingest``, ``export`` and ``import``: send files, web pages and archives to a namespace, and archive one."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import time

@@ -1,7 +1,5 @@
 """``chordwise jobs``: list, watch and steer ingestion jobs."""
 
-from __future__ import annotations
-
 import enum
 import time
 from contextlib import nullcontext

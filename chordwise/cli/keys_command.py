@@ -1,7 +1,5 @@
 """``chordwise keys``: create, show, rotate and revoke API keys."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter

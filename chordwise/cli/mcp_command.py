@@ -1,7 +1,5 @@
 """``chordwise mcp``: the Model Context Protocol over standard input and output."""
 
-from __future__ import annotations
-
 import asyncio
 
 from chordwise.cli import screen

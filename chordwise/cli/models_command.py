@@ -1,7 +1,5 @@
 """``chordwise models``: migrate the installation to another embedding model, step by step."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any

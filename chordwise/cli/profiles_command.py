@@ -1,7 +1,5 @@
 """``chordwise profiles`` and ``chordwise experiments``: settings of retrieval, their versions, and arms compared."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The first digits of an id in its place, as the console shows them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 

@@ -1,7 +1,5 @@
 """``chordwise tenants``, for an operator's key, ``chordwise usage`` and ``chordwise audit``."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``chordwise webhooks``: endpoints that are notified when jobs end."""
 
-from __future__ import annotations
-
 import time
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Ask judged queries, many at a time, and measure each answer."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A judged collection in a folder: documents, queries, and relevance judgements."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

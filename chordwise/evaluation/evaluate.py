@@ -1,7 +1,5 @@
 """Measure how well a namespace answers a judged collection: per channel, fused, and reranked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@
 Every measure lies between 0 and 1, and is 0 when nothing is relevant.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Reliability of confidence: its agreement with relevance, its power to tell questions apart, and the diagram."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

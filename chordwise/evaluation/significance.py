@@ -1,7 +1,5 @@
 """Significance of the difference between two runs over the same queries. Pure functions."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import operator

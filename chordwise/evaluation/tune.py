@@ -4,8 +4,6 @@ Every candidate is evaluated by the server: the stages after fusion (feedback be
 depend on the fused order, so a client cannot compute their result.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

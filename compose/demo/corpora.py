@@ -1,7 +1,5 @@
 """The demo's documents: docstrings of Python's standard library, and Chinese articles written for the project."""
 
-from __future__ import annotations
-
 import ast
 import json
 import sysconfig

@@ -1,7 +1,5 @@
 """The demo's questions, their expected answers, and the comparison with actual answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -3,8 +3,6 @@
 Reads CHORDWISE_URL and CHORDWISE_API_KEY. Exits 0 if every expectation holds, 1 if one does not, 2 if not configured.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Sequence

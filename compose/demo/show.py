@@ -1,7 +1,5 @@
 """Formatting of the demo's results for a log of 120 columns, with Chinese characters counted as two."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter

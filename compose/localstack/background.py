@@ -1,7 +1,5 @@
 """`up` and `down`: a stack whose supervisor continues after the command has returned."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import subprocess

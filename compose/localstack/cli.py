@@ -1,7 +1,5 @@
 """The commands: `install`, `up`, `down`, `with`, `check`, `dist`, `lock`."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """`make dist`: the distributions as wheels and source archives, and the JavaScript package, into `dist/`."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The addresses of one stack, as the variables that programs are given."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The virtual environment: made from the lock files, with every hash checked, and skipped when nothing has changed."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import sys

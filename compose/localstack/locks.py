@@ -4,8 +4,6 @@ Three layers: the requirements of every installation, PostgreSQL for the local s
 with the previous ones as constraints and repeats none of their packages, so that they can be installed together.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

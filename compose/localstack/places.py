@@ -1,7 +1,5 @@
 """Paths: the checkout, its virtual environment, and the local stack's folders under `.local/`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Loopback ports: the last run's, else the usual one, else any free one; each reserved against other stacks."""
 
-from __future__ import annotations
-
 import fcntl
 import random
 import socket

@@ -1,7 +1,5 @@
 """Readiness probes: a line in the log, or one HTTP request."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

@@ -1,7 +1,5 @@
 """Processes that outlive a call: start them, recognise them again, and end them with their children."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """The servers' executables: PostgreSQL's in the virtual environment, the others on PATH or unpacked by us."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Output on the terminal: one line per step with its seconds; a failure is a sentence and a log."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Chordwise's own services, in one table: the gateway, a worker per role, the indexer, beat and Flower."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass

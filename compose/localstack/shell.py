@@ -1,7 +1,5 @@
 """Run a command to its end with its output in a log, or end it early when the stack is asked to stop."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

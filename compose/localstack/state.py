@@ -1,7 +1,5 @@
 """The supervisor's state file: its process, its progress, and the processes of the stack."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,6 @@
 """Requests to stop. Signal handlers only set a flag, and waiting code checks it, so no step is interrupted in the
 middle."""
 
-from __future__ import annotations
-
 import signal
 import time
 from types import FrameType

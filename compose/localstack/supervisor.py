@@ -1,7 +1,5 @@
 """Keep programs running: start them together, notice when they are ready, restart the dead."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

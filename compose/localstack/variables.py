@@ -1,7 +1,5 @@
 """KEY=value files and generated passwords, readable by their owner only."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -4,8 +4,6 @@ and of Flower, into docs/images.
 Reads the variables of a stack. ``--only NAME …`` takes some of the pictures. Exits 1 if a page cannot be shown.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

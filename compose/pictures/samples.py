@@ -1,7 +1,5 @@
 """Sample data for the pictures: enough that no page of the console is empty."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The output of `make demo` as a page to take a picture of: two of its questions, and what follows them."""
 
-from __future__ import annotations
-
 import io
 
 from rich.console import Console

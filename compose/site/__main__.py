@@ -1,7 +1,5 @@
 """Build the site into dist/site. Every internal link and anchor is checked: one that leads nowhere fails the build."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -5,8 +5,6 @@ The server keeps no sessions: every request carries its key and is complete in i
 it and a misbehaving client leaves no state behind.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any, Final

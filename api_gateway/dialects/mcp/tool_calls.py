@@ -1,7 +1,5 @@
 """The functions behind the MCP tools and resources: calls of the interface with agents' arguments and results."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping

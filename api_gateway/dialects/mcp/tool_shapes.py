@@ -1,7 +1,5 @@
 """Arguments and results of the MCP tools. The schemas that agents read are generated from these."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any, Literal
 

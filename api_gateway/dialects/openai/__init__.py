@@ -1,7 +1,5 @@
 """OpenAI's interface for files and vector stores, under /openai/v1. A vector store is a namespace."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter
 
 from api_gateway.dialects.openai import file_batches as batches

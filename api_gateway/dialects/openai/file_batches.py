@@ -1,7 +1,5 @@
 """Batches of files, which are jobs."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import datetime
 

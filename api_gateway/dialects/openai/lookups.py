@@ -1,7 +1,5 @@
 """Parts that the routes of this dialect share: errors, their description, look-ups and pages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The JSON objects of this dialect. Times are seconds since the epoch."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Request bodies of this dialect, and the checks that need no store."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, Literal, Self
 

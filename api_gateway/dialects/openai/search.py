@@ -1,7 +1,5 @@
 """Search in a vector store: a query like every other, in this dialect's form."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

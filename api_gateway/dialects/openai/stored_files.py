@@ -1,7 +1,5 @@
 """Files: stored as sent, also before and after they are in a vector store."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request

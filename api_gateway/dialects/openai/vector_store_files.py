@@ -1,7 +1,5 @@
 """Files in a vector store: add, look up, describe, read, remove."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Request

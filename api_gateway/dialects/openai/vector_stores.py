@@ -1,7 +1,5 @@
 """Vector stores: create, read, change, delete. Every namespace is a vector store, however it was created."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

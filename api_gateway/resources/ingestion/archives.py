@@ -1,7 +1,5 @@
 """Export and import of namespaces, part by part: docs/portability.md."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -1,7 +1,5 @@
 """Chunks of published documents: list, edit, enable, disable and delete them."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import datetime
 from typing import Annotated, Any, Literal

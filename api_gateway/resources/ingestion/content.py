@@ -1,7 +1,5 @@
 """The text of a document, given directly, as bytes, as a file or at an address, and the document's name."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -1,7 +1,5 @@
 """Documents: submit them as JSON, list them, read one with its chunks and generations, roll it back, delete it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime

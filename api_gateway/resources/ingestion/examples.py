@@ -1,7 +1,5 @@
 """The example library: submit a book, get its template, count the stored examples and verify an import."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """Files: submit documents as they are stored on a disk."""
 
-from __future__ import annotations
-
 import codecs
 import hashlib
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence

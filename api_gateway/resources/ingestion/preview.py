@@ -1,7 +1,5 @@
 """Preview of a document's chunks before it is submitted."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """Sources of documents: list, read and delete them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """Stored documents: the original, text and page images of one; change, ingest again or delete many."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Annotated, Any, Final, Self
 from urllib.parse import quote

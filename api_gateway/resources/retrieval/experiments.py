@@ -1,7 +1,5 @@
 """Experiments: retrieval settings that are compared on real queries."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Explanations of an answer: traces, missing chunks, and replays with other settings."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Feedback: users' ratings of hits, and the judgments and results derived from them."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self

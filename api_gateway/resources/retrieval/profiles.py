@@ -1,7 +1,5 @@
 """Profiles: named and versioned settings of queries."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 from typing import Annotated, Any

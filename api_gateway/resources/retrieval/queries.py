@@ -1,7 +1,5 @@
 """Queries: submit, wait, read, cancel."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """The body of a query, and its conversion to a `Query` in which every default is resolved."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from typing import Annotated, Any, Final

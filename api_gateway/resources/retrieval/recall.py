@@ -1,7 +1,5 @@
 """Recall in the form of a main agent: hits with source, confidence and reason."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Answers in words, which a language model writes from the passages of a query."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, NoReturn

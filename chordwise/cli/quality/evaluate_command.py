@@ -1,7 +1,5 @@
 """``chordwise eval``: retrieval quality on a judged collection."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """``chordwise feedback``: rate hits, and export the ratings as a judged collection."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``chordwise reliability``: agreement of confidence with judgements, and the effect of a threshold."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict

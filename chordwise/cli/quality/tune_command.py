@@ -1,7 +1,5 @@
 """``chordwise tune``: choose weights and fusion by judged queries, and validate the choice on held-out ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path

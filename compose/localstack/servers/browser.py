@@ -1,7 +1,5 @@
 """Chromium for the tests of the console: the machine's own, or Debian's packages unpacked below `.local/`."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

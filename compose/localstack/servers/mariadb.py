@@ -1,7 +1,5 @@
 """MariaDB: its data folder and its program."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

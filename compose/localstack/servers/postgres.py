@@ -1,7 +1,5 @@
 """PostgreSQL with pgvector, from the wheel's executables. It refuses to run as root, so then it runs as `nobody`."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pwd

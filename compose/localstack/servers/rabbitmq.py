@@ -1,8 +1,6 @@
 """RabbitMQ as the broker: the stack's own node, on loopback only. The installed package of the distribution, or the same
 unpacked below `.local/`."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Mapping

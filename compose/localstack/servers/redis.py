@@ -1,7 +1,5 @@
 """Redis as broker, result store and cache: every write logged, nothing evicted."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

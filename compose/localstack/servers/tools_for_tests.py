@@ -1,7 +1,5 @@
 """Programs that only tests need: the machine's own, or those of Debian's packages unpacked below `.local/`."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
