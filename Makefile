@@ -5,12 +5,14 @@ RUN := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough up down check bench chaos lock schema dist pictures client-js docs
+.PHONY: help demo test matrix thorough up down check bench chaos lock schema dist pictures client-js docs
 
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
 	@echo "make test    the whole test suite on real servers; ARGS='-k name' is handed to pytest"
 	@echo "make thorough the same, and what repeats promises at greater length"
+	@echo "make matrix  some tests on every kind of server that can be had here, into docs/compatibility.md;"
+	@echo "             ARGS=mysql-9 for one of them, ARGS=--whole for all tests with servers"
 	@echo "make up      start the local stack and leave it running; prints where it is"
 	@echo "make down    end it"
 	@echo "make check   format, lint, types, import contracts, unit tests; no servers"
@@ -27,11 +29,17 @@ help:
 demo:
 	@$(LOCAL) with demo --fresh -- $(RUN) compose/demo/run.py $(ARGS)
 
+# What tests allow their stack: servers of their own on loopback, and less patience.
+FOR_TESTS := CHORDWISE_FETCH_ALLOW_NETWORKS=127.0.0.0/8 CHORDWISE_API_ALLOW_NETWORKS=127.0.0.0/8 \
+	CHORDWISE_WEBHOOK_ALLOW_PRIVATE=127.0.0.0/8 CHORDWISE_INGEST_LEASE_S=10 CHORDWISE_PARSER_TIMEOUT_S=5 \
+	CHORDWISE_RECALL_EXPERIMENT_ENABLED=true CHORDWISE_RECALL_EXPERIMENT_PLATFORM=internal CHORDWISE_TRUSTED_PROXIES=127.0.0.0/8
+
 test:
-	@CHORDWISE_FETCH_ALLOW_NETWORKS=127.0.0.0/8 CHORDWISE_API_ALLOW_NETWORKS=127.0.0.0/8 \
-		CHORDWISE_WEBHOOK_ALLOW_PRIVATE=127.0.0.0/8 CHORDWISE_INGEST_LEASE_S=10 CHORDWISE_PARSER_TIMEOUT_S=5 \
-		CHORDWISE_RECALL_EXPERIMENT_ENABLED=true CHORDWISE_RECALL_EXPERIMENT_PLATFORM=internal CHORDWISE_TRUSTED_PROXIES=127.0.0.0/8 \
-		$(LOCAL) with test --fresh --dev -- $(RUN) -m tests $(ARGS)
+	@$(FOR_TESTS) $(LOCAL) with test --fresh --dev -- $(RUN) -m tests $(ARGS)
+
+matrix:
+	@$(LOCAL) install --dev
+	@$(FOR_TESTS) $(RUN) -m tests.matrix $(ARGS)
 
 thorough:
 	@$(MAKE) test ARGS="--thorough $(ARGS)"

@@ -26,6 +26,16 @@ producer.config_from_object("celery_config")
 wait_for_no_result(producer)
 
 
+def broker_version(app: Celery = producer) -> dict[str, str]:
+    """Return the name and version of an AMQP broker; nothing for a Redis. Opens a connection. Raises the broker's errors."""
+    with app.connection_for_write() as connection:
+        if not connection.transport_cls.startswith(("amqp", "pyamqp")):
+            return {}
+        connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+        facts = connection.connection.server_properties
+        return {str(facts["product"]): str(facts["version"])}
+
+
 def waiting_messages(queues: Sequence[str], app: Celery = producer) -> Mapping[str, int]:
     """Return the number of messages of each queue by AMQP; nothing while it is unavailable. Opens a connection."""
     waiting = dict.fromkeys(queues, 0)

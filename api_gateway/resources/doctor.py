@@ -33,7 +33,7 @@ from pipeline.resources import Resources
 from pipeline.sandbox.accepted_formats import recognition_flaw
 from pipeline.settings import Settings
 from workers.names import Queue
-from workers.producer import producer
+from workers.producer import broker_version, producer
 
 log = structlog.get_logger(__name__)
 
@@ -115,6 +115,7 @@ def _checks(
     yield "deletions", lambda: [examine_stores.deletions(use)]
     yield "result_expiry", lambda: [result_expiry(settings, app)]
     yield "schema", lambda: [examine_stores.schema(use)]
+    yield "servers", lambda: [checks.servers(examine_stores.server_versions(use) | broker_version(app))]
     yield "vectors", lambda: examine_stores.vectors(use)
     yield "model", lambda: examine_stores.models(use)
     yield "fulltext", lambda: [examine_stores.fulltext(use)]

@@ -12,6 +12,16 @@ SKEW_WARNING_S = 0.5  # a query lives for seconds by the clock of the gateway th
 SKEW_FAILURE_S = 2.0  # leases of seconds are given and taken by different clocks
 LONGEST_RESULT_EXPIRY_S = 86_400.0
 LONGEST_INDEX_LAG_S = 30.0
+# Servers that `make matrix` ran tests on: docs/compatibility.md. A version belongs to a series that it begins with.
+TESTED_SERIES: Mapping[str, tuple[str, ...]] = {
+    "MySQL": ("9",),
+    "MariaDB": ("10.11", "11"),
+    "PostgreSQL": ("17", "18"),
+    "pgvector": ("0.8",),
+    "Redis": ("7",),
+    "Valkey": ("8",),
+    "RabbitMQ": ("3.10",),
+}
 TERM_CHARACTERS = 13  # every keyword term is hashed to so many (pipeline.keyword.fulltext_store)
 
 
@@ -179,6 +189,20 @@ def recognition(languages: str, flaw: str | None) -> CheckResult:
     if flaw is not None:
         return _warning(check, flaw, "install it on every host with ingest workers: docs/formats.md")
     return _ok(check, f"tesseract reads pictures in {languages}")
+
+
+def servers(versions: Mapping[str, str]) -> CheckResult:
+    """Check that tests were run on servers of these series. ``versions`` by name."""
+    check = "servers"
+    others = [
+        f"{name} {version} (tested: {', '.join(TESTED_SERIES[name])})"
+        for name, version in versions.items()
+        if not any(f"{version}.".startswith(f"{series}.") for series in TESTED_SERIES[name])
+    ]
+    if others:
+        advice = "they are meant to work; docs/compatibility.md says what was run, and make matrix runs it"
+        return _warning(check, f"no tests were run on {', '.join(others)}", advice)
+    return _ok(check, ", ".join(f"{name} {version}" for name, version in versions.items()))
 
 
 def expiry(expires_s: float | None, *, deadline_s: float) -> CheckResult:

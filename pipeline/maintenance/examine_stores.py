@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -76,6 +77,23 @@ def redis_skew(use: Resources, *, clock: Callable[[], float] = time.time) -> flo
 
 def _number(connection: Connection, statement: Any) -> float:
     return float(connection.execute(statement).scalar_one())
+
+
+def server_versions(use: Resources) -> dict[str, str]:
+    """Return the servers' names with their versions. A Redis whose user may not run INFO is left out."""
+    with mysql_errors(), use.mysql.connect() as connection:
+        version, comment = connection.execute(text("SELECT VERSION(), @@version_comment")).one()
+    name = "MariaDB" if "mariadb" in f"{version}{comment}".lower() else "MySQL"
+    found = {name: str(version).removeprefix("5.5.5-").partition("-")[0]}
+    with postgres_errors(), use.postgres.connect() as connection:
+        found["PostgreSQL"] = str(connection.execute(text("SHOW server_version")).scalar_one()).partition(" ")[0]
+        extension = text("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        found["pgvector"] = str(connection.execute(extension).scalar_one())
+    with redis_errors(), suppress(redis.exceptions.NoPermissionError):
+        facts: dict[str, Any] = use.quick_redis.info("server")  # type: ignore[assignment]
+        valkey = facts.get("valkey_version")
+        found["Valkey" if valkey else "Redis"] = str(valkey or facts["redis_version"])
+    return found
 
 
 def fulltext(use: Resources) -> CheckResult:

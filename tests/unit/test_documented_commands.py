@@ -89,6 +89,7 @@ IN_LINES = {
     "make thorough": "is this suite with its longest tests",
     "make docs": "installs a generator; tests/unit/test_links.py checks every link",
     "make pictures": "takes minutes; tests/unit/test_pictures.py checks what it takes and what the pages show",
+    "make matrix": "starts six stacks; tests/unit/maintenance/test_tested_servers.py reads what it writes",
     "make schema": "tests/integration/database/test_migrations.py compares what it writes",
     "make up": "the tests run on what it starts; make says what it would do in tests/acceptance/docs/test_getting_started.py",
     "make -C ~/chordwise up": "the tests run on what it starts; tests/acceptance/docs/test_getting_started.py",

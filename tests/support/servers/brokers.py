@@ -12,6 +12,7 @@ from compose.localstack import processes, programs
 from compose.localstack.places import StackFolder
 from compose.localstack.processes import Program
 from compose.localstack.servers import rabbitmq, redis
+from tests.support.servers import certificates
 from tests.support.stacks.processes import free_port
 
 _STARTS_WITHIN_S = 180.0
@@ -63,6 +64,22 @@ def own_redis(folder: Path) -> OwnServer:
     assert found is not None, "there is no Redis to start"
     stack, password, port = _folder(folder), secrets.token_hex(16), free_port()
     return OwnServer(f"redis://:{password}@127.0.0.1:{port}/0", redis.program(found, stack, password, port=port))
+
+
+def own_guarded_redis(folder: Path) -> OwnServer:
+    """A Redis that accepts only TLS, with a user that may not administrate it."""
+    found = programs.redis()
+    assert found is not None, "there is no Redis to start"
+    stack, password, port = _folder(folder), secrets.token_hex(16), free_port()
+    files = certificates.make(folder)
+    program = redis.program(found, stack, secrets.token_hex(16), port=port)
+    with (stack.run / "redis.conf").open("a", encoding="utf-8") as settings:
+        settings.write(
+            f"port 0\ntls-port {port}\ntls-auth-clients no\ntls-cert-file {files.server}\n"
+            f"tls-key-file {files.server_key}\ntls-ca-cert-file {files.authority}\n"
+            f"user chordwise on >{password} ~* &* +@all -@admin\n"
+        )
+    return OwnServer(f"rediss://chordwise:{password}@127.0.0.1:{port}/0?ssl_ca_certs={files.authority}", program)
 
 
 def own_rabbitmq(folder: Path) -> OwnServer:

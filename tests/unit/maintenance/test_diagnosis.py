@@ -71,6 +71,13 @@ class DescribeEveryFinding:
             (doctor.vectors(replace(VECTORS, dimension=128)), FAILED, "128 dimensions are stored"),
             (doctor.vectors(replace(VECTORS, operator_class="halfvec_l2_ops")), FAILED, "halfvec_l2_ops"),
             (doctor.vectors(replace(VECTORS, indexes=(("g", "halfvec_l2_ops"),))), FAILED, "g (halfvec_l2_ops)"),
+            (doctor.servers({"MySQL": "9.7.4", "Redis": "7.0.15"}), OK, "MySQL 9.7.4, Redis 7.0.15"),
+            (
+                doctor.servers({"MySQL": "8.4.1", "Redis": "7.4"}),
+                WARNING,
+                "no tests were run on MySQL 8.4.1 (tested: 9)",
+            ),
+            (doctor.servers({"MariaDB": "10.6.9"}), WARNING, "MariaDB 10.6.9 (tested: 10.11, 11)"),
             (doctor.fulltext(3, 84), OK, "3 to 84"),
             (doctor.fulltext(3, 12), FAILED, "3 to 12"),
             (doctor.fulltext(14, 84), FAILED, "14 to 84"),

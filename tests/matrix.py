@@ -1,0 +1,204 @@
+"""Run tests on every kind of server that this machine can get, and write docs/compatibility.md: `make matrix`.
+
+Each column is a stack of its own with one server exchanged. A row that was not run this time stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from xml.etree import ElementTree
+
+from compose.localstack.places import StackFolder
+from compose.localstack.progress import Failure
+from compose.localstack.servers import mysql, newer, postgres
+from pipeline.maintenance.examine_stores import server_versions
+from pipeline.resources import Resources
+from pipeline.settings import load
+from tests import __main__ as suite
+from tests.support.repository.project import ROOT
+from tests.support.servers.brokers import OwnServer, own_guarded_redis
+from tests.support.stacks.processes import free_port
+from workers.producer import broker_version
+
+PAGE = ROOT / "docs/compatibility.md"
+KINDS = ("integration", "acceptance", "faults")
+SMOKE = (
+    "integration/database/test_migrations.py::DescribeMigrations",
+    "integration/jobs/test_leases.py",
+    "integration/semantic/test_semantic_search.py",
+    "acceptance/ingestion/test_main_job.py",
+    "acceptance/retrieval/test_keyword_api.py",
+    "faults/test_killed_worker.py",
+)
+_INSIDE = "--inside"
+HEAD = "| column | servers | tests | passed | failed | skipped | date | result |"
+RULE = "|---|---|---|---|---|---|---|---|"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One kind of installation. ``prepare`` starts servers and returns variables for the stack; ``flags`` of `compose/local.py
+    with`."""
+
+    name: str
+    prepare: Callable[[Path, ExitStack], Mapping[str, str]] = lambda _folder, _whole: {}
+    flags: tuple[str, ...] = ()
+
+
+def _first_on_path(name: str) -> Callable[[Path, ExitStack], Mapping[str, str]]:
+    """Let the stack find a newer server before the machine's own."""
+    return lambda _folder, _whole: {"PATH": f"{newer.fetch(name)}{os.pathsep}{os.environ['PATH']}"}
+
+
+def _mysql(folder: Path, whole: ExitStack) -> Mapping[str, str]:
+    stack = StackFolder("mysql", local=folder)
+    stack.make()
+    password, port = secrets.token_hex(16), free_port()
+    url = f"mysql+pymysql://chordwise:{password}@127.0.0.1:{port}/chordwise?charset=utf8mb4"
+    _start(OwnServer(url, mysql.program(stack, password, port=port)), whole)
+    return {"CHORDWISE_MYSQL_URL": url}
+
+
+def _postgres(_folder: Path, _whole: ExitStack) -> Mapping[str, str]:
+    # As root, PostgreSQL runs as another user, who may not enter every checkout; the stack removes that folder at its end.
+    outside = postgres.outside_folder(StackFolder("matrix")).parent / "newer"
+    scripts = newer.fetch("postgres-17", **({"below": outside} if os.geteuid() == 0 else {}))
+    return {"CHORDWISE_LOCAL_POSTGRES": str(scripts.parent / "usr/lib/postgresql/17")}
+
+
+def _guarded_redis(folder: Path, whole: ExitStack) -> Mapping[str, str]:
+    server = own_guarded_redis(folder)
+    _start(server, whole)
+    return {"CHORDWISE_REDIS_URL": server.url}
+
+
+def _start(server: OwnServer, whole: ExitStack) -> None:
+    whole.callback(server.close)
+    server.start()
+
+
+COLUMNS = (
+    Column(name="default"),
+    Column(name="mysql-9", prepare=_mysql),
+    Column(name="mariadb-11", prepare=_first_on_path("mariadb-11")),
+    Column(name="postgres-17", prepare=_postgres),
+    Column(name="valkey-8", prepare=_first_on_path("valkey-8")),
+    Column(name="redis-acl-tls", prepare=_guarded_redis),
+    Column(name="rabbitmq", flags=("--rabbitmq",)),
+)
+# Others that users ask for; none of the package sources that this command reads has them.
+NOT_RUN = {
+    "MySQL 8.0, 8.4": "in no suite of the distribution",
+    "PostgreSQL 13 to 16": "without pgvector in every suite of the distribution",
+    "pgvector 0.7": "not there either",
+    "RabbitMQ 4": "needs a newer Erlang than the distribution has",
+    "managed services": "by those who run them",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run columns one after another; 0 if every test of each passed."""
+    if arguments[:1] == [_INSIDE]:  # on the stack of a column: the file for the versions, and what pytest is given
+        Path(arguments[1]).write_text(json.dumps(versions()), encoding="utf-8")
+        return suite.main(arguments[2:])
+    parser = argparse.ArgumentParser(prog="make matrix", description=__doc__)
+    parser.add_argument("columns", nargs="*", metavar="COLUMN", help=", ".join(column.name for column in COLUMNS))
+    parser.add_argument("--whole", action="store_true", help="all integration, acceptance and fault tests")
+    chosen = parser.parse_args(arguments)
+    if unknown := set(chosen.columns) - {column.name for column in COLUMNS}:
+        parser.error(f"there is no column {', '.join(sorted(unknown))}")
+    tests = [str(ROOT / "tests" / test) for test in (KINDS if chosen.whole else SMOKE)]
+    statuses = [run(column, tests) for column in COLUMNS if not chosen.columns or column.name in chosen.columns]
+    return max(statuses)
+
+
+def run(column: Column, tests: Sequence[str]) -> int:
+    """Run one column and write its row."""
+    with TemporaryDirectory(prefix="chordwise-matrix-") as made, ExitStack() as whole:
+        folder = Path(made)
+        servers, report = folder / "versions.json", folder / "report.xml"
+        try:
+            environment = column.prepare(folder, whole)
+        except Failure as missing:
+            write_row(column.name, ["not to be had here", "0", "0", "0", "0", _today(), f"not run: {missing}"])
+            return 0
+        stack = [sys.executable, "compose/local.py", "with", "matrix", "--fresh", "--dev", *column.flags, "--"]
+        inside = [sys.executable, "-m", "tests.matrix", _INSIDE, str(servers), "-q", f"--junitxml={report}"]
+        status = subprocess.run(
+            [*stack, *inside, *tests], cwd=ROOT, env={**os.environ, **environment}, check=False
+        ).returncode
+        names = "; ".join(json.loads(servers.read_text("utf-8"))) if servers.exists() else "did not start"
+        counts = _counts(report)
+        result = "passed" if status == 0 else "failed" if report.exists() else "did not run"
+        write_row(column.name, [names, *map(str, counts), _today(), result])
+        return status
+
+
+def versions() -> list[str]:
+    """Return the servers of this stack with their versions, as they name themselves."""
+    use = Resources(load())
+    try:
+        return [" ".join(pair) for pair in (server_versions(use) | broker_version()).items()]
+    finally:
+        use.close()
+
+
+def write_row(column: str, cells: Sequence[str]) -> None:
+    """Replace a column's row of the page, or add it, in the order of the columns."""
+    rows = dict(_rows())
+    rows[column] = f"| `{column}` | {' | '.join(cells)} |"
+    names = [one.name for one in COLUMNS]
+    table = [HEAD, RULE, *(rows[name] for name in sorted(rows, key=names.index) if name in names)]
+    missing = [f"| {name} | {reason} |" for name, reason in NOT_RUN.items()]
+    not_run = ["| not run | reason |", "|---|---|", *missing]
+    page = _TEXT.format(table="\n".join(table), not_run="\n".join(not_run))
+    PAGE.write_text(page, encoding="utf-8")
+
+
+def _rows() -> list[tuple[str, str]]:
+    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    return [(found[1], found[0]) for found in re.finditer(r"^\| `([\w-]+)` \|.*$", page, re.MULTILINE)]
+
+
+def _counts(report: Path) -> tuple[int, int, int, int]:
+    """Return how many tests there were, passed, failed and were skipped."""
+    if not report.exists():
+        return 0, 0, 0, 0
+    cases = list(ElementTree.parse(report).iter("testcase"))
+    failed = sum(case.find("failure") is not None or case.find("error") is not None for case in cases)
+    skipped = sum(case.find("skipped") is not None for case in cases)
+    return len(cases), len(cases) - failed - skipped, failed, skipped
+
+
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+_TEXT = """# Compatibility
+
+`make matrix` starts each server below, runs tests on a stack with it, and writes this page. Names of columns in `ARGS` run
+these only; its help names the option for all integration, acceptance and fault tests instead of a selection. Each column
+exchanges one server of `default`. Required versions, users and rights: [operations](operations.md#servers-users-and-rights).
+
+{table}
+
+{not_run}
+
+Other servers within the required versions are meant to work. `chordwise doctor` names a server that no column has.
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
