@@ -53,6 +53,9 @@ const text = (value, format) => (value == null ? NONE : format(value));
 
 const time = (seconds) => new Intl.DateTimeFormat(locale(), { dateStyle: "short", timeStyle: "short" }).format(new Date(seconds * 1000));
 
+/** The values without a neighbour, which a line cannot show. */
+const lone = (plot, series) => plot.data[series].flatMap((value, at, all) => (value != null && all[at - 1] == null && all[at + 1] == null ? [at] : []));
+
 function options(frame, lines, format, most, setPointed) {
   const style = getComputedStyle(frame);
   const color = (name) => {
@@ -77,7 +80,7 @@ function options(frame, lines, format, most, setPointed) {
       { ...axis, size: 24, space: 70, values: (_plot, marks, _axis, _space, step) => marks.map((mark) => label(mark, step)) },
       { ...axis, size: 58, space: 36, values: (_plot, marks) => marks.map(format) },
     ],
-    series: [{}, ...lines.map((line) => ({ stroke: color(line.color), width: 1.5, points: { show: false } }))],
+    series: [{}, ...lines.map((line) => ({ stroke: color(line.color), width: 1.5, points: { show: false, size: 4, fill: color(line.color), filter: lone } }))],
     hooks: { setCursor: [(plot) => setPointed(plot.cursor.idx ?? null)] },
   };
 }
