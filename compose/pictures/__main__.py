@@ -42,6 +42,7 @@ No picture: Grafana is a server of its own, which `make pictures` does not insta
 _NAMED = re.compile(r'^\s*page\("([\w-]+)"', re.MULTILINE)
 _WIDTH, _HEIGHT, _TALLEST = 1360, 850, 1500
 _QUIET_MS = 1500  # after the last request, for charts to be drawn
+_TRAFFIC_S = 150.0  # of queries before the overview is taken, so that its lines have a few points
 _COLORS = 128  # of a picture: a third of the bytes, and no difference to be seen on flat surfaces
 
 
@@ -66,9 +67,11 @@ def main() -> int:
             page = opened.new_page(viewport={"width": 1060, "height": 400}, color_scheme="dark")
             page.set_content(terminal.page_of(demo))
             save(page, IMAGES / "demo.png", whole=True)
-        for name, address in wanted.items():
+        for name, address in sorted(wanted.items(), key=lambda subject: subject[0] == "console/overview"):
             if only and Path(name).stem not in only:
                 continue
+            if name == "console/overview":
+                samples.make_traffic(url, key, seconds=_TRAFFIC_S)
             try:
                 take(opened, f"{url}/{address}", key, IMAGES / f"{name}.png")
                 print(f"  {name}")

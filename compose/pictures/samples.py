@@ -108,17 +108,41 @@ def add(url: str, key: str) -> dict[str, str]:
     }
 
 
+def make_traffic(url: str, key: str, *, seconds: float) -> None:
+    """Ask the sample questions again and again, for the lines of the overview."""
+    until = time.monotonic() + seconds
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30) as client:
+        while time.monotonic() < until:
+            for question in _QUESTIONS:
+                asked = {"query_text": question, "namespaces": [_NAMESPACE]}
+                _sent(
+                    client.post("/v1/queries", json=asked, headers={"Prefer": "wait=5", "Cache-Control": "no-cache"}),
+                    "a query",
+                )
+            time.sleep(1)
+
+
 def prepare(page: Page, name: str) -> None:
-    """Do what makes a page worth a picture: ask in the playground, choose a namespace, give a text to cut."""
+    """Do what makes a page worth a picture: ask, find, verify, choose a namespace, give a text to cut."""
     if name == "entities":
         page.get_by_label("Namespace").first.fill(_NAMESPACE)
+    if name == "alignment":
+        page.get_by_role("button", name="Verify", exact=True).click()
+        page.locator(".verdict").wait_for()
+    if name == "find":
+        page.locator(".find-page input").fill("pump")
+        page.keyboard.press("Enter")
+        page.locator("main table").wait_for()
     if name == "preview":
         page.get_by_label("Text").fill(_PAIRS)
         page.locator("main form button.primary").click()
     if name == "playground":
-        page.get_by_role("searchbox").first.fill(_QUESTIONS[0])
-        page.keyboard.press("Enter")
-        page.get_by_text("HP-200 fault codes").first.wait_for()
+        page.get_by_label("Question").fill(_QUESTIONS[0])
+        ask = page.get_by_role("button", name="Ask", exact=True)
+        ask.click()
+        page.locator(".side-result .hit, .side-result [role=alert]").first.wait_for()
+        ask.click()  # the first answer of a busy machine may lack a channel
+        page.locator(".side-result").get_by_text("HP-200 fault codes").first.wait_for()
 
 
 def _ask(client: httpx.Client, text: str) -> str:
