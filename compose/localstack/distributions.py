@@ -58,9 +58,15 @@ def _build_python(name: str, folder: Path, scratch: Path) -> None:
     """Build the source archive, and the wheel from it: that shows that the archive is complete."""
     _run_backend("build_sdist", folder)
     (archive,) = DIST.glob(f"{name.replace('-', '_')}-[0-9]*.tar.gz")
-    with tarfile.open(archive) as sources:
-        sources.extractall(scratch, filter="data")
+    unpack(archive, scratch)
     _run_backend("build_wheel", scratch / archive.name.removesuffix(".tar.gz"))
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack an archive that was made here."""
+    with tarfile.open(archive) as packed:
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python 3.11.2 has no filters
+        packed.extractall(folder)
 
 
 def _run_backend(hook: str, folder: Path) -> None:

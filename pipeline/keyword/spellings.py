@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 # Words joined without a space by at most two signs, as in 12LP'-y03/5-XL; 2.5 is a number.
-_CHAIN: Final = re.compile(r"(?<![a-z0-9])[a-z0-9]++(?:(?:[-_'/:+#*]{1,2}|(?<![0-9])\.|\.(?![0-9]))[a-z0-9]++)++")
+_CHAIN: Final = re.compile(r"(?<![a-z0-9])[a-z0-9]++(?:(?:[-_'/:+#*]{1,2}|(?<![0-9])\.|\.(?![0-9]))[a-z0-9]++)+")
 _AMOUNT: Final = re.compile(r"[0-9]+[/:]")  # 1/2lb is not 12lb
 _PART: Final = re.compile("[a-z0-9]+")
 _DIGIT: Final = re.compile("[0-9]")

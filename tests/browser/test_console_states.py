@@ -7,10 +7,10 @@ import re
 from typing import Any
 
 import pytest
-from pipeline.tenants.api_key_store import ApiKeys
 from playwright.sync_api import Page, Route, expect
 
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.tenants.tenant_store import ApiKeys
 from tests.conftest import make_tenant
 from tests.support.corpora.console import MANUAL, hand_in
 from tests.support.repository.console_pages import PAGES

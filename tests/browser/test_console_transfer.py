@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from chordwise import Chordwise
 from chordwise.api.archive_files import ArchiveReader
+from compose.localstack.distributions import unpack
 from pipeline.administration.manage_tenants import issue_key
 from tests.conftest import gateway, make_tenant
 from tests.support.corpora.console import MANUAL, OTHERS, hand_in
@@ -182,8 +183,7 @@ class DescribeImport:
         page.get_by_label("Archive").set_input_files(short)
         expect(page.get_by_role("alert")).to_contain_text("The archive ends within part-00002.zip")
         folder = tmp_path / "folder"
-        with tarfile.open(archive) as whole:
-            whole.extractall(folder, filter="data")
+        unpack(archive, folder)
         page.get_by_label("Archive").set_input_files(sorted(folder.iterdir()))
         expect(page.get_by_label("Into namespace")).to_have_value("kb")
 

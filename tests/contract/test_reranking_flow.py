@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from pipeline.query.plan import DecayPlan, Plan, RerankPlan, RetrievePlan
-from pipeline.ranking.rerank_order import rerank_lift
+from pipeline.ranking.rerank_order import passing, rerank_lift
 from pipeline.records import Filters
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.rerank import drop_below_threshold, rerank_hits
+from pipeline.retrieval.rerank import rerank_hits
 from pipeline.settings import load
 from tests.support.corpora.queries import query_of
 from tests.support.servers.openai_answers import hangs, raw, refused
@@ -67,10 +67,10 @@ class DescribeReranked:
         assert rerank_lift(placed, top_k=2) == pytest.approx(0.585, abs=1e-3)
 
     def it_drops_below_the_threshold_and_says_by_which_number(self, use: Resources):
-        journal, plan = Journal(tracing=True), RerankPlan(threshold=0.6)
-        kept = drop_below_threshold(rerank_hits(arrived(plan), found(), use, journal), plan, journal)
+        placed = rerank_hits(arrived(RerankPlan(threshold=0.6)), found(), use, Journal(tracing=True))
+        kept, dropped = passing(placed, threshold=0.6, min_results=0)
         assert [hit.chunk_id for hit in kept] == ["c"]
-        assert {(drop.chunk_id, drop.stage, drop.value, drop.limit) for drop in journal.drops} == {
+        assert {(drop.chunk_id, drop.stage, drop.value, drop.limit) for drop in dropped} == {
             ("a", "rerank", 0.0, 0.6),
             ("b", "rerank", 0.5, 0.6),
         }
@@ -83,7 +83,7 @@ class DescribeReranked:
         placed = rerank_hits(arrived(RerankPlan(budget_ms=300, threshold=0.9)), found(), use, journal)
         assert time.monotonic() - started < 0.3 + SPARE_S
         assert [(hit.chunk_id, hit.score, hit.rerank) for hit in placed] == [(*each, None) for each in FUSED]
-        assert drop_below_threshold(placed, RerankPlan(threshold=0.9), journal) == placed
+        assert passing(placed, threshold=0.9, min_results=0) == (placed, [])
         assert [(lost.part, lost.code) for lost in journal.degradations] == [("rerank", "reranker_unavailable")]
         assert rerank_lift(placed, top_k=2) is None
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import tarfile
 from pathlib import Path
 
 import pytest
 
+from compose.localstack.distributions import unpack
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.clients.node import node
@@ -25,8 +25,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for block in blocks(PAGE, "sh"):
         subprocess.run(["sh", "-ec", block.text], cwd=ROOT, check=True, capture_output=True)
     (archive,) = (ROOT / "dist").glob("chordwise-client-*.tgz")
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+    unpack(archive, folder)
     (folder / "node_modules").mkdir()
     (folder / "package").rename(folder / "node_modules" / "chordwise-client")
     return folder
