@@ -12,7 +12,7 @@ from pipeline.archives.chunk_lines import Mark
 from pipeline.archives.import_store import mark_chunks
 from pipeline.chunking.strategies.registry import embedding_text_of
 from pipeline.database.rows import slices
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.cut_document import Assembled, assembled
@@ -35,9 +35,11 @@ log = structlog.get_logger(__name__)
 _EMBEDDED_AT_ONCE = 500
 
 
+@retry_conflicts()
 def mend(stores: NamespaceStores, page: PageDifferences, *, limit: DeletionLimit | None = None) -> int:
     """Mend differences that still hold; return the numbers of mended vectors, rows and counts. Restores chunks, then
-    vectors, and deletes last and within ``limit``, so that searches miss nothing. Raises WrongInstallation."""
+    vectors, and deletes last and within ``limit``, so that searches miss nothing. Begins again when uploads collide with
+    it, because what is mended already is no difference any more. Raises WrongInstallation."""
     tenant_id, namespace, space, use = stores.tenant_id, stores.namespace, stores.space, stores.use
     use.installation.confirm()
     mended = sum(_restore(tenant_id, namespace, DocumentId(miscounted), use) for miscounted in sorted(page.miscounted))
