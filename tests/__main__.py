@@ -53,7 +53,7 @@ def _suite(folder: Path, *, also_thorough: bool) -> int:
     # Tests wait for processes, deadlines and servers more than they compute.
     first = Part("together", together(), 4, f"not alone and not calm{which}")
     then = (
-        Part("calm", marked("calm", CALM_FOLDERS), 3, f"calm{which}"),
+        Part("calm", marked("calm", CALM_FOLDERS), 4, f"calm{which}"),
         Part("alone", marked("alone", ALONE_FOLDERS), 1, f"alone{which}"),
     )
     beside = Part("spare", spare(), 2, f"not alone and not calm{which}", yielding=True)

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import html
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,8 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-cache",  # the browser revalidates each time, and usually gets a 304
 }
+_FOR_EVER = {**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
+_OWN_FILE = re.compile(r"""(?:href|src)="(?:console/)?(?=[\w/-]+\.(?:css|js|svg)")""")
 _MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -71,12 +74,31 @@ class StaticFile:
 def files() -> Mapping[str, StaticFile]:
     """Return every file of the console by its path below /console/. Read once, so no other file on the disk can be
     requested."""
+    bodies = {**_bodies()}
+    bodies["index.html"] = versioned(bodies["index.html"].decode()).encode()
+    return {name: _static(name, body) for name, body in bodies.items()}
+
+
+@functools.cache
+def version() -> str:
+    """Return a name for the present files together. Pages name their files below assets/VERSION/, which a browser keeps
+    without asking again; after an update they name others."""
+    return hashlib.sha256(b"\0".join(_bodies().values())).hexdigest()[:16]
+
+
+def versioned(page: str) -> str:
+    """Let a page name its files below the version's folder."""
+    return _OWN_FILE.sub(lambda found: f"{found[0]}assets/{version()}/", page)
+
+
+@functools.cache
+def _bodies() -> dict[str, bytes]:
     languages = [path for path in sorted(FOLDER.glob("messages/*")) if path.is_dir()]
     bodies = {f"messages/{folder.name}.json": _merged(folder) for folder in languages}
     for path in sorted(FOLDER.rglob("*")):
         if path.suffix in _MEDIA_TYPES and path.is_file() and path.parent not in languages:
             bodies[path.relative_to(FOLDER).as_posix()] = path.read_bytes()
-    return {name: _static(name, body) for name, body in bodies.items()}
+    return bodies
 
 
 def _static(name: str, body: bytes) -> StaticFile:
@@ -127,11 +149,16 @@ async def config(request: Request) -> Response:
 @router.head("/console/{path:path}")
 @router.get("/console/{path:path}")
 async def static_file(request: Request, path: str) -> Response:
-    """Return one file; 304 if the browser has it already. Raises Problem(404)."""
-    file = files().get(path or "index.html")
+    """Return one file; 304 if the browser has it already. A page of an earlier version gets the present file, which it
+    does not keep. Raises Problem(404)."""
+    named, name = "", path or "index.html"
+    if name.startswith("assets/"):
+        _, named, name = [*name.split("/", 2), ""][:3]
+    file = files().get(name)
     if file is None:
         raise Problem(404, "route_not_found", f"Nothing exists at {instance_of(request.scope)}.")
-    headers = {**HEADERS, "ETag": file.etag, "Vary": "Accept-Encoding"}
+    kept = _FOR_EVER if named == version() else HEADERS
+    headers = {**kept, "ETag": file.etag, "Vary": "Accept-Encoding"}
     if file.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
@@ -142,7 +169,7 @@ async def static_file(request: Request, path: str) -> Response:
 @router.get("/docs")
 async def docs(request: Request) -> Response:
     """Return the reference: modules of the console over /openapi.json; a list of all operations without scripts."""
-    return HTMLResponse(docs_page(describe(request.app)), headers={**HEADERS, "Cache-Control": "no-store"})
+    return HTMLResponse(versioned(docs_page(describe(request.app))), headers={**HEADERS, "Cache-Control": "no-store"})
 
 
 def docs_page(document: dict[str, Any]) -> str:

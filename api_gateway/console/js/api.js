@@ -18,7 +18,8 @@ const OUTAGES = [502, 503, 504];
 /** Whether the same request may succeed later, without anybody doing something. */
 export const isOutage = (error) => error.code === "no_connection" || OUTAGES.includes(error.status);
 
-const ROOT = new URL("../../", import.meta.url);
+// The folder of the console's folder, whatever prefix a proxy adds in front.
+const ROOT = import.meta.url.slice(0, import.meta.url.lastIndexOf("/console/") + 1);
 
 /** Relative to this file, so that a proxy's prefix does no harm. */
 export const address = (path) => new URL(path.replace(/^\//, ""), ROOT);

@@ -177,10 +177,26 @@ class DescribeServing:
         again = await client.get(f"/console/{name}", headers={"If-None-Match": answer.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
 
+    @pytest.mark.parametrize("page", ["/console/", "/docs"])
+    async def it_names_files_that_a_browser_keeps_for_ever(self, client, page):
+        text = (await client.get(page)).text
+        own = re.findall(r'(?:href|src)="([^"]+\.(?:css|js|svg))"', text)
+        assert len(own) > 5
+        for name in own:
+            answer = await client.get(urljoin(page, name))
+            assert (answer.status_code, "immutable" in answer.headers["cache-control"]) == (200, True)
+
+    async def it_gives_a_page_of_an_earlier_version_the_present_files(self, client):
+        answer = await client.get("/console/assets/0123456789abcdef/js/main.js")
+        assert answer.content == files()["js/main.js"].body
+        assert answer.headers["cache-control"] == "no-cache"
+
     @pytest.mark.parametrize(
         "path",
         [
             "nothing.js",
+            "assets/0123456789abcdef/nothing.js",
+            "assets/js",
             "../app.py",
             "%2e%2e/app.py",
             "..%2fapp.py",
