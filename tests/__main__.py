@@ -52,15 +52,14 @@ def _suite(folder: Path, *, also_thorough: bool) -> int:
     which = "" if also_thorough else " and not thorough"
     # Tests wait for processes, deadlines and servers more than they compute.
     first = Part("together", together(), 4, f"not alone and not calm{which}")
-    then = (
-        Part("calm", marked("calm", CALM_FOLDERS), 4, f"calm{which}"),
-        Part("alone", marked("alone", ALONE_FOLDERS), 1, f"alone{which}"),
-    )
+    calm = Part("calm", marked("calm", CALM_FOLDERS), 4, f"calm{which}")
+    alone = Part("alone", marked("alone", ALONE_FOLDERS), 1, f"alone{which}")
+    # Tests that kill processes mostly wait for them.
     beside = Part("spare", spare(), 2, f"not alone and not calm{which}", yielding=True)
-    statuses = set(_side_by_side(first, folder))
+    statuses = {status for part in (first, calm) for status in _side_by_side(part, folder)}
     with ThreadPoolExecutor(1) as thread:
         statuses_beside = thread.submit(lambda: set(_side_by_side(beside, folder)))
-        statuses |= {status for part in then for status in _side_by_side(part, folder)}
+        statuses |= set(_side_by_side(alone, folder))
     statuses |= statuses_beside.result()
     if statuses - {_PASSED, _FAILED, _NONE}:
         return max(statuses, key=abs)

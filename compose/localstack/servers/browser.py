@@ -12,10 +12,11 @@ from .. import apt, shell
 from ..places import LOCAL
 from ..progress import Failure
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _UNPACKED = LOCAL / "browser"
 # A font with Chinese characters, and one for the rest: without the first, Chinese is boxes and tests see no difference.
-_PACKAGES = ("chromium", "chromium-common", "fonts-wqy-zenhei", "fonts-dejavu-core")
+# The shell has no windows of its own: it takes two thirds of the processor time of the whole browser, and 130 MB less.
+_PACKAGES = ("chromium-headless-shell", "chromium-common", "fonts-wqy-zenhei", "fonts-dejavu-core")
 # Graphics drivers, which headless tests do not use: a third of the download.
 _WITHOUT = re.compile(r"libgl1-mesa-dri|libllvm|libgtk-4|libqt|libkf5")
 _FONTS = """<?xml version="1.0"?>
@@ -45,7 +46,7 @@ def chromium() -> Chromium | None:
 
 def unpacked(root: Path) -> Chromium | None:
     """Return the browser below ``root``, if it exists and runs."""
-    executable = root / "usr/lib/chromium/chromium"
+    executable = root / "usr/lib/chromium/chromium-headless-shell"
     if not executable.is_file():
         return None
     environment = _environment(root)
