@@ -1,7 +1,8 @@
-"""Run the demo, add sample data, and take a picture of the demo's output, of every page of the console, of the API reference
-and of Flower, into docs/images.
+"""Run the demo, add sample data, and take a picture of the demo's output, of every page of the console, of the API reference,
+of Flower and of the dashboard for Grafana, into docs/images.
 
-Reads the variables of a stack. ``--only NAME …`` takes some of the pictures. Exits 1 if a page cannot be shown.
+Reads the variables of a stack. ``CHORDWISE_GRAFANA_URL``: a Grafana with the dashboard, to be photographed instead of drawing
+it. ``--only NAME …`` takes some of the pictures. Exits 1 if a page cannot be shown.
 """
 
 import argparse
@@ -13,13 +14,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 from PIL import Image
 from playwright.sync_api import Browser, Error, HttpCredentials, Page, ViewportSize, sync_playwright
 
-from compose.localstack.places import ROOT
+from compose.localstack.places import ROOT, StackFolder
 from compose.localstack.servers.browser import chromium
 from compose.pictures import samples, terminal
+from compose.pictures.dashboard import BOARD, Figures, draw, scraped
 
 IMAGES = ROOT / "docs/images"
 _GALLERY = ROOT / "docs/pictures.md"
@@ -32,17 +35,22 @@ _TITLES = {
     "reference": "API reference",
     "flower-workers": "Flower: workers",
     "flower-tasks": "Flower: tasks",
+    "grafana": "The dashboard for Grafana",
 }
-_WITHOUT_PICTURE = """## Grafana
-
-No picture: Grafana is a server of its own, which `make pictures` does not install. To see the dashboard, import
-`compose/grafana/chordwise.json` into your Grafana, with the Prometheus that reads `/v1/metrics` as its data source
-([metrics](metrics.md)). The console's Overview and Health draw the most important of its figures.
+_DRAWN = """
+Drawn by `make pictures` from the dashboard's JSON with the console's charts, not by Grafana, which it does not install; the
+figures are those of a Prometheus that read this stack. With `CHORDWISE_GRAFANA_URL` it takes the picture in that Grafana.
+"""
+_IMPORT = """
+To have the dashboard in your Grafana, choose *Dashboards*, *New*, *Import*, upload `compose/grafana/chordwise.json`, and
+choose the Prometheus that reads `/v1/metrics` ([metrics](metrics.md)).
 """
 _NAMED = re.compile(r'^\s*page\("([\w-]+)"', re.MULTILINE)
 _WIDTH, _HEIGHT, _TALLEST = 1360, 850, 1500
 _QUIET_MS = 1500  # after the last request, for charts to be drawn
-_TRAFFIC_S = 150.0  # of queries before the overview is taken, so that its lines have a few points
+_TRAFFIC_S = 150.0  # of queries before overview and dashboard are taken, so that their lines have a few points
+_LAST = ("console/overview", "grafana")
+_SCRAPED_EVERY_S = 5
 _COLORS = 128  # of a picture: a third of the bytes, and no difference to be seen on flat surfaces
 
 
@@ -51,6 +59,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make pictures")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="names of pictures, without .png")
     only = set(parser.parse_args().only)
+    with scraped(
+        os.environ["CHORDWISE_URL"], StackFolder("pictures").run / "prometheus", every_s=_SCRAPED_EVERY_S
+    ) as figures:
+        return take_all(only, figures)
+
+
+def take_all(only: set[str], figures: Figures) -> int:
+    """Make what the pictures show and take them. Returns the exit code."""
     url = os.environ["CHORDWISE_URL"]
     operator = [sys.executable, "-m", "pipeline.tenants.bootstrap", "demo", "--operator"]
     key = subprocess.run(operator, check=True, capture_output=True, text=True, cwd=ROOT).stdout.split()[-1]
@@ -67,13 +83,16 @@ def main() -> int:
             page = opened.new_page(viewport={"width": 1060, "height": 400}, color_scheme="dark")
             page.set_content(terminal.page_of(demo))
             save(page, IMAGES / "demo.png", whole=True)
-        for name, address in sorted(wanted.items(), key=lambda subject: subject[0] == "console/overview"):
-            if only and Path(name).stem not in only:
-                continue
-            if name == "console/overview":
-                samples.make_traffic(url, key, seconds=_TRAFFIC_S)
+        names = [name for name in wanted if not only or Path(name).stem in only]
+        lasting = iter([_TRAFFIC_S])
+        for name in sorted(names, key=lambda name: name in _LAST):
+            if name in _LAST:
+                samples.make_traffic(url, key, seconds=next(lasting, 0.0))
             try:
-                take(opened, f"{url}/{address}", key, IMAGES / f"{name}.png")
+                if name == "grafana":
+                    take_dashboard(opened, url, figures, IMAGES / f"{name}.png")
+                else:
+                    take(opened, f"{url}/{wanted[name]}", key, IMAGES / f"{name}.png")
                 print(f"  {name}")
             except Error as error:
                 failed.append(name)
@@ -86,7 +105,8 @@ def subjects(records: dict[str, str]) -> dict[str, str]:
     pages = _NAMED.findall(_PAGES.read_text(encoding="utf-8"))
     views = {name: name for name in pages} | records
     console = {f"console/{name}": f"console/#/{view}" for name, view in views.items()}
-    return {**console, "reference": "docs#/ask_v1_queries_post", "flower-workers": "", "flower-tasks": "tasks"}
+    others = {"reference": "docs#/ask_v1_queries_post", "flower-workers": "", "flower-tasks": "tasks", "grafana": ""}
+    return console | others
 
 
 def gallery(names: list[str]) -> str:
@@ -94,7 +114,30 @@ def gallery(names: list[str]) -> str:
     titles = json.loads(_WORDS.read_text(encoding="utf-8"))["nav"] | _TITLES
     shown = [f"## {titles[Path(name).name]}\n\n![{titles[Path(name).name]}](images/{name}.png)\n" for name in names]
     head = "# Pictures\n\nThe console, the API reference and Flower with sample data, as `make pictures` takes them.\n"
-    return "\n".join([head, *shown, _WITHOUT_PICTURE])
+    below = _IMPORT if "CHORDWISE_GRAFANA_URL" in os.environ else _DRAWN + _IMPORT
+    return "\n".join([head, *shown]) + below
+
+
+def take_dashboard(opened: Browser, url: str, figures: Figures, file: Path) -> None:
+    """Save the dashboard: of the Grafana named by the environment, with its login in the address if it has one, else drawn."""
+    named = urlsplit(os.environ.get("CHORDWISE_GRAFANA_URL", ""))
+    login = HttpCredentials(username=named.username, password=named.password or "") if named.username else None
+    size = ViewportSize(width=_WIDTH, height=_HEIGHT)
+    context = opened.new_context(viewport=size, locale="en-GB", color_scheme="light", http_credentials=login)
+    try:
+        if named.netloc:
+            page = context.new_page()
+            address = urlunsplit(named._replace(netloc=named.netloc.rpartition("@")[2])).rstrip("/")
+            page.goto(f"{address}/d/{BOARD['uid']}?kiosk&from=now-15m&to=now")
+            page.set_viewport_size(
+                {"width": _WIDTH, "height": 2 * _TALLEST}
+            )  # all panels, which draw when they are seen
+        else:
+            page = draw(context, url, figures)
+        page.wait_for_timeout(2 * _QUIET_MS)
+        save(page, file, whole=True)
+    finally:
+        context.close()
 
 
 def take(opened: Browser, address: str, key: str, file: Path) -> None:

@@ -12,7 +12,7 @@ from ..places import LOCAL
 from ..progress import Failure
 
 _LOGS = LOCAL / "logs"
-_PROMTOOL = LOCAL / "prometheus"
+_PROMETHEUS = LOCAL / "prometheus"
 _DUMP = LOCAL / "mariadb-client"
 _SERVERS = LOCAL / "servers"
 _TESSERACT = LOCAL / "tesseract"
@@ -29,7 +29,7 @@ LD_LIBRARY_PATH='{libraries}' TESSDATA_PREFIX='{data}' exec '{program}' "$@"
 def fetch_missing() -> None:
     """Unpack the programs that are missing."""
     if promtool() is None:
-        _fetch("promtool", "tests of the alert rules", _PROMTOOL, "prometheus")
+        _fetch("promtool", "tests of the alert rules", _PROMETHEUS, "prometheus")
     if tesseract() is None:
         apt.fetch_for_tests("tesseract", "tests of recognised pictures", _TESSERACT.name, _fetch_tesseract)
     if backup_environment() is None:
@@ -38,10 +38,12 @@ def fetch_missing() -> None:
 
 def promtool() -> Path | None:
     """Return the path of promtool, from PATH or unpacked; None if there is neither."""
-    if path := shutil.which("promtool"):
-        return Path(path)
-    unpacked = _PROMTOOL / "usr/bin/promtool"
-    return unpacked if unpacked.is_file() else None
+    return _of_prometheus("promtool")
+
+
+def prometheus() -> Path | None:
+    """Return the path of Prometheus itself, which comes with promtool; None without it."""
+    return _of_prometheus("prometheus")
 
 
 def backup_environment() -> Mapping[str, str] | None:
@@ -61,6 +63,13 @@ def tesseract() -> Path | None:
     """Return the program, from PATH or unpacked; None unless it has the data of English and Chinese."""
     candidates = (shutil.which("tesseract"), _TESSERACT / "tesseract")
     return next((Path(path) for path in candidates if path and _runs(Path(path))), None)
+
+
+def _of_prometheus(name: str) -> Path | None:
+    if path := shutil.which(name):
+        return Path(path)
+    unpacked = _PROMETHEUS / "usr/bin" / name
+    return unpacked if unpacked.is_file() else None
 
 
 def _fetch(name: str, tests: str, into: Path, package: str) -> None:
