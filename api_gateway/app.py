@@ -188,6 +188,7 @@ async def _pipeline_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PipelineError)
     problem = problems.from_error(error)
     if isinstance(error, Unavailable):
+        await to_thread.run_sync(request.app.state.gateway.quick.full_stores.note, error)
         log.warning("dependency_unavailable", code=error.code, error=str(error))
     elif problem.status >= 500:
         log.error("request_failed", code=error.code, exc_info=error)

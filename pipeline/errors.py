@@ -232,6 +232,14 @@ class StoreUnavailable(Unavailable):
         return self._public or str(self)
 
 
+class StoreFull(StoreUnavailable):
+    """A store refused a write because its disk or its memory is full. ``server``: its name."""
+
+    def __init__(self, message: str, *, server: str) -> None:
+        super().__init__(message, public=f"{server} has no space left")
+        self.server = server
+
+
 class StoreMisconfigured(Misconfigured, StoreUnavailable):
     """A store answers but lacks a requirement of this service: a right, an extension, a table, a newer version.
 

@@ -22,7 +22,7 @@ from pipeline.channels.circuit_breaker_store import Breakers
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.semantic_channel import SearchedSpace
 from pipeline.database.engines import indexed_engine, mysql_engine, postgres_engine, redis_client
-from pipeline.database.expiring_record_store import WorkerHeartbeats
+from pipeline.database.expiring_record_store import FullStores, WorkerHeartbeats
 from pipeline.database.installation import Installation
 from pipeline.embedding.cache_store import VectorCacheStore
 from pipeline.errors import CircuitOpen, Misconfigured
@@ -208,6 +208,11 @@ class Resources:
     def heartbeats(self) -> WorkerHeartbeats:
         """The heartbeats of the installation's workers."""
         return WorkerHeartbeats(self.quick_redis)
+
+    @cached_property
+    def full_stores(self) -> FullStores:
+        """The stores that refused a write in the last minutes because they were full."""
+        return FullStores(self.quick_redis)
 
     @cached_property
     def indexer_reports(self) -> IndexerReports:

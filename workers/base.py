@@ -17,7 +17,7 @@ from pipeline.errors import Unavailable
 from pipeline.telemetry import tracing
 from pipeline.telemetry.tracing import TRACEPARENT, TRACESTATE
 from workers.names import TaskName
-from workers.resources import meter
+from workers.resources import full_stores, meter
 
 log = structlog.get_logger(__name__)
 _logger = logging.getLogger(__name__)
@@ -53,6 +53,7 @@ class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
     def on_failure(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
         """Log a warning if a dependency was unavailable and the work is repeated by itself, else an error."""
         if isinstance(exc, Unavailable):
+            full_stores().note(exc)
             log.warning("task_postponed", task=self.name, task_id=task_id, code=exc.code, detail=str(exc))
             return
         log.error("task_failed", task=self.name, task_id=task_id, error=type(exc).__name__, traceback=str(einfo))

@@ -8,6 +8,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from pipeline.channels.channel import AbsentChannel, Channel
+from pipeline.database.expiring_record_store import FullStores
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.metrics.meter_store import Meter
 from pipeline.models.make_models import check_embedder
@@ -52,6 +53,12 @@ def meter() -> Meter:
     """Return this process's meter of tasks, shared with the resources that exist already."""
     existing = for_queries if for_queries.cache_info().currsize else for_ingestion
     return existing().meter
+
+
+def full_stores() -> FullStores:
+    """Return this process's reports of full stores."""
+    existing = for_queries if for_queries.cache_info().currsize else for_ingestion
+    return existing().full_stores
 
 
 def hand_over() -> None:

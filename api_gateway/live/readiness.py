@@ -100,7 +100,9 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     """Return the body of /readyz. Run all checks concurrently, each within 1.5 seconds. Every result is newer than the
     request, except that of the schema, whose entry gives its age."""
     probes = gateway.probes
-    groups = await asyncio.gather(_required(probes), _workers(probes), _sweeper(probes), _indexers(probes))
+    groups = await asyncio.gather(
+        _required(probes), _workers(probes), _sweeper(probes), _indexers(probes), _space(probes)
+    )
     checks = {name: check for group in (*groups, _lane(gateway.lane.facts)) for name, check in group.items()}
     if probes.schema.age_s is not None:
         checks["schema"] = replace(checks["schema"], checked_at=time.time() - probes.schema.age_s)
@@ -193,7 +195,10 @@ async def _workers(probes: Probes) -> dict[str, Check]:
     heartbeats, reading = await _probed(probes.use.heartbeats.all)
     if heartbeats is None:
         lines = [f"queue:{queue}" for queue in Queue]
-        return {line: _unknown(line, "heartbeats", reading) for line in (*lines, "worker_versions", "worker_brokers")}
+        return {
+            line: _unknown(line, "heartbeats", reading)
+            for line in (*lines, "worker_versions", "worker_brokers", "clocks")
+        }
     workers = [facts_of(heartbeat) for heartbeat in heartbeats]
     checks: dict[str, Check] = {}
     for queue in Queue:
@@ -201,9 +206,21 @@ async def _workers(probes: Probes) -> dict[str, Check]:
         consumers = sum(queue.value in worker.queues for worker in workers)
         checks[finding.check] = replace(_line(finding, reading), workers=consumers)
     own_broker = broker_address(probes.settings.broker)
-    for finding in (doctor.worker_versions(workers, own_versions()), doctor.worker_brokers(workers, own_broker)):
+    findings = [doctor.worker_versions(workers, own_versions()), doctor.worker_brokers(workers, own_broker)]
+    if heartbeats:
+        findings.append(_clocks(heartbeats, reading.checked_at))
+    for finding in findings:
         checks[finding.check] = _line(finding, reading)
     return checks
+
+
+def _clocks(heartbeats: Sequence[WorkerHeartbeat], read_at: float) -> CheckResult:
+    """Check the clock that differs most from ours. A heartbeat was written in the last `EXPIRES_S` seconds."""
+    skews = {beat.name: doctor.distance(beat.beat_at, read_at - EXPIRES_S, read_at) for beat in heartbeats}
+    name, skew_s = max(skews.items(), key=lambda skew: abs(skew[1]))
+    finding = doctor.clock(name, skew_s)
+    bad = f"{name} is {finding.detail}; {finding.advice}"
+    return replace(finding, check="clocks", detail=bad if finding.advice else finding.detail)
 
 
 async def _sweeper(probes: Probes) -> dict[str, Check]:
@@ -257,6 +274,13 @@ def _unknown(line: str, what: str, reading: Check) -> Check:
         detail=f"the {what} cannot be read: {reading.detail}",
         timeout_s=reading.timeout_s,
     )
+
+
+async def _space(probes: Probes) -> dict[str, Check]:
+    sentences, reading = await _probed(probes.use.full_stores.all)
+    if sentences is None:
+        return {"store_space": _unknown("store_space", "reports of full stores", reading)}
+    return {"store_space": _line(examine_stores.store_space(sentences), reading)}
 
 
 def facts_of(heartbeat: WorkerHeartbeat) -> WorkerFacts:

@@ -114,6 +114,8 @@ def _checks(
     yield "recognition", lambda: [checks.recognition(use.settings.ocr_languages, recognition_flaw(use.settings))]
     yield "deletions", lambda: [examine_stores.deletions(use)]
     yield "result_expiry", lambda: [result_expiry(settings, app)]
+    yield "store_space", lambda: [examine_stores.store_space(use.full_stores.all())]
+    yield "connections", lambda: examine_stores.connections(use)
     yield "schema", lambda: [examine_stores.schema(use)]
     yield "servers", lambda: [checks.servers(examine_stores.server_versions(use) | broker_version(app))]
     yield "vectors", lambda: examine_stores.vectors(use)

@@ -23,6 +23,8 @@ _ADVICE = {
     "postgres": "start it, and compare CHORDWISE_POSTGRES_URL of the server",
     "redis": "start it, and compare CHORDWISE_REDIS_URL of the server",
     "broker": "start it, and compare CHORDWISE_BROKER_URL of the server",
+    "clocks": "have NTP or chrony keep the time on every host",
+    "store_space": "free space there; send refused uploads again",
     "keyword_index": "see that python -m workers.indexer runs on every host with query workers",
     "last_sweep": "see that beat runs, and a worker for the queue upkeep",
     "worker_versions": "restart these workers with the server's versions",

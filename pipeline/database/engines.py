@@ -5,6 +5,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -18,7 +19,16 @@ from redis.retry import Retry
 from sqlalchemy import URL, Engine, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipeline.database.store_errors import MYSQL, POSTGRES, attach_location, location, of_redis, translated
+from pipeline.database.store_errors import (
+    MYSQL,
+    POSTGRES,
+    REDIS,
+    Location,
+    attach_location,
+    location,
+    of_redis,
+    translated,
+)
 from pipeline.database.store_errors import Conflict as Conflict
 from pipeline.errors import StoreUnavailable
 from pipeline.settings import Settings
@@ -26,6 +36,7 @@ from pipeline.telemetry.tracing import edge
 
 log = structlog.get_logger(__name__)
 
+OLDEST_REDIS: Final = (6, 2)
 _GRACE_S: Final = 0.05  # a connection closed by the server fails once, and a new one is made within this time
 _PAUSE_S: Final = 0.25  # between two probes
 _FORGOTTEN_S: Final = 30.0  # after the last query the probes end
@@ -122,6 +133,9 @@ _READING: dict[str, Any] = {
 # whole table for small ones.
 PINNED = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
+# The modes of a session decide what a statement means and whether a value is cut: never the server's own.
+SQL_MODE: Final = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+
 _LOOPBACK = (None, "localhost", "127.0.0.1", "::1")
 _OPEN = "chordwise_span"
 
@@ -136,7 +150,7 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
         "connect_timeout": max(1, min(5, int(seconds))),
         "read_timeout": seconds,
         "write_timeout": seconds,
-        "init_command": "SET time_zone = '+00:00'",
+        "init_command": f"SET time_zone = '+00:00', sql_mode = '{SQL_MODE}'",
     }
     # On this machine without TLS unless the URL asks: reading all certificates for a connection is slower than a query.
     if url.host in _LOOPBACK and not any(name.startswith("ssl") for name in url.query):
@@ -230,12 +244,39 @@ def redis_client(settings: Settings, *, timeout_s: float = 1.0) -> redis.Redis:
 
 
 def check_redis(settings: Settings) -> None:
-    """PING each Redis of the settings. Raises StoreMisconfigured (password or certificate), StoreUnavailable."""
-    urls = {settings.redis_url.get_secret_value(), settings.broker}
-    for url in sorted(url for url in urls if url.startswith(("redis://", "rediss://"))):
+    """Greet each Redis of the settings. Raises StoreMisconfigured (password, certificate, a version that is too old, a replica
+    or a cluster), StoreUnavailable."""
+    urls = {settings.broker: "CHORDWISE_BROKER_URL", settings.redis_url.get_secret_value(): REDIS.variable}
+    for url, variable in urls.items():
+        if not url.startswith(("redis://", "rediss://")):
+            continue
         client = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0))
         with closing(client), redis_errors():
             client.ping()
+            _refuse_unfit(client, replace(location(REDIS, make_url(url)), variable=variable))
+
+
+def _refuse_unfit(client: redis.Redis, at: Location) -> None:
+    """Raise StoreMisconfigured for a server that cannot hold queues and answers. HELLO needs no right, unlike INFO."""
+    needed = f"Redis {'.'.join(map(str, OLDEST_REDIS))} or newer is needed"
+    try:
+        reply: list[Any] = client.execute_command("HELLO")  # type: ignore[no-untyped-call]
+    except redis.ResponseError as error:
+        if "unknown command" not in str(error):
+            raise
+        raise at.refused(f"the server is older than Redis 6, but {needed}; upgrade it") from error
+    facts = {str(_plain(name)): _plain(value) for name, value in zip(reply[::2], reply[1::2], strict=True)}
+    version = str(facts["version"])
+    if tuple(map(int, version.split(".")[:2])) < OLDEST_REDIS:
+        raise at.refused(f"the server is version {version}, but {needed}; upgrade it")
+    if facts["role"] != "master":
+        raise at.refused(f"the server is a replica, which takes no writes; name the primary server in {at.variable}")
+    if facts["mode"] == "cluster":
+        raise at.refused(f"the server is part of a cluster; name one without cluster mode in {at.variable}")
+
+
+def _plain(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
 
 
 @contextmanager

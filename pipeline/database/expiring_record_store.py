@@ -2,6 +2,7 @@
 The heartbeat of a killed worker disappears after `EXPIRES_S`, that of a stopping worker at once."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import redis
 
 from pipeline.database.engines import redis_errors
 from pipeline.database.worker_heartbeats import EXPIRES_S, RunningTask, WorkerHeartbeat
+from pipeline.errors import StoreFull, StoreUnavailable
 
 
 class ExpiringRecords:
@@ -36,7 +38,7 @@ class ExpiringRecords:
             pipe.delete(self._key.format(record_id))
             pipe.execute()
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[Any]:
         """Return the records that have not expired, by id, and delete the others' ids. Costs two commands."""
         with redis_errors():
             ids = sorted(member.decode() for member in self._redis.smembers(self._registry))  # type: ignore[union-attr]
@@ -72,6 +74,24 @@ class WorkerHeartbeats:
     def listening(self, queue: str) -> list[WorkerHeartbeat]:
         """Return the workers that consume ``queue``; without any, messages there wait."""
         return [heartbeat for heartbeat in self.all() if queue in heartbeat.queues]
+
+
+class FullStores:
+    """The stores that refused a write because they were full, reported by every process for two minutes: reading works
+    on a full disk, so no probe of a store would find it. Thread-safe."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._records = ExpiringRecords(client, registry="chordwise:full", key="chordwise:full:{}", expires_s=120.0)
+
+    def note(self, error: BaseException) -> None:
+        """Report a store if the error says that it is full. Does nothing without Redis."""
+        if isinstance(error, StoreFull):
+            with suppress(StoreUnavailable):
+                self._records.write(error.server, str(error))
+
+    def all(self) -> list[str]:
+        """Return a sentence for each store that was full. Raises StoreUnavailable."""
+        return [str(sentence) for sentence in self._records.all()]
 
 
 def _heartbeat(record: dict[str, Any]) -> WorkerHeartbeat:

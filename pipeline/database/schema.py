@@ -11,7 +11,15 @@ from typing import Literal
 
 from sqlalchemy import Connection, exc, text
 
-from pipeline.database.store_errors import MYSQL, POSTGRES, Location, create_extension, location
+from pipeline.database.store_errors import (
+    MYSQL,
+    POSTGRES,
+    Location,
+    create_extension,
+    grant_schema,
+    grant_tables,
+    location,
+)
 
 Side = Literal["mysql", "postgres"]
 
@@ -160,6 +168,44 @@ def check_mysql(connection: Connection) -> None:
     if _version(seen.removeprefix("5.5.5-")) < oldest:
         at = location(MYSQL, connection.engine.url)
         raise at.refused(f"the server is {name} {seen}, but {name} {_dotted(oldest)} or newer is needed; upgrade it")
+    # A user with SUPER could write to a replica, which would differ from its primary from then on.
+    if str(connection.execute(text("SELECT @@GLOBAL.read_only")).scalar_one()) not in ("0", "OFF"):
+        at = location(MYSQL, connection.engine.url)
+        raise at.refused(f"the server takes no writes (read_only); name the primary server in {at.variable}")
+
+
+# Each needs a right that the product has to have, and none finds a row.
+_WRITES = (
+    text("INSERT INTO installation SELECT * FROM installation WHERE id = 0"),
+    text("UPDATE installation SET installation_id = '' WHERE id = 0"),
+    text("DELETE FROM installation WHERE id = 0"),
+)
+_UNWRITABLE = text(
+    "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace"
+    " AND relname = ANY(:names) AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')"
+    " AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')) ORDER BY relname"
+)
+
+
+def check_writes(side: Side, connection: Connection, *, vector_tables: Iterable[str] = ()) -> None:
+    """Raise StoreMisconfigured if the user may not write in a migrated database. Changes nothing."""
+    if side == "mysql":
+        for statement in _WRITES:
+            connection.execute(statement)
+        connection.rollback()
+        return
+    names = [*recorded("postgres"), *vector_tables]
+    if tables := connection.execute(_UNWRITABLE, {"names": names}).scalars().all():
+        at = location(POSTGRES, connection.engine.url)
+        raise at.refused(f"permission denied for table {tables[0]}; as an administrator run: {grant_tables(at)}")
+
+
+def check_create(connection: Connection) -> None:
+    """Raise StoreMisconfigured if PostgreSQL's user may not create tables."""
+    allowed = text("SELECT has_schema_privilege(current_schema(), 'CREATE')")
+    if not connection.execute(allowed).scalar_one():
+        at = location(POSTGRES, connection.engine.url)
+        raise at.refused(f"permission denied for schema public; as an administrator run: {grant_schema(at)}")
 
 
 def check_postgres(
@@ -174,6 +220,13 @@ def check_postgres(
     server = str(connection.execute(text("SHOW server_version")).scalar_one())
     if _version(server) < oldest:
         raise at.refused(f"the server is version {server}, but {_dotted(oldest)} or newer is needed; upgrade it")
+    if connection.execute(text("SHOW transaction_read_only")).scalar_one() == "on":
+        raise at.refused(f"the server takes no writes (read only); name the primary server in {at.variable}")
+    if (encoding := connection.execute(text("SHOW server_encoding")).scalar_one()) != "UTF8":
+        remedy = f'CREATE DATABASE "{at.database}" OWNER "{at.user}" ENCODING \'UTF8\' TEMPLATE template0'
+        raise at.refused(
+            f"the database stores text as {encoding}, which lacks most characters; make a new one: {remedy}"
+        )
     installed, available = connection.execute(_EXTENSION).one()
     needed = f"{_dotted(pgvector)} or newer is needed"
     if installed is None:

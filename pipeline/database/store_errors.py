@@ -14,7 +14,7 @@ import redis
 from sqlalchemy import URL, exc
 from sqlalchemy.engine import ExceptionContext
 
-from pipeline.errors import NoSuchName, PipelineError, StoreMisconfigured, StoreUnavailable
+from pipeline.errors import NoSuchName, PipelineError, StoreFull, StoreMisconfigured, StoreUnavailable
 
 MIGRATE = "python -m pipeline.maintenance.migrate_schema"
 
@@ -56,6 +56,10 @@ class Location:
         """Return the error for a transaction that lost against another one."""
         return Conflict(f"{self}: two transactions collided", public=f"{self.server}: two writers collided")
 
+    def full(self, reason: str, remedy: str = "free space on the server's disk") -> StoreFull:
+        """Return the error for a server without space; callers try again, so work continues once there is some."""
+        return StoreFull(f"{self}: {reason}; {remedy}", server=self.server)
+
     def away(self, reason: str) -> StoreUnavailable:
         """Return the error for a server that may answer later."""
         return StoreUnavailable(f"{self}: {reason}", public=f"{self.server} is not answering")
@@ -94,7 +98,9 @@ def translated(of: Location) -> Iterator[None]:
         if translation is None:
             raise
         raise translation from error
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:  # from COPY, on psycopg's own cursor
+    except psycopg.errors.DiskFull as error:  # from COPY, on psycopg's own cursor, as the next
+        raise of.full(_words(str(error))) from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise of.away(type(error).__name__) from error
     except exc.TimeoutError as error:
         raise of.away("no free connection in the pool") from error
@@ -124,6 +130,17 @@ _MYSQL_REFUSALS = (
 )
 
 
+_MORE = "or lower CHORDWISE_MYSQL_POOL_SIZE or the number of processes"
+_TOO_MANY = {
+    1040: f"raise max_connections of the server, {_MORE}",
+    1203: f"raise MAX_USER_CONNECTIONS of user {{at.user}}, {_MORE}",
+    1226: f"raise MAX_USER_CONNECTIONS of user {{at.user}}, {_MORE}",
+}
+# A file, the disk or a temporary file cannot grow; an error of a storage engine whose text names the reason.
+_FULL = {3, 1021, 1026, 1114}
+_OF_ENGINE = 1030
+
+
 def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
     number, message = _number(error), _message(error)
     if number == _INCOMPARABLE:
@@ -135,8 +152,12 @@ def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
             words, grant = _words(message), _grant(at, message)
             return at.refused(sentence.format(words=words, grant=grant, at=at, number=number))
     if (untrusted := _untrusted(error)) is not None:
-        advice = f"append ?ssl_ca=/path/ca.pem with the CA of this server to {at.variable}"
+        advice = _certificate_advice(untrusted, f"?ssl_ca=/path/ca.pem with the CA of this server to {at.variable}")
         return at.refused(f"the server's certificate is not trusted ({untrusted}); {advice}")
+    if number in _TOO_MANY:
+        return at.away(f"{_words(message)}; {_TOO_MANY[number].format(at=at)}")
+    if number in _FULL or (number == _OF_ENGINE and "No space left" in message):
+        return at.full(_words(message))
     if number == 2003:
         return at.away(f"it does not answer ({_cause(message)})")
     return _other(at, error, number)
@@ -163,9 +184,12 @@ _CONNECTING = (
     (r"server does not support SSL", "turn TLS on in the server, or remove sslmode from {variable}"),
     (
         r"certificate verify failed|root certificate file|does not match host name",
-        "append ?sslrootcert=/path/ca.pem with the CA of this server to {variable}",
+        "append ?sslrootcert=/path/ca.pem with the CA of this server to {variable}, or renew a certificate that has expired",
     ),
 )
+
+_DISK_FULL = "53100"
+_TOO_MANY_CONNECTING = "too many connections for|too many clients|remaining connection slots"
 
 _STATES_NOT_MIGRATED = {"42P01", "42703", "42704", "42883", "3F000"}
 
@@ -178,6 +202,8 @@ def _of_postgres(at: Location, error: exc.DBAPIError) -> PipelineError | None:
         return at.refused(f"{_words(message)}; as an administrator run: {_postgres_grant(at, message)}")
     if state in _STATES_NOT_MIGRATED:
         return at.refused(f"{_words(message)}: {_MIGRATE_OR_LOOK}")
+    if state == _DISK_FULL:
+        return at.full(_words(message))
     if state == "25006":
         return at.refused(f"the server takes no writes ({state}); name the primary server in {at.variable}")
     if state is None and isinstance(error, exc.OperationalError):
@@ -186,6 +212,12 @@ def _of_postgres(at: Location, error: exc.DBAPIError) -> PipelineError | None:
             if re.search(pattern, message, re.DOTALL):
                 remedy = advice.format(settings=at.settings, variable=at.variable, database=at.database, user=at.user)
                 return at.refused(f"{reason.removeprefix('FATAL: ')}; {remedy}")
+        if re.search(_TOO_MANY_CONNECTING, message):
+            limit = (
+                f'CONNECTION LIMIT of role "{at.user}"' if "for role" in message else "max_connections of the server"
+            )
+            remedy = f"raise the {limit}, or lower CHORDWISE_POSTGRES_POOL_SIZE or the number of processes"
+            return at.away(f"{reason.removeprefix('FATAL: ').strip()}; {remedy}")
         if isinstance(error.orig, psycopg.OperationalError) and re.search("connect|resolve host", message):
             return at.away(f"it does not answer ({reason})")
     return _other(at, error, state)
@@ -195,7 +227,17 @@ def _postgres_grant(at: Location, message: str) -> str:
     if "to create extension" in message:
         return create_extension(at)
     if "for schema" in message:
-        return f'GRANT ALL ON SCHEMA public TO "{at.user}" (in database {at.database})'
+        return grant_schema(at)
+    return grant_tables(at)
+
+
+def grant_schema(at: Location) -> str:
+    """Return the statement that lets the user create tables."""
+    return f'GRANT ALL ON SCHEMA public TO "{at.user}" (in database {at.database})'
+
+
+def grant_tables(at: Location) -> str:
+    """Return the statement that lets the user write to every table."""
     return (
         f'GRANT ALL ON ALL TABLES IN SCHEMA public TO "{at.user}" (in database {at.database}; or make it their owner)'
     )
@@ -224,17 +266,35 @@ def of_redis(error: redis.RedisError) -> StoreUnavailable:
     address = re.search(r"connecting to ([^\s]+:\d+)", message)
     at = replace(REDIS, address=address[1].rstrip(".") if address else "")
     if (untrusted := _untrusted(error)) is not None:
-        advice = f"append ?ssl_ca_certs=/path/ca.pem with the CA of this server to {at.variable}"
+        advice = _certificate_advice(
+            untrusted, f"?ssl_ca_certs=/path/ca.pem with the CA of this server to {at.variable}"
+        )
         return at.refused(f"the server's certificate is not trusted ({untrusted}); {advice}")
     if isinstance(error, redis.AuthenticationError) or message.startswith(("NOAUTH", "WRONGPASS")):
         return at.refused(f"the user or the password is wrong; check {at.settings}")
     if isinstance(error, redis.exceptions.NoPermissionError):
         advice = "give it the rights in docs/operations.md (Rights of the servers' users)"
         return at.refused(f"the user may not run a command of this service ({_words(message)}); {advice}")
+    if isinstance(error, redis.exceptions.ReadOnlyError):
+        return at.refused(f"the server is a replica, which takes no writes; name the primary server in {at.variable}")
+    if isinstance(error, redis.exceptions.OutOfMemoryError):
+        return at.full("its memory is used up (maxmemory)", "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S")
+    if message.startswith("MISCONF"):
+        return at.full("it cannot write to its disk (MISCONF)")
+    if "max number of clients" in message:
+        return at.away(f"{_words(message)}; raise maxclients of the server, or lower the number of processes")
     if "SSL" in message or isinstance(error.__cause__ or error.__context__, ssl.SSLError):
         advice = f"rediss:// in {at.variable} is for a server with TLS, redis:// for one without"
         return at.refused(f"no TLS connection could be made ({_words(message)}); {advice}")
     return at.away(type(error).__name__)
+
+
+def _certificate_advice(reason: str, authority: str) -> str:
+    return (
+        "renew it on the server, and compare both clocks"
+        if re.search("expired|not yet valid", reason)
+        else f"append {authority}"
+    )
 
 
 def _untrusted(error: BaseException) -> str | None:

@@ -1,7 +1,7 @@
 """Examine the stores for `maintenance.doctor`, without writing. Every function raises StoreUnavailable."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -21,6 +21,8 @@ from pipeline.metrics.meter_store import read_totals
 from pipeline.resources import Resources
 
 _PING = text("SELECT 1")
+_PROBE = "chordwise:probe"
+_CROWDED = 0.8  # of the connections that may be open at once
 _MYSQL_NOW = text("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000000.0")
 _POSTGRES_NOW = text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")
 _TOKEN_SIZES = text("SELECT @@innodb_ft_min_token_size, @@innodb_ft_max_token_size")
@@ -39,9 +41,9 @@ def ping_postgres(use: Resources) -> None:
 
 
 def ping_redis(use: Resources) -> None:
-    """Return if Redis answers."""
+    """Return if Redis takes writes: a full or read-only one answers PING."""
     with redis_errors():
-        use.redis.ping()
+        use.redis.set(_PROBE, b"", px=1000)
 
 
 def skew(ask: Callable[[], float], *, clock: Callable[[], float] = time.time) -> float:
@@ -94,6 +96,53 @@ def server_versions(use: Resources) -> dict[str, str]:
         valkey = facts.get("valkey_version")
         found["Valkey" if valkey else "Redis"] = str(valkey or facts["redis_version"])
     return found
+
+
+# The user's limit or the server's, with the connections that count towards it; the first is 0 or -1 without a limit.
+_MYSQL_CONNECTIONS = text(
+    "SELECT @@max_user_connections, COUNT(*), @@max_connections FROM information_schema.processlist"
+    " WHERE user = SUBSTRING_INDEX(CURRENT_USER(), '@', 1)"
+)
+_POSTGRES_CONNECTIONS = text(
+    "SELECT rolconnlimit, COUNT(a.pid) FILTER (WHERE a.usename = rolname), current_setting('max_connections')::int,"
+    " COUNT(a.pid) FROM pg_roles, pg_stat_activity a WHERE rolname = current_user GROUP BY rolname, rolconnlimit"
+)
+
+
+def connections(use: Resources) -> list[CheckResult]:
+    """Check how many connections to the databases are left."""
+    with mysql_errors(), use.mysql.connect() as connection:
+        limit, ours, most = connection.execute(_MYSQL_CONNECTIONS).one()
+        results = [connections_left("MySQL", used=ours, most=limit if limit > 0 else most)]
+    with postgres_errors(), use.postgres.connect() as connection:
+        limit, ours, most, every = connection.execute(_POSTGRES_CONNECTIONS).one()
+        used = ours if limit > 0 else every
+        return [*results, connections_left("PostgreSQL", used=used, most=limit if limit > 0 else most)]
+
+
+def connections_left(server: str, *, used: int, most: int) -> CheckResult:
+    """Check that a server has connections left for this installation's user."""
+    check, detail = f"connections:{server.lower()}", f"{used} of {most} connections are in use"
+    if most and used > _CROWDED * most:
+        advice = (
+            f"raise the limit of the user or of {server}, or lower CHORDWISE_MYSQL_POOL_SIZE and _POSTGRES_POOL_SIZE:"
+            " what gets none answers 503, and work waits"
+        )
+        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+    return CheckResult(check=check, severity=Severity.OK, detail=detail)
+
+
+def store_space(sentences: Sequence[str]) -> CheckResult:
+    """Check that no store was full lately. ``sentences``: of each that refused a write."""
+    check = "store_space"
+    if not sentences:
+        return CheckResult(
+            check=check,
+            severity=Severity.OK,
+            detail="no store refused a write for want of space in the last two minutes",
+        )
+    advice = "send refused uploads again; accepted documents are tried twelve times, then replay the dead letters"
+    return CheckResult(check=check, severity=Severity.FAILED, detail="; ".join(sentences), advice=advice)
 
 
 def fulltext(use: Resources) -> CheckResult:

@@ -32,6 +32,7 @@ _LOCK = 0x63686F7264
 
 def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> str:
     """Run pending migrations and return the installation's id. Raises WrongInstallation before any change."""
+    _refuse_unfit(mysql, postgres)
     installation.refuse_strangers(mysql, postgres, use)
     _upgrade(mysql, postgres, use)
     return installation.establish(mysql, postgres, use)
@@ -39,8 +40,19 @@ def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> str:
 
 def adopt(mysql: Engine, postgres: Engine, use: Settings) -> str:
     """Upgrade, make PostgreSQL and Redis those of this MySQL, whichever installation they belonged to, and return its id."""
+    _refuse_unfit(mysql, postgres)
     _upgrade(mysql, postgres, use)
     return installation.establish(mysql, postgres, use, adopt=True)
+
+
+def _refuse_unfit(mysql: Engine, postgres: Engine) -> None:
+    """Raise StoreMisconfigured if one of the servers cannot be migrated, before the other one is changed."""
+    with mysql_errors(), mysql.connect() as connection:
+        schema.check_mysql(connection)
+    with postgres_errors(), postgres.connect() as connection:
+        schema.check_postgres(connection, create=True)
+        if _revision("postgres", connection) != _revisions("postgres")[-1]:
+            schema.check_create(connection)
 
 
 def _upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
@@ -101,13 +113,16 @@ def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
         schema.check_mysql(connection)
         _check_revision("mysql", connection)
         _check_complete("mysql", connection)
+        schema.check_writes("mysql", connection)
         live = space_store.live(connection, space_store.base_space(use))
     with postgres_errors(), postgres.connect() as connection:
         schema.check_postgres(connection)
         _check_revision("postgres", connection)
         for space in live.every:
             _check_space(connection, space, use)
-        _check_complete("postgres", connection, vector_tables=[space.table for space in live.every])
+        tables = [space.table for space in live.every]
+        _check_complete("postgres", connection, vector_tables=tables)
+        schema.check_writes("postgres", connection, vector_tables=tables)
 
 
 class SchemaCheck:

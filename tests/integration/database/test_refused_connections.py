@@ -102,15 +102,17 @@ class DescribeAddresses:
 
 
 class DescribeCertificates:
-    def it_says_that_the_one_of_postgres_is_not_trusted(self, settings: Settings, says, tmp_path):
-        files = certificates.make(tmp_path)
+    @pytest.mark.parametrize("expired", [False, True])
+    def it_says_that_the_one_of_postgres_is_not_trusted(self, settings: Settings, says, tmp_path, expired):
+        files = certificates.make(tmp_path, expired=expired)
         with _tls_only(files) as port:
-            query = {"sslmode": "verify-full", "sslrootcert": str(files.stranger)}
+            query = {"sslmode": "verify-full", "sslrootcert": str(files.authority if expired else files.stranger)}
             url = postgres_url(settings, port=port, query=query)
             line = says("check", moved(settings, postgres=url))
         assert f"PostgreSQL at 127.0.0.1:{port}" in line
         assert "certificate verify failed" in line
         assert "append ?sslrootcert=/path/ca.pem with the CA of this server to CHORDWISE_POSTGRES_URL" in line
+        assert line.endswith(", or renew a certificate that has expired")
 
 
 @contextmanager

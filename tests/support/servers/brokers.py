@@ -66,12 +66,12 @@ def own_redis(folder: Path) -> OwnServer:
     return OwnServer(f"redis://:{password}@127.0.0.1:{port}/0", redis.program(found, stack, password, port=port))
 
 
-def own_guarded_redis(folder: Path) -> OwnServer:
-    """A Redis that accepts only TLS, with a user that may not administrate it."""
+def own_guarded_redis(folder: Path, *, expired: bool = False) -> OwnServer:
+    """A Redis that accepts only TLS, with a user that may not administrate it. ``expired``: its certificate is."""
     found = programs.redis()
     assert found is not None, "there is no Redis to start"
     stack, password, port = _folder(folder), secrets.token_hex(16), free_port()
-    files = certificates.make(folder)
+    files = certificates.make(folder, expired=expired)
     program = redis.program(found, stack, secrets.token_hex(16), port=port)
     with (stack.run / "redis.conf").open("a", encoding="utf-8") as settings:
         settings.write(

@@ -25,8 +25,8 @@ class Certificates:
     stranger: Path
 
 
-def make(folder: Path) -> Certificates:
-    """Make them in ``folder``, readable by all, as a server may run as another user."""
+def make(folder: Path, *, expired: bool = False) -> Certificates:
+    """Make them in ``folder``, readable by all, as a server may run as another user. ``expired``: the server's has."""
     authority_key, stranger_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority = _authority("authority", authority_key)
     files = {"authority": authority.public_bytes(serialization.Encoding.PEM)}
@@ -34,7 +34,9 @@ def make(folder: Path) -> Certificates:
     for name in ("server", "client"):
         key = ec.generate_private_key(ec.SECP256R1())
         addresses = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-        signed = _unsigned(name, authority.subject, key.public_key()).add_extension(addresses, critical=False)
+        ends = datetime.timedelta(hours=-1) if expired and name == "server" else datetime.timedelta(days=2)
+        unsigned = _unsigned(name, authority.subject, key.public_key(), ends)
+        signed = unsigned.add_extension(addresses, critical=False)
         files[name] = signed.sign(authority_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
         files[f"{name}-key"] = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -57,7 +59,9 @@ def _authority(name: str, key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     return builder.add_extension(usage, critical=True).sign(key, hashes.SHA256())
 
 
-def _unsigned(name: str, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _unsigned(
+    name: str, issuer: x509.Name, key: ec.EllipticCurvePublicKey, ends: datetime.timedelta = datetime.timedelta(days=2)
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -66,5 +70,5 @@ def _unsigned(name: str, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=2))
+        .not_valid_after(now + ends)
     )

@@ -9,7 +9,7 @@ import pytest
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import FlowerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts, distance
-from pipeline.maintenance.examine_stores import skew
+from pipeline.maintenance.examine_stores import connections_left, skew, store_space
 from workers.names import Queue
 
 OK, WARNING, FAILED = Severity.OK, Severity.WARNING, Severity.FAILED
@@ -84,6 +84,10 @@ class DescribeEveryFinding:
             (doctor.clock("mysql", 0.2), OK, "within"),
             (doctor.clock("mysql", -0.7), WARNING, "0.7 s behind"),
             (doctor.clock("mysql", 60.0), FAILED, "60.0 s ahead of"),
+            (connections_left("MySQL", used=8, most=10), OK, "8 of 10"),
+            (connections_left("MySQL", used=9, most=10), WARNING, "9 of 10"),
+            (store_space([]), OK, "no store"),
+            (store_space(["MySQL: the table is full"]), FAILED, "MySQL: the table is full"),
             (doctor.flower(None), OK, "not set"),
             (doctor.flower(FLOWER), OK, "asks for a password"),
             (doctor.flower(replace(FLOWER, status=None)), WARNING, "nothing answers"),

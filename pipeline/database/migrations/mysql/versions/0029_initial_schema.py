@@ -267,13 +267,14 @@ TABLES: dict[str, str] = {
 
 
 def upgrade() -> None:
-    """Create the tables, and the pointer to the embedding space that the settings describe."""
+    """Create the tables, and the pointer to the embedding space that the settings describe. MySQL commits each statement
+    alone, so a run that was interrupted has to continue with the next one."""
     for name, columns in TABLES.items():
-        op.execute(f"CREATE TABLE {name} ({columns}) {_OPTIONS}")
-    op.execute("INSERT INTO embedding_pointer (id, active_space, standby_space) VALUES (1, 1, NULL)")
+        op.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) {_OPTIONS}")
+    op.execute("INSERT IGNORE INTO embedding_pointer (id, active_space, standby_space) VALUES (1, 1, NULL)")
 
 
 def downgrade() -> None:
     """Drop every table."""
     for name in reversed(TABLES):
-        op.execute(f"DROP TABLE {name}")
+        op.execute(f"DROP TABLE IF EXISTS {name}")

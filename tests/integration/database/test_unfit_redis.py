@@ -1,0 +1,144 @@
+"""A Redis that is too old, a replica, full or behind an expired certificate: one sentence with the remedy."""
+
+from __future__ import annotations
+
+import asyncio
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import redis
+from pydantic import SecretStr
+
+from api_gateway.app import create_app
+from pipeline.database.engines import check_redis, redis_errors
+from pipeline.errors import StoreFull, StoreMisconfigured, StoreUnavailable
+from pipeline.maintenance import examine_stores
+from pipeline.resources import Resources
+from pipeline.settings import Settings
+from tests.support.servers.brokers import OwnServer, own_guarded_redis, own_redis
+
+
+def pointed(settings: Settings, url: str) -> Settings:
+    return settings.model_copy(update={"redis_url": SecretStr(url), "broker_url": SecretStr(url)})
+
+
+@contextmanager
+def running(server: OwnServer) -> Iterator[OwnServer]:
+    with closing(server):
+        server.start()
+        yield server
+
+
+@contextmanager
+def answering(hello: bytes) -> Iterator[str]:
+    """The URL of a server that answers HELLO with these bytes, and everything else with OK."""
+
+    class Answer(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while header := self.rfile.readline():
+                words = []
+                for _ in range(int(header[1:])):
+                    length = int(self.rfile.readline()[1:])
+                    words.append(self.rfile.read(length + 2)[:-2].upper())
+                self.wfile.write(hello if words[0] == b"HELLO" else b"+PONG\r\n" if words[0] == b"PING" else b"+OK\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"redis://127.0.0.1:{server.server_address[1]}/0"
+        server.shutdown()
+
+
+def greeting(version: str, mode: str = "standalone") -> bytes:
+    pairs = {"server": "redis", "version": version, "mode": mode, "role": "master"}
+    words = [word for pair in pairs.items() for word in pair]
+    return f"*{len(words)}\r\n".encode() + b"".join(f"${len(word)}\r\n{word}\r\n".encode() for word in words)
+
+
+class DescribeTheStart:
+    @pytest.mark.parametrize(
+        ("hello", "expected"),
+        [
+            (b"-ERR unknown command `HELLO`\r\n", "the server is older than Redis 6, but Redis 6.2 or newer is needed"),
+            (greeting("6.0.16"), "the server is version 6.0.16, but Redis 6.2 or newer is needed; upgrade it"),
+            (greeting("7.2.4", "cluster"), "part of a cluster; name one without cluster mode in CHORDWISE_REDIS_URL"),
+        ],
+    )
+    def it_refuses_a_server_that_lacks_commands(self, settings: Settings, hello, expected):
+        with answering(hello) as url, pytest.raises(StoreMisconfigured) as raised:
+            check_redis(pointed(settings, url))
+        assert expected in str(raised.value)
+
+    def it_refuses_a_replica(self, settings: Settings, tmp_path: Path):
+        with running(own_redis(tmp_path)) as server:
+            with redis.Redis.from_url(server.url) as administrator:
+                administrator.replicaof("127.0.0.1", 9)
+            with pytest.raises(StoreMisconfigured) as raised:
+                check_redis(pointed(settings, server.url))
+            assert str(raised.value).endswith(
+                "the server is a replica, which takes no writes; name the primary server in CHORDWISE_REDIS_URL"
+            )
+            with closing(Resources(pointed(settings, server.url))) as use, pytest.raises(StoreMisconfigured) as raised:
+                examine_stores.ping_redis(use)
+            assert "takes no writes" in str(raised.value)
+
+    def it_says_that_a_certificate_has_expired(self, settings: Settings, tmp_path: Path):
+        with running(own_guarded_redis(tmp_path, expired=True)) as server, pytest.raises(StoreMisconfigured) as raised:
+            check_redis(pointed(settings, server.url))
+        assert str(raised.value).endswith(
+            "is not trusted (certificate has expired); renew it on the server, and compare both clocks"
+        )
+
+
+class DescribeAFullServer:
+    def it_is_named_by_readyz_and_nothing_is_evicted(self, use_alone: Resources, tmp_path: Path):
+        with running(own_redis(tmp_path)) as server, redis.Redis.from_url(server.url) as administrator:
+            administrator.set("kept", "x" * 100)
+            administrator.config_set("maxmemory", "1mb")
+            full = pointed(use_alone.settings, server.url)
+            with closing(Resources(full)) as use, pytest.raises(StoreFull) as raised:
+                examine_stores.ping_redis(use)
+            line = _readyz(full)["redis"]
+            assert administrator.get("kept") == b"x" * 100
+        expected = "its memory is used up (maxmemory); raise maxmemory or shorten CHORDWISE_QUERY_TTL_S"
+        assert str(raised.value).endswith(expected)
+        assert line["status"] == "down"
+        assert line["detail"].endswith(expected)
+
+    def it_names_the_limit_of_clients(self, tmp_path: Path):
+        with running(own_redis(tmp_path)) as server, redis.Redis.from_url(server.url) as administrator:
+            administrator.config_set("maxclients", 1)
+            with (
+                redis.Redis.from_url(server.url, retry=None) as client,
+                pytest.raises(StoreUnavailable, match="raise maxclients of the server, or lower the number of proc"),
+                redis_errors(),
+            ):
+                client.ping()
+
+
+class DescribeReportsOfFullStores:
+    def it_is_in_readyz_for_two_minutes(self, use_alone: Resources):
+        sentence = "PostgreSQL: could not extend file; free space on the server's disk"
+        use_alone.full_stores.note(StoreUnavailable("PostgreSQL is away"))
+        assert _readyz(use_alone.settings)["store_space"]["status"] == "ok"
+        use_alone.full_stores.note(StoreFull(sentence, server="PostgreSQL"))
+        line = _readyz(use_alone.settings)["store_space"]
+        assert (line["status"], line["required"], line["detail"]) == ("down", False, sentence)
+        assert 100_000 < use_alone.quick_redis.pttl("chordwise:full:PostgreSQL") <= 120_000
+
+
+def _readyz(use: Settings) -> dict[str, dict[str, object]]:
+    async def ask() -> httpx.Response:
+        app = create_app(use)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as client:
+            answer = await client.get("/readyz")
+        await app.state.gateway.close()
+        return answer
+
+    checks: dict[str, dict[str, object]] = asyncio.run(ask()).json()["dependencies"]
+    return checks
