@@ -26,6 +26,7 @@ from api_gateway.http.operations import methods_of
 from api_gateway.http.problems import Problem
 from api_gateway.http.rate_limits import RateLimits
 from api_gateway.http.request_context import RequestContext
+from api_gateway.live.readiness import keep_sign
 from api_gateway.resources import (
     api_sources,
     audit,
@@ -159,6 +160,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway.started()
     gateway.spawn(gateway.warm_up())
     gateway.spawn(overview.keep_history(gateway))
+    gateway.spawn(keep_sign(gateway))
     listener = asyncio.create_task(gateway.wakes.listen(client))
     app.state.mcp = McpOpening(gateway)
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -20,6 +21,8 @@ from api_gateway.live.stale_cache import Configurations, KnownNamespaces, OwnRat
 from api_gateway.live.wakes import Wakes
 from pipeline.administration.edit_profiles import load_configuration
 from pipeline.administration.manage_tenants import principal_of
+from pipeline.database.worker_heartbeats import ProcessSign
+from pipeline.errors import Unavailable
 from pipeline.garbage import keep_for_good
 from pipeline.keyword.segmentation import segment
 from pipeline.query.configuration import Configuration, make_assigner
@@ -87,6 +90,7 @@ class Gateway:
         self.configurations = Configurations(self._configuration, away=away)
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, self.quick)
+        self.sign = ProcessSign(host=settings.host, name="gateway", serves=("gateway",))
         self.live_workers = LiveWorkers(self.run, lambda: self.quick.heartbeats.all())
         self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, spawn=self.spawn, use=resources)
         self.deadlines = Deadlines(
@@ -162,6 +166,8 @@ class Gateway:
         for task in tuple(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        with suppress(Unavailable):
+            await to_thread.run_sync(self.quick.heartbeats.withdraw_sign, self.sign)
         await self.resources.async_redis.aclose()
         for resources in (self.resources, self.quick, self.answer_cache.use):
             await to_thread.run_sync(resources.close)

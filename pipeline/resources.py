@@ -60,8 +60,7 @@ if TYPE_CHECKING:
     from pipeline.query.rewriter import Rewriter
 
 SLOW_S: Final = 0.3  # seconds after which a call counts as slow: less than half of the usual timeout of a channel
-# Optional reads from Redis must not cost much time when Redis is unavailable.
-_QUICK_REDIS_S = 0.5
+_QUICK_REDIS_S = 0.5  # an optional read must not cost much time when Redis is unavailable
 _USUAL_THREADS = 4  # threads of a query worker
 
 

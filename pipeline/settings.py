@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import socket
 from collections.abc import Callable
 from decimal import Decimal
 from importlib.util import find_spec
@@ -53,6 +54,7 @@ class Settings(BaseSettings):
     mysql_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
     postgres_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
     store_timeout_s: Annotated[float, Field(ge=0.1, le=300)] = 30.0
+    host_name: str = ""
 
     # Gateway
     gateway_host: str = "127.0.0.1"
@@ -280,6 +282,11 @@ class Settings(BaseSettings):
     def broker(self) -> str:
         """The URL of the broker: its own setting, or Redis."""
         return (self.broker_url or self.redis_url).get_secret_value()
+
+    @property
+    def host(self) -> str:
+        """The name of this host: its own setting, or the machine's."""
+        return self.host_name or socket.gethostname()
 
 
 _SCHEMES: dict[str, tuple[str, ...]] = {

@@ -19,6 +19,7 @@ from pipeline.settings import Settings, load
 from tests.support.repository.project import (
     COMPOSE,
     COMPOSE_TEXT,
+    EXAMPLE_LINES,
     PROJECT,
     ROOT,
     SERVICES,
@@ -78,6 +79,37 @@ class DescribeCommands:
         for name in started:
             role = words(SERVICES[name]["command"])[-1]
             assert f" -d {role}@$$(hostname) " in SERVICES[name]["healthcheck"]["test"][1]
+
+
+class DescribeProfiles:
+    """A host starts the services of its roles: COMPOSE_PROFILES."""
+
+    def it_has_one_for_each_role_and_one_for_everything(self):
+        profiles = {profile for service in SERVICES.values() for profile in service["profiles"]}
+        assert profiles == {"all", "stores", "migrate", "gateway", "indexer", "clock", "flower", *ROLES}
+        assert all("all" in service["profiles"] for service in SERVICES.values())
+        explained = COMPOSE_TEXT + "".join(EXAMPLE_LINES)
+        assert all(explained.count(profile) >= 2 for profile in profiles)
+
+    @pytest.mark.parametrize(
+        ("profile", "started"),
+        [
+            *((role, {f"worker-{role}"}) for role in ROLES if role != "queries"),
+            ("queries", {"worker-queries", "indexer"}),
+            ("gateway", {"gateway"}),
+            ("clock", {"beat"}),
+            ("stores", {"mysql", "postgres", "redis", "migrate"}),
+        ],
+    )
+    def it_starts_only_the_services_of_a_role(self, profile, started):
+        assert {name for name, service in SERVICES.items() if profile in service["profiles"]} == started
+
+    @pytest.mark.parametrize("name", list(SERVICES))
+    def it_waits_for_no_service_of_another_host(self, name):
+        """Compose refuses a required dependency that no active profile starts."""
+        for awaited, how in SERVICES[name].get("depends_on", {}).items():
+            started_together = set(SERVICES[name]["profiles"]) <= set(SERVICES[awaited]["profiles"])
+            assert started_together or how["required"] is False
 
 
 class DescribeImages:
@@ -168,7 +200,7 @@ class DescribeEnvironment:
 
     def it_insists_on_exactly_what_the_example_leaves_open(self):
         insisted = set(re.findall(r"\$\{([A-Z_]+):\?", COMPOSE_TEXT)) - {variable("admin_key")}
-        assert documented(commented=False) == dict.fromkeys(insisted, "")
+        assert documented(commented=False) == dict.fromkeys(insisted, "") | {"COMPOSE_PROFILES": "all"}
 
     def it_gives_the_operators_key_to_the_gateway_alone(self):
         assert [name for name in SERVICES if variable("admin_key") in SERVICES[name]["environment"]] == ["gateway"]

@@ -8,6 +8,8 @@ import structlog
 from celery.beat import PersistentScheduler
 
 from pipeline.database.engines import redis_client
+from pipeline.database.expiring_record_store import WorkerHeartbeats
+from pipeline.database.worker_heartbeats import ProcessSign
 from pipeline.errors import Unavailable
 from pipeline.jobs.clock_lock_store import ClockLock
 from pipeline.settings import settings
@@ -23,7 +25,9 @@ class SingleClock(PersistentScheduler):  # type: ignore[misc]
     twice, and stopping them would stop ingestion."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self._lock = ClockLock(redis_client(settings()), seconds=LOCK_S)
+        client = redis_client(settings())
+        self._lock, self._heartbeats = ClockLock(client, seconds=LOCK_S), WorkerHeartbeats(client)
+        self._sign = ProcessSign(host=settings().host, name="clock", serves=("clock",))
         self._active: bool | None = None  # unknown until the first look
         super().__init__(*args, **options)
 
@@ -36,15 +40,17 @@ class SingleClock(PersistentScheduler):  # type: ignore[misc]
     def close(self) -> None:
         """Store the schedule and let a standby take over."""
         super().close()
-        if self._active:
-            try:
+        try:
+            if self._active:
                 self._lock.let_go()
-            except Unavailable as error:
-                log.warning("clock_lock_not_freed", code=error.code)
+            self._heartbeats.withdraw_sign(self._sign)
+        except Unavailable as error:
+            log.warning("clock_lock_not_freed", code=error.code)
 
     def _is_active(self) -> bool:
         try:
             active = self._lock.hold()
+            self._heartbeats.sign(self._sign)
         except Unavailable as error:
             log.warning("clock_lock_not_read", code=error.code, active=bool(self._active))
             return bool(self._active)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import os
-import socket
 import threading
 import time
 from contextlib import suppress
@@ -22,7 +21,14 @@ from celery.worker.state import active_requests
 
 from pipeline.database.engines import redis_client
 from pipeline.database.expiring_record_store import WorkerHeartbeats
-from pipeline.database.worker_heartbeats import EVERY_S, MOST_RUNNING, RunningTask, WorkerHeartbeat, broker_address
+from pipeline.database.worker_heartbeats import (
+    EVERY_S,
+    MOST_RUNNING,
+    SIGN_EVERY_S,
+    RunningTask,
+    WorkerHeartbeat,
+    broker_address,
+)
 from pipeline.errors import Unavailable
 from pipeline.metrics.queue_depth_store import SENT_AT
 from pipeline.settings import settings
@@ -100,11 +106,11 @@ class HeartbeatStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ha
         self._beating = _HeartbeatThread(consumer)
         self._beating.start()
 
-    def stop(self, _consumer: Any) -> None:
+    def stop(self, consumer: Any) -> None:
         """Stop the heartbeat. Celery calls this when the connection is lost and when the worker ends."""
         beating, self._beating = self._beating, None
         if beating is not None:
-            beating.end()
+            beating.end(in_order=consumer.blueprint.state != bootsteps.RUN)
 
     shutdown = stop
 
@@ -114,6 +120,8 @@ class _HeartbeatThread(threading.Thread):
         super().__init__(name="heartbeat", daemon=True)
         self._consumer = consumer
         self._over = threading.Event()
+        self._in_order = False
+        self._signed_at = float("-inf")
         self._loop_ran_at = time.monotonic()
         # A solo worker runs tasks in its loop, so the loop makes no progress during a task.
         self._loop_is_free = "solo" not in type(consumer.pool).__module__
@@ -122,8 +130,9 @@ class _HeartbeatThread(threading.Thread):
     def _loop_runs(self) -> None:
         self._loop_ran_at = time.monotonic()
 
-    def end(self) -> None:
-        """Stop the thread and withdraw the heartbeat."""
+    def end(self, *, in_order: bool) -> None:
+        """Stop the thread and withdraw the heartbeat. ``in_order``: the worker ends, so withdraw its sign of life too."""
+        self._in_order = in_order
         self._mark.cancel()
         self._over.set()
         self.join(timeout=3 * _REDIS_TIMEOUT_S)
@@ -132,13 +141,15 @@ class _HeartbeatThread(threading.Thread):
         """Send heartbeats until `end`. Logs a Redis outage once; the next heartbeat tries again."""
         client = redis_client(settings(), timeout_s=_REDIS_TIMEOUT_S)
         heartbeats, is_written = WorkerHeartbeats(client), True
-        worker_id = self._describe().worker_id
+        first = self._describe()
         try:
             while True:
                 is_written = self._beat(heartbeats, was_written=is_written)
                 if self._over.wait(EVERY_S):
                     break
-            heartbeats.withdraw(worker_id)
+            heartbeats.withdraw(first.worker_id)
+            if self._in_order:
+                heartbeats.withdraw_sign(first.sign)
         except Unavailable as error:
             log.warning("heartbeat_not_withdrawn", code=error.code)  # the key expires anyway
         finally:
@@ -148,7 +159,11 @@ class _HeartbeatThread(threading.Thread):
         if self._loop_is_free and time.monotonic() - self._loop_ran_at > _LOOP_HANGS_AFTER_S:
             return was_written
         try:
-            heartbeats.beat(self._describe())
+            heartbeat = self._describe()
+            heartbeats.beat(heartbeat)
+            if time.monotonic() - self._signed_at >= SIGN_EVERY_S:
+                heartbeats.sign(heartbeat.sign)
+                self._signed_at = time.monotonic()
         except Unavailable as error:
             if was_written:
                 log.warning("heartbeat_not_written", code=error.code, detail=str(error))
@@ -160,7 +175,7 @@ class _HeartbeatThread(threading.Thread):
         queues = getattr(self._consumer.task_consumer, "queues", ())  # task_consumer is None during shutdown
         return WorkerHeartbeat(
             name=self._consumer.hostname,
-            host=socket.gethostname(),
+            host=settings().host,
             pid=os.getpid(),
             queues=tuple(sorted(queue.name for queue in queues)),
             version=installed_version(),

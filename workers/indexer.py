@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -18,9 +17,10 @@ import structlog
 
 from pipeline.database.installation import id_in
 from pipeline.database.unit_of_work import reading
+from pipeline.database.worker_heartbeats import ProcessSign
 from pipeline.errors import PipelineError
 from pipeline.keyword_index.index_folder import IndexFolder
-from pipeline.keyword_index.indexer_report_store import EVERY_S, IndexerReports
+from pipeline.keyword_index.indexer_report_store import EVERY_S
 from pipeline.maintenance.index_keywords import KeywordIndexer
 from pipeline.resources import Resources
 from pipeline.settings import Settings, settings
@@ -50,7 +50,7 @@ def run(config: Settings, stop: threading.Event) -> None:
                 folder.belong_to(installation_id, is_alone=True)
                 log.info("indexer_ready", folder=str(folder.root))
                 indexer = KeywordIndexer(use.mysql, folder.root, use.meter)
-                _follow(indexer, folder, use.indexer_reports, config, stop)
+                _follow(indexer, folder, use, config, stop)
     use.close()
 
 
@@ -70,9 +70,9 @@ def _installation(use: Resources, stop: threading.Event) -> str:
 
 
 def _follow(
-    indexer: KeywordIndexer, folder: IndexFolder, reports: IndexerReports, config: Settings, stop: threading.Event
+    indexer: KeywordIndexer, folder: IndexFolder, use: Resources, config: Settings, stop: threading.Event
 ) -> None:
-    host = socket.gethostname()
+    sign = ProcessSign(host=config.host, name="indexer", serves=("indexer",))
     tidied_at = reported_at = float("-inf")
     while not stop.is_set():
         started = time.monotonic()
@@ -86,14 +86,16 @@ def _follow(
             folder.promise(pause_s + _PROMISED_S, is_current=not lag.tenants)
             if started - reported_at >= EVERY_S:
                 reported_at = started
-                reports.write(indexer.facts(host))
+                use.indexer_reports.write(indexer.facts(sign.host))
+                use.heartbeats.sign(sign)
         except PipelineError as error:
             log.warning("indexer_waits", code=error.code, detail=str(error))
             pause_s = max(pause_s, 1.0)
         stop.wait(pause_s)
     indexer.close()
     with contextlib.suppress(PipelineError):
-        reports.withdraw(host)
+        use.indexer_reports.withdraw(sign.host)
+        use.heartbeats.withdraw_sign(sign)
 
 
 def main() -> int:

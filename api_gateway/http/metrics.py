@@ -18,6 +18,7 @@ from pipeline.jobs.job_views import LedgerBacklog
 from pipeline.metrics.definitions import METRICS, Field, MetricSpec, QueueDepth
 from pipeline.resources import Resources
 from workers.names import Queue
+from workers.roles import ROLES
 
 
 class FleetMetrics:
@@ -61,6 +62,10 @@ def _queue_families(depths: Mapping[str, QueueDepth]) -> Iterator[Metric]:
     yield _gauge("chordwise_queue_messages", "Messages that no worker has taken.", "queue", messages)
     ages = {queue: depth.oldest_s for queue, depth in depths.items()}
     yield _gauge("chordwise_queue_oldest_seconds", "How long the next message of a queue has waited.", "queue", ages)
+    waits = {name: max(ages[queue] for queue in role.queues) for name, role in ROLES.items() if ages}
+    yield _gauge(
+        "chordwise_role_oldest_seconds", "The same of the role's queues, the longest: to scale by.", "role", waits
+    )
     yield GaugeMetricFamily(
         "chordwise_queue_unacked",
         "Messages that workers have taken and not done with; those for queries alone write down none.",
@@ -71,6 +76,11 @@ def _queue_families(depths: Mapping[str, QueueDepth]) -> Iterator[Metric]:
 def _process_families(figures: FleetFigures) -> Iterator[Metric]:
     workers = {queue.value: sum(queue.value in worker.queues for worker in figures.workers) for queue in Queue}
     yield _gauge("chordwise_queue_workers", "Workers that listen to a queue.", "queue", workers)
+    silent = "How long no process of a host has given a sign of life; serves: all that they served."
+    hosts = GaugeMetricFamily("chordwise_host_silent_seconds", silent, labels=["host", "serves"])
+    for state in figures.hosts:
+        hosts.add_metric([state.host, " ".join(state.serves)], state.silent_s)
+    yield hosts
     circuits = "Circuits that refuse calls after failures in a row."
     yield _gauge("chordwise_circuits_open", circuits, "part", figures.open_circuits)
     swept = "When the sweeper last ended a sweep."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -20,7 +21,15 @@ from redis.exceptions import RedisError
 
 from api_gateway.live.lane import LaneFacts
 from pipeline.caches import RecentValues
-from pipeline.database.worker_heartbeats import EVERY_S, EXPIRES_S, WorkerHeartbeat, broker_address, unserved
+from pipeline.database.worker_heartbeats import (
+    EVERY_S,
+    EXPIRES_S,
+    SIGN_EVERY_S,
+    HostState,
+    WorkerHeartbeat,
+    broker_address,
+    unserved,
+)
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
 from pipeline.maintenance import doctor, examine_stores, migrate_schema
 from pipeline.maintenance.doctor import CheckResult, Severity, Versions, WorkerFacts
@@ -69,7 +78,8 @@ def own_versions() -> Versions:
 class Check:
     """One check of /readyz. ``checked_at``: time of the result in seconds since the epoch. ``required``: the gateway is
     not ready unless this check is ok. ``workers``: number of workers consuming a queue, of own processes, or of
-    indexers; ``sweep_age_s``: age of the last sweep; ``timeout_s``: the time after which the check gives up."""
+    indexers; ``sweep_age_s``: age of the last sweep; ``lost``: hosts without a sign of life; ``timeout_s``: the time after
+    which the check gives up."""
 
     status: str
     required: bool
@@ -78,6 +88,7 @@ class Check:
     detail: str | None = None
     workers: int | None = None
     sweep_age_s: float | None = None
+    lost: Sequence[HostState] = ()
     timeout_s: float | None = None
 
     def body(self, now: float) -> dict[str, Any]:
@@ -85,15 +96,24 @@ class Check:
         body = {
             "status": self.status,
             "required": self.required,
-            "checked_at": datetime.fromtimestamp(self.checked_at, UTC).isoformat(timespec="milliseconds"),
+            "checked_at": _moment(self.checked_at),
             "age_s": round(max(0.0, now - self.checked_at), 1),
             "latency_ms": self.latency_ms,
             "detail": self.detail,
             "workers": self.workers,
             "sweep_age_s": self.sweep_age_s,
+            "lost": [
+                {"host": state.host, "since": _moment(now - state.silent_s), "served": list(state.serves)}
+                for state in self.lost
+            ]
+            or None,
             "timeout_s": self.timeout_s,
         }
         return {name: value for name, value in body.items() if value is not None}
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
 
 
 async def readiness(gateway: Gateway) -> dict[str, Any]:
@@ -101,7 +121,7 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     request, except that of the schema, whose entry gives its age."""
     probes = gateway.probes
     groups = await asyncio.gather(
-        _required(probes), _workers(probes), _sweeper(probes), _indexers(probes), _space(probes)
+        _required(probes), _workers(probes), _hosts(probes), _sweeper(probes), _indexers(probes), _space(probes)
     )
     checks = {name: check for group in (*groups, _lane(gateway.lane.facts)) for name, check in group.items()}
     if probes.schema.age_s is not None:
@@ -113,7 +133,7 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     return {
         "status": "not_ready" if any(checks[name].required for name in failing) else "ready",
         "version": installed_version(),
-        "checked_at": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
+        "checked_at": _moment(now),
         "failing": failing,
         "dependencies": {name: check.body(now) for name, check in checks.items()},
     }
@@ -216,11 +236,26 @@ async def _workers(probes: Probes) -> dict[str, Check]:
 
 def _clocks(heartbeats: Sequence[WorkerHeartbeat], read_at: float) -> CheckResult:
     """Check the clock that differs most from ours. A heartbeat was written in the last `EXPIRES_S` seconds."""
-    skews = {beat.name: doctor.distance(beat.beat_at, read_at - EXPIRES_S, read_at) for beat in heartbeats}
+    skews = {beat.name: examine_stores.distance(beat.beat_at, read_at - EXPIRES_S, read_at) for beat in heartbeats}
     name, skew_s = max(skews.items(), key=lambda skew: abs(skew[1]))
     finding = doctor.clock(name, skew_s)
     bad = f"{name} is {finding.detail}; {finding.advice}"
     return replace(finding, check="clocks", detail=bad if finding.advice else finding.detail)
+
+
+async def _hosts(probes: Probes) -> dict[str, Check]:
+    states, reading = await _probed(probes.use.heartbeats.hosts)
+    if states is None:
+        return {"hosts": _unknown("hosts", "signs of hosts", reading)}
+    return {"hosts": replace(_line(doctor.hosts(states), reading), lost=[state for state in states if state.is_lost])}
+
+
+async def keep_sign(gateway: Gateway) -> None:
+    """Give signs of life for this gateway's host for as long as the gateway runs."""
+    while True:
+        with suppress(Unavailable):  # the check of Redis reports it
+            await gateway.run(gateway.quick.heartbeats.sign, gateway.sign)
+        await asyncio.sleep(SIGN_EVERY_S)
 
 
 async def _sweeper(probes: Probes) -> dict[str, Check]:

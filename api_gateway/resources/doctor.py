@@ -101,6 +101,7 @@ def _checks(
         ]
 
     yield "workers", check_workers
+    yield "hosts", lambda: [checks.hosts(use.heartbeats.hosts())]
     yield "last_sweep", check_sweeper
     if lane is not None:
         yield "query_lane", lambda: [checks.query_lane(wanted=lane.wanted, ready=lane.ready)]
@@ -205,7 +206,7 @@ def _facts(
         version=facts["version"],
         celery=facts.get("celery"),
         kombu=facts.get("kombu"),
-        skew_s=checks.distance(facts["now"], asked_at, replied_at),
+        skew_s=examine_stores.distance(facts["now"], asked_at, replied_at),
         visibility_timeout_s=facts["visibility_timeout_s"],
         task_time_limit_s=facts["task_time_limit_s"],
     )

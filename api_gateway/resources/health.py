@@ -29,10 +29,21 @@ from pipeline.errors import PipelineError, WrongInstallation
 from workers.producer import waiting_messages
 
 
+class LostHost(Shape):
+    """A host none of whose processes has given a sign of life `since` then. `served`: their queues, and `gateway`,
+    `indexer`, `clock`."""
+
+    host: str
+    since: datetime
+    served: list[str]
+
+
 class DependencyHealth(Shape):
     """One check. `required`: the gateway is not ready unless it is `ok`. `checked_at`: time of the result, `age_s`
     seconds before the answer. `latency_ms`: how long the dependency took, of checks that ask one. `timeout_s`: when the
-    check gives up. `workers`: number of workers that consume a queue. `sweep_age_s`: seconds since the last sweep."""
+    check gives up. `workers`: number of workers that consume a queue. `sweep_age_s`: seconds since the last sweep. `lost`:
+    hosts that have vanished with all of their processes; a host is forgotten after a day, and one that ends in order at
+    once."""
 
     status: Literal["ok", "warning", "down", "unknown"]
     required: bool
@@ -42,6 +53,7 @@ class DependencyHealth(Shape):
     detail: str | None = None
     workers: int | None = None
     sweep_age_s: float | None = None
+    lost: list[LostHost] | None = None
     timeout_s: float | None = None
 
 
@@ -87,9 +99,9 @@ async def healthz(gateway: CurrentGateway) -> Response:
 async def readyz(gateway: CurrentGateway) -> Response:
     """Return every check by name, each within 1.5 seconds and with its age. 503 unless MySQL, PostgreSQL, Redis, the
     broker and the schema are well and a worker listens to each of `ingest`, `recall` and `answer`; `queue:rerank`,
-    `queue:upkeep`, `worker_versions`, `worker_brokers`, `clocks` (of workers), `last_sweep`, `store_space` (stores that
-    refused a write as full), `keyword_index` (the indexers; not with the engine `mysql`) and `query_lane` (this
-    gateway's processes for queries, once it has any) are named in `failing` and decide nothing.
+    `queue:upkeep`, `worker_versions`, `worker_brokers`, `clocks` (of workers), `hosts`, `last_sweep`, `store_space`
+    (stores that refused a write as full), `keyword_index` (the indexers; not with the engine `mysql`) and
+    `query_lane` (this gateway's processes for queries, once it has any) are named in `failing` and decide nothing.
     """
     answer = await readiness(gateway)
     return json_response(answer, status=200 if answer["status"] == "ready" else 503)

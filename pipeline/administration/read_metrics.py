@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import redis
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.database.worker_heartbeats import WorkerHeartbeat
+from pipeline.database.worker_heartbeats import HostState, WorkerHeartbeat
 from pipeline.documents import alignment_store
 from pipeline.documents.document_views import Totals
 from pipeline.jobs.job_views import LedgerBacklog
@@ -34,6 +34,7 @@ class FleetFigures:
     audit_lost: int
     workers: Sequence[WorkerHeartbeat]
     indexers: Sequence[IndexerFacts]
+    hosts: Sequence[HostState]
     open_circuits: Mapping[str, int]
     swept_at: float | None
 
@@ -49,6 +50,7 @@ def read_fleet(use: Resources) -> FleetFigures:
         audit_lost=queue.lost(),
         workers=use.heartbeats.all(),
         indexers=use.indexer_reports.all(),
+        hosts=use.heartbeats.hosts(),
         open_circuits=_open_circuits(use),
         swept_at=None if age_s is None else time.time() - age_s,
     )

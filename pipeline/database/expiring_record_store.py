@@ -1,4 +1,4 @@
-"""Expiring records in Redis, of workers and of indexers. A worker writes its heartbeat with its queues twice a second.
+"""Expiring records in Redis, of workers, indexers and hosts. A worker writes its heartbeat with its queues twice a second.
 The heartbeat of a killed worker disappears after `EXPIRES_S`, that of a stopping worker at once."""
 
 from collections.abc import Sequence
@@ -10,7 +10,15 @@ import orjson
 import redis
 
 from pipeline.database.engines import redis_errors
-from pipeline.database.worker_heartbeats import EXPIRES_S, RunningTask, WorkerHeartbeat
+from pipeline.database.worker_heartbeats import (
+    EXPIRES_S,
+    FORGOTTEN_S,
+    HostState,
+    ProcessSign,
+    RunningTask,
+    WorkerHeartbeat,
+    host_states,
+)
 from pipeline.errors import StoreFull, StoreUnavailable
 
 
@@ -40,21 +48,40 @@ class ExpiringRecords:
 
     def all(self) -> list[Any]:
         """Return the records that have not expired, by id, and delete the others' ids. Costs two commands."""
+        return list(self._by_id().values())
+
+    def aged(self) -> list[tuple[Any, float]]:
+        """Return the records with the seconds since each was written, by the clock of Redis alone."""
+        records = self._by_id()
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            for record_id in records:
+                pipe.pttl(self._key.format(record_id))
+            left_ms = pipe.execute()
+        return [
+            (record, (self._expires_ms - left) / 1000) for record, left in zip(records.values(), left_ms, strict=True)
+        ]
+
+    def _by_id(self) -> dict[str, Any]:
         with redis_errors():
             ids = sorted(member.decode() for member in self._redis.smembers(self._registry))  # type: ignore[union-attr]
             if not ids:
-                return []
+                return {}
             records: Sequence[bytes | None] = self._redis.mget(map(self._key.format, ids))  # type: ignore[assignment]
-            gone = [record_id for record_id, record in zip(ids, records, strict=True) if record is None]
+            found = dict(zip(ids, records, strict=True))
+            gone = [record_id for record_id, record in found.items() if record is None]
             if gone:
                 self._redis.srem(self._registry, *gone)  # a slow process adds itself again with its next record
-        return [orjson.loads(record) for record in records if record is not None]
+        return {record_id: orjson.loads(record) for record_id, record in found.items() if record is not None}
 
 
 class WorkerHeartbeats:
-    """The heartbeats of an installation. Thread-safe. Every method raises StoreUnavailable without Redis."""
+    """The heartbeats of an installation's workers, and the signs of life of all its processes, which stay for a day
+    unless the process ends in order. Thread-safe. Every method raises StoreUnavailable without Redis."""
 
     def __init__(self, client: redis.Redis) -> None:
+        self._signs = ExpiringRecords(
+            client, registry="chordwise:processes", key="chordwise:process:{}", expires_s=FORGOTTEN_S
+        )
         self._records = ExpiringRecords(
             client, registry="chordwise:workers", key="chordwise:worker:{}", expires_s=EXPIRES_S
         )
@@ -75,6 +102,18 @@ class WorkerHeartbeats:
         """Return the workers that consume ``queue``; without any, messages there wait."""
         return [heartbeat for heartbeat in self.all() if queue in heartbeat.queues]
 
+    def sign(self, sign: ProcessSign) -> None:
+        """Write a process's sign of life."""
+        self._signs.write(sign.process_id, sign)
+
+    def withdraw_sign(self, sign: ProcessSign) -> None:
+        """Delete the sign of a process that ends in order, so that nobody misses it."""
+        self._signs.withdraw(sign.process_id)
+
+    def hosts(self) -> list[HostState]:
+        """Return the hosts of the last day, by name."""
+        return host_states((_sign(record), age_s) for record, age_s in self._signs.aged())
+
 
 class FullStores:
     """The stores that refused a write because they were full, reported by every process for two minutes: reading works
@@ -92,6 +131,10 @@ class FullStores:
     def all(self) -> list[str]:
         """Return a sentence for each store that was full. Raises StoreUnavailable."""
         return [str(sentence) for sentence in self._records.all()]
+
+
+def _sign(record: dict[str, Any]) -> ProcessSign:
+    return ProcessSign(host=record["host"], name=record["name"], serves=tuple(record["serves"]))
 
 
 def _heartbeat(record: dict[str, Any]) -> WorkerHeartbeat:

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline.database.worker_heartbeats import FORGOTTEN_S, HostState
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 
 SKEW_WARNING_S = 0.5  # a query lives for seconds by the clock of the gateway that accepted it
@@ -258,11 +259,6 @@ def fulltext(shortest: int, longest: int) -> CheckResult:
     return _failed("fulltext", detail, advice)
 
 
-def distance(moment: float, earliest: float, latest: float) -> float:
-    """Return how far ``moment`` lies outside of a span of time; 0 within."""
-    return min(0.0, moment - earliest) or max(0.0, moment - latest)
-
-
 def clock(whose: str, skew_s: float) -> CheckResult:
     """Check that a clock agrees with the gateway's."""
     check = f"clock:{whose}"
@@ -319,14 +315,23 @@ def worker_brokers(facts: Sequence[WorkerFacts], own: str) -> CheckResult:
     return _warning(check, f"the gateway uses {own}; {'; '.join(other)}", advice)
 
 
-def sweep_overdue_after_s(interval_s: float) -> float:
-    """Return the greatest allowed age of the last sweep: three intervals, plus time for one long sweep."""
-    return 3 * interval_s + 30.0
+def hosts(states: Sequence[HostState]) -> CheckResult:
+    """Check that no host has vanished with all of its processes."""
+    check = "hosts"
+    lost = [
+        f"{state.host} has been silent for {state.silent_s:.0f} s; it served {', '.join(state.serves)}"
+        for state in states
+        if state.is_lost
+    ]
+    if not lost:
+        return _ok(check, ", ".join(state.host for state in states))
+    advice = f"start it again, or leave it: what is gone for {FORGOTTEN_S / 3600:.0f} hours is forgotten"
+    return _warning(check, "; ".join(lost), advice)
 
 
 def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> CheckResult:
     """Check that the sweeper runs. ``age_s`` None: no sweep is known. ``watched_s``: how long one could be seen."""
-    check, limit_s = "last_sweep", sweep_overdue_after_s(interval_s)
+    check, limit_s = "last_sweep", 3 * interval_s + 30.0  # and time for one long sweep
     advice = "see that beat runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
     if age_s is None and watched_s < limit_s:
         return _warning(check, "no sweep is known yet", advice)

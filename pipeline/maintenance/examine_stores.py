@@ -46,11 +46,16 @@ def ping_redis(use: Resources) -> None:
         use.redis.set(_PROBE, b"", px=1000)
 
 
+def distance(moment: float, earliest: float, latest: float) -> float:
+    """Return how far ``moment`` lies outside of a span of time; 0 within."""
+    return min(0.0, moment - earliest) or max(0.0, moment - latest)
+
+
 def skew(ask: Callable[[], float], *, clock: Callable[[], float] = time.time) -> float:
     """Return the seconds that the clock of ``ask`` is ahead at least; 0 if its time lies within the call."""
     before = clock()
     theirs = ask()
-    return doctor.distance(theirs, before, clock())
+    return distance(theirs, before, clock())
 
 
 def mysql_skew(use: Resources, *, clock: Callable[[], float] = time.time) -> float:

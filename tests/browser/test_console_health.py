@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import redis
 from playwright.sync_api import expect
 from sqlalchemy import make_url
 
+from pipeline.database.expiring_record_store import WorkerHeartbeats
+from pipeline.database.worker_heartbeats import FORGOTTEN_S, ProcessSign
 from pipeline.settings import Settings
 from tests.support.stacks.processes import free_port, process, wait_for_http
 
@@ -30,6 +33,7 @@ class Words:
     deserted: str
     no_worker: str
     checked: str
+    lost_host: str
 
 
 ENGLISH = Words(
@@ -40,6 +44,7 @@ ENGLISH = Words(
     deserted="Documents or queries cannot be served: Worker: Ingestion, Worker: Recall",
     no_worker="No worker listens",
     checked=r"checked \d+ s ago",
+    lost_host=r"Host host-b is gone since .*\(\d min\.? ago\)\. It served: Answers, Gateway, Recall\.",
 )
 CHINESE = Words(
     locale="zh-CN",
@@ -49,6 +54,7 @@ CHINESE = Words(
     deserted="文档或查询当前不可用：Worker：入库、Worker：",
     no_worker="没有 Worker 在监听",
     checked=r"\d+ s前检查",
+    lost_host=r"主机 host-b 已失联（最后上报：.*，\d\s?分钟前），此前承担：答案、网关、召回。",
 )
 
 
@@ -59,6 +65,23 @@ def running(port: int, log: Path, **environment: str) -> Iterator[None]:
     with process("api_gateway", log=log, ending=signal.SIGKILL, **environment):
         wait_for_http(f"http://127.0.0.1:{port}/healthz", seconds=90)
         yield
+
+
+@contextmanager
+def vanished(host: str, redis_url: str) -> Iterator[Callable[[], None]]:
+    """Leave the signs of a host whose processes were last heard of five minutes ago; yield a call that brings it back."""
+    processes = [
+        ProcessSign(host=host, name=f"queries@{host}", serves=("answer", "recall")),
+        ProcessSign(host=host, name="gateway", serves=("gateway",)),
+    ]
+    with redis.Redis.from_url(redis_url) as client:
+        signs = WorkerHeartbeats(client)
+        for sign in processes:
+            signs.sign(sign)
+            client.pexpire(f"chordwise:process:{sign.process_id}", int((FORGOTTEN_S - 300) * 1000))
+        yield lambda: signs.sign(processes[1])
+        for sign in processes:
+            signs.withdraw_sign(sign)
 
 
 class DescribeHealth:
@@ -80,9 +103,18 @@ class DescribeHealth:
             expect(made.page.get_by_text(words.good)).to_have_count(0)
             expect(made.page.locator(".cards.small.stale")).to_have_count(1)
         url = make_url(settings.redis_url.get_secret_value()).set(database=_NOBODYS_DATABASE).render_as_string(False)
-        with running(port, tmp_path / "second.log", CHORDWISE_REDIS_URL=url, CHORDWISE_BROKER_URL=url):
+        with (
+            vanished("host-b", url) as come_back,
+            running(port, tmp_path / "second.log", CHORDWISE_REDIS_URL=url, CHORDWISE_BROKER_URL=url),
+        ):
             for words, made in opened.items():
                 expect(made.page.locator(".verdict.bad")).to_contain_text(words.deserted)
                 expect(made.page.get_by_text(words.no_worker)).to_have_count(6)
                 expect(made.page.locator(".stale")).to_have_count(0)
                 expect(made.page.get_by_role("alert")).to_have_count(0)
+                expect(made.page.get_by_text(re.compile(words.lost_host))).to_be_visible()
+                expect(made.open("overview").get_by_text(re.compile(words.lost_host))).to_be_visible()
+                made.open("health")
+            come_back()
+            for words, made in opened.items():
+                expect(made.page.get_by_text(re.compile(words.lost_host))).to_have_count(0)

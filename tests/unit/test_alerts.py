@@ -16,6 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from api_gateway.http.metrics import FleetMetrics, LedgerMetrics
 from compose.localstack.servers.tools_for_tests import promtool
+from pipeline.database.expiring_record_store import WorkerHeartbeats
+from pipeline.database.worker_heartbeats import ProcessSign
 from pipeline.documents.document_views import KINDS, Totals
 from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
@@ -49,6 +51,7 @@ def page() -> Iterator[dict[str, set[str]]]:
     use.meter.flush()
     indexer = IndexerFacts(host="x", lag_s=1.0, lag_revisions=1, built=1.0, failing=0, disk_bytes=1)
     IndexerReports(client).write(indexer)
+    WorkerHeartbeats(client).write(ProcessSign(host="x", name="x", serves=("x",)))
     fleet, ledger = FleetMetrics(), LedgerMetrics()
     fleet.read(use, client)
     ledger.totals = Totals(counted=dict.fromkeys([*KINDS, "repaired", "chunks"], 1), last_run=1.0)

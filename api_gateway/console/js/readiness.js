@@ -1,5 +1,6 @@
 // The checks of /readyz, and their names.
 import { ApiError, send } from "./api.js";
+import { ago, moment } from "./format.js";
 import { t, word } from "./words.js";
 
 const PATIENCE_MS = 4000; // /readyz answers within 1.5 s, whatever it waits for
@@ -10,6 +11,11 @@ export async function readiness(signal) {
   if (body?.dependencies) return body;
   throw new ApiError({ code: "no_connection", title: t("error.no_connection"), detail: t("error.no_connection_detail") }); // a proxy's own 503
 }
+
+/** A sentence for each host of a check that has vanished: its name, since when, and what it served. */
+export const lostHosts = ({ lost = [] }) => lost.map(({ host, since, served }) => t("health.lost_host", {
+  host, since: moment(since), age: ago(since), served: served.map((name) => word("process", name, word("queue", name))).join(t("health.and")),
+}));
 
 export const checkName = (name) => (name.startsWith("queue:")
   ? t("health.worker_for", { queue: word("queue", name.slice("queue:".length)) })

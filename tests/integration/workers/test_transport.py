@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 
 import pytest
 import redis
 from kombu import Connection
+from pydantic import SecretStr
 from sqlalchemy import make_url
 
+from api_gateway.http.metrics import FleetMetrics
 from api_gateway.resources.doctor import ask_every_worker
+from pipeline.metrics.queue_depth_store import SENT_AT
+from pipeline.resources import Resources
+from pipeline.settings import Settings
+from tests.conftest import redis_of_its_own
 from workers.producer import producer
+from workers.roles import ROLES
 
 
 @pytest.fixture
@@ -55,6 +63,38 @@ class DescribeTheTransport:
         with connection.SimpleQueue(name) as simple:
             simple.put({"number": 2})
         assert _taken(connection, name, 2) == [{"number": 1}, {"number": 2}]
+
+
+class DescribeTheSignalToScaleBy:
+    def it_rises_while_the_oldest_message_waits_and_falls_when_it_is_taken(self, settings: Settings):
+        with (
+            redis_of_its_own(settings) as url,
+            redis.Redis.from_url(url) as broker,
+            Connection(url) as connection,
+            connection.SimpleQueue("answer") as answers,
+        ):
+            use = Resources(settings.model_copy(update={"redis_url": SecretStr(url)}))
+
+            def waits() -> dict[str, float]:
+                fleet = FleetMetrics()
+                fleet.read(use, broker)
+                [found] = [family for family in fleet.collect() if family.name == "chordwise_role_oldest_seconds"]
+                return {sample.labels["role"]: sample.value for sample in found.samples}
+
+            assert waits() == dict.fromkeys(ROLES, 0.0)
+            now = time.time()
+            for age_s in (7.0, *[0.0] * 50):
+                answers.put({}, headers={SENT_AT: now - age_s})
+            first = waits()
+            assert first["queries"] == pytest.approx(7.0, abs=2.0)
+            assert first["ingest"] == 0.0
+            time.sleep(0.2)
+            assert waits()["queries"] >= first["queries"] + 0.2
+            answers.get(timeout=5).ack()
+            assert waits()["queries"] < 5.0  # fifty messages, and none of them old
+            answers.clear()
+            assert waits() == dict.fromkeys(ROLES, 0.0)
+            use.close()
 
 
 class DescribeAWorkerForQueries:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.database.worker_heartbeats import HostState
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.maintenance import doctor
-from pipeline.maintenance.doctor import FlowerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts, distance
-from pipeline.maintenance.examine_stores import connections_left, skew, store_space
+from pipeline.maintenance.doctor import FlowerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts
+from pipeline.maintenance.examine_stores import connections_left, distance, skew, store_space
 from workers.names import Queue
 
 OK, WARNING, FAILED = Severity.OK, Severity.WARNING, Severity.FAILED
@@ -186,6 +187,16 @@ class DescribeKeywordIndexes:
         found = doctor.keyword_index(facts)
         assert found.severity is severity
         assert says in found.detail
+
+
+class DescribeLostHosts:
+    def it_says_which_host_is_gone_since_when_and_what_it_served(self):
+        here = HostState(host="a", silent_s=2.0, serves=("gateway",))
+        gone = HostState(host="b", silent_s=130.4, serves=("answer", "recall"))
+        assert doctor.hosts([here]).severity is OK
+        found = doctor.hosts([here, gone])
+        assert (found.severity, found.detail) == (WARNING, "b has been silent for 130 s; it served answer, recall")
+        assert "24 hours" in found.advice
 
 
 class DescribeSkew:

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from pipeline.database.expiring_record_store import WorkerHeartbeats
-from pipeline.database.worker_heartbeats import WorkerHeartbeat, unserved
+from pipeline.database.worker_heartbeats import FORGOTTEN_S, ProcessSign, WorkerHeartbeat, host_states, unserved
 from pipeline.errors import StoreUnavailable
 from pipeline.metrics.last_sweep_store import LastSweep
 
@@ -74,6 +74,43 @@ class DescribeHeartbeats:
             pytest.raises(StoreUnavailable),
         ):
             WorkerHeartbeats(nobody).all()
+
+
+def sign(host: str, name: str = "w", *serves: str) -> ProcessSign:
+    return ProcessSign(host=host, name=name, serves=serves or ("recall",))
+
+
+class DescribeHosts:
+    def it_is_lost_when_all_of_its_processes_are_silent(self):
+        a, b = host_states([(sign("b", "one"), 90.0), (sign("b", "two"), 30.0), (sign("a"), 1.0)])
+        assert (a.host, a.is_lost) == ("a", False)
+        assert (b.host, b.is_lost, b.silent_s) == ("b", True, 30.0)
+
+    def it_lives_while_one_of_its_processes_does(self):
+        [state] = host_states([(sign("a", "one"), 500.0), (sign("a", "two"), 4.0)])
+        assert not state.is_lost
+
+    def it_served_what_gave_signs_to_the_end(self):
+        signs = [(sign("b", "one", "recall", "answer"), 300.0), (sign("b", "two", "ingest"), 310.0)]
+        before = (sign("b", "three", "compute"), 4000.0)
+        _, b = host_states([(sign("a"), 0.0), *signs, before])
+        assert b.serves == ("answer", "ingest", "recall")
+
+    def it_calls_none_lost_when_nobody_could_write(self):
+        assert host_states([(sign("a"), 60.0), (sign("b"), 61.0)]) == []
+
+    def it_keeps_a_killed_process_for_a_day_and_an_ended_one_not_at_all(self, client):
+        signs = WorkerHeartbeats(client)
+        for name in ("killed", "ended"):
+            signs.sign(sign(name))
+        signs.sign(sign("a"))
+        client.pexpire("chordwise:process:killed/w", int((FORGOTTEN_S - 300.0) * 1000))
+        signs.withdraw_sign(sign("ended"))
+        a, killed = signs.hosts()
+        assert not a.is_lost
+        assert (killed.host, killed.silent_s) == ("killed", pytest.approx(300.0, abs=1.0))
+        client.delete("chordwise:process:killed/w")
+        assert [state.host for state in signs.hosts()] == ["a"]
 
 
 class DescribeTheRecordOfSweeps:

@@ -6,7 +6,7 @@ import { useLoad } from "../load.js";
 import { labelsOf, parseMetrics, sumOf, valueOf } from "../metrics.js";
 import { Loaded } from "../parts/states.js";
 import { Badge } from "../parts/table.js";
-import { checkName, readiness } from "../readiness.js";
+import { checkName, lostHosts, readiness } from "../readiness.js";
 import { link } from "../router.js";
 import { may } from "../session.js";
 import { t, word } from "../words.js";
@@ -50,9 +50,10 @@ function List({ items }) {
 }
 
 function itemsOf(ready, metrics, dead, workers) {
-  const checks = ready.failing.map((name) => {
-    const { status, detail, required } = ready.dependencies[name];
-    return { status: required ? "down" : status, text: checkName(name), detail, to: link("health") };
+  const checks = ready.failing.flatMap((name) => {
+    const { status, detail, required, lost } = ready.dependencies[name];
+    if (lost) return lostHosts({ lost }).map((text) => ({ status, text, to: link("health") }));
+    return [{ status: required ? "down" : status, text: checkName(name), detail, to: link("health") }];
   });
   const long = workers.flatMap((worker) => worker.running.filter(isLong).map((work) => ({
     status: "warning", to: link("health"), detail: worker.name,

@@ -8,7 +8,7 @@ import { labelsOf, parseMetrics, sumOf, valueOf } from "../../metrics.js";
 import { Icon } from "../../parts/icons.js";
 import { Empty, Loaded, Waiting } from "../../parts/states.js";
 import { Badge, Table } from "../../parts/table.js";
-import { checkName, readiness } from "../../readiness.js";
+import { checkName, lostHosts, readiness } from "../../readiness.js";
 import { link } from "../../router.js";
 import { may } from "../../session.js";
 import { Heading } from "../../shell.js";
@@ -109,6 +109,7 @@ function how(name, { timeout_s: timeout }) {
 function whatIsSeen(name, check) {
   if (name.startsWith("queue:") && check.status === "down") return t("health.no_worker");
   if (name.startsWith("queue:") && check.workers) return t("health.workers", { count: count(check.workers) });
+  if (check.lost) return lostHosts(check).join(" ");
   if (check.sweep_age_s != null) return t("health.swept", { age: duration(Math.round(check.sweep_age_s)) });
   return check.detail ?? (check.latency_ms == null ? null : t("health.took", { time: milliseconds(check.latency_ms) }));
 }
