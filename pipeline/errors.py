@@ -134,6 +134,15 @@ class CuttingMemory(Rejected):
     code = "cutting_memory"
 
 
+class NewerMessage(Unavailable):
+    """A message of a newer version than this worker's. Its work comes back by itself, for workers of that version."""
+
+    code = "newer_message"
+
+    def __init__(self, sent: int, known: int) -> None:
+        super().__init__(f"a message has format {sent}, this worker knows {known}: restart it with the newer version")
+
+
 class IngestCrowded(Unavailable):
     """A document took long while others waited and no process was free for them; it is tried again later."""
 

@@ -37,7 +37,7 @@ from pipeline.telemetry import tracing
 from pipeline.telemetry.logs import configure_logging
 from workers import resources
 from workers.heartbeat import HeartbeatStep
-from workers.names import Queue
+from workers.names import FORMAT, MESSAGE_FORMAT, Queue
 from workers.producer import wait_for_no_result
 from workers.query_events import events
 from workers.transport import PersistentConnection
@@ -76,10 +76,11 @@ def _configure_for_queues(conf: Any, options: dict[str, Any], **_: Any) -> None:
 
 
 @before_task_publish.connect(weak=False)
-def _stamp_sending_time(headers: dict[str, Any] | None = None, **_: Any) -> None:
-    """Stamp the beat's messages with the time of sending, as `dispatch` does: a queue's delay is computed from it."""
+def _stamp(headers: dict[str, Any] | None = None, **_: Any) -> None:
+    """Stamp the beat's messages with time and format, as `dispatch` does: a queue's delay is computed from the time."""
     if headers is not None:
         headers.setdefault(SENT_AT, time.time())
+        headers.setdefault(FORMAT, MESSAGE_FORMAT)
 
 
 @setup_logging.connect(weak=False)

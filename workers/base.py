@@ -13,10 +13,10 @@ from celery.signals import task_postrun, task_prerun
 from celery.worker.request import Request
 from opentelemetry.trace import SpanKind
 
-from pipeline.errors import Unavailable
+from pipeline.errors import NewerMessage, Unavailable
 from pipeline.telemetry import tracing
 from pipeline.telemetry.tracing import TRACEPARENT, TRACESTATE
-from workers.names import TaskName
+from workers.names import FORMAT, MESSAGE_FORMAT, TaskName
 from workers.resources import full_stores, meter
 
 log = structlog.get_logger(__name__)
@@ -49,6 +49,12 @@ class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
     ignore_result = True
     throws = (Unavailable,)  # Celery does not report it, on_failure does
     max_retries = 0
+
+    def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
+        """Leave a message of a newer version to ledger and deadline. Raises NewerMessage."""
+        sent = _header(self, FORMAT)
+        if isinstance(sent, int) and sent > MESSAGE_FORMAT:
+            raise NewerMessage(sent, MESSAGE_FORMAT)
 
     def on_failure(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
         """Log a warning if a dependency was unavailable and the work is repeated by itself, else an error."""

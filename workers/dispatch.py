@@ -22,7 +22,7 @@ from pipeline.query.request import Query
 from pipeline.records import JobId, TenantId
 from pipeline.settings import settings
 from pipeline.telemetry import tracing
-from workers.names import Queue, TaskName
+from workers.names import FORMAT, MESSAGE_FORMAT, Queue, TaskName
 from workers.producer import producer
 
 log = structlog.get_logger(__name__)
@@ -162,7 +162,7 @@ def _signature(
         # Flower shows these instead of the arguments; messages hold only ids, which are safe to show.
         "argsrepr": "()",
         "kwargsrepr": repr(dict(arguments)),
-        "headers": {"request_id": request_id, SENT_AT: time.time(), **tracing.outgoing()},
+        "headers": {"request_id": request_id, SENT_AT: time.time(), FORMAT: MESSAGE_FORMAT, **tracing.outgoing()},
     }
     if queue is not None:
         options["queue"] = queue.value

@@ -20,7 +20,7 @@ from pipeline.metrics.meter_store import TOTALS, Meter
 from pipeline.metrics.queue_depth_store import SENT_AT
 from workers import resources
 from workers.base import CallbackTask, LoggedTask
-from workers.names import Queue, TaskName
+from workers.names import FORMAT, MESSAGE_FORMAT, Queue, TaskName
 
 
 @pytest.fixture
@@ -58,6 +58,22 @@ class DescribeWhatATaskCameTo:
         ]
         assert states == [state]
         assert [line["state"] for line in lines if line["event"] == "task_done"] == [state.upper()]
+
+
+class DescribeFormats:
+    @pytest.mark.parametrize(("sent", "runs"), [(None, True), (MESSAGE_FORMAT, True), (MESSAGE_FORMAT + 1, False)])
+    def it_leaves_messages_of_a_newer_version_to_newer_workers(self, celery, sent, runs):
+        ran: list[bool] = []
+
+        @celery.task(base=LoggedTask, name="test.formats", shared=False)
+        def doing() -> None:
+            ran.append(True)
+
+        with structlog.testing.capture_logs() as lines:
+            doing.apply(headers={} if sent is None else {FORMAT: sent})
+        assert ran == [True] * runs
+        postponed = [line["code"] for line in lines if line["event"] == "task_postponed"]
+        assert postponed == [] if runs else ["newer_message"]
 
 
 class DescribeACallback:
@@ -123,3 +139,4 @@ class DescribeWhatTheBeatSends:
         with celery.connection_for_read() as connection:
             message = connection.SimpleQueue("upkeep").get(timeout=1)
         assert message.headers[SENT_AT] > 1_700_000_000
+        assert message.headers[FORMAT] == MESSAGE_FORMAT
