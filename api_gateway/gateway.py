@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -42,6 +43,8 @@ CALLING_THREADS = 8  # for servers that tenants name: a slow one must not keep o
 QUICK_TIMEOUT_S = 2.0  # for the short look-ups ahead of a request
 CACHE_TIMEOUT_S = 0.3  # for the answer cache: waiting longer would cost more than a hit saves
 
+_CALLER: ContextVar[TenantId | None] = ContextVar("caller", default=None)
+
 
 class SharedReads:
     """Share one read per name among concurrent callers. A caller that comes during a read shares the next one, so no
@@ -73,12 +76,16 @@ class SharedReads:
 
 
 class Gateway:
-    """The shared objects of one gateway process. Made by `create_app`; connects to nothing before it is used."""
+    """The shared objects of one gateway process. Made by `create_app`; connects to nothing before it is used.
+
+    `resources` and `quick` are on the stores of the tenant that the present request serves, as far as is known without
+    waiting; before `serve` and for operators on those of the installation.
+    """
 
     def __init__(self, settings: Settings, resources: Resources) -> None:
         self.settings = settings
-        self.resources = resources
-        self.quick = replace(resources, timeout_s=QUICK_TIMEOUT_S)
+        self._resources = resources
+        self._quick = quick = replace(resources, timeout_s=QUICK_TIMEOUT_S)
         self.wakes = Wakes()
         self.shared_reads = SharedReads()
         self.turns = Turns(most_bytes=settings.max_body_bytes)
@@ -86,12 +93,12 @@ class Gateway:
         away = self.keys.is_away  # all read from the same MySQL; only the key cache has its own view of an outage
         self.installation_id: str | None = None  # set when the gateway starts to serve
         self.answer_cache = AnswerCache(replace(resources, timeout_s=CACHE_TIMEOUT_S, reading=True), away=away)
-        self.namespaces = KnownNamespaces(self.run, self.quick, away=away)
+        self.namespaces = KnownNamespaces(self.run, quick, away=away)
         self.configurations = Configurations(self._configuration, away=away)
         self.assigner = make_assigner(settings)
-        self.probes = Probes(settings, self.quick)
+        self.probes = Probes(settings, quick)
         self.sign = ProcessSign(host=settings.host, name="gateway", serves=("gateway",))
-        self.live_workers = LiveWorkers(self.run, lambda: self.quick.heartbeats.all())
+        self.live_workers = LiveWorkers(self.run, lambda: quick.heartbeats.all())
         self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, spawn=self.spawn, use=resources)
         self.deadlines = Deadlines(
             self.wakes,
@@ -101,17 +108,47 @@ class Gateway:
             spawn=self.spawn,
             finish_here=self.lane.finish,
         )
-        self.following = Following(JobSource(self.run, self.quick), self.wakes)
+        self.following = Following(JobSource(self.run, quick), self.wakes)
         self.broker_redis = _broker_redis(settings)
         self.request_rates = resources.request_rates
         wrong = Rate(per_minute=settings.wrong_keys_per_minute, burst=settings.wrong_keys_burst)
         self.wrong_keys = WrongKeys(self.request_rates, wrong, proxies=settings.trusted_proxies)
-        self.own_rates = OwnRates(self.run, self.quick, away=away)
+        self.own_rates = OwnRates(self.run, quick, away=away)
         self._background: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: CapacityLimiter | None = None
         self._heavy: CapacityLimiter | None = None
         self._calling: CapacityLimiter | None = None
+
+    @property
+    def resources(self) -> Resources:
+        """The connections for requests."""
+        return self._of_caller(self._resources)
+
+    @property
+    def quick(self) -> Resources:
+        """The connections for short look-ups."""
+        return self._of_caller(self._quick)
+
+    def _of_caller(self, use: Resources) -> Resources:
+        caller = _CALLER.get()
+        return use if caller is None else use.placed(caller, patient=False)
+
+    def placed(self, tenant_id: TenantId) -> Resources:
+        """Return the connections for work on any tenant. Blocking."""
+        return self._resources.placed(tenant_id)
+
+    async def serve(self, tenant_id: TenantId | None) -> None:
+        """Have the rest of this request use the stores of a tenant; None: those of the installation. Raises
+        Unavailable."""
+        if tenant_id is not None and self.settings.store_pairs:
+            await self.run(self._resources.placed, tenant_id)
+            await self.run(self._quick.placed, tenant_id)
+        self.resume(tenant_id)
+
+    def resume(self, tenant_id: TenantId | None) -> None:
+        """Have this task use the stores of a tenant that `serve` has looked up."""
+        _CALLER.set(tenant_id)
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a blocking function in a thread."""
@@ -167,18 +204,18 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         with suppress(Unavailable):
-            await to_thread.run_sync(self.quick.heartbeats.withdraw_sign, self.sign)
-        await self.resources.async_redis.aclose()
-        for resources in (self.resources, self.quick, self.answer_cache.use):
+            await to_thread.run_sync(self._quick.heartbeats.withdraw_sign, self.sign)
+        await self._resources.async_redis.aclose()
+        for resources in (self._resources, self._quick, self.answer_cache.use):
             await to_thread.run_sync(resources.close)
         if self.broker_redis is not None:
             await to_thread.run_sync(self.broker_redis.close)
 
     async def _configuration(self, tenant_id: TenantId) -> Configuration:
-        return await self.run(load_configuration, tenant_id, self.quick)
+        return await self.run(lambda: load_configuration(tenant_id, self._quick.placed(tenant_id)))
 
     async def _look_up(self, api_key: str) -> Principal | None:
-        return await self.run(principal_of, api_key, self.quick)
+        return await self.run(principal_of, api_key, self._quick)
 
 
 def _broker_redis(settings: Settings) -> redis.Redis | None:

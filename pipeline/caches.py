@@ -5,7 +5,8 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, wait
-from typing import Generic, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import structlog
 from cachetools import Cache, LRUCache, TTLCache
@@ -181,3 +182,20 @@ class RecentValues(Generic[K, T]):
     def __contains__(self, key: K) -> bool:
         with self._lock:
             return key in self._values
+
+
+class InheritedProperty(cached_property[T]):
+    """A cached property that an object takes from its ``parent``, if it has one."""
+
+    @staticmethod
+    def inherits(owner: Any) -> bool:
+        """Return whether the object takes the value from its parent."""
+        return owner.parent is not None
+
+    if not TYPE_CHECKING:  # the types are those of cached_property
+
+        def __get__(self, owner, kind=None):
+            """Return the value of the parent, or of the object itself."""
+            if owner is not None and self.inherits(owner):
+                return getattr(owner.parent, self.attrname)
+            return super().__get__(owner, kind)

@@ -249,6 +249,26 @@ class StoreFull(StoreUnavailable):
         self.server = server
 
 
+class TenantMoving(Unavailable):
+    """A write came while its tenant was frozen for the end of a move, or to databases that the tenant has left."""
+
+    code = "tenant_moving"
+
+    def __init__(
+        self,
+        message: str = "The tenant is moving to other databases: repeat the request in a moment.",
+        *,
+        retry_after_s: float | None = 1.0,
+    ) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+
+
+class PlacementRefused(PipelineError):
+    """A tenant cannot be placed or moved as requested. The message says why."""
+
+    code = "placement_refused"
+
+
 class StoreMisconfigured(Misconfigured, StoreUnavailable):
     """A store answers but lacks a requirement of this service: a right, an extension, a table, a newer version.
 

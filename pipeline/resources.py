@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import math
-import threading
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 import redis
 from redis.asyncio import Redis as AsyncRedis
 from sqlalchemy import Engine
 
 from pipeline.answer.ended_query import EndedQuery
+from pipeline.caches import InheritedProperty, RecentValues
+from pipeline.channels.bulkhead import Bulkhead
 from pipeline.channels.circuit_breaker import BreakerLimits
 from pipeline.channels.circuit_breaker_store import Breakers
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.semantic_channel import SearchedSpace
-from pipeline.database.engines import indexed_engine, mysql_engine, postgres_engine, redis_client
+from pipeline.database.engines import async_redis_client, indexed_engine, mysql_engine, postgres_engine, redis_client
 from pipeline.database.expiring_record_store import FullStores, WorkerHeartbeats
 from pipeline.database.installation import Installation
+from pipeline.database.write_fence import fenced
 from pipeline.embedding.cache_store import VectorCacheStore
-from pipeline.errors import CircuitOpen, Misconfigured
+from pipeline.errors import Misconfigured
 from pipeline.jobs.bell_store import JobBells
 from pipeline.jobs.computation_store import Computations
 from pipeline.keyword_index.indexer_report_store import IndexerReports
@@ -50,7 +48,9 @@ from pipeline.semantic.search_plan import LONGEST_SCAN
 from pipeline.semantic.search_store import Samples, SearchTools, VectorSearch
 from pipeline.semantic.vector_index_store import KnownIndexes
 from pipeline.semantic.vector_store import Vectors
+from pipeline.setting_values import DEFAULT_PAIR
 from pipeline.settings import Settings
+from pipeline.tenants.placement_store import Homes
 from pipeline.tenants.quota_store import QuotaRooms
 from pipeline.tenants.request_rate_store import RequestRates
 from pipeline.tenants.usage_store import UsageBook
@@ -59,55 +59,19 @@ if TYPE_CHECKING:
     from pipeline.answer.answer_writer import AnswerWriter
     from pipeline.query.rewriter import Rewriter
 
-SLOW_S: Final = 0.3  # seconds after which a call counts as slow: less than half of the usual timeout of a channel
 _QUICK_REDIS_S = 0.5  # an optional read must not cost much time when Redis is unavailable
 _USUAL_THREADS = 4  # threads of a query worker
+_MOST_PLACED = 2000  # tenants whose resources a process caches
+
+T = TypeVar("T")
 
 
-class Bulkhead:
-    """The threads that calls to each part (a channel, or reading texts) may hold in this process; thread-safe. A part
-    may hold ``most`` threads; a further call waits, and is refused once the oldest call is slow and none has succeeded
-    for as long (Nygard, "Release It!", 2018)."""
+class _PairProperty(InheritedProperty[T]):
+    """A part of one pair of stores, which the resources of all its tenants share."""
 
-    def __init__(self, most: int, *, slow_s: float = SLOW_S, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = most
-        self._slow_s = slow_s
-        self._clock = clock
-        self._begun: defaultdict[str, list[float]] = defaultdict(list)
-        self._succeeded_at: defaultdict[str, float] = defaultdict(lambda: -math.inf)
-        self._changed = threading.Condition()
-
-    def resize(self, threads: int) -> None:
-        """Set ``most`` so that one of ``threads`` remains for the other parts."""
-        with self._changed:
-            self._most = max(1, threads - 1)
-            self._changed.notify_all()
-
-    @contextmanager
-    def place(self, part: str) -> Iterator[None]:
-        """Hold a thread for a call to ``part``. Raises CircuitOpen if slow calls hold all its threads."""
-        begun = self._take(part)
-        try:
-            yield
-            self._succeeded_at[part] = self._clock()  # slow calls that end need no refusals: a place is free soon
-        finally:
-            with self._changed:
-                self._begun[part].remove(begun)
-                self._changed.notify_all()
-
-    def _take(self, part: str) -> float:
-        with self._changed:
-            calls = self._begun[part]
-            while len(calls) >= self._most:
-                left_s = max(min(calls), self._succeeded_at[part]) + self._slow_s - self._clock()
-                if left_s <= 0:
-                    raise CircuitOpen(
-                        f"{len(calls)} calls of {part} are slow in this process; no further call was started"
-                    )
-                self._changed.wait(left_s)
-            now = self._clock()
-            calls.append(now)
-            return now
+    @staticmethod
+    def inherits(use: Resources) -> bool:
+        return use.tenant_id is not None
 
 
 class _ActiveEmbedder:
@@ -118,7 +82,9 @@ class _ActiveEmbedder:
     @overload
     def __get__(self, use: Resources, owner: type[Resources]) -> Embedder: ...
     def __get__(self, use: Resources | None, owner: type[Resources]) -> Embedder | _ActiveEmbedder:
-        return self if use is None else use.spaces.embedder(use.spaces.live().active)
+        if use is None:
+            return self
+        return use.spaces.embedder(use.spaces.live().active) if use.parent is None else use.parent.embedder
 
 
 @dataclass(frozen=True)
@@ -126,20 +92,67 @@ class Resources:
     """All dependencies of the use cases, connected at first use, so that creation never fails. ``timeout_s`` bounds its
     database calls. ``reading``: connections for single SELECT statements. ``outbox_filled``, called after a transaction
     that left webhook messages, must not raise. ``query_ended``, called after an answer was stored, must neither raise
-    nor wait."""
+    nor wait. `placed` and `of_pair` return resources on other stores, which share everything else with their
+    ``parent``."""
 
     settings: Settings
     timeout_s: float | None = None
     reading: bool = False
     outbox_filled: Callable[[], object] | None = None
     query_ended: Callable[[EndedQuery], None] | None = None
+    pair: str = DEFAULT_PAIR
+    tenant_id: TenantId | None = None  # the tenant that these stores are fenced for, if any
+    parent: Resources | None = field(default=None, repr=False, compare=False)
+
+    def placed(self, tenant_id: TenantId, *, patient: bool = True) -> Resources:
+        """Return resources on the stores where the tenant is now: writes raise TenantMoving once it has left. Not
+        ``patient``: never wait for MySQL if the tenant was looked up before."""
+        root = self._root
+        if not root.settings.store_pairs:
+            return self
+        pair = root.homes.of(tenant_id, patient=patient).pair
+        stores = root.of_pair(pair)
+        return root._placed.get((pair, tenant_id), lambda: replace(stores, tenant_id=tenant_id, parent=stores))
+
+    def of_pair(self, pair: str) -> Resources:
+        """Return resources on the stores of a pair, for work across its tenants. Raises Misconfigured."""
+        root = self._root
+        return root if pair == DEFAULT_PAIR else root._pairs.get(pair, lambda: root._on(pair))
+
+    @property
+    def pairs(self) -> list[Resources]:
+        """Resources on each pair of stores, the default one first."""
+        root = self._root
+        return [root.of_pair(pair) for pair in root.settings.pair_names]
+
+    @property
+    def _root(self) -> Resources:
+        return self if self.parent is None else self.parent._root
+
+    def _on(self, pair: str) -> Resources:
+        return replace(self, settings=self.settings.of_pair(pair), pair=pair, parent=self)
+
+    @cached_property
+    def _pairs(self) -> RecentValues[str, Resources]:
+        return RecentValues(1000)
+
+    @cached_property
+    def _placed(self) -> RecentValues[tuple[str, TenantId], Resources]:
+        return RecentValues(_MOST_PLACED)
+
+    @InheritedProperty
+    def homes(self) -> Homes:
+        """The pairs on which tenants are placed."""
+        return Homes(lambda: self.mysql)
 
     @cached_property
     def mysql(self) -> Engine:
         """The system of record."""
+        if self.tenant_id is not None and self.parent is not None:
+            return fenced(self.parent.mysql, self.tenant_id)
         return mysql_engine(self.settings, timeout_s=self.timeout_s, reading=self.reading)
 
-    @cached_property
+    @InheritedProperty
     def local_indexes(self) -> LocalIndexes | None:
         """The keyword indexes of this host, if the installation has them."""
         if self.settings.keyword_engine != "tantivy":
@@ -150,14 +163,16 @@ class Resources:
     @cached_property
     def postgres(self) -> Engine:
         """The vector store."""
+        if self.tenant_id is not None and self.parent is not None:
+            return fenced(self.parent.postgres, self.tenant_id)
         return postgres_engine(self.settings, timeout_s=self.timeout_s, reading=self.reading)
 
-    @cached_property
+    @_PairProperty
     def postgres_indexed(self) -> Engine:
         """The vector store, for searches through the approximate indexes of large tenants."""
         return indexed_engine(self.settings, longest_scan=LONGEST_SCAN, timeout_s=self.timeout_s)
 
-    @cached_property
+    @_PairProperty
     def installation(self) -> Installation:
         """The identity of the stores' installation; verified before one store is changed to match another."""
         return Installation(
@@ -167,7 +182,7 @@ class Resources:
             on_refusal=lambda: self.meter.count("chordwise_installation_refusals"),
         )
 
-    @cached_property
+    @_PairProperty
     def search_tools(self) -> SearchTools:
         """The parts that all vector searches share."""
         return SearchTools(
@@ -179,99 +194,89 @@ class Resources:
             exact_chunks=self.settings.semantic_exact_chunks,
         )
 
-    @cached_property
+    @InheritedProperty
     def quick_redis(self) -> redis.Redis:
         """The Redis client with short timeouts, for the fleet's pace and cached vectors."""
         return redis_client(self.settings, timeout_s=_QUICK_REDIS_S)
 
-    @cached_property
+    @InheritedProperty
     def redis(self) -> redis.Redis:
         """Results, caches and the wake channel."""
         return redis_client(self.settings)
 
-    @cached_property
+    @InheritedProperty
     def async_redis(self) -> AsyncRedis:
         """The Redis client of an event loop, for checks ahead of every request. The loop's owner closes it."""
-        url = self.settings.redis_url.get_secret_value()
-        client: AsyncRedis = AsyncRedis.from_url(
-            url, socket_timeout=_QUICK_REDIS_S, socket_connect_timeout=_QUICK_REDIS_S
-        )
-        return client
+        return async_redis_client(self.settings, timeout_s=_QUICK_REDIS_S)
 
-    @cached_property
+    @InheritedProperty
     def request_rates(self) -> RequestRates:
         """The token buckets of the tenants' requests."""
         return RequestRates(self.async_redis)
 
-    @cached_property
+    @InheritedProperty
     def heartbeats(self) -> WorkerHeartbeats:
         """The heartbeats of the installation's workers."""
         return WorkerHeartbeats(self.quick_redis)
 
-    @cached_property
+    @InheritedProperty
     def full_stores(self) -> FullStores:
         """The stores that refused a write in the last minutes because they were full."""
         return FullStores(self.quick_redis)
 
-    @cached_property
+    @InheritedProperty
     def indexer_reports(self) -> IndexerReports:
         """The reports of each host's indexer."""
         return IndexerReports(self.quick_redis)
 
-    @cached_property
+    @InheritedProperty
     def metric_history(self) -> MetricHistory:
         """The installation's figures over time."""
         return MetricHistory(self.quick_redis)
 
-    @cached_property
+    @InheritedProperty
     def last_sweep(self) -> LastSweep:
         """The time of the sweeper's last complete sweep."""
         return LastSweep(self.quick_redis)
 
-    @cached_property
+    @InheritedProperty
     def meter(self) -> Meter:
         """The counters and timers behind /v1/metrics."""
         return Meter(self.quick_redis)
 
-    @cached_property
+    @_PairProperty
     def breakers(self) -> Breakers:
         """The circuit breakers of the channels."""
         limits = BreakerLimits(failures=self.settings.breaker_failures, open_s=self.settings.breaker_open_s)
-        return Breakers(self.redis, limits, meter=self.meter)
+        return Breakers(self.redis, limits, meter=self.meter, stores=self.pair)
 
-    @cached_property
+    @_PairProperty
     def bulkhead(self) -> Bulkhead:
         """The limits on threads per part. A worker with threads sets how many it has."""
         return Bulkhead(_USUAL_THREADS - 1)
 
-    @cached_property
+    @InheritedProperty
     def bells(self) -> JobBells:
         """The notifications for callers that wait for a job or follow it."""
         return JobBells(self.redis)
 
-    @cached_property
+    @InheritedProperty
     def vector_store(self) -> VectorCacheStore:
         """The cache of vectors that a service has computed."""
-        limits = self.settings
-        return VectorCacheStore(
-            self.quick_redis, most_bytes=limits.embedding_cache_bytes, ttl_s=limits.embedding_cache_ttl_s
-        )
+        most_bytes, ttl_s = self.settings.embedding_cache_bytes, self.settings.embedding_cache_ttl_s
+        return VectorCacheStore(self.quick_redis, most_bytes=most_bytes, ttl_s=ttl_s)
 
-    @cached_property
+    @InheritedProperty
     def usage_book(self) -> UsageBook:
         """The records of embedding usage."""
-        return UsageBook(
-            lambda: self.mysql, price_per_million=self.settings.embedding_price_per_million, meter=lambda: self.meter
-        )
+        price = self.settings.embedding_price_per_million
+        return UsageBook(lambda tenant: self.placed(tenant).mysql, price_per_million=price, meter=lambda: self.meter)
 
     def _governor(self, account: str) -> FleetGovernor:
-        limits = self.settings
-        configured = ProviderLimits(
-            requests=limits.embedding_requests_per_minute, tokens=limits.embedding_tokens_per_minute
-        )
-        return FleetGovernor(self.quick_redis, account, configured)
+        requests, tokens = self.settings.embedding_requests_per_minute, self.settings.embedding_tokens_per_minute
+        return FleetGovernor(self.quick_redis, account, ProviderLimits(requests=requests, tokens=tokens))
 
-    @cached_property
+    @InheritedProperty
     def spaces(self) -> Spaces:
         """The live embedding spaces and their models."""
         return Spaces(self.settings, lambda: self.mysql, governed_by=self._governor)
@@ -280,24 +285,24 @@ class Resources:
     # that object for both the vectors and the name.
     embedder = _ActiveEmbedder()
 
-    @cached_property
+    @InheritedProperty
     def rerankers(self) -> Rerankers:
         """The rerankers by kind."""
         return Rerankers(self.settings)
 
-    @cached_property
+    @InheritedProperty
     def count_tokens(self) -> TokenCounter:
         """The token counter for contexts."""
         return token_counter(self.settings.context_tokenizer)
 
-    @cached_property
+    @InheritedProperty
     def rewriter(self) -> Rewriter:
         """The language model that rewrites and expands queries. Raises Misconfigured without one."""
         from pipeline.query.rewriter import Rewriter
 
         return Rewriter(model=self._language_model(), timeout_s=self.settings.llm_timeout_s)
 
-    @cached_property
+    @InheritedProperty
     def writer(self) -> AnswerWriter:
         """The language model that writes answers. Raises Misconfigured without one."""
         from pipeline.answer.answer_writer import AnswerWriter
@@ -309,7 +314,7 @@ class Resources:
             raise Misconfigured("CHORDWISE_LLM_MODEL is not set")
         return self.settings.llm_model
 
-    @cached_property
+    @InheritedProperty
     def parser(self) -> Parser:
         """The parser, which extracts and cuts documents and runs possibly harmful ones in a separate process."""
         timeout_s = min(self.settings.parser_timeout_s, self.settings.ingest_lease_s / 3)
@@ -320,7 +325,7 @@ class Resources:
             recognition=recognition_of(self.settings),
         )
 
-    @cached_property
+    @InheritedProperty
     def fetcher(self) -> Fetcher:
         """The client that fetches documents from the web."""
         accept_formats(self.settings)  # the media types that may be fetched depend on it
@@ -329,12 +334,12 @@ class Resources:
             timeout_s=limits.fetch_timeout_s, max_bytes=limits.max_document_bytes, permitted=limits.fetch_allow_networks
         )
 
-    @cached_property
+    @InheritedProperty
     def quota_rooms(self) -> QuotaRooms:
         """This process's recent counts of the tenants that are far from their quotas."""
         return QuotaRooms()
 
-    @cached_property
+    @InheritedProperty
     def fetches(self) -> FetchThreads:
         """The threads in which this process fetches documents beside its other work."""
         return FetchThreads()
@@ -388,13 +393,12 @@ class Resources:
 
     def close(self) -> None:
         """Close every connection that was opened."""
-        if "usage_book" in self.__dict__:
-            self.usage_book.close()
-        if "meter" in self.__dict__:
-            self.meter.close()
-        for name in ("mysql", "postgres", "postgres_indexed"):
-            if name in self.__dict__:
-                self.__dict__[name].dispose()
-        for name in ("fetches", "redis", "quick_redis", "spaces", "rerankers", "rewriter", "writer", "parser"):
-            if name in self.__dict__:
-                self.__dict__[name].close()
+        first, last = ("usage_book", "meter"), ("fetches", "redis", "quick_redis", "spaces", "rerankers", "rewriter")
+        for name in [name for name in first if name in self.__dict__]:
+            self.__dict__[name].close()
+        for stores in self.pairs[1:] if self.parent is None else ():
+            stores.close()
+        for name in {"mysql", "postgres", "postgres_indexed"} & self.__dict__.keys():
+            self.__dict__[name].dispose()
+        for name in [name for name in (*last, "writer", "parser") if name in self.__dict__]:
+            self.__dict__[name].close()

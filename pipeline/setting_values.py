@@ -3,11 +3,12 @@
 import json
 import re
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from pydantic import Field
+from pydantic import BaseModel, Field, SecretStr
 
 _OTHER_NAMES = {"vector": "semantic"}  # channel names as other products call them
 _PAIRS = 'must be pairs such as keyword:0.7,semantic:0.3 or a JSON object such as {"keyword": 0.7}'
@@ -99,6 +100,51 @@ def completed(url: str, password: str | None, *, schemes: tuple[str, ...], passw
         user = user if at else ""
         parts = parts._replace(netloc=f"{user.removesuffix(':')}:{quote(password, safe='')}@{host}")
     return urlunsplit(parts)
+
+
+DEFAULT_PAIR = "default"  # the pair of CHORDWISE_MYSQL_URL and CHORDWISE_POSTGRES_URL
+_PAIR_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+
+
+class StorePair(BaseModel, frozen=True, extra="forbid"):
+    """A further MySQL and its PostgreSQL, on which tenants may be placed."""
+
+    mysql_url: SecretStr
+    postgres_url: SecretStr
+    mysql_password: SecretStr | None = None
+    postgres_password: SecretStr | None = None
+
+    def completed(self, name: str, schemes: Mapping[str, tuple[str, ...]]) -> Self:
+        """Return the pair with its passwords quoted into its URLs. Raises ValueError."""
+        urls: dict[str, SecretStr] = {}
+        for server in ("mysql", "postgres"):
+            url: SecretStr = getattr(self, f"{server}_url")
+            password: SecretStr | None = getattr(self, f"{server}_password")
+            try:
+                whole = completed(
+                    url.get_secret_value(),
+                    password.get_secret_value() if password else None,
+                    schemes=schemes[server],
+                    password_variable=f"{server}_password of pair {name}",
+                )
+            except ValueError as error:
+                raise ValueError(f"{server}_url of pair {name} {error}") from None
+            urls[f"{server}_url"] = SecretStr(whole)
+        return self.model_copy(update=urls)
+
+
+def parse_pairs(value: Any) -> Any:
+    """Parse a JSON object of pairs by name. Raises ValueError, which never shows a URL."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value) if value.strip() else {}
+        except ValueError:
+            value = None
+    if not isinstance(value, dict):
+        raise ValueError('must be a JSON object, as in {"b": {"mysql_url": "…", "postgres_url": "…"}}')
+    if not all(_PAIR_NAME.fullmatch(name) and name != DEFAULT_PAIR for name in value):
+        raise ValueError(f"names a pair that does not have 1 to 32 of a-z, 0-9 and -, or is called {DEFAULT_PAIR}")
+    return value
 
 
 def for_celery(url: str) -> tuple[str, dict[str, Any] | None]:

@@ -18,7 +18,16 @@ from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
 from pipeline.outbound.addresses import Network, parse_networks
 from pipeline.privacy.redaction import MaskedKind
-from pipeline.setting_values import ChannelTime, channel_names, completed, parse_list, parse_weights
+from pipeline.setting_values import (
+    DEFAULT_PAIR,
+    ChannelTime,
+    StorePair,
+    channel_names,
+    completed,
+    parse_list,
+    parse_pairs,
+    parse_weights,
+)
 
 LONGEST_RECOGNITION_S = 1600  # of a document; less than the time limit of a task in celery_config.py
 RecallSource = Literal["keyword", "semantic", "faq", "api"]
@@ -55,6 +64,7 @@ class Settings(BaseSettings):
     postgres_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
     store_timeout_s: Annotated[float, Field(ge=0.1, le=300)] = 30.0
     host_name: str = ""
+    store_pairs: Annotated[dict[str, StorePair], NoDecode, BeforeValidator(parse_pairs)] = {}
 
     # Gateway
     gateway_host: str = "127.0.0.1"
@@ -279,6 +289,19 @@ class Settings(BaseSettings):
         return next(provider for provider in order if is_configured[provider])
 
     @property
+    def pair_names(self) -> tuple[str, ...]:
+        """The names of all store pairs, the default one first."""
+        return (DEFAULT_PAIR, *sorted(self.store_pairs))
+
+    def of_pair(self, name: str) -> "Settings":
+        """Return these settings with the databases of a pair. Raises Misconfigured for an unknown one."""
+        if name == DEFAULT_PAIR:
+            return self
+        if (pair := self.store_pairs.get(name)) is None:
+            raise Misconfigured(f"CHORDWISE_STORE_PAIRS of this process has no pair {name}")
+        return self.model_copy(update={"mysql_url": pair.mysql_url, "postgres_url": pair.postgres_url})
+
+    @property
     def broker(self) -> str:
         """The URL of the broker: its own setting, or Redis."""
         return (self.broker_url or self.redis_url).get_secret_value()
@@ -318,7 +341,11 @@ def _with_passwords(read: Settings) -> Settings:
         except ValueError as error:
             raise Misconfigured(f"{variable}_URL {error}") from None
         urls[f"{server}_url"] = SecretStr(url_with_password)
-    return read.model_copy(update=urls)
+    try:
+        pairs = {name: pair.completed(name, _SCHEMES) for name, pair in read.store_pairs.items()}
+    except ValueError as error:
+        raise Misconfigured(f"CHORDWISE_STORE_PAIRS: {error}") from None
+    return read.model_copy(update=urls | {"store_pairs": pairs})
 
 
 def load(environment: dict[str, Any] | None = None) -> Settings:

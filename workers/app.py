@@ -91,10 +91,12 @@ def _set_up_logging(**_: Any) -> None:
 @worker_init.connect(weak=False)
 def _check_schema(**_: Any) -> None:
     """Stop a worker with the wrong schema, dimension or installation; not for an unavailable database."""
-    check = _start_check("worker", "schema_not_checked", refused=(Misconfigured, WrongInstallation))
-    with check, engines(settings()) as (mysql, postgres):
+    for pair in settings().pair_names:
+        check = _start_check("worker", "schema_not_checked", refused=(Misconfigured, WrongInstallation))
+        with check, engines(settings().of_pair(pair)) as (mysql, postgres):
+            check_all(mysql, postgres, settings().of_pair(pair))
+    with _start_check("worker", "settings_not_checked", refused=(Misconfigured, WrongInstallation)):
         tracing.check(settings())
-        check_all(mysql, postgres, settings())
         check_redis(settings())
         _check_model()
 
@@ -149,7 +151,7 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
     events.worker = instance.hostname
     pool = instance.pool_cls  # an alias or a class, depending on how far the worker has got
     if "prefork" not in (pool if isinstance(pool, str) else pool.__module__):
-        resources.for_queries().bulkhead.resize(instance.concurrency)
+        resources.resize(resources.for_queries(), instance.concurrency)
         resources.warm_up(resources.for_queries())
         tracing.warm_up()
         keep_for_good()

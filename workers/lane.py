@@ -65,9 +65,10 @@ class LaneProcess:
         return self._patient if request.patient else self._usual
 
     def _answer(self, request: LaneRequest) -> None:
-        use, channels = resources.for_queries(), resources.channels()
         try:
             with _bound(request):
+                use = resources.for_queries().placed(request.tenant_id)
+                channels = resources.channels(use)
                 if request.step == "finish":
                     run_chord.answer(request.tenant_id, request.query_id, use, channels)
                 else:
@@ -116,9 +117,10 @@ def main(arguments: list[str]) -> int:
         return 1
     events.worker = f"lane{number}@{socket.gethostname()}"
     use = resources.for_queries()
-    use.bulkhead.resize(THREADS)
+    resources.resize(use, THREADS)
     resources.warm_up(use)
-    resources.channels()
+    for stores in use.pairs:
+        resources.channels(stores)
     tracing.warm_up()
     keep_for_good()
     LaneProcess(socket.socket(fileno=int(descriptor)), name=events.worker).serve()

@@ -8,8 +8,14 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pipeline.setting_values import DEFAULT_PAIR
 from workers.roles import ROLES, clock_command, worker_command
+
+if TYPE_CHECKING:
+    from pipeline.maintenance.move_tenant import MoveReport
+    from pipeline.resources import Resources
 
 _EPILOG = "Settings come from the environment; docs/settings.md lists them. Exit code 1 with one sentence if it fails."
 
@@ -42,9 +48,18 @@ def parser() -> argparse.ArgumentParser:
     clock.add_argument("--schedule", type=Path, required=True, help="a file for the times of the last messages")
     migrate = command("migrate", _migrate, "bring both schemas to this version")
     migrate.add_argument("action", choices=["plan", "upgrade", "downgrade", "check", "adopt"])
-    command("backup", _back_up, "write both databases into a new folder").add_argument("folder", type=Path)
+    backup = command("backup", _back_up, "write both databases of a pair into a new folder")
     restore = command("restore", _restore, "load a backup into two empty databases and repair what differs")
-    restore.add_argument("folder", type=Path)
+    for dump in (backup, restore):
+        dump.add_argument("folder", type=Path)
+        dump.add_argument(
+            "--pair", default=DEFAULT_PAIR, help="of CHORDWISE_STORE_PAIRS; by default the first databases"
+        )
+    tenants = command("tenants", _tenants, "place tenants on pairs of stores, move one, or show the pairs and moves")
+    tenants.add_argument("action", choices=["status", "place", "move", "undo"])
+    tenants.add_argument("tenant", nargs="?", default="")
+    tenants.add_argument("--to", default="", metavar="PAIR")
+    tenants.add_argument("--freeze-limit", type=float, default=60.0, metavar="SECONDS", help="longest pause of writes")
     key = command("key", _key, "create a tenant, and print a new key for it")
     key.add_argument("tenant")
     key.add_argument("--operator", action="store_true", help="the key may also do what concerns all tenants")
@@ -95,8 +110,9 @@ def _back_up(chosen: argparse.Namespace) -> int:
     from pipeline.settings import settings
 
     try:
-        with engines(settings()) as (mysql, postgres):
-            manifest = back_up(mysql, postgres, settings(), chosen.folder)
+        stores = settings().of_pair(chosen.pair)
+        with engines(stores) as (mysql, postgres):
+            manifest = back_up(mysql, postgres, stores, chosen.folder)
     except PipelineError as error:
         return _refused(f"backup: {error}")
     size = sum(file.stat().st_size for file in chosen.folder.iterdir())
@@ -117,12 +133,64 @@ def _restore(chosen: argparse.Namespace) -> int:
         print(f"tenant {tenant_id}: {documents} documents, {result.repaired} differences repaired")  # noqa: T201
 
     try:
-        with engines(settings()) as (mysql, postgres):
-            manifest = restore(chosen.folder, mysql, postgres, settings(), on_tenant=report)
+        stores = settings().of_pair(chosen.pair)
+        with engines(stores) as (mysql, postgres):
+            manifest = restore(chosen.folder, mysql, postgres, stores, on_tenant=report)
     except PipelineError as error:
         return _refused(f"restore: {error}")
     print(f"installation {manifest.installation_id} as of {manifest.made_at}")  # noqa: T201
     return 0
+
+
+def _tenants(chosen: argparse.Namespace) -> int:
+    from pipeline.errors import PipelineError
+    from pipeline.maintenance import move_tenant
+    from pipeline.records import TenantId
+    from pipeline.resources import Resources
+    from pipeline.settings import settings
+    from pipeline.tenants.accounts import TENANT_ID
+
+    if chosen.action != "status" and not TENANT_ID.fullmatch(chosen.tenant):
+        return _refused("tenants: name a tenant: lower-case letters, digits and -")
+    if chosen.action in ("place", "move") and not chosen.to:
+        return _refused("tenants: name a pair with --to")
+    tenant_id = TenantId(chosen.tenant)
+    use = Resources(settings(), timeout_s=move_tenant.STATEMENT_S)
+    try:
+        lines = {
+            "status": lambda: _pairs_and_moves(use),
+            "place": lambda: [f"{tenant_id} will be created on {move_tenant.place(tenant_id, chosen.to, use).pair}"],
+            "move": lambda: _moved(
+                move_tenant.move(tenant_id, chosen.to, use, freeze_limit_s=chosen.freeze_limit, report=_say)
+            ),
+            "undo": lambda: ["undone" if move_tenant.undo(tenant_id, use) else "there is no move to undo"],
+        }[chosen.action]()
+    except PipelineError as error:
+        return _refused(f"tenants: {error}")
+    finally:
+        use.close()
+    for line in lines:
+        _say(line)
+    return 0
+
+
+def _pairs_and_moves(use: Resources) -> list[str]:
+    from pipeline.maintenance import move_tenant
+
+    tenants, moves = move_tenant.status(use)
+    pairs = [f"pair {pair}: {count} tenants" for pair, count in tenants.items()]
+    return pairs + [f"{move.tenant_id}: {move.state}, on {move.pair}, other side {move.target}" for move in moves]
+
+
+def _moved(report: MoveReport | None) -> list[str]:
+    if report is None:
+        return ["it is there already"]
+    rows = sum(report.rows.values())
+    return [f"moved: {rows} rows verified, {report.rounds} rounds, writes paused for {report.frozen_s:.2f} s"]
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201
 
 
 def _refused(sentence: str) -> int:

@@ -117,7 +117,8 @@ class Requires:
 
     async def __call__(self, request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> Principal:
         """Return the principal of the request's key. Raises Problem 401 or 403."""
-        keys: Keys = request.app.state.gateway.keys
+        gateway = request.app.state.gateway
+        keys: Keys = gateway.keys
         principal = await keys.principal(api_key_of(request.headers))
         if principal is None:
             detail = "The API key is not known, it has ended, or its tenant is disabled."
@@ -125,6 +126,7 @@ class Requires:
         structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
         act_as(principal.actor, request_id=request.state.request_id)
         require_scope(principal, self._scope)
+        await gateway.serve(principal.tenant_id)
         refuse_unknown(request)
         return principal
 
@@ -140,6 +142,7 @@ async def require_operator(request: Request, _: HTTPAuthorizationCredentials | N
     api_key = api_key_of(request.headers)
     if not is_admin_key(api_key, request.app.state.gateway.settings):
         await Requires(OPERATOR)(request)
+        await request.app.state.gateway.serve(None)  # operators work on the installation, or on any tenant
     else:
         act_as(Actor(key_name="CHORDWISE_ADMIN_KEY", scopes=(OPERATOR,)), request_id=request.state.request_id)
         refuse_unknown(request)

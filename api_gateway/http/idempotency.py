@@ -231,7 +231,7 @@ async def claim_key(request: Request) -> None:
     template = getattr(request.scope.get("route"), "path", request.url.path)
     digest = hashlib.sha256(orjson.dumps([request.method, template, attempt.key])).digest()
     sealer = Sealer(_secret(attempt.key, gateway))
-    state = await gateway.run(claim_idempotency_key.claim, owner, digest, gateway.resources)
+    state = await gateway.run(lambda: claim_idempotency_key.claim(owner, digest, gateway.placed(owner)))
     if isinstance(state, Claimed):
         held = HeldKey(tenant_id=owner, digest=digest, token=state.token)
         attempt.claim = _Claim(key=held, work_id=state.work_id, sealer=sealer)
@@ -286,9 +286,13 @@ async def _renew(attempt: _Attempt, gateway: Gateway) -> None:
         if (claim := attempt.claim) is None:
             continue
         try:
-            await gateway.run(claim_idempotency_key.renew, claim.key, gateway.resources)
+            await gateway.run(_renew_once, claim.key, gateway)
         except Unavailable as error:
             log.warning("idempotency_lease_not_renewed", code=error.code)
+
+
+def _renew_once(key: HeldKey, gateway: Gateway) -> None:
+    claim_idempotency_key.renew(key, gateway.placed(key.tenant_id))
 
 
 async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) -> None:
@@ -303,12 +307,11 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
     storable = answer is not None and _is_stored(answer.status) and await _read_rest(attempt.receive)
 
     def settle() -> None:
+        use = gateway.placed(claim.key.tenant_id)
         if answer is None or not storable:
             failed = answer is None or answer.status >= 500
-            claim_idempotency_key.free(claim.key, gateway.resources, made_something=failed)
-        elif not claim_idempotency_key.keep(
-            claim.key, _packed(answer, attempt.receive.value, claim), gateway.resources
-        ):
+            claim_idempotency_key.free(claim.key, use, made_something=failed)
+        elif not claim_idempotency_key.keep(claim.key, _packed(answer, attempt.receive.value, claim), use):
             log.warning("idempotency_key_lost")
 
     try:

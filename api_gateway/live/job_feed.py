@@ -44,20 +44,23 @@ class JobSource:
 
     async def snapshot(self, tenant_id: TenantId, job_id: JobId) -> Snapshot | None:
         """Return the job's state, or None."""
-        job: Snapshot | None = await self._run(list_jobs.snapshot, tenant_id, self._use, job_id)
+        job: Snapshot | None = await self._run(self._read, list_jobs.snapshot, tenant_id, job_id)
         return job
 
     async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Sequence[Failure]:
         """Return the job's next failures, at most FAILURES_AT_ONCE."""
         failures: Sequence[Failure] = await self._run(
-            list_jobs.next_failures, tenant_id, self._use, job_id, after=after, limit=FAILURES_AT_ONCE
+            self._read, list_jobs.next_failures, tenant_id, job_id, after=after, limit=FAILURES_AT_ONCE
         )
         return failures
 
     async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
         """Return the fingerprints that reveal changes of these jobs."""
-        fingerprints: dict[JobId, Fingerprint] = await self._run(list_jobs.fingerprints, tenant_id, self._use, job_ids)
+        fingerprints: dict[JobId, Fingerprint] = await self._run(self._read, list_jobs.fingerprints, tenant_id, job_ids)
         return fingerprints
+
+    def _read(self, read: Callable[..., Any], tenant_id: TenantId, *args: Any, **options: Any) -> Any:
+        return read(tenant_id, self._use.placed(tenant_id), *args, **options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,13 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     request, except that of the schema, whose entry gives its age."""
     probes = gateway.probes
     groups = await asyncio.gather(
-        _required(probes), _workers(probes), _hosts(probes), _sweeper(probes), _indexers(probes), _space(probes)
+        _required(probes),
+        _pairs(probes),
+        _workers(probes),
+        _hosts(probes),
+        _sweeper(probes),
+        _indexers(probes),
+        _space(probes),
     )
     checks = {name: check for group in (*groups, _lane(gateway.lane.facts)) for name, check in group.items()}
     if probes.schema.age_s is not None:
@@ -158,6 +164,15 @@ class Probes:
             "schema": self.schema,
             "installation": self._installation,
         }
+
+    @property
+    def pairs(self) -> dict[str, Probe]:
+        """The probes of the further pairs of stores."""
+        probes: dict[str, Probe] = {}
+        for stores in self.use.pairs[1:]:
+            probes[f"mysql:{stores.pair}"] = partial(examine_stores.ping_mysql, stores)
+            probes[f"postgres:{stores.pair}"] = partial(examine_stores.ping_postgres, stores)
+        return probes
 
     def watched_s(self) -> float:
         """Return the seconds during which this process could have seen a sweep."""
@@ -208,6 +223,12 @@ async def _required(probes: Probes) -> dict[str, Check]:
         name: check if problem is None else replace(check, status="down", detail=problem)
         for name, (problem, check) in zip(probes.required, results, strict=True)
     }
+
+
+async def _pairs(probes: Probes) -> dict[str, Check]:
+    """Return a check of each server of the further pairs of stores; without one, the tenants of other pairs are served."""
+    results = await asyncio.gather(*(_probed(probe) for probe in probes.pairs.values()))
+    return {name: replace(check, required=False) for name, (_, check) in zip(probes.pairs, results, strict=True)}
 
 
 async def _workers(probes: Probes) -> dict[str, Check]:

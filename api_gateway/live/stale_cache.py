@@ -202,7 +202,7 @@ class OwnRates:
         return rate if rate.per_minute else None
 
     def _read(self, tenant_id: TenantId) -> Rate:
-        own = own_requests_per_minute(tenant_id, self._use)
+        own = own_requests_per_minute(tenant_id, self._use.placed(tenant_id))
         return self._default if own is None else self._default.scaled_to(own)
 
 
@@ -251,13 +251,13 @@ class KnownNamespaces:
         self._missing.forget(lambda key: key[0] == tenant_id and name in key[1])
 
     def _read_first(self, tenant_id: TenantId, limit: int) -> tuple[Namespace, ...]:
-        views = list_documents.list_namespaces(tenant_id, self._use, limit=limit)
+        views = list_documents.list_namespaces(tenant_id, self._use.placed(tenant_id), limit=limit)
         return tuple(Namespace(view.namespace) for view in views)
 
     def _read_missing(
         self, tenant_id: TenantId, names: Sequence[Namespace], optional: Collection[Namespace]
     ) -> tuple[Namespace, ...]:
-        existing = list_documents.existing_namespaces(tenant_id, self._use, names)
+        existing = list_documents.existing_namespaces(tenant_id, self._use.placed(tenant_id), names)
         self._record_use(tenant_id, existing)
         missing = [(position, name) for position, name in enumerate(names) if name not in existing]
         needed = [(position, name) for position, name in missing if name not in optional] if existing else missing
@@ -269,6 +269,6 @@ class KnownNamespaces:
 
     def _record_use(self, tenant_id: TenantId, names: Collection[Namespace]) -> None:
         try:
-            edit_vector_stores.note_use(tenant_id, self._use, names)
+            edit_vector_stores.note_use(tenant_id, self._use.placed(tenant_id), names)
         except Unavailable as error:  # a failure to record the use must not fail the request
             log.warning("namespace_use_not_recorded", namespaces=len(names), code=error.code)

@@ -118,6 +118,8 @@ def _checks(
     yield "store_space", lambda: [examine_stores.store_space(use.full_stores.all())]
     yield "connections", lambda: examine_stores.connections(use)
     yield "schema", lambda: [examine_stores.schema(use)]
+    for stores in use.pairs[1:]:
+        yield f"pair:{stores.pair}", partial(examine_stores.store_pair, stores)
     yield "servers", lambda: [checks.servers(examine_stores.server_versions(use) | broker_version(app))]
     yield "vectors", lambda: examine_stores.vectors(use)
     yield "model", lambda: examine_stores.models(use)

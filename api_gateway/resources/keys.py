@@ -152,16 +152,21 @@ async def issue_key(gateway: Gateway, tenant_id: TenantId, sent: KeyRequest, *, 
 
     def issue() -> IssuedKey:
         scopes = tuple(sent.scopes)
-        return manage_tenants.issue_key(tenant_id, gateway.resources, sent.name, scopes, expires_at=sent.expires_at)
+        return manage_tenants.issue_key(
+            tenant_id, gateway.placed(tenant_id), sent.name, scopes, expires_at=sent.expires_at
+        )
 
     return await _send_issued(gateway, issue, under)
 
 
 async def keys_page(gateway: Gateway, tenant_id: TenantId, limit: int, cursor: str | None) -> Response:
     """Return one page of a tenant's keys. Raises Problem 422."""
-    rows = await gateway.run(
-        manage_tenants.list_keys, tenant_id, gateway.resources, after=_after(cursor), limit=limit + 1
-    )
+    after = _after(cursor)
+
+    def read() -> list[ApiKey]:
+        return manage_tenants.list_keys(tenant_id, gateway.placed(tenant_id), after=after, limit=limit + 1)
+
+    rows = await gateway.run(read)
     return send_page(rows, limit, key_json, "keys", lambda key: (key.created_at.isoformat(), key.key_id))
 
 
@@ -173,7 +178,7 @@ async def rotate_key(
     def rotate() -> IssuedKey:
         key_of(gateway, tenant_id, key_id)
         overlap = timedelta(seconds=sent.overlap_seconds)
-        issued = manage_tenants.rotate_key(tenant_id, gateway.resources, key_id, overlap=overlap)
+        issued = manage_tenants.rotate_key(tenant_id, gateway.placed(tenant_id), key_id, overlap=overlap)
         return existing(issued, Problem(409, "key_not_rotatable", "The key has ended, or it was rotated before."))
 
     return await _send_issued(gateway, rotate, under)
@@ -182,7 +187,11 @@ async def rotate_key(
 async def revoke_key(gateway: Gateway, tenant_id: TenantId, key_id: str) -> Response:
     """Revoke a key. Raises Problem 404."""
     is_id = _KEY_ID.fullmatch(key_id) is not None
-    if not is_id or not await gateway.run(manage_tenants.revoke_key, tenant_id, gateway.resources, key_id):
+
+    def revoke() -> bool:
+        return manage_tenants.revoke_key(tenant_id, gateway.placed(tenant_id), key_id)
+
+    if not is_id or not await gateway.run(revoke):
         raise _not_found()
     return Response(status_code=204)
 
@@ -190,7 +199,9 @@ async def revoke_key(gateway: Gateway, tenant_id: TenantId, key_id: str) -> Resp
 def key_of(gateway: Gateway, tenant_id: TenantId, key_id: str) -> ApiKey:
     """Return the key. Blocking. Raises Problem 404."""
     is_id = _KEY_ID.fullmatch(key_id) is not None
-    return existing(manage_tenants.find_key(tenant_id, gateway.resources, key_id) if is_id else None, _not_found())
+    return existing(
+        manage_tenants.find_key(tenant_id, gateway.placed(tenant_id), key_id) if is_id else None, _not_found()
+    )
 
 
 def _refuse_operators(gateway: Gateway, principal: Principal, key_id: str) -> None:

@@ -21,6 +21,7 @@ from api_gateway.resources.usage import QuotaUse, send_quotas
 from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant
 from pipeline.records import TenantId
+from pipeline.resources import Resources
 from pipeline.tenants.accounts import RESERVED, TENANT_ID, OwnQuotas, Tenant
 
 
@@ -139,7 +140,7 @@ async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
     the effective ones, and its use."""
 
     def read() -> OwnQuotas:
-        return manage_tenants.own_quotas(_tenant(gateway, tenant_id).tenant_id, gateway.resources)
+        return manage_tenants.own_quotas(*_at_home(gateway, tenant_id))
 
     return json_response(shown(OwnQuotasView, await gateway.run(read)))
 
@@ -165,7 +166,8 @@ async def set_quotas(request: Request, gateway: CurrentGateway, tenant_id: Id) -
     quotas = (await read_shape(request, None, QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
 
     def change() -> None:
-        manage_tenants.set_own_quotas(_tenant(gateway, tenant_id).tenant_id, quotas, gateway.resources)
+        own_id, use = _at_home(gateway, tenant_id)
+        manage_tenants.set_own_quotas(own_id, quotas, use)
 
     await gateway.run(change)
     return json_response(shown(OwnQuotasView, quotas))
@@ -249,7 +251,7 @@ async def revoke_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Res
 async def _admit(gateway: Gateway, tenant_id: str, *, admitted: bool) -> Response:
 
     def change() -> Tenant:
-        manage_tenants.admit_tenant(_tenant(gateway, tenant_id).tenant_id, gateway.resources, admitted)
+        manage_tenants.admit_tenant(*_at_home(gateway, tenant_id), admitted)
         return _tenant(gateway, tenant_id)
 
     return json_response(tenant_json(await gateway.run(change)))
@@ -258,8 +260,15 @@ async def _admit(gateway: Gateway, tenant_id: str, *, admitted: bool) -> Respons
 def _tenant(gateway: Gateway, tenant_id: str) -> Tenant:
     """Return the tenant. Blocking. Raises Problem 404."""
     is_id = TENANT_ID.fullmatch(tenant_id) is not None
-    tenant = manage_tenants.find_tenant(TenantId(tenant_id), gateway.resources) if is_id else None
+    own_id = TenantId(tenant_id)
+    tenant = manage_tenants.find_tenant(own_id, gateway.placed(own_id)) if is_id else None
     return existing(tenant, _not_found(tenant_id))
+
+
+def _at_home(gateway: Gateway, tenant_id: str) -> tuple[TenantId, Resources]:
+    """Return the id of a tenant and the stores where it is. Blocking. Raises Problem 404."""
+    own_id = TenantId(_tenant(gateway, tenant_id).tenant_id)
+    return own_id, gateway.placed(own_id)
 
 
 def _not_found(tenant_id: str) -> Problem:
@@ -276,5 +285,7 @@ async def erase(
     """Delete all data of a tenant, in every store; for operators only. A repeated request continues and returns the
     same totals. `remaining` is empty once nothing is left."""
     is_id = TENANT_ID.fullmatch(tenant_id) is not None
-    erased = await gateway.run_heavy(erase_tenant, TenantId(tenant_id), gateway.resources) if is_id else None
+    own_id = TenantId(tenant_id)
+
+    erased = await gateway.run_heavy(lambda: erase_tenant(own_id, gateway.placed(own_id))) if is_id else None
     return json_response(shown(TenantErased, existing(erased, _not_found(tenant_id))))

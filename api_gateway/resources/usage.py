@@ -124,5 +124,5 @@ async def look(gateway: CurrentGateway, principal: Reader) -> Response:
 
 async def send_quotas(gateway: Gateway, tenant_id: TenantId) -> Response:
     """Return the limit and the use of each quota of a tenant."""
-    quotas = await gateway.run(quota_use, tenant_id, gateway.resources)
+    quotas = await gateway.run(lambda: quota_use(tenant_id, gateway.placed(tenant_id)))
     return json_response({name: {"limit": limit or None, "used": used} for name, (limit, used) in quotas.items()})

@@ -6,6 +6,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -14,7 +15,7 @@ from pipeline.administration.call_store import call_store
 from pipeline.database.sealing import Sealer
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.deadline import Deadline
-from pipeline.errors import Misconfigured, Unavailable
+from pipeline.errors import Misconfigured, TenantMoving, Unavailable
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.addresses import is_address
@@ -157,13 +158,28 @@ async def _deliver(use: Resources, given: Poster | None, *, seconds: float) -> i
 
 
 def _claim(use: Resources, limit: int) -> list[Sending]:
-    with unit_of_work(use.mysql) as work:
-        return claim(work.connection, limit=limit, per_endpoint=_PER_ENDPOINT, lease_s=_LEASE_S)
+    """Claim deliveries on every pair of stores. Raises Unavailable if none was claimed and a pair does not answer."""
+    claimed: list[Sending] = []
+    away: Unavailable | None = None
+    for stores in use.pairs:
+        try:
+            with unit_of_work(stores.mysql) as work:
+                left = limit - len(claimed)
+                claimed += (
+                    claim(work.connection, limit=left, per_endpoint=_PER_ENDPOINT, lease_s=_LEASE_S) if left else []
+                )
+        except Unavailable as error:
+            log.warning("store_pair_skipped", pair=stores.pair, code=error.code)
+            away = error
+    if away is not None and not claimed:
+        raise away
+    return claimed
 
 
 async def _send(sending: Sending, poster: Poster, use: Resources) -> None:
     """Make one call and record its outcome. If it cannot be recorded, the lease runs out."""
     try:
+        use = await asyncio.to_thread(use.placed, sending.tenant_id)
         try:
             call = await asyncio.to_thread(_signed, sending, use)
             if call is None:
@@ -233,7 +249,7 @@ def note_progress(use: Resources) -> int:
         tenants = tenants_following_progress(work.connection)
     messages = 0
     for tenant_id in tenants:
-        with unit_of_work(use.mysql) as work:
+        with suppress(TenantMoving), unit_of_work(use.placed(tenant_id).mysql) as work:
             outbox = Outbox(work.connection, tenant_id)
             for job_id in Ledger(work.connection, tenant_id).unfinished():
                 messages += outbox.job_progressed(job_id)

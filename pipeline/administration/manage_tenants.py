@@ -25,8 +25,8 @@ revoke_key = call_store(ApiKeys, ApiKeys.revoke)
 
 
 def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotas | None, use: Resources) -> Tenant | None:
-    """Create a tenant, with quotas of its own if any are given; None if the id is taken."""
-    with unit_of_work(use.mysql) as work:
+    """Create a tenant where it is placed, with quotas of its own if any are given; None if the id is taken."""
+    with unit_of_work(use.placed(tenant_id).mysql) as work:
         tenants = Tenants(work.connection, tenant_id)
         if not tenants.create(name):
             return None
@@ -38,8 +38,13 @@ def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotas | None, use:
 
 def list_tenants(after: str | None, limit: int, use: Resources) -> list[Tenant]:
     """Return the tenants of the installation that follow the id ``after``, by id."""
-    with unit_of_work(use.mysql) as work:
-        return tenants_page(work.connection, after=after, limit=limit)
+    tenants: list[Tenant] = []
+    for stores in use.pairs:
+        with unit_of_work(stores.mysql) as work:
+            page = tenants_page(work.connection, after=after, limit=limit)
+        # A tenant that moves has rows on both sides.
+        tenants += [tenant for tenant in page if use.placed(TenantId(tenant.tenant_id)).pair == stores.pair]
+    return sorted(tenants, key=lambda tenant: tenant.tenant_id)[:limit]
 
 
 def own_quotas(tenant_id: TenantId, use: Resources) -> OwnQuotas:
@@ -59,7 +64,7 @@ def principal_of(api_key: str, use: Resources) -> Principal | None:
     tenant_id = tenant_of(api_key)
     if tenant_id is None:
         return None
-    with unit_of_work(use.mysql) as work:
+    with unit_of_work(use.placed(tenant_id).mysql) as work:
         return Tenants(work.connection, tenant_id).principal(api_key)
 
 

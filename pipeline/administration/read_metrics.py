@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import redis
 
@@ -73,6 +74,26 @@ def read_queues(
 
 def read_ledger(use: Resources) -> tuple[LedgerBacklog, Totals]:
     """Return the backlog of the ledger and the reconciler's counts. Raises StoreUnavailable."""
-    with unit_of_work(use.mysql) as work:
-        totals = alignment_store.totals(work.connection)
-        return backlog(work.connection), totals
+    read: list[tuple[LedgerBacklog, Totals]] = []
+    for stores in use.pairs:
+        with unit_of_work(stores.mysql) as work:
+            totals = alignment_store.totals(work.connection)
+            read.append((backlog(work.connection), totals))
+    return reduce(_added, read)
+
+
+def _added(one: tuple[LedgerBacklog, Totals], other: tuple[LedgerBacklog, Totals]) -> tuple[LedgerBacklog, Totals]:
+    """Return the figures of two pairs of stores together."""
+    (here, counted), (there, more) = one, other
+    ledger = LedgerBacklog(
+        items={state: count + there.items[state] for state, count in here.items.items()},
+        oldest_s={state: max(age_s, there.oldest_s[state]) for state, age_s in here.oldest_s.items()},
+        dead_letters={reason: count + there.dead_letters[reason] for reason, count in here.dead_letters.items()},
+    )
+    runs = [run for run in (counted.last_run, more.last_run) if run is not None]
+    totals = Totals(
+        counted={name: count + more.counted[name] for name, count in counted.counted.items()},
+        last_run=max(runs, default=None),
+        withheld=counted.withheld + more.withheld,
+    )
+    return ledger, totals

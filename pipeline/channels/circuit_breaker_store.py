@@ -23,6 +23,7 @@ from pipeline.database.engines import redis_errors
 from pipeline.errors import Unavailable
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import ChannelName, TenantId
+from pipeline.setting_values import DEFAULT_PAIR
 
 log = structlog.get_logger(__name__)
 
@@ -62,9 +63,12 @@ class Breakers:
         limits: BreakerLimits,
         *,
         meter: Meter | None = None,
+        stores: str = DEFAULT_PAIR,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Keep the parameters. ``stores``: the pair behind the channels; a broken pair stops no calls of another."""
         self._redis = client
+        self._of_stores = "" if stores == DEFAULT_PAIR else f"@{stores}"
         self._limits = limits
         self._meter = meter
         self._clock = clock
@@ -78,7 +82,7 @@ class Breakers:
         """Ask for permission to call ``part``, or one ``source`` of it; None if refused. Never raises."""
         states = self._circuits.get()
         caller = hashlib.sha256(tenant_id.encode()).hexdigest()[:16]
-        circuits: tuple[str, ...] = (f"{part}/{caller}", str(part))
+        circuits: tuple[str, ...] = (f"{part}/{caller}", f"{part}{self._of_stores}")
         if source is not None:
             circuits = (f"{part}/{caller}/{source}",)
         elif part == ChannelName.API:

@@ -11,12 +11,13 @@ from typing import Any, Final
 
 import psycopg
 import redis
+import redis.asyncio
 import sqlalchemy
 import structlog
 from psycopg.types.string import TextLoader
 from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.retry import Retry
-from sqlalchemy import URL, Engine, event, make_url
+from sqlalchemy import URL, Engine, Pool, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from pipeline.database.store_errors import (
@@ -30,6 +31,7 @@ from pipeline.database.store_errors import (
     translated,
 )
 from pipeline.database.store_errors import Conflict as Conflict
+from pipeline.database.write_fence import guard
 from pipeline.errors import StoreUnavailable
 from pipeline.settings import Settings
 from pipeline.telemetry.tracing import edge
@@ -99,7 +101,8 @@ class Outage:
             self._waited = False
 
 
-_OUTAGES: weakref.WeakKeyDictionary[Engine, Outage] = weakref.WeakKeyDictionary()
+# By pool, which the views of an engine for its tenants share.
+_OUTAGES: weakref.WeakKeyDictionary[Pool, Outage] = weakref.WeakKeyDictionary()
 
 
 def watch(engine: Engine) -> None:
@@ -111,12 +114,12 @@ def watch(engine: Engine) -> None:
             with mysql.connect() as connection:
                 connection.exec_driver_sql("SELECT 1")
 
-    _OUTAGES[engine] = Outage(probe)
+    _OUTAGES[engine.pool] = Outage(probe)
 
 
 def outage_of(engine: Engine) -> Outage | None:
     """Return the outage of an engine's server; None if it is not watched."""
-    return _OUTAGES.get(engine)
+    return _OUTAGES.get(engine.pool)
 
 
 # A query's few statements would otherwise carry as many BEGINs, ROLLBACKs and pings. A connection closed by the server
@@ -161,6 +164,8 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
     event.listen(engine, "handle_error", partial(attach_location, location(MYSQL, url)))
     if reading:
         watch(engine)
+    if settings.store_pairs:
+        guard(engine)
     return traced(engine, "mysql") if settings.otlp_endpoint or settings.traces_kept else engine
 
 
@@ -195,6 +200,8 @@ def postgres_engine(
     pool_options = _READING if reading else {"pool_pre_ping": True}
     engine = _pool(url, settings.postgres_pool_size, seconds, connect_args=connect_args, **pool_options)
     event.listen(engine, "connect", _ids_as_text)
+    if settings.store_pairs:
+        guard(engine)
     event.listen(engine, "handle_error", partial(attach_location, location(POSTGRES, url)))
     return traced(engine, "postgresql") if settings.otlp_endpoint or settings.traces_kept else engine
 
@@ -241,6 +248,15 @@ def redis_client(settings: Settings, *, timeout_s: float = 1.0) -> redis.Redis:
         # A closed connection is reopened; do not retry on timeout.
         retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 2, supported_errors=(redis.ConnectionError,)),
     )
+
+
+def async_redis_client(settings: Settings, *, timeout_s: float) -> redis.asyncio.Redis:
+    """Return a client for an event loop, whose owner closes it."""
+    url = settings.redis_url.get_secret_value()
+    client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(
+        url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s
+    )
+    return client
 
 
 def check_redis(settings: Settings) -> None:

@@ -145,9 +145,9 @@ def refuse_wrong(settings: Settings) -> None:
         Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).refuse_wrong()
 
 
-def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: bool = False) -> str:
+def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: bool = False, join: str = "") -> str:
     """Give both stores one id after a migration, claim Redis, and return the id. ``adopt``: PostgreSQL and Redis take
-    MySQL's. Raises WrongInstallation as ``refuse_strangers``."""
+    MySQL's. ``join``: the id of a new pair of stores. Raises WrongInstallation as ``refuse_strangers``."""
     if not adopt:
         refuse_strangers(mysql, postgres, settings)
     with mysql_errors(), mysql.begin() as connection:
@@ -155,7 +155,7 @@ def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: boo
         if own is None and not adopt:
             with postgres_errors(), postgres.connect() as reading:
                 own = id_in(reading)
-        connection.execute(_INSERT_MYSQL, {"installation": own or str(uuid.uuid4()), "now": now()})
+        connection.execute(_INSERT_MYSQL, {"installation": own or join or str(uuid.uuid4()), "now": now()})
         own = id_in(connection)  # a concurrent migration may have written it first
     assert own is not None
     with postgres_errors(), postgres.begin() as connection:

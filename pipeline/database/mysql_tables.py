@@ -93,8 +93,7 @@ documents = table("documents", key("tenant_id", "namespace", "document_id"),
 sources = table("sources", key("tenant_id", "namespace", source_id=NAME),
     required(ascii_(16), "kind"),                   # file, url, text, bytes, sheet
     optional(utf8(2048), "uri"),
-    required(ascii_(127), "media_type"),
-    required(TIME, "created_at"))
+    required(ascii_(127), "media_type"), required(TIME, "created_at"))
 
 generations = table("generations", key("tenant_id", "namespace", "document_id", "generation"),
     required(UUID, "job_id"),
@@ -182,8 +181,7 @@ term_statistics = table("term_statistics", key("tenant_id", "namespace", term=my
 
 # Differences of a large batch that are added to term_statistics later, packed.
 term_changes = table("term_changes", key("tenant_id", "namespace", change_id=UUID),
-    required(mysql.MEDIUMBLOB(), "changes"),
-    required(TIME, "created_at"))
+    required(mysql.MEDIUMBLOB(), "changes"), required(TIME, "created_at"))
 
 # The log that the keyword indexes of hosts follow.
 publications = table("publications", key("tenant_id", "namespace", revision=mysql.BIGINT(), document_id=NAME),
@@ -371,8 +369,13 @@ embedding_backlog = table("embedding_backlog", key("tenant_id", space=UINT, name
 
 # --- the installation: these tables have no tenant --------------------------------------------------------------------
 installation = table("installation", key(id=mysql.TINYINT(unsigned=True)),  # one row, id 1
-    required(UUID, "installation_id"),
-    required(TIME, "created_at"))
+    required(UUID, "installation_id"), required(TIME, "created_at"))
+
+# The directory, in the default pair alone; no row: settled there.
+placements = table("placements", key("tenant_id"), required(ascii_(32), "pair"), required(ascii_(16), "state"),
+    optional(ascii_(32), "target"), required(TIME, "changed_at"))
+
+write_fences = table("write_fences", key("tenant_id"), required(FLAG, "is_closed"))  # see database.write_fence
 
 # One row, id 1. Updating it switches to another model; a transaction that publishes a document locks it.
 embedding_pointer = table("embedding_pointer", key(id=mysql.TINYINT(unsigned=True)),

@@ -196,7 +196,7 @@ _STATES_NOT_MIGRATED = {"42P01", "42703", "42704", "42883", "3F000"}
 
 def _of_postgres(at: Location, error: exc.DBAPIError) -> PipelineError | None:
     state, message = getattr(error.orig, "sqlstate", None), _message(error)
-    if state in {"40001", "40P01"}:
+    if state in {"40001", "40P01", "55P03"}:
         return at.conflict()
     if state == "42501":
         return at.refused(f"{_words(message)}; as an administrator run: {_postgres_grant(at, message)}")

@@ -14,7 +14,7 @@ from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents, IngestedDocument
 from pipeline.documents.generation_store import Generations
 from pipeline.documents.retention_store import RetainedGenerations, Retired
-from pipeline.errors import IngestCrowded, LeaseLost, Misconfigured, Unavailable, VectorsMissing
+from pipeline.errors import IngestCrowded, LeaseLost, Misconfigured, TenantMoving, Unavailable, VectorsMissing
 from pipeline.ingestion.embed import embed
 from pipeline.ingestion.fetch import Ring, hand_over
 from pipeline.ingestion.finish_items import close, give_up_or_retry
@@ -24,7 +24,7 @@ from pipeline.ingestion.unpack import write_brought_vectors
 from pipeline.jobs.claims import Claims, ItemClaim
 from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import Ledger
-from pipeline.jobs.turn_store import Turns, WaitingJob, turns, waiting_for_each_other
+from pipeline.jobs.turn_store import Turns, WaitingJob, in_turn, turns, waiting_for_each_other
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import Generation, JobId, TenantId
 from pipeline.resources import Resources
@@ -42,7 +42,7 @@ def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) ->
     batch = take_next(use)
     if batch is None:
         return 0
-    ingest_claims(batch.tenant_id, batch.claims, use, ring=ring)
+    ingest_claims(batch.tenant_id, batch.claims, batch.stores, ring=ring)
     if batch.heir:
         ring(batch.heir.tenant_id, batch.heir.job_id)
     return len(batch.claims)
@@ -96,7 +96,7 @@ class _SideWork:
             if batch is not None:
                 log.info("other_tenants_served", documents=len(batch.claims), waiting=len(self._held_up))
                 beside = _SideWork(self._use, self._ring, (*self._held_up, batch.tenant_id))
-                _work_on_ready(batch.tenant_id, batch.claims, self._use, self._ring, beside)
+                _work_on_ready(batch.tenant_id, batch.claims, batch.stores, self._ring, beside)
         finally:
             structlog.contextvars.clear_contextvars()
             structlog.contextvars.bind_contextvars(**before)
@@ -148,30 +148,48 @@ def _one_by_one(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenBatch:
-    """A batch, and the job to ring for when it has ended; None if nothing else was due."""
+    """A batch, the stores it is on, and the job to ring for when it has ended; None if nothing else was due."""
 
     tenant_id: TenantId
+    stores: Resources
     claims: tuple[ItemClaim, ...]
     heir: WaitingJob | None
 
 
 def _others_wait(use: Resources, *, besides: Collection[TenantId]) -> bool:
     """Return whether a tenant other than ``besides`` has due work."""
-    with unit_of_work(use.mysql) as work:
-        return any(turn.tenant_id not in besides for turn in turns(work.connection))
+    return any(turn.tenant_id not in besides for turn in _turns(use))
+
+
+def _turns(use: Resources) -> list[WaitingJob]:
+    """Return the waiting jobs of all pairs of stores in the order of service. A pair that does not answer has none, unless
+    it is the only one."""
+    waiting: list[list[WaitingJob]] = []
+    for stores in use.pairs:
+        try:
+            with unit_of_work(stores.mysql) as work:
+                waiting.append(turns(work.connection))
+        except Unavailable as error:
+            if len(use.pairs) == 1:
+                raise
+            log.warning("store_pair_skipped", pair=stores.pair, code=error.code)
+    return waiting[0] if len(waiting) == 1 else in_turn(waiting)
 
 
 def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBatch | None:
     """Claim a batch of the least recently served tenant, or return None. Tenants in ``besides``, whose batches wait
     here, get none. Binds the work's ids to later log lines."""
-    with unit_of_work(use.mysql) as work:
-        waiting = turns(work.connection)
+    waiting = _turns(use)
     share = _SHARED if besides or waiting_for_each_other(waiting) else 1
     full: set[TenantId] = set(besides)
     for position, turn in enumerate(waiting):
         if turn.tenant_id in full:
             continue
-        claims = take(turn.tenant_id, turn.job_id, use, share=share)
+        stores = use.placed(turn.tenant_id)
+        try:
+            claims = take(turn.tenant_id, turn.job_id, stores, share=share)
+        except TenantMoving:
+            claims = None
         if claims is None:
             full.add(turn.tenant_id)
         elif claims.items:
@@ -179,7 +197,7 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBat
                 tenant_id=turn.tenant_id, job_id=turn.job_id, request_id=turn.request_id
             )
             heir = next(iter(waiting[position + 1 :]), turn if claims.more else None)
-            return TakenBatch(tenant_id=turn.tenant_id, claims=claims.items, heir=heir)
+            return TakenBatch(tenant_id=turn.tenant_id, stores=stores, claims=claims.items, heir=heir)
     return None
 
 

@@ -91,7 +91,9 @@ def finish_erasures(use: Resources) -> int:
         waiting = erasure_store.unsettled(work.connection)
     for erasure in waiting:
         try:
-            _erase(erasure.tenant_id, use, settled=now() - erasure.requested_at > _SETTLES_AFTER)
+            _erase(
+                erasure.tenant_id, use.placed(erasure.tenant_id), settled=now() - erasure.requested_at > _SETTLES_AFTER
+            )
         except Unavailable as error:
             log.warning("erasure_postponed", tenant_id=erasure.tenant_id, code=error.code)
     return len(waiting)

@@ -18,6 +18,7 @@ from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import CheckResult, RedisFacts, Severity, VectorFacts
 from pipeline.maintenance.migrate_schema import OPERATOR_CLASSES, check
 from pipeline.metrics.meter_store import read_totals
+from pipeline.records import TenantId
 from pipeline.resources import Resources
 
 _PING = text("SELECT 1")
@@ -229,9 +230,17 @@ def installation(use: Resources) -> CheckResult:
 
 def deletions(use: Resources) -> CheckResult:
     """Check whether the reconciler withholds large deletions until an operator confirms them."""
-    with unit_of_work(use.mysql) as work:
-        withheld = alignment_store.withheld_by_tenant(work.connection)
+    withheld: dict[TenantId, int] = {}
+    for stores in use.pairs:
+        with unit_of_work(stores.mysql) as work:
+            withheld |= alignment_store.withheld_by_tenant(work.connection)
     return doctor.deletions({str(tenant_id): count for tenant_id, count in withheld.items()})
+
+
+def store_pair(stores: Resources) -> list[CheckResult]:
+    """Check the schema, the installation, the vectors and the indexes of a further pair of stores."""
+    findings = [schema(stores), installation(stores), *vectors(stores), fulltext(stores)]
+    return [replace(finding, check=f"{finding.check}:{stores.pair}") for finding in findings]
 
 
 def longest_task_s(use: Resources) -> float:

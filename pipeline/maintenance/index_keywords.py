@@ -27,6 +27,7 @@ from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.keyword_index.local_index_store import LocalIndexReader, LocalIndexWriter, is_whole, remove, remove_others
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import Namespace, TenantId
+from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Publications
 
 log = structlog.get_logger(__name__)
@@ -68,6 +69,8 @@ class KeywordIndexer:
     root: Path
     meter: Meter
     looked_at_every_s: float = 1.0
+    use: Resources | None = None  # of an installation with several pairs of stores
+    _engines: dict[TenantId, Engine] = field(default_factory=dict)  # of the tenants on other pairs than the default
     _tenants: dict[TenantId, _Tenant] = field(default_factory=dict)
     _writers: dict[TenantId, LocalIndexWriter] = field(default_factory=dict)  # the least recently used first
     lag: IndexLag = IndexLag(tenants=0, failing=0, seconds=0.0)
@@ -81,8 +84,7 @@ class KeywordIndexer:
 
     def step(self) -> IndexLag:
         """Begin to catch up with MySQL, tenant by tenant, without waiting. Raises StoreUnavailable."""
-        with reading(self.mysql) as connection:
-            wanted = revisions_of_all(connection)
+        wanted = self._revisions()
         moment = time.monotonic()
         self._look_for_damage(moment)
         for tenant_id in [name for name in self._tenants if name not in wanted and self._is_idle(name)]:
@@ -99,6 +101,31 @@ class KeywordIndexer:
         self._wanted = wanted
         self.lag = IndexLag(tenants=len(behind), failing=failing, seconds=moment - min(behind, default=moment))
         return self.lag
+
+    def _revisions(self) -> dict[TenantId, dict[Namespace, str]]:
+        """Return the stamps of all namespaces. A pair of stores that does not answer keeps those of the last step; raises
+        StoreUnavailable if it is the default one."""
+        with reading(self.mysql) as connection:
+            wanted = revisions_of_all(connection)
+        engines: dict[TenantId, Engine] = {}
+        use = self.use
+        for stores in use.pairs[1:] if use else ():
+            try:
+                with reading(stores.mysql) as connection:
+                    there = revisions_of_all(connection)
+            except PipelineError as error:
+                log.warning("store_pair_skipped", pair=stores.pair, code=error.code)
+                there = {name: dict(self._wanted[name]) for name, e in self._engines.items() if e is stores.mysql}
+            for tenant_id, stamps in there.items():
+                # A tenant that moves has rows on both sides.
+                if use and (tenant_id not in wanted or use.placed(tenant_id).pair == stores.pair):
+                    wanted[tenant_id] = stamps
+                    engines[tenant_id] = stores.mysql
+        self._engines = engines
+        return wanted
+
+    def _mysql_of(self, tenant_id: TenantId) -> Engine:
+        return self._engines.get(tenant_id, self.mysql)
 
     def _look_for_damage(self, moment: float) -> None:
         """Rebuild indexes that were deleted, or that a query found damaged."""
@@ -132,8 +159,10 @@ class KeywordIndexer:
         )
 
     def _built(self) -> float:
-        with reading(self.mysql) as connection:
-            chunks = chunk_counts(connection)
+        chunks: dict[tuple[TenantId, Namespace], int] = {}
+        for mysql in [stores.mysql for stores in self.use.pairs] if self.use else [self.mysql]:
+            with reading(mysql) as connection:
+                chunks |= chunk_counts(connection)
         total = sum(chunks.values())
         built = sum(
             count
@@ -151,8 +180,7 @@ class KeywordIndexer:
 
     def tidy(self) -> None:
         """Delete the indexes of tenants that MySQL does not know, and those of other formats."""
-        with reading(self.mysql) as connection:
-            revisions = revisions_of_all(connection)
+        revisions = self._revisions()
         if folders := remove_others(self.root, revisions):
             log.info("keyword_indexes_removed", folders=folders)
 
@@ -175,7 +203,7 @@ class KeywordIndexer:
         new = [namespace for namespace in stamps if namespace not in (tenant.stamps or {})]
         if not new:
             return False
-        with reading(self.mysql) as connection:
+        with reading(self._mysql_of(tenant_id)) as connection:
             states = [IndexedChunks(connection, tenant_id).state(namespace) for namespace in new]
         return any(state is not None and state.chunk_count > _LARGE for state in states)
 
@@ -241,7 +269,7 @@ class KeywordIndexer:
         for namespace in indexed.keys() - wanted.keys():
             writer.forget(namespace)
         for namespace in sorted(wanted.keys() - stamps.keys()):
-            with snapshot(self.mysql) as connection:
+            with snapshot(self._mysql_of(tenant_id)) as connection:
                 state, chunks = self._apply(writer, connection, tenant_id, namespace, view.state(namespace))
             added += chunks
             if state is not None:
@@ -278,7 +306,7 @@ class KeywordIndexer:
         total, deleted = writer.sizes()
         if total < _LEAST_COMPACTED or deleted < _COMPACTED_FROM * total:
             return
-        with snapshot(self.mysql) as connection:
+        with snapshot(self._mysql_of(tenant_id)) as connection:
             chunks = IndexedChunks(connection, tenant_id)
             writer.clear()
             for namespace in namespaces:

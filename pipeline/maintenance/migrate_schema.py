@@ -297,13 +297,27 @@ def check_all(mysql: Engine, postgres: Engine, use: Settings) -> str:
     return installation.confirm_stores(mysql, postgres, use)
 
 
-_ACTIONS: dict[str, Callable[[Engine, Engine, Settings], str | None]] = {
+_Action = Callable[[Engine, Engine, Settings], str | None]
+_ACTIONS: dict[str, _Action] = {
     "upgrade": upgrade,
     "downgrade": downgrade,
     "check": check_all,
     "plan": plan,
     "adopt": adopt,
 }
+
+
+def _on_further_pair(action: _Action, default: Engine, use: Settings, installation_id: str) -> str | None:
+    """Do the same on another pair of stores; a new one joins the installation and gets its embedding spaces."""
+    with engines(use) as (mysql, postgres):
+        if action is not upgrade:
+            return action(mysql, postgres, use)
+        installation.refuse_strangers(mysql, postgres, use)
+        _upgrade(mysql, postgres, use)
+        with mysql_errors(), default.connect() as reading, mysql.begin() as connection:
+            space_store.copy_spaces(reading, connection)
+        _make_lost_spaces(mysql, postgres, use)
+        return installation.establish(mysql, postgres, use, join=installation_id)
 
 
 def main(arguments: Sequence[str] | None = None, use: Settings | None = None) -> int:
@@ -315,6 +329,10 @@ def main(arguments: Sequence[str] | None = None, use: Settings | None = None) ->
         use = use or settings()
         with engines(use) as (mysql, postgres):
             result = action(mysql, postgres, use)
+            for name in sorted(use.store_pairs):
+                further = _on_further_pair(action, mysql, use.of_pair(name), str(result))
+                if action is plan:
+                    result = f"{result}\npair {name}:\n{further}"
     except PipelineError as error:
         print(f"migrate: {error}", file=sys.stderr)  # noqa: T201 - this is a command
         return 1

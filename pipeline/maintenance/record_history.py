@@ -59,10 +59,12 @@ def _ledger_gauges(use: Resources) -> dict[str, float]:
 
 
 def _size_gauges(use: Resources) -> dict[str, float]:
-    with unit_of_work(use.mysql) as work:
-        mysql = mysql_bytes(work.connection)
-    with unit_of_work(use.postgres) as work:
-        postgres = postgres_bytes(work.connection)
+    mysql = postgres = 0
+    for stores in use.pairs:
+        with unit_of_work(stores.mysql) as work:
+            mysql += mysql_bytes(work.connection)
+        with unit_of_work(stores.postgres) as work:
+            postgres += postgres_bytes(work.connection)
     index = sum(indexer.disk_bytes for indexer in use.indexer_reports.all())
     return {
         "mysql_bytes": mysql,

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import accumulate, chain
 from typing import Final
 
@@ -17,7 +18,7 @@ from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
 from pipeline.documents.retention_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
-from pipeline.errors import Unavailable
+from pipeline.errors import TenantMoving, Unavailable
 from pipeline.ingestion.finish_items import close_jobs
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
@@ -42,24 +43,25 @@ _CHUNKS_AT_ONCE: Final = 500
 
 
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
-    """Sweep all tenants and ring for every job with due items; return the bells rung. Harmless to running work."""
+    """Sweep all tenants of a pair of stores and ring for every job with due items; return the bells rung. Harmless to
+    running work."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
         uncounted = tenants_with_waiting_terms(work.connection)
         with_expired = tenants_with_expired(work.connection)
-    rung = _for_each(tenants, lambda tenant_id: _sweep_tenant(tenant_id, use, ring=ring))
-    _for_each(with_expired, lambda tenant_id: release_kept(tenant_id, use))
+    rung = _for_each(tenants, use, partial(_sweep_tenant, ring=ring))
+    _for_each(with_expired, use, release_kept)
     with unit_of_work(use.mysql) as work:
         with_retired = tenants_with_retired(work.connection)
         with_answers = tenants_with_expired_keys(work.connection)
-    _for_each(with_retired, lambda tenant_id: drop_retired(tenant_id, use))
-    _for_each(with_answers, lambda tenant_id: forget_answers(tenant_id, use))
-    _for_each(uncounted, lambda tenant_id: _add_up(tenant_id, use))
+    _for_each(with_retired, use, drop_retired)
+    _for_each(with_answers, use, forget_answers)
+    _for_each(uncounted, use, _add_up)
     with unit_of_work(use.mysql) as work:
         with_publications = tenants_with_old_publications(work.connection)
         outdated = tenants_with_outdated_terms(work.connection)
-    _for_each(with_publications, lambda tenant_id: _prune(tenant_id, use))
-    _for_each(outdated, lambda tenant_id: renew_terms(tenant_id, use))
+    _for_each(with_publications, use, _prune)
+    _for_each(outdated, use, renew_terms)
     return rung
 
 
@@ -68,13 +70,14 @@ def _prune(tenant_id: TenantId, use: Resources) -> int:
         return Publications(work.connection, tenant_id).prune(limit=_PUBLICATIONS_AT_ONCE)
 
 
-def _for_each(tenants: Iterable[TenantId], step: Callable[[TenantId], int]) -> int:
-    """Return the sum of ``step`` over the tenants. A transaction that loses against a worker is left to the next sweep."""
+def _for_each(tenants: Iterable[TenantId], use: Resources, step: Callable[[TenantId, Resources], int]) -> int:
+    """Return the sum of ``step`` over the tenants, each where it is placed. A transaction that loses against a worker, or
+    a moving tenant, is left to the next sweep."""
     done = 0
     for tenant_id in tenants:
         try:
-            done += step(tenant_id)
-        except Conflict as error:
+            done += step(tenant_id, use.placed(tenant_id))
+        except (Conflict, TenantMoving) as error:
             log.info("sweep_postponed", tenant_id=tenant_id, code=error.code)
     return done
 
@@ -203,21 +206,31 @@ def expire(use: Resources) -> int:
     with unit_of_work(use.mysql) as work:
         files = expired_files(work.connection, limit=_AT_ONCE)
         stores = expired_stores(work.connection, limit=_AT_ONCE)
-        for tenant_id in tenants_with_old_marks(work.connection):
-            Attachments(work.connection, tenant_id).drop_old_marks(limit=_MARKS_AT_ONCE)
+        marked = tenants_with_old_marks(work.connection)
+    _for_each(marked, use, _drop_marks)
     for tenant_id, file_id in files:
-        forget_file(tenant_id, file_id, use)
+        _for_each([tenant_id], use, partial(_forget_file, file_id=file_id))
     for tenant_id, namespace in stores:
-        _empty(tenant_id, namespace, use)
+        _for_each([tenant_id], use, partial(_empty, namespace=namespace))
     if files or stores:
         log.info("expired", files=len(files), vector_stores=len(stores))
     return len(files) + len(stores)
 
 
-def _empty(tenant_id: TenantId, namespace: Namespace, use: Resources) -> None:
+def _drop_marks(tenant_id: TenantId, use: Resources) -> int:
+    with unit_of_work(use.mysql) as work:
+        return Attachments(work.connection, tenant_id).drop_old_marks(limit=_MARKS_AT_ONCE)
+
+
+def _forget_file(tenant_id: TenantId, use: Resources, *, file_id: str) -> int:
+    return int(forget_file(tenant_id, file_id, use) is not None)
+
+
+def _empty(tenant_id: TenantId, use: Resources, *, namespace: Namespace) -> int:
     """Delete every document of a vector store but keep its name; a crash leaves the rest to the next run."""
     while delete_some(tenant_id, namespace, use, limit=_AT_ONCE):
         pass
     with unit_of_work(use.mysql) as work:
         Attachments(work.connection, tenant_id).detach_all(namespace)
         VectorStores(work.connection, tenant_id).mark_emptied(namespace)
+    return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -12,6 +13,7 @@ from pipeline.answer.result import Answer, outcome
 from pipeline.database.engines import redis_errors
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import TenantMoving, Unavailable
 from pipeline.query.request import Query
 from pipeline.records import TenantId
 from pipeline.resources import Resources
@@ -69,8 +71,14 @@ def drain(use: Resources) -> int:
     drained = 0
     for tenant_id in queue.tenants():
         while rows := queue.oldest(tenant_id, limit=_ROWS_AT_ONCE):
-            with unit_of_work(use.mysql) as work:
-                Audit(work.connection, tenant_id).add([unpacked(row) for row in rows])
+            try:
+                with unit_of_work(use.placed(tenant_id).mysql) as work:
+                    Audit(work.connection, tenant_id).add([unpacked(row) for row in rows])
+            except Unavailable as error:  # its rows wait in Redis
+                if not use.settings.store_pairs:
+                    raise
+                log.warning("audit_not_drained", tenant_id=tenant_id, code=error.code)
+                break
             queue.take_away(tenant_id, rows)
             drained += len(rows)
             if len(rows) < _ROWS_AT_ONCE:
@@ -83,9 +91,11 @@ def drain(use: Resources) -> int:
 def forget_old(use: Resources) -> int:
     """Delete rows older than the audit's retention, for every tenant, in small transactions. Returns how many."""
     before = now() - timedelta(days=use.settings.audit_keep_days)
-    with unit_of_work(use.mysql) as work:
-        tenants = tenants_with_audit(work.connection)
-    forgotten = sum(_forget_old_of(tenant_id, before, use) for tenant_id in tenants)
+    tenants: list[TenantId] = []
+    for stores in use.pairs:
+        with unit_of_work(stores.mysql) as work:
+            tenants += tenants_with_audit(work.connection)
+    forgotten = sum(_forget_old_of(tenant_id, before, use.placed(tenant_id)) for tenant_id in set(tenants))
     if forgotten:
         log.info("audit_row_lost", rows=forgotten)
     return forgotten
@@ -103,7 +113,8 @@ def maintain(use: Resources) -> None:
 def _forget_old_of(tenant_id: TenantId, before: datetime, use: Resources) -> int:
     forgotten = 0
     while True:
-        with unit_of_work(use.mysql) as work:
+        some = 0
+        with suppress(TenantMoving), unit_of_work(use.mysql) as work:
             some = Audit(work.connection, tenant_id).forget(before, limit=_FORGOTTEN_AT_ONCE)
         forgotten += some
         if some < _FORGOTTEN_AT_ONCE:

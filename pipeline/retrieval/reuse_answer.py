@@ -61,7 +61,7 @@ class AnswerCache:
             return query
         names = query.namespaces_depended_on
         try:
-            with reading(self.use.mysql) as connection:
+            with reading(self.use.placed(query.tenant_id).mysql) as connection:
                 revisions = Namespaces(connection, query.tenant_id).revisions(names)
         except Unavailable as error:
             self._pause = Deadline.after(_PAUSE_S, clock=self._clock)

@@ -12,6 +12,7 @@ from sqlalchemy import Engine, text
 
 from pipeline.database.engines import postgres_errors
 from pipeline.database.rows import record_of
+from pipeline.database.write_fence import hold_fence
 from pipeline.records import DocumentId, Generation, Namespace, TenantId
 from pipeline.semantic.document_vectors import DocumentVector
 from pipeline.semantic.vector_store import as_sent, copy_rows
@@ -67,6 +68,7 @@ class DocumentVectors:
             driver: Any = connection.connection
             try:
                 with connection.begin(), driver.cursor() as cursor:
+                    hold_fence(connection)
                     cursor.execute("SET LOCAL synchronous_commit = off")
                     copy_rows(cursor, "document_embeddings", _COLUMNS, _TYPES, rows)
             except psycopg.errors.UniqueViolation:  # an earlier attempt left some of them

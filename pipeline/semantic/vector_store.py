@@ -16,6 +16,7 @@ from sqlalchemy import Engine, bindparam, exc, text
 
 from pipeline.chunking.strategies.question_answer import MARK, PAIR_TYPE
 from pipeline.database.engines import postgres_errors
+from pipeline.database.write_fence import hold_fence
 from pipeline.embedding.distance import Distance
 from pipeline.errors import VectorsMissing, VectorTableMissing
 from pipeline.filters.sql_filters import postgres_condition
@@ -66,11 +67,13 @@ class Vectors:
             driver: Any = connection.connection
             try:
                 with connection.begin(), driver.cursor() as cursor:
+                    hold_fence(connection)
                     copy_rows(cursor, self._table, _COLUMNS, _TYPES, rows)
             except psycopg.errors.UndefinedTable as error:  # its space was given up, and this process did not know yet
                 raise VectorsMissing(f"the table {self._table} was dropped meanwhile") from error
             except psycopg.errors.UniqueViolation:  # an earlier attempt left some of them
                 with connection.begin(), driver.cursor() as cursor:
+                    hold_fence(connection)
                     cursor.execute(f"CREATE TEMP TABLE incoming (LIKE {self._table} INCLUDING DEFAULTS) ON COMMIT DROP")
                     copy_rows(cursor, "incoming", _COLUMNS, _TYPES, rows)
                     cursor.execute(

@@ -26,7 +26,7 @@ _KEYS_AT_ONCE = 1000
 
 # Keys go first, then the ledger, whose rows a worker has to hold before it writes anything; the tenant itself goes last.
 _FIRST, _LAST = ("api_keys", "job_items", "jobs"), ("documents", "namespaces", "tenants")
-_KEPT = ("erasures",)
+_KEPT = ("erasures", "placements", "write_fences")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ def mysql_tables(connection: Connection) -> list[str]:
 def postgres_tables(postgres: Engine) -> list[str]:
     """Return the tables of the vector store with tenants in them."""
     with postgres_errors(), postgres.connect() as connection:
-        return sorted(connection.execute(_POSTGRES_TABLES).scalars())
+        return sorted(set(connection.execute(_POSTGRES_TABLES).scalars()) - set(_KEPT))
 
 
 def erase_from_mysql(mysql: Engine, tenant_id: TenantId, table: str) -> int:

@@ -1,5 +1,6 @@
 """Tenants, their API keys and the principals that these stand for. Secrets are never read."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 from pipeline.database.mysql_tables import api_keys
 from pipeline.database.rows import TenantStore, as_utc, follows, now, record_of, to_naive
 from pipeline.database.statements import sql
+from pipeline.errors import TenantMoving
 from pipeline.tenants.accounts import (
     OPERATOR,
     SCOPES,
@@ -112,7 +114,9 @@ class Tenants(TenantStore):
     def create(self, name: str) -> bool:
         """Create the tenant; False if it exists, and then it stays as it is."""
         statement = "INSERT IGNORE INTO tenants (tenant_id, name, created_at) VALUES (:tenant, :name, :now)"
-        return self._run(statement, name=name, now=now()).rowcount == 1
+        created = self._run(statement, name=name, now=now()).rowcount == 1
+        self._run("INSERT IGNORE INTO write_fences (tenant_id, is_closed) VALUES (:tenant, 0)")
+        return created
 
     def find(self) -> Tenant | None:
         """Return the tenant's row, None if there is none."""
@@ -152,7 +156,8 @@ class Tenants(TenantStore):
             return None
         if row.last_used_at is None or at - row.last_used_at > _USE_RECORDED_AFTER:
             used = "UPDATE api_keys SET last_used_at = :now WHERE tenant_id = :tenant AND key_hash = :hash"
-            self._run(used, hash=digest, now=at)
+            with suppress(TenantMoving):  # a key works throughout a move
+                self._run(used, hash=digest, now=at)
         scopes = frozenset(row.scopes.split())
         return Principal(tenant_id=self._tenant_id, scopes=scopes, key_id=key_id_of(digest), key_name=row.name)
 

@@ -94,7 +94,11 @@ class UsageBook:
     """One process's counters. Thread-safe; close it when done."""
 
     def __init__(
-        self, mysql: Callable[[], Engine], *, price_per_million: Decimal, meter: Callable[[], Meter] | None = None
+        self,
+        mysql: Callable[[TenantId], Engine],
+        *,
+        price_per_million: Decimal,
+        meter: Callable[[], Meter] | None = None,
     ) -> None:
         self._mysql = mysql
         self._meter = meter
@@ -161,5 +165,5 @@ class UsageBook:
 
     @retry_conflicts()
     def _add(self, tenant_id: TenantId, entries: dict[UsageEntry, UsageCounts]) -> None:
-        with unit_of_work(self._mysql()) as work:
+        with unit_of_work(self._mysql(tenant_id)) as work:
             Usage(work.connection, tenant_id).add(entries)

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
+import structlog
 from celery import shared_task
 
 from pipeline.administration import compute, edit_webhooks
-from pipeline.maintenance import backfill, build_indexes
+from pipeline.errors import Unavailable
+from pipeline.maintenance import backfill, build_indexes, move_tenant
 from pipeline.maintenance import reconcile as reconciling
 from pipeline.maintenance import sweep as upkeep
+from pipeline.resources import Resources
 from pipeline.retrieval import record_search
 from workers.base import LoggedTask
 from workers.dispatch import ring_for
 from workers.names import TaskName
 from workers.resources import for_ingestion
 
+log = structlog.get_logger(__name__)
+
 
 @shared_task(name=TaskName.SWEEP.value, base=LoggedTask, send_events=False)
 def sweep() -> None:
     """Send stalled work again, and delete expired data."""
-    upkeep.sweep(for_ingestion(), ring=ring_for)
-    upkeep.expire(for_ingestion())
-    compute.drop_expired(for_ingestion())
+    move_tenant.thaw_abandoned(for_ingestion())
+    _on_each_pair(_sweep_pair)
     for_ingestion().last_sweep.note()
+
+
+def _sweep_pair(stores: Resources) -> None:
+    upkeep.sweep(stores, ring=ring_for)
+    upkeep.expire(stores)
+    compute.drop_expired(stores)
 
 
 @shared_task(name=TaskName.MIGRATE.value, base=LoggedTask, send_events=False)
@@ -41,13 +52,13 @@ def audit() -> None:
 @shared_task(name=TaskName.RECONCILE.value, base=LoggedTask, send_events=False)
 def reconcile() -> None:
     """Compare and repair a piece of one tenant."""
-    reconciling.reconcile(for_ingestion())
+    _on_each_pair(reconciling.reconcile)
 
 
 @shared_task(name=TaskName.VECTOR_INDEXES.value, base=LoggedTask, send_events=False)
 def keep_vector_indexes() -> None:
     """Build and drop the approximate indexes of large tenants. Takes minutes while one is built."""
-    build_indexes.keep_indexes(for_ingestion())
+    _on_each_pair(build_indexes.keep_indexes)
 
 
 # One sender in a process: hanging calls would otherwise take every thread of this worker from the sweeper.
@@ -60,8 +71,21 @@ def send_webhooks() -> None:
     if not _sending.acquire(blocking=False):
         return
     try:
-        edit_webhooks.note_progress(for_ingestion())
+        _on_each_pair(edit_webhooks.note_progress)
         edit_webhooks.deliver(for_ingestion())
-        edit_webhooks.forget_old(for_ingestion())
+        _on_each_pair(edit_webhooks.forget_old)
     finally:
         _sending.release()
+
+
+def _on_each_pair(step: Callable[[Resources], object]) -> None:
+    """Do the work on each pair of stores. One that does not answer keeps no other from it, and is raised at the end."""
+    away: Unavailable | None = None
+    for stores in for_ingestion().pairs:
+        try:
+            step(stores)
+        except Unavailable as error:
+            log.warning("store_pair_skipped", pair=stores.pair, code=error.code, detail=str(error))
+            away = away or error
+    if away is not None:
+        raise away

@@ -198,6 +198,7 @@ class _Handlers:
     def _caller(self, context: Context) -> Caller:
         request = context.request
         assert request is not None  # every call comes over HTTP
+        self._gateway.resume(request.state.principal.tenant_id)  # the package may have begun another task
         return Caller(
             principal=request.state.principal,
             gateway=self._gateway,

@@ -111,7 +111,7 @@ class DescribeMigrations:
     def it_plans_what_it_would_run(self, engines, fresh):
         mysql, postgres = engines
         before = plan(mysql, postgres, fresh)
-        assert re.search(r"^mysql is at revision none: 1 to run\n  0029: Create every table of the system of", before)
+        assert re.search(r"^mysql is at revision none: 2 to run\n  0029: Create every table of the system of", before)
         upgrade(mysql, postgres, fresh)
         assert re.fullmatch(
             r"mysql is at revision \d+: 0 to run\npostgres is at revision \d+: 0 to run", plan(*engines, fresh)

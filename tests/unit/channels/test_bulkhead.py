@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from pipeline.channels.bulkhead import Bulkhead
 from pipeline.errors import CircuitOpen
-from pipeline.resources import Bulkhead
 
 
 class DescribePlaces:

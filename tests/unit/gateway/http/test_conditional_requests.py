@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from types import SimpleNamespace
 from typing import Annotated, Any
+from unittest.mock import AsyncMock
 
 import fakeredis
 import httpx
@@ -43,7 +44,7 @@ def app(looks) -> FastAPI:
     made = FastAPI(dependencies=[Depends(with_an_id), Depends(check_preconditions)])
     made.add_middleware(ConditionalRequests)
     made.state.gateway = SimpleNamespace(
-        resources=SimpleNamespace(async_redis=fakeredis.FakeAsyncRedis()), keys=Keys(look_up)
+        resources=SimpleNamespace(async_redis=fakeredis.FakeAsyncRedis()), keys=Keys(look_up), serve=AsyncMock()
     )
 
     @made.get("/v1/things/{name}")

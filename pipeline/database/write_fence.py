@@ -1,0 +1,58 @@
+"""Refuse a tenant's writes to databases that it has left, in the transaction that writes.
+
+Every database has a table ``write_fences``. A transaction reads its tenant's row, locked for sharing, before its first
+writing or locking statement; whoever closes the fence updates the row, and so waits for the transactions that have read
+it, and those that come later are refused. A tenant without a row is open.
+"""
+
+import re
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, event, text
+
+from pipeline.errors import TenantMoving
+
+_TENANT: Final = "chordwise_tenant"  # the option of an engine that serves one tenant
+_HELD: Final = "chordwise_fence"  # of a connection: the tenant whose fence this transaction holds
+_WRITES = re.compile(
+    r"\s*(INSERT|UPDATE|DELETE|REPLACE|WITH\b.*\b(INSERT|UPDATE|DELETE))\b|.*\bFOR UPDATE\b", re.IGNORECASE | re.DOTALL
+)
+_ROW = "SELECT is_closed FROM write_fences WHERE tenant_id = :tenant"
+_LOCKED = {
+    "mysql": text(f"{_ROW} LOCK IN SHARE MODE"),  # FOR SHARE is unknown to MariaDB
+    "postgresql": text(f"{_ROW} FOR SHARE"),
+}
+# Which indexes a vector store has is no data of the tenant: they are also built where it arrives.
+_EXEMPT = "vector_indexes"
+
+
+def guard(engine: Engine) -> Engine:
+    """Have the engines of `fenced` that are derived from this one check the fence."""
+    event.listen(engine, "begin", _forget)
+    event.listen(engine, "before_cursor_execute", _check)
+    return engine
+
+
+def fenced(engine: Engine, tenant_id: str) -> Engine:
+    """Return a view of the engine, with the same pool, whose transactions may write only while the tenant is here."""
+    return engine.execution_options(**{_TENANT: tenant_id})
+
+
+def hold_fence(connection: Connection) -> None:
+    """Hold the fence of the connection's tenant until the transaction ends, for statements that bypass SQLAlchemy. Raises
+    TenantMoving."""
+    tenant_id = connection.get_execution_options().get(_TENANT)
+    if tenant_id is None or connection.info.get(_HELD) == tenant_id:
+        return
+    if connection.execute(_LOCKED[connection.dialect.name], {"tenant": tenant_id}).scalar():
+        raise TenantMoving
+    connection.info[_HELD] = tenant_id
+
+
+def _forget(connection: Connection) -> None:
+    connection.info.pop(_HELD, None)
+
+
+def _check(connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
+    if _TENANT in connection.get_execution_options() and _WRITES.match(statement) and _EXEMPT not in statement:
+        hold_fence(connection)

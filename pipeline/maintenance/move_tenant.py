@@ -1,0 +1,340 @@
+"""Place tenants on pairs of stores, and move one from a pair to another while it is used.
+
+Steps of a move: copy in rounds while the tenant goes on; close its fences at the source; copy the last differences and
+prove by digests that nothing differs; open its fences at the target; flip the directory; delete the source's rows. A move
+that died at any step is continued by `move`, or undone by `undo` until the flip. Until the flip the source is complete, and
+from it on the target is.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import structlog
+from sqlalchemy import Engine, text
+
+from pipeline.database.engines import mysql_errors, postgres_errors
+from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
+from pipeline.deadline import Deadline
+from pipeline.errors import PlacementRefused, Unavailable
+from pipeline.maintenance import migrate_schema
+from pipeline.maintenance.build_indexes import drop_indexes, keep_indexes
+from pipeline.maintenance.tenant_rows_store import (
+    CopiedTable,
+    RowCopy,
+    end_leases,
+    make_fence,
+    set_fence,
+    tables_of_mysql,
+    tables_of_postgres,
+)
+from pipeline.records import TenantId
+from pipeline.resources import Resources
+from pipeline.tenants import erasure_store, placement_store
+from pipeline.tenants.placement import Placement, PlacementState
+from pipeline.tenants.placement_store import FRESH_S, Placements
+
+log = structlog.get_logger(__name__)
+
+STATEMENT_S: Final = 3600.0  # for the resources of a move: a digest of a large table takes long
+KNOWN_AFTER_S: Final = 2 * FRESH_S + 1.0  # then every process reads the placement at each use
+_SMALL = 500  # rows; a round that copied fewer is the last one before the freeze
+_MOST_ROUNDS = 10
+_FENCE_TRIES = 20
+
+Report = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveReport:
+    """The result of a move. ``rows``: of the tenant, by table, as verified; ``frozen_s``: how long writes were refused."""
+
+    rows: dict[str, int]
+    rounds: int
+    frozen_s: float
+
+
+def place(tenant_id: TenantId, pair: str, use: Resources) -> Placement:
+    """Place a tenant that does not exist yet, so that it is created there. Raises PlacementRefused."""
+    use.of_pair(pair).installation.confirm()
+    with unit_of_work(use.mysql) as work:
+        if erasure_store.is_known(work.connection, tenant_id):
+            raise PlacementRefused(f"tenant {tenant_id} exists; move it instead")
+        placement = Placements(work.connection, tenant_id).place(pair)
+        if placement.pair != pair:
+            raise PlacementRefused(f"tenant {tenant_id} is placed on {placement.pair} already")
+        if pair != use.pair:
+            set_fence(work.connection, tenant_id, is_closed=True)
+    return placement
+
+
+def status(use: Resources) -> tuple[dict[str, int], list[Placement]]:
+    """Return the number of tenants on each pair, as its own table has them, and the moves under way."""
+    tenants: dict[str, int] = {}
+    for stores in use.pairs:
+        with reading(stores.mysql) as connection:
+            tenants[stores.pair] = int(connection.execute(text("SELECT COUNT(*) FROM tenants")).scalar_one())
+    with reading(use.mysql) as connection:
+        return tenants, placement_store.moves(connection)
+
+
+def move(
+    tenant_id: TenantId,
+    to: str,
+    use: Resources,
+    *,
+    freeze_limit_s: float = 60.0,
+    grace_s: float | None = None,
+    known_after_s: float = KNOWN_AFTER_S,
+    report: Report = lambda _: None,
+) -> MoveReport | None:
+    """Move a tenant, or continue its move; None if it is there. ``use``: with long timeouts. ``freeze_limit_s``: after
+    that long the tenant goes on where it was. ``grace_s``: how long the source's rows stay for running queries.
+    ``known_after_s``: when every process knows of the move. Raises PlacementRefused, Conflict if its writers do not pause,
+    and the stores' errors."""
+    with _alone(tenant_id, use):
+        placement = _find(tenant_id, use)
+        if placement.state is PlacementState.SETTLED and placement.pair == to:
+            return None
+        if placement.state is not PlacementState.SETTLED and to not in (placement.pair, placement.target):
+            raise PlacementRefused(f"tenant {tenant_id} is moving between {placement.pair} and {placement.target}")
+        result = MoveReport(rows={}, rounds=0, frozen_s=0.0)
+        if placement.state is not PlacementState.LEAVING:
+            if placement.pair == to:
+                raise PlacementRefused(f"tenant {tenant_id} is moving to {placement.target}: undo that first")
+            placement, result = _Move(tenant_id, placement, to, use, report).carry_out(freeze_limit_s, known_after_s)
+        elif placement.pair != to:
+            raise PlacementRefused(f"tenant {tenant_id} has moved to {placement.pair}: finish that move first")
+        grace_s = use.settings.retired_grace_s if grace_s is None else grace_s
+        _leave(placement, use, grace_s=max(grace_s, known_after_s), report=report)
+    return result
+
+
+def undo(tenant_id: TenantId, use: Resources) -> bool:
+    """Give up a move that has not flipped, and delete its copy; False without one. Raises PlacementRefused after the
+    flip."""
+    with _alone(tenant_id, use):
+        placement = _find(tenant_id, use)
+        if placement.state is PlacementState.SETTLED:
+            return False
+        if placement.state is PlacementState.LEAVING or placement.target is None:
+            raise PlacementRefused(f"tenant {tenant_id} has moved to {placement.pair}: finish that, then move it back")
+        _thaw(placement, use)
+        _delete_rows(tenant_id, use.of_pair(placement.target))
+        _change(placement, use, state=PlacementState.SETTLED, target=None)
+    return True
+
+
+def thaw_abandoned(use: Resources) -> int:
+    """Let the tenants write again whose move died while they were frozen; return how many. The moves can be continued."""
+    if not use.settings.store_pairs:
+        return 0
+    with reading(use.mysql) as connection:
+        frozen = [move for move in placement_store.moves(connection) if move.state is PlacementState.FROZEN]
+    thawed = 0
+    for placement in frozen:
+        try:
+            with _alone(placement.tenant_id, use):
+                if _find(placement.tenant_id, use) == placement:
+                    _thaw(placement, use)
+                    _change(placement, use, state=PlacementState.COPYING)
+                    thawed += 1
+                    log.warning("abandoned_move_thawed", tenant_id=placement.tenant_id, target=placement.target)
+        except PlacementRefused:
+            continue  # its mover is alive
+    return thawed
+
+
+class _Move:
+    """One run of a move until the flip."""
+
+    def __init__(self, tenant_id: TenantId, placement: Placement, to: str, use: Resources, report: Report) -> None:
+        self._tenant_id, self._placement, self._use, self._report = tenant_id, placement, use, report
+        self._source, self._target = use.of_pair(placement.pair), use.of_pair(to)
+        vectors = [space.table for space in use.spaces.live(fresh=True).every]
+        self._copies = (
+            (RowCopy(self._source.mysql, self._target.mysql, tenant_id), tables_of_mysql()),
+            (RowCopy(self._source.postgres, self._target.postgres, tenant_id), tables_of_postgres(vectors)),
+        )
+
+    def carry_out(self, freeze_limit_s: float, known_after_s: float) -> tuple[Placement, MoveReport]:
+        """Copy, freeze, copy the rest, verify, flip; return the placement since and the report."""
+        self._refuse_unfit()
+        self.begin(known_after_s)
+        rounds = 0
+        while True:
+            began, copied = time.monotonic(), self._round()
+            rounds += 1
+            took_s = time.monotonic() - began
+            self._report(f"round {rounds}: {copied} rows in {took_s:.1f} s")
+            if rounds == 1:
+                self._build_indexes()
+            if copied < _SMALL or rounds == _MOST_ROUNDS:
+                break
+        if 2 * took_s > freeze_limit_s:
+            raise PlacementRefused(
+                f"the last round took {took_s:.0f} s, and the freeze would take about twice as long: allow it with"
+                " --freeze-limit, at an hour with few writes"
+            )
+        return self._freeze_and_flip(rounds, Deadline.after(freeze_limit_s))
+
+    def _refuse_unfit(self) -> None:
+        with reading(self._source.mysql) as connection:
+            if not erasure_store.is_known(connection, self._tenant_id):
+                raise PlacementRefused(f"there is no tenant {self._tenant_id}; place it before it is created")
+        kinds = {_kind(self._source.mysql), _kind(self._target.mysql)}
+        if len(kinds) > 1:
+            raise PlacementRefused("one pair is MySQL and the other MariaDB: their JSON differs, and digests with it")
+        for stores in (self._source, self._target):
+            migrate_schema.check(stores.mysql, stores.postgres, stores.settings)
+        if self._source.installation.confirm() != self._target.installation.confirm():
+            raise PlacementRefused("the pairs belong to different installations")
+
+    def begin(self, known_after_s: float = 0.0) -> None:
+        """Close the target, record the move, and wait until every process looks before each use."""
+        _set_fences(self._tenant_id, self._target, is_closed=True)
+        missing = _make_fences(self._tenant_id, self._source)
+        fields = {"state": PlacementState.COPYING, "target": self._target.pair}
+        if self._placement.state is PlacementState.FROZEN:
+            _thaw(self._placement, self._use)
+        self._placement = _change(self._placement, self._use, **fields)
+        time.sleep(known_after_s)
+        if missing:  # transactions that found no fence to hold must have ended
+            time.sleep(self._use.settings.store_timeout_s)
+
+    def _round(self, until: Deadline | None = None) -> int:
+        """Copy what differs in every table, both stores side by side; return how many rows."""
+        with ThreadPoolExecutor(2) as both:
+            work = [both.submit(_synchronise_all, copy, tables, until) for copy, tables in self._copies]
+        return sum(done.result() for done in work)
+
+    def _build_indexes(self) -> None:
+        """Build the vector indexes that the tenant needs at the target, before searches go there."""
+        began = time.monotonic()
+        if built := keep_indexes(self._target):
+            self._report(f"{built} changes of vector indexes in {time.monotonic() - began:.1f} s")
+
+    def _freeze_and_flip(self, rounds: int, until: Deadline) -> tuple[Placement, MoveReport]:
+        began = time.monotonic()
+        self._placement = _change(self._placement, self._use, state=PlacementState.FROZEN)
+        try:
+            _set_fences(self._tenant_id, self._source, is_closed=True)
+            began = time.monotonic()
+            while copied := self._round(until):
+                self._report(f"frozen: {copied} rows in {time.monotonic() - began:.1f} s")
+                rounds += 1
+            rows = {table.name: copy.rows(table) for copy, tables in self._copies for table in tables}
+        except BaseException:
+            _thaw(self._placement, self._use)
+            _change(self._placement, self._use, state=PlacementState.COPYING)
+            raise
+        with unit_of_work(self._target.mysql) as work:
+            end_leases(work.connection, self._tenant_id)
+        _set_fences(self._tenant_id, self._target, is_closed=False)
+        flipped = {"pair": self._target.pair, "target": self._source.pair, "state": PlacementState.LEAVING}
+        placement = _change(self._placement, self._use, **flipped)
+        frozen_s = time.monotonic() - began
+        log.info("tenant_moved", tenant_id=self._tenant_id, pair=placement.pair, frozen_ms=round(frozen_s * 1000))
+        return placement, MoveReport(rows=rows, rounds=rounds, frozen_s=frozen_s)
+
+
+def _synchronise_all(copy: RowCopy, tables: list[CopiedTable], until: Deadline | None) -> int:
+    copied = 0
+    for table in tables:
+        if until is not None and until.has_passed:
+            raise PlacementRefused("the freeze took longer than its limit; the tenant goes on where it was")
+        copied += copy.synchronise(table)
+    return copied
+
+
+def _leave(placement: Placement, use: Resources, *, grace_s: float, report: Report) -> None:
+    """Delete what is left at the source, once no query reads it any more."""
+    assert placement.target is not None
+    time.sleep(grace_s)
+    source = use.of_pair(placement.target)
+    deleted = _delete_rows(placement.tenant_id, source)
+    _change(placement, use, state=PlacementState.SETTLED, target=None)
+    report(f"deleted {deleted} rows on {source.pair}")
+
+
+def _delete_rows(tenant_id: TenantId, stores: Resources) -> int:
+    """Delete the tenant's rows on a pair that does not hold it; return how many."""
+    stores.installation.confirm()
+    drop_indexes(tenant_id, stores)
+    deleted = 0
+    for table in reversed(tables_of_mysql()):
+        deleted += erasure_store.erase_from_mysql(stores.mysql, tenant_id, table.name)
+    for name in erasure_store.postgres_tables(stores.postgres):
+        deleted += erasure_store.erase_from_postgres(stores.postgres, tenant_id, name)
+    return deleted
+
+
+def _thaw(placement: Placement, use: Resources) -> None:
+    """Let a tenant write at the source again. The target is closed first, in case the move died just before the flip; one
+    that is away stays as it is, as nothing leads there and a move that is continued closes it."""
+    assert placement.target is not None
+    try:
+        _set_fences(placement.tenant_id, use.of_pair(placement.target), is_closed=True)
+    except Unavailable as error:
+        log.warning("target_not_closed", tenant_id=placement.tenant_id, pair=placement.target, code=error.code)
+    _set_fences(placement.tenant_id, use.of_pair(placement.pair), is_closed=False)
+
+
+def _set_fences(tenant_id: TenantId, stores: Resources, *, is_closed: bool) -> None:
+    for engine in (stores.mysql, stores.postgres):
+        _set_patiently(engine, partial(set_fence, tenant_id=tenant_id, is_closed=is_closed))
+
+
+@retry_conflicts(attempts=_FENCE_TRIES)
+def _set_patiently(engine: Engine, change: Callable[..., None]) -> None:
+    with mysql_errors() if engine.dialect.name == "mysql" else postgres_errors(), engine.begin() as connection:
+        change(connection)
+
+
+def _make_fences(tenant_id: TenantId, stores: Resources) -> bool:
+    """Create the fences that are missing; return whether any was."""
+    with mysql_errors(), stores.mysql.begin() as connection:
+        missing = make_fence(connection, tenant_id)
+    with postgres_errors(), stores.postgres.begin() as connection:
+        return make_fence(connection, tenant_id) or missing
+
+
+def _kind(mysql: Engine) -> str:
+    with reading(mysql) as connection:
+        return (
+            "MariaDB" if "mariadb" in str(connection.exec_driver_sql("SELECT VERSION()").scalar()).lower() else "MySQL"
+        )
+
+
+def _find(tenant_id: TenantId, use: Resources) -> Placement:
+    with unit_of_work(use.mysql) as work:
+        return Placements(work.connection, tenant_id).find()
+
+
+def _change(before: Placement, use: Resources, **fields: object) -> Placement:
+    with unit_of_work(use.mysql) as work:
+        after = Placements(work.connection, before.tenant_id).change(before, **fields)
+    if after != replace(before, **fields):  # type: ignore[arg-type]
+        raise PlacementRefused(f"the placement of tenant {before.tenant_id} was changed meanwhile")
+    return after
+
+
+@contextmanager
+def _alone(tenant_id: TenantId, use: Resources) -> Iterator[None]:
+    """Hold the lock of the tenant's moves, which the server frees if this process dies. Raises PlacementRefused."""
+    with ExitStack() as stack:
+        stack.enter_context(mysql_errors())
+        connection = stack.enter_context(use.mysql.connect())
+        values = {"name": f"chordwise_move_{tenant_id}"[:64]}
+        if not connection.execute(text("SELECT GET_LOCK(:name, 0)"), values).scalar():
+            raise PlacementRefused(f"another process moves tenant {tenant_id}")
+        try:
+            connection.commit()
+            yield
+        finally:
+            connection.execute(text("SELECT RELEASE_LOCK(:name)"), values)
+            connection.commit()

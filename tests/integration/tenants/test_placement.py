@@ -1,0 +1,231 @@
+"""Tenants on two pairs of databases: placement, fences, moves."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import text
+
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.manage_tenants import create_tenant, issue_key, list_tenants, principal_of
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import PlacementRefused, TenantMoving
+from pipeline.ingestion.run import ingest_next
+from pipeline.jobs.turn_store import turns
+from pipeline.maintenance import migrate_schema, move_tenant
+from pipeline.maintenance.sweep import sweep
+from pipeline.maintenance.tenant_rows_store import tables_of_mysql
+from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.resources import Resources
+from pipeline.setting_values import StorePair
+from pipeline.tenants.placement import Placement, PlacementState
+from pipeline.tenants.placement_store import FRESH_S
+from tests.conftest import make_tenant, scratch_databases
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import Corner
+
+pytestmark = pytest.mark.own_databases
+
+
+@pytest.fixture(scope="module")
+def pairs(settings) -> Iterator[Resources]:
+    """Resources with two pairs of migrated databases."""
+    with scratch_databases(settings) as first, scratch_databases(settings) as second:
+        b = StorePair(mysql_url=second.mysql_url, postgres_url=second.postgres_url)
+        config = first.model_copy(update={"store_pairs": {"b": b}, "store_timeout_s": 60.0})
+        assert migrate_schema.main(["upgrade"], config) == 0
+        use = Resources(config)
+        yield use
+        use.close()
+
+
+@pytest.fixture
+def resident(pairs: Resources) -> TenantId:
+    """A tenant of the default pair."""
+    return make_tenant(pairs)[0]
+
+
+def _corner(pairs: Resources, tenant_id: TenantId) -> Corner:
+    return Corner(pairs.placed(tenant_id), tenant_id, Namespace("kb"))
+
+
+def _move(pairs: Resources, tenant_id: TenantId, to: str) -> move_tenant.MoveReport | None:
+    return move_tenant.move(tenant_id, to, pairs, grace_s=0, known_after_s=FRESH_S + 0.1)
+
+
+class DescribePlacing:
+    """A tenant that is placed before it exists."""
+
+    def it_lives_on_its_pair_alone_with_its_keys(self, pairs):
+        tenant_id = TenantId("placed-early")
+        assert move_tenant.place(tenant_id, "b", pairs).pair == "b"
+        created = create_tenant(tenant_id, "Early", None, pairs)
+        assert created is not None
+        key = issue_key(tenant_id, pairs.placed(tenant_id), "k", ("read",)).secret
+        found = principal_of(key, pairs)
+        assert found is not None
+        assert found.tenant_id == tenant_id
+        assert rows_of(pairs, tenant_id) == {}
+        assert tenant_id in [tenant.tenant_id for tenant in list_tenants(None, 1000, pairs)]
+        corner = _corner(pairs, tenant_id)
+        corner.fill({"a": "A pump moves water. 水泵输送水。"})
+        assert rows_of(pairs, tenant_id) == {}
+        assert rows_of(pairs.of_pair("b"), tenant_id)["chunks"] == 1
+
+    def it_cannot_be_placed_once_it_exists(self, pairs, resident):
+        with pytest.raises(PlacementRefused, match="move it instead"):
+            move_tenant.place(resident, "b", pairs)
+
+
+class DescribeFences:
+    """Writes of a tenant that has left."""
+
+    def it_refuses_writes_and_answers_reads_while_a_tenant_is_frozen(self, pairs, resident):
+        corner = _corner(pairs, resident)
+        corner.fill({"a": "one"})
+        vectors = pairs.placed(resident).vectors(resident)
+        generation = Generation(
+            scope=Scope(tenant_id=resident, namespace=corner.namespace), document_id=DocumentId("a"), number=1
+        )
+        move_tenant._set_fences(resident, pairs, is_closed=True)
+        with pytest.raises(TenantMoving) as refused:
+            corner.accept(upload("b", "two"))
+        assert refused.value.retry_after_s == 1.0
+        with pytest.raises(TenantMoving):
+            vectors.drop([generation])
+        assert corner.shown() == {"a": ["one"]}
+        move_tenant._set_fences(resident, pairs, is_closed=False)
+        assert corner.ingest(upload("b", "two")).finished_at
+
+    def it_waits_for_a_transaction_that_has_begun_to_write(self, pairs, resident):
+        closed = threading.Event()
+
+        def close() -> None:
+            move_tenant._set_fences(resident, pairs, is_closed=True)
+            closed.set()
+
+        with unit_of_work(pairs.of_pair("default").placed(resident).mysql) as work:
+            work.connection.execute(text("UPDATE tenants SET name = 'n' WHERE tenant_id = :t"), {"t": resident})
+            closing = threading.Thread(target=close)
+            closing.start()
+            assert not closed.wait(0.5)
+        closing.join(10)
+        assert closed.is_set()
+
+
+class DescribeMoving:
+    """A move between two pairs."""
+
+    def it_moves_everything_and_back_again(self, pairs, resident):
+        corner = _corner(pairs, resident)
+        corner.fill({"a": "A pump moves water.", "b": "水泵把水送到高处。", "c": "gone soon"})
+        delete_document(resident, corner.namespace, DocumentId("c"), corner.use)
+        waiting = corner.accept(upload("d", "accepted before the move, ingested after it 搬迁"))
+        before = rows_of(pairs, resident)
+        report = _move(pairs, resident, "b")
+        assert report is not None
+        assert {name: report.rows[name] for name in before} == before
+        assert rows_of(pairs, resident) == {}
+        moved = _corner(pairs, resident)
+        assert moved.use.pair == "b"
+        assert rows_of(moved.use, resident) == before
+        moved.work(waiting)
+        assert moved.job(waiting).finished_at
+        moved.assert_clean()
+        with pytest.raises(TenantMoving):
+            corner.accept(upload("e", "to the stores that it has left"))
+        assert _move(pairs, resident, "b") is None
+        assert _move(pairs, resident, "default") is not None
+        back = _corner(pairs, resident)
+        assert back.use.pair == "default"
+        assert back.ingest(upload("e", "home again")).finished_at
+        assert rows_of(pairs.of_pair("b"), resident) == {}
+
+    @pytest.mark.thorough
+    def it_copies_what_changes_meanwhile(self, pairs, resident):
+        corner = _corner(pairs, resident)
+        corner.fill({f"d{number}": f"document {number} 文档" for number in range(20)})
+        stop, written = threading.Event(), []
+
+        def write() -> None:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                try:
+                    _corner(pairs, resident).fill({f"w{number}": f"written during the move {number} 搬迁中写入"})
+                    written.append(f"w{number}")
+                except TenantMoving:
+                    time.sleep(0.05)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            report = _move(pairs, resident, "b")
+        finally:
+            stop.set()
+            writer.join(30)
+        there = _corner(pairs, resident)
+        assert report is not None
+        assert written
+        assert there.shown().keys() >= {f"d{number}" for number in range(20)} | set(written)
+        there.assert_clean()
+
+    @pytest.mark.thorough
+    @pytest.mark.parametrize("state", [PlacementState.COPYING, PlacementState.FROZEN])
+    def it_continues_or_undoes_a_move_that_died(self, pairs, resident, state):
+        corner = _corner(pairs, resident)
+        corner.fill({"a": "half copied"})
+        dying = move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None)
+        dying.begin(FRESH_S + 0.1)
+        dying._copies[0][0].synchronise(next(t for t in dying._copies[0][1] if t.name == "chunks"))
+        if state is PlacementState.FROZEN:
+            move_tenant._change(dying._placement, pairs, state=state)
+            move_tenant._set_fences(resident, pairs, is_closed=True)
+            move_tenant._set_fences(resident, pairs.of_pair("b"), is_closed=False)
+            assert move_tenant.thaw_abandoned(pairs) == 1
+        corner.fill({"b": "written after it died"})
+        assert move_tenant.undo(resident, pairs)
+        assert rows_of(pairs.of_pair("b"), resident) == {}
+        corner.fill({"c": "written after it was undone"})
+        assert _move(pairs, resident, "b") is not None
+        assert _corner(pairs, resident).shown().keys() == {"a", "b", "c"}
+
+    def it_gives_up_a_freeze_that_takes_too_long(self, pairs, resident):
+        corner = _corner(pairs, resident)
+        with pytest.raises(PlacementRefused, match="--freeze-limit"):
+            move_tenant.move(resident, "b", pairs, freeze_limit_s=0.0, known_after_s=0)
+        corner.fill({"a": "still here"})
+        assert move_tenant.undo(resident, pairs)
+
+    @pytest.mark.thorough
+    def it_sweeps_a_copy_where_the_tenant_is(self, pairs, resident):
+        corner = _corner(pairs, resident)
+        ticket = corner.accept(upload("a", "due"))
+        dying = move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None)
+        dying.begin(FRESH_S + 0.1)
+        dying._round()
+        there = pairs.of_pair("b")
+        with unit_of_work(there.mysql) as work:
+            assert resident not in [turn.tenant_id for turn in turns(work.connection)]
+        sweep(there, ring=lambda *_: None)
+        while ingest_next(pairs, ring=lambda *_: None):
+            pass
+        assert corner.job(ticket).finished_at
+        assert move_tenant.undo(resident, pairs)
+
+
+def rows_of(use: Resources, tenant_id: TenantId) -> dict[str, int]:
+    """Return how many rows of the tenant each table has that has any."""
+    counts: dict[str, int] = {}
+    with use.mysql.connect() as mysql, use.postgres.connect() as postgres:
+        for connection, tables in (
+            (mysql, [table.name for table in tables_of_mysql()]),
+            (postgres, ["chunk_embeddings", "document_embeddings"]),
+        ):
+            for table in tables:
+                statement = text(f"SELECT COUNT(*) FROM {table} WHERE tenant_id = :t")
+                counts[table] = int(connection.execute(statement, {"t": tenant_id}).scalar_one())
+    return {name: count for name, count in counts.items() if count}

@@ -1,0 +1,69 @@
+"""Settings of further pairs of stores, and the resources on them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.errors import Misconfigured
+from pipeline.records import TenantId
+from pipeline.resources import Resources
+from pipeline.settings import load
+
+PAIR = (
+    '{"b": {"mysql_url": "mysql+pymysql://chordwise@b.test/c", "mysql_password": "p@ss",'
+    ' "postgres_url": "postgresql+psycopg://chordwise:x@b.test/c"}}'
+)
+
+
+class DescribeStorePairs:
+    """`CHORDWISE_STORE_PAIRS`."""
+
+    def it_knows_one_pair_by_default(self):
+        assert load().pair_names == ("default",)
+
+    def it_quotes_a_pairs_password_into_its_url(self):
+        moved = load({"store_pairs": PAIR}).of_pair("b")
+        assert moved.mysql_url.get_secret_value() == "mysql+pymysql://chordwise:p%40ss@b.test/c"
+        assert moved.postgres_url.get_secret_value().endswith("@b.test/c")
+
+    @pytest.mark.parametrize(
+        ("value", "sentence"),
+        [
+            ("{", "must be a JSON object"),
+            ("[]", "must be a JSON object"),
+            (PAIR.replace('"b"', '"default"'), "names a pair"),
+            (PAIR.replace('"b"', '"B b"'), "names a pair"),
+            (PAIR.replace("mysql+pymysql", "http"), "mysql_url of pair b must begin with"),
+            (PAIR.replace("mysql_password", "secret"), "STORE_PAIRS"),
+            ('{"b": {}}', "STORE_PAIRS"),
+        ],
+    )
+    def it_refuses_what_is_no_pair_without_showing_it(self, value, sentence):
+        with pytest.raises(Misconfigured, match="STORE_PAIRS") as refused:
+            load({"store_pairs": value})
+        assert sentence in str(refused.value)
+        assert "p@ss" not in str(refused.value)
+
+    def it_refuses_a_pair_that_is_not_configured(self):
+        with pytest.raises(Misconfigured, match="no pair c"):
+            load({"store_pairs": PAIR}).of_pair("c")
+
+
+class DescribePlacedResources:
+    """Resources of a tenant's pair of stores."""
+
+    def it_is_the_same_object_with_a_single_pair(self):
+        use = Resources(load())
+        assert use.placed(TenantId("anyone")) is use
+        assert use.pairs == [use]
+
+    def it_shares_everything_but_the_stores(self):
+        use = Resources(load({"store_pairs": PAIR}))
+        there = use.of_pair("b")
+        assert there is use.of_pair("b")
+        assert there.redis is use.redis
+        assert there.spaces is use.spaces
+        assert there.mysql.url.host == there.postgres.url.host == "b.test"
+        assert there.breakers is not use.breakers
+        assert there.bulkhead is not use.bulkhead
+        use.close()
