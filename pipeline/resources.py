@@ -84,7 +84,7 @@ class _ActiveEmbedder:
     def __get__(self, use: Resources | None, owner: type[Resources]) -> Embedder | _ActiveEmbedder:
         if use is None:
             return self
-        return use.spaces.embedder(use.spaces.live().active) if use.parent is None else use.parent.embedder
+        return use.parent.embedder if use.parent else use.spaces.embedder(use.spaces.live().active)
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,7 @@ class Resources:
     """All dependencies of the use cases, connected at first use, so that creation never fails. ``timeout_s`` bounds its
     database calls. ``reading``: connections for single SELECT statements. ``outbox_filled``, called after a transaction
     that left webhook messages, must not raise. ``query_ended``, called after an answer was stored, must neither raise
-    nor wait. `placed` and `of_pair` return resources on other stores, which share everything else with their
-    ``parent``."""
+    nor wait. `placed` and `of_pair` return resources on other stores, which share the rest with their ``parent``."""
 
     settings: Settings
     timeout_s: float | None = None
@@ -117,20 +116,20 @@ class Resources:
     def of_pair(self, pair: str) -> Resources:
         """Return resources on the stores of a pair, for work across its tenants. Raises Misconfigured."""
         root = self._root
-        return root if pair == DEFAULT_PAIR else root._pairs.get(pair, lambda: root._on(pair))
+        if pair == DEFAULT_PAIR:
+            return root
+        return root._pairs.get(
+            pair, lambda: replace(root, settings=root.settings.of_pair(pair), pair=pair, parent=root)
+        )
 
     @property
     def pairs(self) -> list[Resources]:
         """Resources on each pair of stores, the default one first."""
-        root = self._root
-        return [root.of_pair(pair) for pair in root.settings.pair_names]
+        return [self.of_pair(pair) for pair in self._root.settings.pair_names]
 
     @property
     def _root(self) -> Resources:
         return self if self.parent is None else self.parent._root
-
-    def _on(self, pair: str) -> Resources:
-        return replace(self, settings=self.settings.of_pair(pair), pair=pair, parent=self)
 
     @cached_property
     def _pairs(self) -> RecentValues[str, Resources]:
