@@ -271,8 +271,8 @@ def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> Non
 
 @functools.lru_cache(maxsize=32)  # every part of a query reads the same
 def read_query(document: bytes) -> Query:
-    """Parse a stored query."""
-    return QUERY.validate_json(document)
+    """Parse a stored query. A plan of the next release may have further fields: during an upgrade they have no effect here."""
+    return QUERY.validate_json(document, extra="ignore")
 
 
 def _state(raw: dict[bytes, bytes]) -> QueryState:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import fakeredis
 import pytest
 
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.query.query_store import Queries
+from pipeline.query.query_store import Queries, query_key
 from pipeline.query.request import Envelope, Query
 from pipeline.query.wake_names import WAKE_CHANNEL
 from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
@@ -40,6 +42,16 @@ class DescribeQueries:
     def it_gives_back_what_was_asked(self, queries):
         query = asked()
         queries.open(query)
+        assert queries.load(QueryId("q1")) == query
+
+    def it_reads_a_query_of_a_later_release(self, queries, redis):
+        query = asked()
+        queries.open(query)
+        key = query_key(A, QueryId("q1"))
+        document = json.loads(redis.hget(key, "query"))
+        for part in (document, document["plan"], document["plan"]["retrieve"]["channels"]["keyword"]):
+            part["later"] = {"option": 1}
+        redis.hset(key, "query", json.dumps(document))
         assert queries.load(QueryId("q1")) == query
 
     def it_goes_from_queued_to_running_to_succeeded(self, queries):
