@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import corpus, curves, growth, ingest, lanes, migration, operation, query, semantic
+from benchmarks import corpus, curves, growth, ingest, lanes, migration, operation, query, schema_changes, semantic
 from benchmarks.keyword_search import costs as keyword
 from benchmarks.keyword_search import large as keyword_large
 
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query", "semantic")
-_ON_REQUEST = ("growth", "index", "keyword", "lanes", "migration", "operation", "writes")
-_WITHOUT_CORPUS = {"growth", "index", "keyword", "operation", "semantic", "writes"}
+_ON_REQUEST = ("growth", "index", "keyword", "lanes", "migration", "operation", "schema", "writes")
+_WITHOUT_CORPUS = {"growth", "index", "keyword", "operation", "schema", "semantic", "writes"}
 _CHUNKS, _QUICK_CHUNKS = 25_000, 3_000
 _QUERIES, _QUICK_QUERIES = 400, 100
 _GROWTH_QUERIES = 200  # of each cell, one at a time and eight at a time
@@ -91,6 +91,8 @@ def main(arguments: list[str]) -> int:
         )
         (_RESULTS / "growth.svg").write_text(curves.picture(results))
         print(growth.show(results), flush=True)
+    if "schema" in sections:
+        report("schema", schema_changes.run(quick=chosen.quick, seed=chosen.seed), schema_changes.show)
     if "writes" in sections:
         results = growth.writes(chunks=chunks, seed=seed, count=count(_GROWTH_QUERIES))
         report("writes", results, growth.show_writes)

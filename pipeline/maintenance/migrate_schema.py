@@ -1,11 +1,13 @@
 """Upgrade or check both schemas: `python -m pipeline.maintenance.migrate_schema upgrade | downgrade | check | plan | adopt`.
 
-`plan` prints the revisions that `upgrade` would run, and how large the largest tables are.
+`plan` prints the revisions that `upgrade` would run, with an estimate for each of their statements.
 `adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whatever they belonged to.
 """
 
 import argparse
 import ast
+import io
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,10 +23,13 @@ from pipeline.database.schema import Side
 from pipeline.database.store_errors import MYSQL, POSTGRES, location
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, PipelineError
+from pipeline.maintenance.estimate_migrations import TableSize, estimate
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
 
 OPERATOR_CLASSES = {"cosine": "halfvec_cosine_ops", "euclidean": "halfvec_l2_ops"}
+
+MIGRATIONS = files("pipeline.database") / "migrations"
 
 # Two migrations at once would both find the tables missing. Any constant will do; it names the lock.
 _LOCK = 0x63686F7264
@@ -205,15 +210,15 @@ def _revision(side: Side, connection: Connection) -> str | None:
     return revision
 
 
-def _revisions(side: Side) -> list[str]:
+def _revisions(side: Side, migrations: Traversable = MIGRATIONS) -> list[str]:
     """Return the revisions of this code in order: their files begin with them, and each is higher than those before."""
-    names = (file.name for file in (_migrations(side) / "versions").iterdir())
+    names = (file.name for file in (migrations / side / "versions").iterdir())
     return sorted(name[:4] for name in names if name[:4].isdecimal())
 
 
-def _refuse_unknown(side: Side, connection: Connection) -> None:
+def _refuse_unknown(side: Side, connection: Connection, migrations: Traversable = MIGRATIONS) -> None:
     """Raise Misconfigured for a database at a revision that this code has no migration from."""
-    revision, revisions = _revision(side, connection), _revisions(side)
+    revision, revisions = _revision(side, connection), _revisions(side, migrations)
     if revision is None or revision in revisions:
         return
     advice = (
@@ -229,22 +234,32 @@ def _migrate(
 ) -> None:
     _refuse_unknown(side, connection)
     connection.commit()  # Alembic begins transactions of its own
+    _run_alembic(direction, to, side, connection, use)
+
+
+def _run_alembic(
+    direction: Literal["upgrade", "downgrade"],
+    to: str,
+    side: Side,
+    connection: Connection,
+    use: Settings,
+    *,
+    migrations: Traversable = MIGRATIONS,
+    into: io.StringIO | None = None,
+) -> None:
+    """Run revisions, or write their statements ``into`` a text."""
     # Every worker and gateway checks the schema when it starts, and none migrates: Alembic is loaded here alone.
     from alembic import command
     from alembic.config import Config
 
-    config = Config()
-    config.set_main_option("script_location", str(_migrations(side)))
+    config = Config(output_buffer=into)
+    config.set_main_option("script_location", str(migrations / side))
     config.set_main_option("path_separator", "os")
     config.attributes.update(
         connection=connection, dimension=use.embedding_dim, operator_class=OPERATOR_CLASSES[use.pgvector_distance]
     )
     run = command.upgrade if direction == "upgrade" else command.downgrade
-    run(config, to)
-
-
-def _migrations(side: Side) -> Traversable:
-    return files("pipeline.database") / "migrations" / side
+    run(config, to, sql=into is not None)
 
 
 def revisions(mysql: Engine, postgres: Engine) -> dict[str, str]:
@@ -255,38 +270,82 @@ def revisions(mysql: Engine, postgres: Engine) -> dict[str, str]:
         return found | {"postgres": _revision("postgres", connection) or ""}
 
 
-def plan(mysql: Engine, postgres: Engine, _use: Settings) -> str:
-    """Return one line for each revision that `upgrade` would run, by side. Raises Misconfigured if it would refuse."""
+def plan(mysql: Engine, postgres: Engine, use: Settings, *, migrations: Traversable = MIGRATIONS) -> str:
+    """Return a line for each revision that `upgrade` would run, by side, and one for each of its statements with an estimate;
+    none of those for an empty database. Raises Misconfigured if it would refuse."""
     lines: list[str] = []
     sides: tuple[tuple[Side, Engine], ...] = (("mysql", mysql), ("postgres", postgres))
     for side, engine in sides:
         with mysql_errors() if side == "mysql" else postgres_errors(), engine.connect() as connection:
-            _refuse_unknown(side, connection)
+            _refuse_unknown(side, connection, migrations)
             revision = _revision(side, connection)
-            pending = [number for number in _revisions(side) if revision is None or number > revision]
+            pending = [number for number in _revisions(side, migrations) if revision is None or number > revision]
             lines.append(f"{side} is at revision {revision or 'none'}: {len(pending)} to run")
-            lines += [f"  {number}: {_description(side, number)}" for number in pending]
+            sizes: dict[str, TableSize] = {}
+            statements: dict[str, list[str]] = {}
             if pending and revision:
-                lines += [f"  about {rows} rows in {name}" for name, rows in connection.execute(_LARGEST[side]).all()]
+                sizes = table_sizes(side, connection)
+                # A revision that writes by itself, instead of by Alembic's operations, fails instead of changing anything.
+                connection.execute(text(f"SET SESSION {_READ_ONLY[side]}"))
+                connection.commit()
+                try:
+                    statements = _statements(side, connection, use, since=revision, migrations=migrations)
+                finally:
+                    connection.invalidate()
+            for number in pending:
+                lines.append(f"  {number}: {_description(migrations / side, number)}")
+                lines += [f"    {_shortened(one)}: {estimate(side, one, sizes)}" for one in statements.get(number, ())]
     return "\n".join(lines)
 
 
-_LARGEST: dict[Side, TextClause] = {
+def table_sizes(side: Side, connection: Connection) -> dict[str, TableSize]:
+    """Return the estimated size of every table."""
+    return {
+        name: TableSize(rows=int(rows), bytes=int(size)) for name, rows, size in connection.execute(_SIZES[side]).all()
+    }
+
+
+def _statements(
+    side: Side, connection: Connection, use: Settings, *, since: str, migrations: Traversable
+) -> dict[str, list[str]]:
+    """Return the statements of each revision after ``since``, without those for Alembic's own table."""
+    output = io.StringIO()
+    _run_alembic("upgrade", f"{since}:head", side, connection, use, migrations=migrations, into=output)
+    _, *parts = re.split(r"^-- Running upgrade .*?(\w+)$", output.getvalue(), flags=re.MULTILINE)
+    found: dict[str, list[str]] = {}
+    for number, text_ in zip(parts[::2], parts[1::2], strict=True):
+        statements = (one.strip() for one in text_.split(";\n\n"))
+        found[number] = [
+            one for one in statements if one and not re.search(r"\bschema_version_|^(?:BEGIN|COMMIT)$", one)
+        ]
+    return found
+
+
+def _shortened(statement: str) -> str:
+    line = " ".join(statement.split())
+    return line if len(line) <= _LONGEST_SHOWN else f"{line[: _LONGEST_SHOWN - 1]}…"
+
+
+_LONGEST_SHOWN = 70
+_READ_ONLY: dict[Side, str] = {
+    "mysql": "TRANSACTION READ ONLY",
+    "postgres": "CHARACTERISTICS AS TRANSACTION READ ONLY",
+}
+_SIZES: dict[Side, TextClause] = {
     "mysql": text(
-        "SELECT table_name, table_rows FROM information_schema.tables WHERE table_schema = DATABASE()"
-        " ORDER BY data_length DESC LIMIT 3"
+        "SELECT table_name, COALESCE(table_rows, 0), COALESCE(data_length, 0) FROM information_schema.tables"
+        " WHERE table_schema = DATABASE()"
     ),
     "postgres": text(
-        "SELECT relname, GREATEST(reltuples, 0)::bigint FROM pg_class WHERE relkind = 'r'"
-        " AND relnamespace = current_schema()::regnamespace ORDER BY relpages DESC LIMIT 3"
+        "SELECT relname, GREATEST(reltuples, 0)::bigint, pg_table_size(oid) FROM pg_class WHERE relkind = 'r'"
+        " AND relnamespace = current_schema()::regnamespace"
     ),
 }
 
 
-def _description(side: Side, number: str) -> str:
+def _description(folder: Traversable, number: str) -> str:
     """Return the first sentence of a revision's docstring."""
-    folder = _migrations(side) / "versions"
-    (file,) = [file for file in folder.iterdir() if file.name.startswith(f"{number}_")]
+    (file,) = [file for file in (folder / "versions").iterdir() if file.name.startswith(f"{number}_")]
     documentation = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     return documentation.partition(". ")[0].partition("\n")[0].rstrip(".")
 

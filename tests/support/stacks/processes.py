@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -31,17 +32,20 @@ def process(
     log: Path,
     ending: signal.Signals = signal.SIGTERM,
     descriptors: Collection[int] = (),
+    python: Path = Path(sys.executable),
+    cwd: Path = ROOT,
     **environment: str,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run ``python -m arguments`` in a process group of its own; ends the group with the block. ``ending``: SIGKILL where
-    nobody looks at how it ends, which spares the seconds of an orderly end. ``descriptors``: open files for it. With
-    databases of its own, it has a keyword index of its own as well."""
+    nobody looks at how it ends, which spares the seconds of an orderly end. ``descriptors``: open files for it. ``python``
+    and ``cwd``: another installation, and a folder without this checkout's code. With databases of its own, it has a keyword
+    index of its own as well."""
     if "CHORDWISE_MYSQL_URL" in environment:
         environment = {"CHORDWISE_KEYWORD_INDEX_DIR": str(log.parent / "keyword-index"), **environment}
     with log.open("wb") as output:
         running = subprocess.Popen(
-            [sys.executable, "-m", *arguments],
-            cwd=ROOT,
+            [python, "-m", *arguments],
+            cwd=cwd,
             env={**os.environ, **environment},
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -67,12 +71,12 @@ def end(running: subprocess.Popen[bytes], how: signal.Signals) -> None:
 
 
 def worker(  # type: ignore[no-untyped-def]
-    name: str, queues: str, *, log: Path, pool: str = "threads", threads: int = 4, **environment: str
+    name: str, queues: str, *, log: Path, pool: str = "threads", threads: int = 4, **options: Any
 ):
     """A Celery worker as the stack runs it."""
     flags = ["--pool", pool, "-c", str(threads) if pool == "threads" else "2", "--prefetch-multiplier", "1"]
     arguments = ["-n", f"{name}@%h", "-Q", queues, *flags, "--without-gossip", "--without-mingle", "-l", "INFO"]
-    return process("celery", "-A", "workers.app", "worker", *arguments, log=log, **environment)
+    return process("celery", "-A", "workers.app", "worker", *arguments, log=log, **options)
 
 
 def on_socket(module: str, listening: socket.socket, *, log: Path, **environment: str):  # type: ignore[no-untyped-def]

@@ -3,5 +3,7 @@
 from alembic import context
 
 context.configure(connection=context.config.attributes["connection"], version_table="schema_version_mysql")
+if context.is_offline_mode():  # `plan` prints the statements; a revision may still read
+    context.get_context().impl.connection = context.config.attributes["connection"]
 with context.begin_transaction():
     context.run_migrations()
