@@ -17,7 +17,7 @@ from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import make_tenant, scratch_databases
 from tests.support.clients.loop import PATIENCE_S
-from tests.support.stacks import previous_release
+from tests.support.repository import previous_release
 from tests.support.stacks.processes import environment_of, free_port, process, wait_for_http, wait_for_log, worker
 from workers.names import Queue
 
