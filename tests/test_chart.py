@@ -1,0 +1,219 @@
+"""The Helm chart: by its text in every run; rendered by Helm and checked against Kubernetes' schemas in thorough ones."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from compose.localstack.servers import chart_tools
+from pipeline.settings import Settings
+from tests.support.repository.project import PROJECT, ROOT, SERVICES, variable
+from workers.roles import ROLES
+from workers.server import parser
+
+CHART = ROOT / "compose/helm/chordwise"
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+SECRETS = {
+    variable(name)
+    for name, field in Settings.model_fields.items()
+    if "Secret" in str(field.annotation) and not name.endswith("_url")
+}
+# Services of compose.yaml by the chart's roles, where their names differ.
+COMPOSED = {"clock": "beat", **{role: f"worker-{role}" for role in ROLES}}
+SCALED = [f"roles.{role}.autoscaling.enabled=true" for role in ROLES]
+WHOLE = ["flower.enabled=true", "networkPolicy.enabled=true", "networkPolicy.egress[0].ports[0].port=443", *SCALED]
+CHANGES = {
+    "as it is": [],
+    "with everything": WHOLE,
+    "by digest": [
+        f"image.digest=sha256:{'0' * 64}",
+        "imagePullSecrets[0].name=registry",
+        "podDisruptionBudget.enabled=false",
+    ],
+    "placed": [
+        "roles.queries.extra.nodeSelector.disk=fast",
+        "networkPolicy.gatewayFrom[0].podSelector.matchLabels.a=b",
+    ],
+}
+
+
+class DescribeValues:
+    def it_has_the_projects_version_and_description(self):
+        chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+        assert {chart["version"], chart["appVersion"]} == {PROJECT["project"]["version"]}
+        assert chart["description"] == PROJECT["project"]["description"]
+
+    def it_has_every_role_and_scales_workers_by_the_queues_that_they_take(self):
+        assert (
+            VALUES["roles"].keys() == {*ROLES, "gateway", "clock"} == SCHEMA["properties"]["roles"]["properties"].keys()
+        )
+        for name, role in ROLES.items():
+            assert VALUES["roles"][name]["autoscaling"]["queues"] == [queue.value for queue in role.queues]
+
+    def it_gives_each_the_memory_that_compose_gives(self):
+        given = {role: values["resources"] for role, values in VALUES["roles"].items()}
+        given |= {"migrate": VALUES["migration"]["resources"]}
+        given |= {name: VALUES[name]["resources"] for name in ("indexer", "flower")}
+        for name, resources in given.items():
+            composed = SERVICES[COMPOSED.get(name, name)]["deploy"]["resources"]["limits"]["memory"]
+            assert resources["limits"]["memory"] == f"{composed}i".replace("mi", "Mi"), name
+
+    def it_ends_none_before_compose_does(self):
+        for name, values in VALUES["roles"].items():
+            composed = SERVICES[COMPOSED.get(name, name)].get("stop_grace_period", "10s")
+            assert values["terminationGracePeriodSeconds"] >= int(composed.removesuffix("s")), name
+
+    def it_knows_every_secret_and_takes_none_as_a_value(self):
+        helpers = (CHART / "templates/_helpers.tpl").read_text("utf-8")
+        assert set(re.findall(r'"(CHORDWISE_[A-Z_]+)"', helpers)) == SECRETS
+        refused = set(SCHEMA["properties"]["settings"]["propertyNames"]["not"]["enum"])
+        assert refused >= SECRETS
+
+
+@cache
+def rendered(*changes: str) -> tuple[dict[str, Any], ...]:
+    """The objects that Helm makes of the chart with these values."""
+    done = helm("template", "shop", str(CHART), *(f"--set={change}" for change in changes))
+    assert done.returncode == 0, done.stderr
+    return tuple(document for document in yaml.safe_load_all(done.stdout) if document)
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Helm."""
+    return subprocess.run([chart_tools.helm(), *arguments], capture_output=True, text=True)
+
+
+def pods(objects: tuple[dict[str, Any], ...]) -> dict[str, dict[str, Any]]:
+    """The templates of pods, by component."""
+    return {
+        made["metadata"]["labels"]["app.kubernetes.io/component"]: made["spec"]["template"]["spec"]
+        for made in objects
+        if made["kind"] in ("Deployment", "Job")
+    }
+
+
+@cache
+def definitions(version: str) -> Registry[Any]:
+    """The types of a version of Kubernetes, by the address that its schemas have for them."""
+    text = (chart_tools.kubernetes_schemas() / version / "_definitions.json").read_text("utf-8")
+    return Registry().with_resource("/api/_definitions.json", DRAFT202012.create_resource(json.loads(text)))
+
+
+def faults(made: dict[str, Any], version: str) -> list[str]:
+    """The reasons for which a version of Kubernetes refuses an object; unknown fields are some."""
+    group, _, api = made["apiVersion"].rpartition("/")
+    file = "-".join(part for part in (made["kind"].lower(), group.split(".")[0], api) if part) + ".json"
+    schema = json.loads((chart_tools.kubernetes_schemas() / version / file).read_text("utf-8"))
+    found = Draft202012Validator(schema, registry=definitions(version)).iter_errors(made)
+    return [f"{made['metadata']['name']}: {fault.json_path}: {fault.message}" for fault in found]
+
+
+@pytest.mark.thorough
+class DescribeRenderedChart:
+    def it_passes_helms_own_rules(self):
+        done = helm("lint", "--strict", str(CHART))
+        assert done.returncode == 0, done.stdout
+
+    @pytest.mark.parametrize("minor", [25, 29, 33, 37])
+    @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+    def it_makes_objects_that_kubernetes_accepts(self, changes, minor):
+        made = rendered(*changes)
+        assert [fault for item in made for fault in faults(item, f"v1.{minor}.0-local-strict")] == []
+
+    def it_would_notice_a_field_that_kubernetes_does_not_know(self):
+        wrong = {**rendered()[0], "metdata": {}}
+        assert len(faults(wrong, "v1.37.0-local-strict")) == 1
+
+    @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+    def it_gives_no_container_a_right_or_a_place_to_write(self, changes):
+        for pod in pods(rendered(*changes)).values():
+            whole = pod["securityContext"]
+            assert (whole["runAsNonRoot"], whole["runAsUser"]) == (True, 10001)
+            assert whole["seccompProfile"]["type"] == "RuntimeDefault"
+            assert pod["automountServiceAccountToken"] is False
+            assert all(list(volume) == ["name", "emptyDir"] for volume in pod["volumes"])
+            for container in pod["containers"]:
+                own = container["securityContext"]
+                assert own["capabilities"] == {"drop": ["ALL"]}
+                assert (own["readOnlyRootFilesystem"], own["allowPrivilegeEscalation"]) == (True, False)
+                assert "memory" in container["resources"]["limits"]
+
+    def it_runs_commands_that_the_server_knows(self):
+        commands = [container["args"] for pod in pods(rendered(*WHOLE)).values() for container in pod["containers"]]
+        server = [args[3:] for args in commands if args[:3] == ["python", "-m", "workers.server"]]
+        for args in server:
+            parser().parse_args(args)
+        flower = [
+            args for args in commands if args not in [["python", "-m", "workers.server", *rest] for rest in server]
+        ]
+        assert flower == [SERVICES["flower"]["command"].split()]
+
+    def it_hands_out_secrets_by_reference_and_to_those_that_need_them(self):
+        given = {}
+        for role, pod in pods(rendered(*WHOLE)).items():
+            for container in pod["containers"]:
+                names = {entry["name"]: entry for entry in container["env"]}
+                assert len(names) == len(container["env"])
+                secret = {name for name, entry in names.items() if "valueFrom" in entry}
+                assert secret == names.keys() & (SECRETS | {"OPENAI_API_KEY", "FLOWER_BASIC_AUTH"})
+                given[container["name"]] = secret
+                assert {names[name]["valueFrom"]["secretKeyRef"]["name"] for name in secret} == {"chordwise"}, role
+        assert [name for name, secret in given.items() if "CHORDWISE_ADMIN_KEY" in secret] == ["gateway"]
+        assert {name for name, secret in given.items() if "OPENAI_API_KEY" in secret} == {*ROLES, "gateway"}
+        assert given["clock"] == {"CHORDWISE_REDIS_PASSWORD", "CHORDWISE_BROKER_PASSWORD"}
+        assert all("CHORDWISE_MYSQL_PASSWORD" in given[name] for name in ("migrate", "indexer", *ROLES, "gateway"))
+
+    def it_migrates_before_everything_else(self):
+        hooks = {made["kind"]: made["metadata"].get("annotations", {}).get("helm.sh/hook") for made in rendered()}
+        assert hooks.pop("Job") == "pre-install,pre-upgrade"
+        assert set(hooks.values()) == {None}
+
+    def it_scales_on_the_age_of_queues_and_then_fixes_no_number(self):
+        made = rendered(*WHOLE)
+        scaled = {item["spec"]["scaleTargetRef"]["name"]: item["spec"] for item in made if "Autoscaler" in item["kind"]}
+        assert scaled.keys() == {f"shop-chordwise-{role}" for role in ROLES}
+        for name, spec in scaled.items():
+            metrics = [metric["external"]["metric"] for metric in spec["metrics"]]
+            queues = [queue.value for queue in ROLES[name.rpartition("-")[2]].queues]
+            assert [metric["selector"]["matchLabels"]["queue"] for metric in metrics] == queues
+            assert {metric["name"] for metric in metrics} == {"chordwise_queue_oldest_seconds"}
+        fixed = {
+            item["metadata"]["name"] for item in made if item["kind"] == "Deployment" and "replicas" in item["spec"]
+        }
+        assert fixed == {f"shop-chordwise-{role}" for role in ("gateway", "clock", "flower")}
+
+    def it_lets_a_disruption_end_one_pod_of_a_role_at_a_time(self):
+        budgets = {
+            made["metadata"]["name"]: made["spec"] for made in rendered() if made["kind"] == "PodDisruptionBudget"
+        }
+        deployed = {made["metadata"]["name"]: made["spec"] for made in rendered() if made["kind"] == "Deployment"}
+        assert budgets.keys() == deployed.keys()
+        for name, budget in budgets.items():
+            assert budget == {"maxUnavailable": 1, "selector": deployed[name]["selector"]}
+            assert deployed[name]["template"]["spec"]["topologySpreadConstraints"]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "settings.CHORDWISE_ADMIN_KEY=x",
+            "settings.CHORDWISE_REDIS_URL=redis://user:password@host:6379/0",
+            "settings.chordwise_log_level=INFO",
+            "roles.ingest.replica=2",
+            "roles.gateway.extra.hostNetwork=true",
+            "image.digest=latest",
+        ],
+    )
+    def it_refuses_values_that_are_wrong(self, change):
+        done = helm("template", "shop", str(CHART), "--set-string", change)
+        assert done.returncode != 0
+        assert "values don't meet the specifications of the schema" in done.stderr
