@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test matrix thorough up down check bench chaos lock schema dist pictures client-js docs
+.PHONY: help demo test matrix thorough up down check bench chaos lock schema dist image pictures client-js docs
 
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
@@ -24,6 +24,7 @@ help:
 	@echo "make pictures take the pictures of README and docs/ anew, from a stack with sample data"
 	@echo "make lock    write requirements*.lock anew from pyproject.toml"
 	@echo "make dist    build client and server as wheels and source archives, and the JavaScript package, into dist/"
+	@echo "make image   carry out compose/Dockerfile without a Docker engine, with a bill of materials in dist/"
 	@echo "make client-js  write the JavaScript client anew from the OpenAPI description"
 
 demo:
@@ -64,6 +65,9 @@ lock:
 
 dist:
 	@$(LOCAL) dist
+
+image:
+	@$(LOCAL) image $(ARGS)
 
 docs:
 	@$(LOCAL) install --no-servers

@@ -115,15 +115,24 @@ class DescribeProfiles:
 class DescribeImages:
     def it_pins_every_image_to_an_exact_version(self):
         named = {service["image"] for service in SERVICES.values()}
-        named |= set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE))
         assert {image for image in named if not re.search(r":v?\d+\.\d+", image)} == set()
+
+    def it_pins_its_base_to_a_digest_and_begins_every_stage_with_it(self):
+        assert re.search(r"^ARG PYTHON_IMAGE=\S+:3\.11\.\d+\S*@sha256:[0-9a-f]{64}$", DOCKERFILE, re.MULTILINE)
+        assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${PYTHON_IMAGE}"}
 
     def it_tags_its_own_image_with_the_projects_version(self):
         own = {service["image"] for service in SERVICES.values() if "build" in service}
         assert own == {f"{PROJECT['project']['name']}:{PROJECT['project']['version']}"}
+        labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]+)"', DOCKERFILE))
+        assert (labels["version"], labels["description"]) == (
+            PROJECT["project"]["version"],
+            PROJECT["project"]["description"],
+        )
 
     def it_installs_with_hashes_only(self):
-        assert all("--require-hashes" in line for line in DOCKERFILE.splitlines() if "pip install" in line)
+        installed = [line for line in DOCKERFILE.splitlines() if "pip install" in line]
+        assert all("--require-hashes" in line or "--no-index" in line for line in installed)
 
     def it_holds_every_package_of_the_project_and_nothing_else(self):
         kept = set(re.findall(r"^!(\S+)", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE))
@@ -132,7 +141,8 @@ class DescribeImages:
         modules = {f"{module}.py" for module in setuptools["py-modules"]}
         copies = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
         copied = {source for sources in copies for source in sources.split()}
-        assert packages | modules | {"chordwise", "requirements.lock"} == copied == kept
+        described = {"requirements.lock", "pyproject.toml", PROJECT["project"]["readme"]}
+        assert packages | modules | {"chordwise"} | described == copied == kept
 
     def it_does_not_end_as_root(self):
         assert re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)[-1].split(":")[0] not in ("root", "0")
@@ -153,7 +163,8 @@ class DescribeEveryService:
         assert "max-size" in SERVICES[name]["logging"]["options"]
 
     def it_has_a_health_check_unless_it_ends_by_itself(self, name):
-        assert ("healthcheck" in SERVICES[name]) == (SERVICES[name]["restart"] != "no")
+        checked = SERVICES[name]["healthcheck"] != {"disable": True}
+        assert checked == (SERVICES[name]["restart"] != "no")
 
     def it_waits_for_services_in_a_state_they_can_reach(self, name):
         for awaited, how in SERVICES[name].get("depends_on", {}).items():

@@ -86,6 +86,15 @@ def unpack(
     shutil.rmtree(work, ignore_errors=True)
 
 
+def sources_of(suite: str) -> str:
+    """Return the machine's sources of one release of its distribution, updates and security fixes with it. Raises Failure if
+    it has none."""
+    sources = _sources()
+    if f" {suite} " not in sources.one_line and suite not in sources.stanzas:
+        raise Failure(f"the machine's package sources do not offer {suite}")
+    return sources.one_line or sources.stanzas
+
+
 def _prepare(work: Path, suite: str = "") -> dict[str, str]:
     """Make the private configuration; return apt's environment."""
     shutil.rmtree(work, ignore_errors=True)

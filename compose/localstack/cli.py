@@ -1,4 +1,4 @@
-"""The commands: `install`, `up`, `down`, `with`, `check`, `dist`, `lock`."""
+"""The commands: `install`, `up`, `down`, `with`, `check`, `dist`, `image`, `lock`."""
 
 import argparse
 import re
@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from . import shell, stopping
+from . import image, shell, stopping
 from .background import down, supervise, up
 from .distributions import build
 from .endpoints import external
@@ -74,6 +74,9 @@ def _run(chosen: argparse.Namespace, command: list[str]) -> int:
         case "dist":
             install(dev=False, **_missing_servers(wanted=False))
             return build()
+        case "image":
+            install(dev=False, **_missing_servers(wanted=False))
+            return image.build(base=chosen.base)
         case _:
             return lock(upgrade=chosen.upgrade)
 
@@ -137,6 +140,12 @@ def _parser() -> argparse.ArgumentParser:
     using.add_argument("--dev", action="store_true", help="with the tools for tests and checks")
     actions.add_parser("check", help="format, lint, types, import contracts, unit tests")
     actions.add_parser("dist", help="build both distributions and the JavaScript package into dist/")
+    building = actions.add_parser(
+        "image", help="build the container image by its Dockerfile, without an engine's daemon"
+    )
+    building.add_argument(
+        "--base", default="", metavar="IMAGE", help="upon this one with Python 3.11, by its whole name"
+    )
     locking = actions.add_parser("lock", help="write the lock files anew from pyproject.toml")
     locking.add_argument("--upgrade", action="store_true", help="take the newest versions")
     supervising = actions.add_parser("supervise", help="what `up` runs in the background")
