@@ -53,12 +53,11 @@ class DescribeValues:
         assert {chart["version"], chart["appVersion"]} == {PROJECT["project"]["version"]}
         assert chart["description"] == PROJECT["project"]["description"]
 
-    def it_has_every_role_and_scales_workers_by_the_queues_that_they_take(self):
-        assert (
-            VALUES["roles"].keys() == {*ROLES, "gateway", "clock"} == SCHEMA["properties"]["roles"]["properties"].keys()
-        )
-        for name, role in ROLES.items():
-            assert VALUES["roles"][name]["autoscaling"]["queues"] == [queue.value for queue in role.queues]
+    def it_has_every_role_and_scales_those_of_workers(self):
+        assert VALUES["roles"].keys() == {*ROLES, "gateway", "clock"}
+        assert VALUES["roles"].keys() == SCHEMA["properties"]["roles"]["properties"].keys()
+        assert {name for name, values in VALUES["roles"].items() if "autoscaling" in values} == ROLES.keys()
+        assert f"| `{VALUES['ageMetric']}` | gauge | role |" in (ROOT / "docs/metrics.md").read_text("utf-8")
 
     def it_gives_each_the_memory_that_compose_gives(self):
         given = {role: values["resources"] for role, values in VALUES["roles"].items()}
@@ -120,6 +119,16 @@ def faults(made: dict[str, Any], version: str) -> list[str]:
 
 @pytest.mark.thorough
 class DescribeRenderedChart:
+    def it_names_hosts_by_their_nodes_and_indexes_by_their_pods(self):
+        given = {
+            container["name"]: entry["valueFrom"]["fieldRef"]["fieldPath"]
+            for pod in pods(rendered(*WHOLE)).values()
+            for container in pod["containers"]
+            for entry in container["env"]
+            if entry["name"] == "CHORDWISE_HOST_NAME"
+        }
+        assert given == dict.fromkeys([*ROLES, "gateway", "clock", "flower"], "spec.nodeName")
+
     def it_passes_helms_own_rules(self):
         done = helm("lint", "--strict", str(CHART))
         assert done.returncode == 0, done.stdout
@@ -164,7 +173,7 @@ class DescribeRenderedChart:
             for container in pod["containers"]:
                 names = {entry["name"]: entry for entry in container["env"]}
                 assert len(names) == len(container["env"])
-                secret = {name for name, entry in names.items() if "valueFrom" in entry}
+                secret = {name for name, entry in names.items() if "secretKeyRef" in entry.get("valueFrom", {})}
                 assert secret == names.keys() & (SECRETS | {"OPENAI_API_KEY", "FLOWER_BASIC_AUTH"})
                 given[container["name"]] = secret
                 assert {names[name]["valueFrom"]["secretKeyRef"]["name"] for name in secret} == {"chordwise"}, role
@@ -178,15 +187,16 @@ class DescribeRenderedChart:
         assert hooks.pop("Job") == "pre-install,pre-upgrade"
         assert set(hooks.values()) == {None}
 
-    def it_scales_on_the_age_of_queues_and_then_fixes_no_number(self):
+    def it_scales_on_the_age_of_a_roles_messages_and_then_fixes_no_number(self):
         made = rendered(*WHOLE)
         scaled = {item["spec"]["scaleTargetRef"]["name"]: item["spec"] for item in made if "Autoscaler" in item["kind"]}
         assert scaled.keys() == {f"shop-chordwise-{role}" for role in ROLES}
         for name, spec in scaled.items():
-            metrics = [metric["external"]["metric"] for metric in spec["metrics"]]
-            queues = [queue.value for queue in ROLES[name.rpartition("-")[2]].queues]
-            assert [metric["selector"]["matchLabels"]["queue"] for metric in metrics] == queues
-            assert {metric["name"] for metric in metrics} == {"chordwise_queue_oldest_seconds"}
+            role = name.rpartition("-")[2]
+            (metric,) = (each["external"] for each in spec["metrics"])
+            assert metric["metric"] == {"name": VALUES["ageMetric"], "selector": {"matchLabels": {"role": role}}}
+            seconds = VALUES["roles"][role]["autoscaling"]["targetAgeSeconds"]
+            assert metric["target"] == {"type": "Value", "value": f"{seconds * 1000:.0f}m"}
         fixed = {
             item["metadata"]["name"] for item in made if item["kind"] == "Deployment" and "replicas" in item["spec"]
         }

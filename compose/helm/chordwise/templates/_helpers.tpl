@@ -23,6 +23,10 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 
 {{/* Settings, and the secrets of a role: clock and Flower handle messages alone, the administrator's key is the gateway's. */}}
 {{- define "chordwise.environment" -}}
+{{- /* A lost node is one lost host. An indexer's host is its pod, because each has an index of its own. */}}
+{{- if not (has .role (list "indexer" "migrate")) }}
+- {name: CHORDWISE_HOST_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+{{- end }}
 {{- range $name, $value := .root.Values.settings }}
 - {name: {{ $name }}, value: {{ $value | toString | quote }}}
 {{- end }}
