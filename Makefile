@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test matrix thorough up down check bench chaos lock schema dist image pictures client-js docs
+.PHONY: help demo test matrix thorough up down check bench chaos soak lock schema dist image pictures client-js docs
 
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
@@ -19,6 +19,7 @@ help:
 	@echo "make bench   the benchmark, into benchmarks/results/"
 	@echo "make chaos   ingest while everything is killed at random; ARGS='--seed N' repeats a run,"
 	@echo "             ARGS='--broker rabbitmq' has RabbitMQ carry the messages, where it is installed"
+	@echo "make soak    an hour of mixed load, after which nothing may have grown; ARGS='--minutes N'"
 	@echo "make schema  record anew what the migrations make, after one was added"
 	@echo "make docs    README and docs/ as a site with search, in English and Chinese, into dist/site"
 	@echo "make pictures take the pictures of README and docs/ anew, from a stack with sample data"
@@ -44,6 +45,7 @@ matrix:
 
 thorough:
 	@$(MAKE) test ARGS="--thorough $(ARGS)"
+	@$(MAKE) soak ARGS="--minutes 10"
 
 up:
 	@$(LOCAL) up
@@ -59,6 +61,14 @@ bench:
 
 chaos:
 	@$(LOCAL) with chaos --fresh $(if $(findstring rabbitmq,$(ARGS)),--rabbitmq) -- $(RUN) -m tests.faults.chaos $(ARGS)
+
+# What is kept for an hour or a day is kept for a minute or two, so that it comes to rest while the run lasts.
+FOR_SOAK := CHORDWISE_QUERY_TTL_S=60 CHORDWISE_TRACE_TTL_S=60 CHORDWISE_RESULT_CACHE_TTL_S=60 \
+	CHORDWISE_UNDERSTAND_CACHE_TTL_S=60 CHORDWISE_EMBEDDING_CACHE_TTL_S=60 CHORDWISE_IDEMPOTENCY_TTL_S=60 \
+	CHORDWISE_PREVIOUS_GENERATION_KEPT_S=60 CHORDWISE_RECONCILE_INTERVAL_S=60
+
+soak:
+	@$(FOR_TESTS) $(FOR_SOAK) $(LOCAL) with soak --fresh --dev -- $(RUN) -m tests.faults.soak $(ARGS)
 
 lock:
 	@$(LOCAL) lock $(ARGS)

@@ -41,7 +41,7 @@ def picture(results: dict[str, Any]) -> str:
     for number, cell in enumerate(_CELLS):
         x, y = _LEFT + 2 * (_WIDE + _GAP), _TOP + (rows - 1) * (_HIGH + _GAP) + 20 + 22 * number
         parts.append(f'<rect x="{x}" y="{y - 10}" width="12" height="12" fill="{_COLOURS[number]}"/>')
-        parts.append(_text(x + 20, y, cell, anchor="start"))
+        parts.append(label(x + 20, y, cell, anchor="start"))
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -49,15 +49,15 @@ def _panel(name: str, sizes: Sequence[int], curves: Sequence[Sequence[float]], *
     bottom, most = top + _HIGH, _round_up(max(max(curve) for curve in curves))
     low, high = math.log(min(sizes)), math.log(max(sizes))
     parts = [
-        _text(left + _WIDE / 2, top - 10, name, weight="bold"),
+        label(left + _WIDE / 2, top - 10, name, weight="bold"),
         f'<rect x="{left}" y="{top}" width="{_WIDE}" height="{_HIGH}" fill="none" stroke="#999999"/>',
     ]
-    parts += [_text(left - 6, bottom - _HIGH * part / 4 + 4, f"{most * part / 4:g}", anchor="end") for part in range(5)]
+    parts += [label(left - 6, bottom - _HIGH * part / 4 + 4, f"{most * part / 4:g}", anchor="end") for part in range(5)]
 
     def x_of(size: int) -> float:
         return left + _WIDE * (0.5 if high == low else 0.06 + 0.88 * (math.log(size) - low) / (high - low))
 
-    parts += [_text(x_of(size), bottom + 18, f"{size:,}") for size in sizes]
+    parts += [label(x_of(size), bottom + 18, f"{size:,}") for size in sizes]
     for colour, curve in zip(_COLOURS, curves, strict=False):
         points = [(x_of(size), bottom - _HIGH * value / most) for size, value in zip(sizes, curve, strict=True)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
@@ -77,5 +77,6 @@ def _round_up(value: float) -> float:
     return next(step * power for step in (1, 2, 4, 5, 10) if step * power >= value * (1 - 1e-9))
 
 
-def _text(x: float, y: float, words: str, *, anchor: str = "middle", weight: str = "normal") -> str:
+def label(x: float, y: float, words: str, *, anchor: str = "middle", weight: str = "normal") -> str:
+    """Return a text of an SVG."""
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-weight="{weight}">{escape(words)}</text>'

@@ -20,12 +20,12 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 def cpu_seconds() -> dict[str, float]:
     """Return the processor time that each of the stack's servers and services has used, with its children."""
-    return {name: sum(_cpu(pid) for pid in pids) for name, pids in _trees().items()}
+    return {name: sum(_cpu(pid) for pid in pids) for name, pids in trees().items()}
 
 
 def peak_mb() -> dict[str, float]:
     """Return the peak memory of each, the largest process of a tree (they share pages)."""
-    return {name: max((_peak(pid) for pid in pids), default=0.0) for name, pids in _trees().items()}
+    return {name: max((_peak(pid) for pid in pids), default=0.0) for name, pids in trees().items()}
 
 
 def used(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
@@ -57,7 +57,8 @@ def timed_calls(
     }
 
 
-def _trees() -> dict[str, list[int]]:
+def trees() -> dict[str, list[int]]:
+    """Return the process ids of each server and service: its own and those below it."""
     state = json.loads((Path(os.environ["CHORDWISE_STACK_DIR"]) / "run" / "state.json").read_text())
     return {name: _with_children(int(process["pid"])) for name, process in state["processes"].items()}
 

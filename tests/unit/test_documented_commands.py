@@ -90,6 +90,7 @@ IN_LINES = {
     "make docs": "installs a generator; tests/unit/test_links.py checks every link",
     "make pictures": "takes minutes; tests/unit/test_pictures.py checks what it takes and what the pages show",
     "make matrix": "starts six stacks; tests/unit/maintenance/test_tested_servers.py reads what it writes",
+    "make soak": "lasts an hour; tests/unit/test_long_runs.py tries its verdict",
     "make schema": "tests/integration/database/test_migrations.py compares what it writes",
     "make up": "the tests run on what it starts; make says what it would do in tests/acceptance/docs/test_getting_started.py",
     "make -C ~/chordwise up": "the tests run on what it starts; tests/acceptance/docs/test_getting_started.py",
@@ -233,7 +234,9 @@ class DescribeOtherCommands:
         assert [begins for begins in IN_LINES if not any(code.startswith(begins) for code in there)] == []
 
     def it_measures_with_arguments_that_exist(self):
-        found = [code for page in pages() for code in set_in_lines(page) if not code.startswith("make chaos")]
+        found = [
+            code for page in pages() for code in set_in_lines(page) if not code.startswith(("make chaos", "make soak"))
+        ]
         given = [
             match[1] or match[2] for code in found if (match := re.search(r"ARGS='?([^']+)|-m benchmarks (.+)", code))
         ]
