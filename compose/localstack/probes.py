@@ -10,12 +10,13 @@ Probe = Callable[[Path, int], bool]
 
 
 def log_says(pattern: str) -> Probe:
-    """Return a probe that is ready once a line written since this start matches ``pattern``."""
+    """Return a probe that is ready once a line written since this start matches ``pattern``, also in a log that was
+    emptied since then."""
     wanted = re.compile(pattern.encode())
 
     def probe(log: Path, offset: int) -> bool:
         with log.open("rb") as file:
-            file.seek(offset)
+            file.seek(offset if offset <= log.stat().st_size else 0)
             return wanted.search(file.read(4_000_000)) is not None
 
     return probe

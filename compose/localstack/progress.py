@@ -30,10 +30,12 @@ def step(title: str, *, slow: bool = False) -> Iterator[None]:
 
 
 def tail(log: Path, *, since: int = 0, lines: int = 12) -> str:
-    """Return the last ``lines`` lines of a log after its first ``since`` bytes, indented; empty without a log."""
+    """Return the last ``lines`` lines of a log after its first ``since`` bytes, or of one that was emptied since then,
+    indented; empty without a log."""
     if not log.is_file():
         return ""
+    size = log.stat().st_size
     with log.open("rb") as file:
-        file.seek(max(since, log.stat().st_size - 16_384))
+        file.seek(max(since if since <= size else 0, size - 16_384))
         text = file.read().decode("utf-8", "replace")
     return "\n".join(f"    {line[:400]}" for line in text.splitlines()[-lines:])

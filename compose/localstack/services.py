@@ -10,9 +10,6 @@ from .places import ROOT, VENV, StackFolder
 from .probes import Probe, answers, answers_as, log_says
 from .processes import Program
 
-# A product of small matrices takes less time than waking the other processors for it, and they spin while they wait for
-# more.
-_ONE_THREAD_EACH = {"OPENBLAS_NUM_THREADS": "1"}
 # A process gets no secret that it does not use: reading a worker's environment must not give operator rights.
 _OPERATORS = frozenset({"CHORDWISE_ADMIN_KEY", "CHORDWISE_API_KEY", "CHORDWISE_FLOWER_PASSWORD", "FLOWER_BASIC_AUTH"})
 _OF_TENANTS = frozenset({"CHORDWISE_SECRET_KEY", "CHORDWISE_API_SECRETS"})
@@ -69,7 +66,7 @@ SERVICES = (
         name="flower",
         # kwargs are the ids of tenant and job or query, and nothing else: workers/dispatch.py.
         arguments=_words(
-            "celery -A workers.app flower --address=127.0.0.1 --port={flower_port} --enable-events=False"
+            "celery -A workers.app flower --address=127.0.0.1 --port={flower_port} --enable-events=False --max-tasks=10000"
             " --tasks-columns=name,kwargs,uuid,state,received,runtime,worker"
         ),
         withheld=(_OPERATORS | _OF_TENANTS | _OF_MODELS | _OF_STORES) - {"FLOWER_BASIC_AUTH"},
@@ -100,10 +97,7 @@ def programs(
             log=folder.logs / f"{service.name}.log",
             ready=probes.get(service.name, log_says(_WORKER_READY)),
             port=listening.get(service.name),
-            environment={
-                **_ONE_THREAD_EACH,
-                **{name: value for name, value in environment.items() if name not in service.withheld},
-            },
+            environment={name: value for name, value in environment.items() if name not in service.withheld},
             cwd=ROOT,
             stop_signal=signal.SIGTERM,
             grace_s=10.0,

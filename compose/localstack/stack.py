@@ -16,13 +16,13 @@ from pathlib import Path
 
 from . import ports, probes, processes, programs, services, shell, state, stopping, variables
 from .endpoints import endpoints, external, for_client
-from .install import PYTHON
 from .places import ENVIRONMENT, ROOT, VENV, StackFolder
 from .processes import Identity, Program
 from .progress import Failure, say, step, tail
 from .servers import mariadb, postgres, rabbitmq, redis
 from .supervisor import Supervisor
 
+_SERVER = VENV / "bin" / "chordwise-server"
 _PASSWORDS = ("mysql_root", "mysql", "postgres_superuser", "postgres", "redis", "admin_key", "flower")
 _USUAL_PORTS = {"gateway": 8080, "flower": 5555, "mysql": 3306, "postgres": 5432, "redis": 6379}
 _PORT_OF = {"mariadb": "mysql"}  # the other servers' names are those of their ports
@@ -193,7 +193,7 @@ class Stack:
         log = self.folder.logs / "migrate.log"
         seen = log.stat().st_size if log.exists() else 0
         action = "adopt" if self._adopt else "upgrade"
-        migrate: list[str | Path] = [PYTHON, "-m", "pipeline.maintenance.migrate_schema", action]
+        migrate: list[str | Path] = [_SERVER, "migrate", action]
         with step("schemas up to date"):
             try:
                 return shell.secret_line(
@@ -220,7 +220,7 @@ class Stack:
         if status != 401:
             raise Failure(f"the gateway at 127.0.0.1:{port} answers {status or 'nothing'} to a call with its key")
         log = self.folder.logs / "migrate.log"
-        make_key: list[str | Path] = [PYTHON, "-m", "pipeline.tenants.bootstrap", "demo"]
+        make_key: list[str | Path] = [_SERVER, "key", "demo"]
         with step("a key for tenant demo"):
             made = shell.secret_line(make_key, what="making a key", log=log, environment=self._environment, cwd=ROOT)
         status = probes.key_status(port, made)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from . import processes, stopping
+from . import processes, stopping, variables
 from .ports import PortTaken
 from .processes import Identity, Program
 from .progress import Failure, say, tail
@@ -15,6 +15,8 @@ _LONGEST_WAIT_S = 30.0
 _STEADY_AFTER_S = 60.0  # a program that ran this long has recovered, and its next wait is the shortest again
 _HOPELESS_AFTER_DEATHS = 3  # deaths before the program was ready even once
 _TICK_S = 0.1
+_LOOK_AT_LOGS_S = 10.0
+_MOST_LOG_BYTES = 20 * 2**20  # of a file and of the one before it, as in compose.yaml
 _ADDRESS_IN_USE = re.compile(r"address already in use", re.IGNORECASE)  # in every server's own words
 
 
@@ -62,6 +64,7 @@ class Supervisor:
         self._clock = clock
         self._pause = pause
         self._children: list[_Child] = []
+        self._logs_seen_at = clock()
 
     def start(self, programs: Iterable[Program], *, within_s: float) -> None:
         """Start ``programs`` side by side; return when all are ready.
@@ -84,7 +87,11 @@ class Supervisor:
             self._pause(_TICK_S)
 
     def tick(self) -> None:
-        """Look at every process once: report and reschedule the dead, start those whose wait is over."""
+        """Look at every process once: report and reschedule the dead, start those whose wait is over. Rotate long logs."""
+        if self._clock() - self._logs_seen_at > _LOOK_AT_LOGS_S:
+            self._logs_seen_at = self._clock()
+            for log in {child.program.log for child in self._children}:
+                variables.rotate(log, most=_MOST_LOG_BYTES)
         for child in self._children:
             if child.process is None:
                 if self._clock() >= child.restart_at:

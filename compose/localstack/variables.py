@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -27,6 +28,18 @@ def open_log(path: Path) -> BinaryIO:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.fchmod(descriptor, 0o600)
     return os.fdopen(descriptor, "ab")
+
+
+def rotate(path: Path, *, most: int) -> None:
+    """Copy a log of more than ``most`` bytes to a second file, in place of an older copy, and empty it.
+
+    Its writers append, so they go on at the beginning. Lines written between copy and emptying are lost.
+    """
+    if path.exists() and path.stat().st_size > most:
+        copy = path.with_name(f"{path.name}.1")
+        shutil.copyfile(path, copy)
+        copy.chmod(0o600)
+        os.truncate(path, 0)
 
 
 def try_lock(file: IO[Any]) -> bool:

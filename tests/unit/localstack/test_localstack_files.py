@@ -144,3 +144,18 @@ class DescribeLogs:
         assert tail(log, since=7, lines=2).split() == ["line", "18", "line", "19"]
         assert "before" not in tail(log, since=7, lines=100)
         assert tail(tmp_path / "none") == ""
+
+    def it_rotates_one_that_is_too_long_while_it_is_written(self, tmp_path: Path) -> None:
+        log = tmp_path / "log"
+        with variables.open_log(log) as writer:
+            for line in (b"first\n", b"second\n"):
+                writer.write(line)
+                writer.flush()
+                variables.rotate(log, most=3)
+            variables.rotate(log, most=3)
+            writer.write(b"ready\n")
+        assert (tmp_path / "log.1").read_text() == "second\n"
+        assert (tmp_path / "log.1").stat().st_mode & 0o777 == 0o600
+        assert log.read_text() == "ready\n"
+        assert probes.log_says("ready")(log, 700)
+        assert tail(log, since=700).strip() == "ready"

@@ -103,6 +103,16 @@ class DescribeTheSupervisor:
         world.run_until(supervisor, 130.0)
         assert world.starts[-1] - (world.starts[-2] + 100.0) <= 2.0
 
+    def it_rotates_long_logs(self, tmp_path: Path) -> None:
+        world = World(lives=[100.0])
+        supervisor = world.supervisor()
+        supervisor.start([world.program(tmp_path)], within_s=5)
+        log = tmp_path / "it.log"
+        with log.open("wb") as file:
+            file.truncate(21 * 2**20)
+        world.run_until(supervisor, 15)
+        assert (log.stat().st_size, (tmp_path / "it.log.1").stat().st_size) == (0, 21 * 2**20)
+
     def it_reports_a_death_with_the_end_of_its_log(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         world = World(lives=[1.0])
         supervisor = world.supervisor()
