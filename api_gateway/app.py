@@ -66,7 +66,7 @@ from api_gateway.resources.retrieval import (
 )
 from pipeline.channels.channel_plugins import installed_channels
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
-from pipeline.maintenance import migrate_schema
+from pipeline.maintenance import examine_stores, migrate_schema
 from pipeline.resources import Resources
 from pipeline.sandbox.accepted_formats import accept_formats
 from pipeline.settings import Settings
@@ -202,7 +202,7 @@ async def _pipeline_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PipelineError)
     problem = problems.from_error(error)
     if isinstance(error, Unavailable):
-        await to_thread.run_sync(request.app.state.gateway.quick.full_stores.note, error)
+        await to_thread.run_sync(examine_stores.note_full, error, request.app.state.gateway.quick)
         log.warning("dependency_unavailable", code=error.code, error=str(error))
     elif problem.status >= 500:
         log.error("request_failed", code=error.code, exc_info=error)

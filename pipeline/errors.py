@@ -244,7 +244,7 @@ class StoreUnavailable(Unavailable):
 class StoreFull(StoreUnavailable):
     """A store refused a write because its disk or its memory is full. ``server``: its name."""
 
-    def __init__(self, message: str, *, server: str) -> None:
+    def __init__(self, message: str, *, server: str = "A store") -> None:
         super().__init__(message, public=f"{server} has no space left")
         self.server = server
 

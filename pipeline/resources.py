@@ -19,7 +19,7 @@ from pipeline.channels.circuit_breaker_store import Breakers
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.semantic_channel import SearchedSpace
 from pipeline.database.engines import async_redis_client, indexed_engine, mysql_engine, postgres_engine, redis_client
-from pipeline.database.expiring_record_store import FullStores, WorkerHeartbeats
+from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.installation import Installation
 from pipeline.database.write_fence import fenced
 from pipeline.embedding.cache_store import VectorCacheStore
@@ -217,11 +217,6 @@ class Resources:
     def heartbeats(self) -> WorkerHeartbeats:
         """The heartbeats of the installation's workers."""
         return WorkerHeartbeats(self.quick_redis)
-
-    @InheritedProperty
-    def full_stores(self) -> FullStores:
-        """The stores that refused a write in the last minutes because they were full."""
-        return FullStores(self.quick_redis)
 
     @InheritedProperty
     def indexer_reports(self) -> IndexerReports:

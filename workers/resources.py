@@ -68,7 +68,7 @@ def meter() -> Meter:
 def full_stores() -> FullStores:
     """Return this process's reports of full stores."""
     existing = for_queries if for_queries.cache_info().currsize else for_ingestion
-    return existing().full_stores
+    return FullStores(existing().quick_redis)
 
 
 def hand_over() -> None:

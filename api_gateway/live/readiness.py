@@ -333,7 +333,7 @@ def _unknown(line: str, what: str, reading: Check) -> Check:
 
 
 async def _space(probes: Probes) -> dict[str, Check]:
-    sentences, reading = await _probed(probes.use.full_stores.all)
+    sentences, reading = await _probed(partial(examine_stores.full_stores, probes.use))
     if sentences is None:
         return {"store_space": _unknown("store_space", "reports of full stores", reading)}
     return {"store_space": _line(examine_stores.store_space(sentences), reading)}

@@ -115,7 +115,7 @@ def _checks(
     yield "recognition", lambda: [checks.recognition(use.settings.ocr_languages, recognition_flaw(use.settings))]
     yield "deletions", lambda: [examine_stores.deletions(use)]
     yield "result_expiry", lambda: [result_expiry(settings, app)]
-    yield "store_space", lambda: [examine_stores.store_space(use.full_stores.all())]
+    yield "store_space", lambda: [examine_stores.store_space(examine_stores.full_stores(use))]
     yield "connections", lambda: examine_stores.connections(use)
     yield "schema", lambda: [examine_stores.schema(use)]
     for stores in use.pairs[1:]:

@@ -6,6 +6,7 @@ from functools import partial
 
 import structlog
 
+from pipeline.database.expiring_record_store import FullStores
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.documents.document_store import Documents
 from pipeline.documents.retention_store import Retired
@@ -79,7 +80,7 @@ def backoff_s(attempt: int, *, jitter: float | None = None) -> float:
 
 def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, use: Resources) -> None:
     """Decide from the number of attempts; if even that cannot be written, the lease expires and decides."""
-    use.full_stores.note(error)
+    FullStores(use.quick_redis).note(error)
     code = getattr(error, "code", "internal_error")
     detail = error.public if isinstance(error, PipelineError) else f"unexpected {type(error).__name__}"
     counted = not isinstance(error, RateLimited | IngestCrowded)  # an item that had to wait has not failed

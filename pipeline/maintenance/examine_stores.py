@@ -10,6 +10,7 @@ import redis
 from sqlalchemy import Connection, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
+from pipeline.database.expiring_record_store import FullStores
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
 from pipeline.embedding import space_store
@@ -136,6 +137,16 @@ def connections_left(server: str, *, used: int, most: int) -> CheckResult:
         )
         return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
     return CheckResult(check=check, severity=Severity.OK, detail=detail)
+
+
+def note_full(error: BaseException, use: Resources) -> None:
+    """Report a store to every gateway if the error says that it is full."""
+    FullStores(use.quick_redis).note(error)
+
+
+def full_stores(use: Resources) -> list[str]:
+    """Return a sentence for each store that refused a write in the last two minutes because it was full."""
+    return FullStores(use.quick_redis).all()
 
 
 def store_space(sentences: Sequence[str]) -> CheckResult:

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from api_gateway.app import create_app
 from pipeline.database.engines import check_redis, redis_errors
+from pipeline.database.expiring_record_store import FullStores
 from pipeline.errors import StoreFull, StoreMisconfigured, StoreUnavailable
 from pipeline.maintenance import examine_stores
 from pipeline.resources import Resources
@@ -123,10 +124,11 @@ class DescribeAFullServer:
 
 class DescribeReportsOfFullStores:
     def it_is_in_readyz_for_two_minutes(self, use_alone: Resources):
+        reports = FullStores(use_alone.quick_redis)
         sentence = "PostgreSQL: could not extend file; free space on the server's disk"
-        use_alone.full_stores.note(StoreUnavailable("PostgreSQL is away"))
+        reports.note(StoreUnavailable("PostgreSQL is away"))
         assert _readyz(use_alone.settings)["store_space"]["status"] == "ok"
-        use_alone.full_stores.note(StoreFull(sentence, server="PostgreSQL"))
+        reports.note(StoreFull(sentence, server="PostgreSQL"))
         line = _readyz(use_alone.settings)["store_space"]
         assert (line["status"], line["required"], line["detail"]) == ("down", False, sentence)
         assert 100_000 < use_alone.quick_redis.pttl("chordwise:full:PostgreSQL") <= 120_000

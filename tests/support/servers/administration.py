@@ -26,12 +26,12 @@ def postgres_url(settings: Settings, **changes: Any) -> URL:
 
 def as_mysql_root(settings: Settings, *statements: str) -> None:
     """Run statements as MySQL's root, in the database of the settings."""
-    _run(mysql_url(settings, username="root", password=_secret("mysql_root")), statements)
+    run_as(mysql_url(settings, username="root", password=_secret("mysql_root")), *statements)
 
 
 def as_postgres_superuser(settings: Settings, *statements: str) -> None:
     """Run statements as PostgreSQL's superuser, in the database of the settings, each in a transaction of its own."""
-    _run(postgres_url(settings, username="postgres", password=_secret("postgres_superuser")), statements)
+    run_as(postgres_url(settings, username="postgres", password=_secret("postgres_superuser")), *statements)
 
 
 def _secret(name: str) -> str:
@@ -41,7 +41,8 @@ def _secret(name: str) -> str:
     return str(json.loads(file.read_text(encoding="utf-8"))[name])
 
 
-def _run(url: URL, statements: tuple[str, ...]) -> None:
+def run_as(url: URL, *statements: str) -> None:
+    """Run statements as the user of a URL, each in a transaction of its own."""
     engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT")
     try:
         with engine.connect() as connection:
