@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import structlog
-from sqlalchemy import URL, Engine, inspect, make_url
+from sqlalchemy import URL, Engine, inspect
 
 from pipeline.database.engines import mysql_errors, postgres_errors
 from pipeline.database.statements import tenant_ids
@@ -68,8 +68,8 @@ def back_up(mysql: Engine, postgres: Engine, settings: Settings, to: Path) -> Ma
         made_at = datetime.now(UTC)
         with ThreadPoolExecutor(2) as both:
             dumps = [
-                both.submit(dump_mysql, settings, unfinished / MYSQL_FILE),
-                both.submit(dump_postgres, settings, unfinished / POSTGRES_FILE),
+                both.submit(dump_mysql, mysql, unfinished / MYSQL_FILE),
+                both.submit(dump_postgres, postgres, unfinished / POSTGRES_FILE),
             ]
         for dump in dumps:
             dump.result()
@@ -137,8 +137,8 @@ def restore(
     manifest = read_manifest(folder)
     _refuse_other_settings(manifest, settings)
     _refuse_tables(mysql, postgres)
-    load_mysql(settings, folder / MYSQL_FILE)
-    load_postgres(settings, folder / POSTGRES_FILE)
+    load_mysql(mysql, folder / MYSQL_FILE)
+    load_postgres(postgres, folder / POSTGRES_FILE)
     migrate_schema.adopt(mysql, postgres, settings)
     use = Resources(settings)
     try:
@@ -182,10 +182,9 @@ _LIBPQ = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "sslcert": "PG
 _LAST_LINES = 3  # of a program's complaint
 
 
-def dump_mysql(settings: Settings, to: Path) -> None:
+def dump_mysql(mysql: Engine, to: Path) -> None:
     """Write a snapshot of MySQL into a file. Raises Misconfigured without a program for it, BackupFailed."""
-    program = _found(_MYSQL_DUMPS, "mariadb-client or mysql-client")
-    url = make_url(settings.mysql_url.get_secret_value())
+    program, url = _found(_of_server(mysql, _MYSQL_DUMPS), "mariadb-client or mysql-client"), mysql.url
     # The application's user has no rights on tablespaces, the whole server's log or its replication positions.
     options = ["--single-transaction", "--quick", "--hex-blob", "--skip-lock-tables", "--no-tablespaces"]
     if "--set-gtid-purged" in _output(
@@ -195,25 +194,30 @@ def dump_mysql(settings: Settings, to: Path) -> None:
     _run_mysql(program, url, [*options, f"--result-file={to}", str(url.database)])
 
 
-def load_mysql(settings: Settings, source: Path) -> None:
+def load_mysql(mysql: Engine, source: Path) -> None:
     """Load a dump into the empty database. Raises Misconfigured, BackupFailed."""
-    program = _found(_MYSQL_CLIENTS, "mariadb-client or mysql-client")
-    url = make_url(settings.mysql_url.get_secret_value())
+    program, url = _found(_of_server(mysql, _MYSQL_CLIENTS), "mariadb-client or mysql-client"), mysql.url
     with source.open("rb") as script:
         _run_mysql(program, url, [str(url.database)], stdin=script)
 
 
-def dump_postgres(settings: Settings, to: Path) -> None:
+def _of_server(mysql: Engine, names: tuple[str, str]) -> Sequence[str]:
+    """Return the names of a program, the one of this server first: that of MariaDB may not know how users of MySQL log in."""
+    with mysql_errors(), mysql.connect() as connection:
+        return names if getattr(connection.dialect, "is_mariadb", True) else names[::-1]
+
+
+def dump_postgres(postgres: Engine, to: Path) -> None:
     """Write a snapshot of PostgreSQL into a file. Raises as `dump_mysql`."""
-    program, url = _found(("pg_dump",), "postgresql-client"), make_url(settings.postgres_url.get_secret_value())
+    program, url = _found(("pg_dump",), "postgresql-client"), postgres.url
     # Comments are those of extensions, which only their owner may set.
     options = ["--format=custom", "--no-comments", "--no-owner", "--no-privileges", f"--file={to}"]
     _run(program, options, environment=_libpq(url))
 
 
-def load_postgres(settings: Settings, source: Path) -> None:
+def load_postgres(postgres: Engine, source: Path) -> None:
     """Load a dump into the empty database. Raises Misconfigured, BackupFailed."""
-    program, url = _found(("pg_restore",), "postgresql-client"), make_url(settings.postgres_url.get_secret_value())
+    program, url = _found(("pg_restore",), "postgresql-client"), postgres.url
     options = ["--exit-on-error", "--no-owner", "--no-privileges", f"--dbname={url.database}", str(source)]
     _run(program, options, environment=_libpq(url))
 
