@@ -54,6 +54,7 @@ class Settings(BaseSettings):
     # Addresses
     mysql_url: SecretStr = SecretStr("mysql+pymysql://chordwise:chordwise@127.0.0.1:3306/chordwise?charset=utf8mb4")
     postgres_url: SecretStr = SecretStr("postgresql+psycopg://chordwise:chordwise@127.0.0.1:5432/chordwise")
+    postgres_direct_url: SecretStr | None = None
     redis_url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
     broker_url: SecretStr | None = None
     mysql_password: SecretStr | None = None
@@ -315,6 +316,7 @@ class Settings(BaseSettings):
 _SCHEMES: dict[str, tuple[str, ...]] = {
     "mysql": ("mysql+pymysql",),
     "postgres": ("postgresql+psycopg",),
+    "postgres_direct": ("postgresql+psycopg",),
     "redis": ("redis", "rediss"),
     "broker": ("redis", "rediss", "amqp", "amqps", "pyamqp"),
 }
@@ -325,9 +327,10 @@ def _with_passwords(read: Settings) -> Settings:
     urls: dict[str, SecretStr] = {}
     for server, schemes in _SCHEMES.items():
         url: SecretStr | None = getattr(read, f"{server}_url")
-        if url is None or (server == "broker" and not url):
+        if url is None or (server in ("broker", "postgres_direct") and not url):
             continue
-        password: SecretStr | None = getattr(read, f"{server}_password")
+        account = server.removesuffix("_direct")
+        password: SecretStr | None = getattr(read, f"{account}_password")
         if server == "broker" and not password and urlsplit(url.get_secret_value()).scheme not in schemes:
             continue  # another broker of Celery, with URL rules of its own
         variable = f"CHORDWISE_{server.upper()}"
@@ -336,7 +339,7 @@ def _with_passwords(read: Settings) -> Settings:
                 url.get_secret_value(),
                 password.get_secret_value() if password else None,
                 schemes=schemes,
-                password_variable=f"{variable}_PASSWORD",
+                password_variable=f"CHORDWISE_{account.upper()}_PASSWORD",
             )
         except ValueError as error:
             raise Misconfigured(f"{variable}_URL {error}") from None

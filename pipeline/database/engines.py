@@ -1,5 +1,6 @@
 """Connections to the three servers, made once per process, and noted outages, so that queries do not wait again."""
 
+import re
 import threading
 import time
 import weakref
@@ -139,6 +140,7 @@ PINNED = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 # The modes of a session decide what a statement means and whether a value is cut: never the server's own.
 SQL_MODE: Final = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
+_OPTION = re.compile(r"-c (\S+)=(\S+)")
 _LOOPBACK = (None, "localhost", "127.0.0.1", "::1")
 _OPEN = "chordwise_span"
 
@@ -182,28 +184,47 @@ def _pool(url: URL, size: int, timeout_s: float, **options: Any) -> Engine:
 
 
 def postgres_engine(
-    settings: Settings, *, timeout_s: float | None = None, reading: bool = False, options: str = ""
+    settings: Settings,
+    *,
+    timeout_s: float | None = None,
+    reading: bool = False,
+    options: str = "",
+    direct: bool = False,
 ) -> Engine:
     """Return a pool on PostgreSQL, for ``reading`` as above. ``timeout_s`` is the statement timeout and
     TCP_USER_TIMEOUT, by which a dead peer is noticed. ``options``: more of the server's settings, as ``-c name=value``.
+    ``direct``: to the server itself, for what needs a session, where the settings also name a pooler of transactions.
     """
+    itself = settings.postgres_direct_url
+    pooled = bool(itself) and not direct
     seconds = timeout_s or settings.store_timeout_s
     milliseconds = int(seconds * 1000)
     if reading:
         options = f"{PINNED} {options}"
-    url = make_url(settings.postgres_url.get_secret_value())
-    connect_args = {
+    options = f"-c statement_timeout={milliseconds} -c jit=off -c TimeZone=UTC {options}".rstrip()
+    url = make_url((itself if itself and direct else settings.postgres_url).get_secret_value())
+    connect_args: dict[str, Any] = {
         "connect_timeout": max(2, min(5, int(seconds))),  # libpq's minimum is 2
-        "options": f"-c statement_timeout={milliseconds} -c jit=off -c TimeZone=UTC {options}".rstrip(),
         "tcp_user_timeout": milliseconds,
+        **({"prepare_threshold": None} if pooled else {"options": options}),
     }
-    pool_options = _READING if reading else {"pool_pre_ping": True}
+    pool_options = _READING if reading and not pooled else {"pool_pre_ping": True}
     engine = _pool(url, settings.postgres_pool_size, seconds, connect_args=connect_args, **pool_options)
     event.listen(engine, "connect", _ids_as_text)
+    if pooled:
+        event.listen(engine, "begin", partial(_set_locally, options))
     if settings.store_pairs:
         guard(engine)
     event.listen(engine, "handle_error", partial(attach_location, location(POSTGRES, url)))
     return traced(engine, "postgresql") if settings.otlp_endpoint or settings.traces_kept else engine
+
+
+def _set_locally(options: str, connection: sqlalchemy.Connection) -> None:
+    """Set the options for this transaction: the next one may run in another session, which other clients use too."""
+    settings = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in _OPTION.findall(options))
+    connection.info.clear()  # of what was set in the session
+    with closing(connection.connection.cursor()) as cursor:
+        cursor.execute(f"SELECT {settings}")
 
 
 def _ids_as_text(connection: psycopg.Connection[Any], _: object) -> None:
@@ -230,7 +251,7 @@ def indexed_engine(settings: Settings, *, longest_scan: int, timeout_s: float | 
 @contextmanager
 def engines(settings: Settings) -> Iterator[tuple[Engine, Engine]]:
     """Provide a pool on each database for the time of one command."""
-    mysql, postgres = mysql_engine(settings), postgres_engine(settings)
+    mysql, postgres = mysql_engine(settings), postgres_engine(settings, direct=True)
     try:
         yield mysql, postgres
     finally:

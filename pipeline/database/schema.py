@@ -12,6 +12,7 @@ from typing import Literal
 from sqlalchemy import Connection, exc, text
 
 from pipeline.database.store_errors import (
+    DIRECT,
     MYSQL,
     POSTGRES,
     Location,
@@ -220,6 +221,8 @@ def check_postgres(
     server = str(connection.execute(text("SHOW server_version")).scalar_one())
     if _version(server) < oldest:
         raise at.refused(f"the server is version {server}, but {_dotted(oldest)} or newer is needed; upgrade it")
+    if connection.execute(text("SHOW jit")).scalar_one() == "on":
+        raise at.refused(f"a pooler in between drops the settings of sessions; {DIRECT.format(variable=at.variable)}")
     if connection.execute(text("SHOW transaction_read_only")).scalar_one() == "on":
         raise at.refused(f"the server takes no writes (read only); name the primary server in {at.variable}")
     if (encoding := connection.execute(text("SHOW server_encoding")).scalar_one()) != "UTF8":

@@ -171,7 +171,9 @@ def _grant(at: Location, message: str) -> str:
 
 # Messages of psycopg's errors on connecting, which carry no SQLSTATE. Servers that speak another language are
 # quoted without advice.
+DIRECT = "name PostgreSQL itself in CHORDWISE_POSTGRES_DIRECT_URL if {variable} names PgBouncer: docs/operations.md"
 _CONNECTING = (
+    (r"unsupported startup parameter", DIRECT),
     (r"password authentication failed|no password supplied", "check {settings}"),
     (r'role "[^"]*" (does not exist|is not permitted to log in)', "check the user in {variable}"),
     (

@@ -11,7 +11,7 @@ import structlog
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from pipeline.database.engines import postgres_errors
+from pipeline.database.engines import postgres_engine, postgres_errors
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import ModelMigrations
@@ -151,7 +151,7 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
     with unit_of_work(use.mysql) as work:
         sizes = vector_index_store.sizes(work.connection, above=exact_chunks // 4)
         searched = _searched_spaces(work.connection, use)
-    with index_builder(use.postgres) as builder:
+    with index_builder(postgres_engine(use.settings, direct=True)) as builder:
         if builder is None:
             return 0
         repairs = plan_repairs(
@@ -185,7 +185,7 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
 
 def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
     """Drop every index of a tenant being erased; return how many. `keep_indexes` drops those built meanwhile."""
-    with index_builder(use.postgres) as builder:
+    with index_builder(postgres_engine(use.settings, direct=True)) as builder:
         if builder is None:
             return 0
         rows = [row for row in builder.recorded() if row.tenant_id == tenant_id]

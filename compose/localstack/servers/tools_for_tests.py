@@ -15,6 +15,7 @@ _LOGS = LOCAL / "logs"
 _PROMETHEUS = LOCAL / "prometheus"
 _DUMP = LOCAL / "mariadb-client"
 _SERVERS = LOCAL / "servers"
+_PGBOUNCER = LOCAL / "pgbouncer"
 _TESSERACT = LOCAL / "tesseract"
 _PACKAGES = ("tesseract-ocr", "tesseract-ocr-eng", "tesseract-ocr-chi-sim")
 _LANGUAGES = frozenset({"eng", "chi_sim"})
@@ -34,6 +35,8 @@ def fetch_missing() -> None:
         apt.fetch_for_tests("tesseract", "tests of recognised pictures", _TESSERACT.name, _fetch_tesseract)
     if backup_environment() is None:
         _fetch("mariadb-dump", "tests of backups", _DUMP, "mariadb-client")
+    if pgbouncer() is None:
+        _fetch("pgbouncer", "tests of pooled connections", _PGBOUNCER, "pgbouncer", libraries=True)
 
 
 def promtool() -> Path | None:
@@ -59,6 +62,14 @@ def backup_environment() -> Mapping[str, str] | None:
     return {"PATH": path, **programs.loader_environment(_SERVERS)}
 
 
+def pgbouncer() -> tuple[Path, Mapping[str, str]] | None:
+    """Return the program, from PATH or unpacked, and the variables to run it with; None if there is neither."""
+    if path := shutil.which("pgbouncer"):
+        return Path(path), {}
+    unpacked = _PGBOUNCER / "usr/sbin/pgbouncer"
+    return (unpacked, programs.loader_environment(_PGBOUNCER)) if unpacked.is_file() else None
+
+
 def tesseract() -> Path | None:
     """Return the program, from PATH or unpacked; None unless it has the data of English and Chinese."""
     candidates = (shutil.which("tesseract"), _TESSERACT / "tesseract")
@@ -72,10 +83,10 @@ def _of_prometheus(name: str) -> Path | None:
     return unpacked if unpacked.is_file() else None
 
 
-def _fetch(name: str, tests: str, into: Path, package: str) -> None:
+def _fetch(name: str, tests: str, into: Path, package: str, *, libraries: bool = False) -> None:
     work, log = LOCAL / f"apt-{into.name}", _LOGS / f"{into.name}.log"
     apt.fetch_for_tests(
-        name, tests, into.name, partial(apt.unpack, (package,), into, libraries=False, work=work, log=log)
+        name, tests, into.name, partial(apt.unpack, (package,), into, libraries=libraries, work=work, log=log)
     )
 
 
