@@ -4,7 +4,8 @@ columns and indexes are allowed."""
 import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from typing import Literal
@@ -173,6 +174,21 @@ def check_mysql(connection: Connection) -> None:
     if str(connection.execute(text("SELECT @@GLOBAL.read_only")).scalar_one()) not in ("0", "OFF"):
         at = location(MYSQL, connection.engine.url)
         raise at.refused(f"the server takes no writes (read_only); name the primary server in {at.variable}")
+
+
+_WORST_SKEW_S = 10.0  # by then queries end at once, or documents wait for their time
+_NOW = text("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000000.0")
+
+
+def check_clock(connection: Connection, *, clock: Callable[[], float] = time.time) -> None:
+    """Compare this host's clock with MySQL's. Raises StoreMisconfigured if they differ by ten seconds or more."""
+    before = clock()
+    theirs = float(connection.execute(_NOW).scalar_one())
+    skew_s = max(before - theirs, theirs - clock())
+    if skew_s >= _WORST_SKEW_S:
+        order = "behind" if theirs < before else "ahead of"
+        at = location(MYSQL, connection.engine.url)
+        raise at.refused(f"its clock is {skew_s:.0f} s {order} this host's; have NTP or chrony keep the time on both")
 
 
 # Each needs a right that the product has to have, and none finds a row.

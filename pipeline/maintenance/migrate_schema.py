@@ -119,6 +119,7 @@ def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
         _check_revision("mysql", connection)
         _check_complete("mysql", connection)
         schema.check_writes("mysql", connection)
+        schema.check_clock(connection)
         live = space_store.live(connection, space_store.base_space(use))
     with postgres_errors(), postgres.connect() as connection:
         schema.check_postgres(connection)

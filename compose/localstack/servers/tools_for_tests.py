@@ -15,6 +15,7 @@ _LOGS = LOCAL / "logs"
 _PROMETHEUS = LOCAL / "prometheus"
 _DUMP = LOCAL / "mariadb-client"
 _SERVERS = LOCAL / "servers"
+_FAKETIME = LOCAL / "faketime"
 _PGBOUNCER = LOCAL / "pgbouncer"
 _TESSERACT = LOCAL / "tesseract"
 _PACKAGES = ("tesseract-ocr", "tesseract-ocr-eng", "tesseract-ocr-chi-sim")
@@ -35,6 +36,8 @@ def fetch_missing() -> None:
         apt.fetch_for_tests("tesseract", "tests of recognised pictures", _TESSERACT.name, _fetch_tesseract)
     if backup_environment() is None:
         _fetch("mariadb-dump", "tests of backups", _DUMP, "mariadb-client")
+    if other_time() is None:
+        _fetch("libfaketime", "tests of wrong clocks", _FAKETIME, "libfaketime")
     if pgbouncer() is None:
         _fetch("pgbouncer", "tests of pooled connections", _PGBOUNCER, "pgbouncer", libraries=True)
 
@@ -60,6 +63,12 @@ def backup_environment() -> Mapping[str, str] | None:
     folders = [postgres, _DUMP / "usr/bin", _SERVERS / "usr/bin"]
     path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
     return {"PATH": path, **programs.loader_environment(_SERVERS)}
+
+
+def other_time() -> Path | None:
+    """Return the library that gives a process another clock, as the machine's loader can use it; None without it."""
+    folders = (_FAKETIME / "usr/lib", Path("/usr/lib"))
+    return next((path for folder in folders for path in folder.glob("*/faketime/libfaketime.so.1")), None)
 
 
 def pgbouncer() -> tuple[Path, Mapping[str, str]] | None:

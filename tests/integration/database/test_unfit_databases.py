@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -9,8 +11,9 @@ from contextlib import ExitStack, closing, contextmanager
 import pytest
 from sqlalchemy import Engine, exc, text
 
+from pipeline.database import schema
 from pipeline.database.engines import SQL_MODE, mysql_engine, mysql_errors, postgres_engine, postgres_errors
-from pipeline.errors import StoreUnavailable
+from pipeline.errors import StoreMisconfigured, StoreUnavailable
 from pipeline.maintenance import examine_stores, migrate_schema
 from pipeline.maintenance.doctor import Severity
 from pipeline.records import TenantId
@@ -145,6 +148,17 @@ class DescribeRights:
             assert f'GRANT ALL ON SCHEMA public TO "{name}"' in line
             with use.mysql.connect() as connection:
                 assert connection.execute(text("SHOW TABLES")).all() == []
+
+
+class DescribeClocks:
+    @pytest.mark.parametrize(("apart_s", "named"), [(300, "behind"), (-300, "ahead of")])
+    def it_refuses_a_host_whose_clock_is_wrong(self, use_alone: Resources, apart_s, named):
+        with use_alone.mysql.connect() as connection:
+            schema.check_clock(connection, clock=lambda: time.time() + apart_s / 60)
+            with pytest.raises(StoreMisconfigured) as raised:
+                schema.check_clock(connection, clock=lambda: time.time() + apart_s)
+        expected = rf"its clock is (299|300|301) s {named} this host's; have NTP or chrony keep the time on both"
+        assert re.search(expected, str(raised.value))
 
 
 class DescribeConnections:
