@@ -14,14 +14,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import corpus, curves, growth, ingest, lanes, migration, operation, query, schema_changes, semantic
+from benchmarks import (
+    corpus,
+    curves,
+    growth,
+    hosts,
+    ingest,
+    lanes,
+    migration,
+    operation,
+    query,
+    schema_changes,
+    semantic,
+)
 from benchmarks.keyword_search import costs as keyword
 from benchmarks.keyword_search import large as keyword_large
 
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query", "semantic")
-_ON_REQUEST = ("growth", "index", "keyword", "lanes", "migration", "operation", "schema", "writes")
-_WITHOUT_CORPUS = {"growth", "index", "keyword", "operation", "schema", "semantic", "writes"}
+_ON_REQUEST = ("growth", "hosts", "index", "keyword", "lanes", "migration", "operation", "schema", "writes")
+_WITHOUT_CORPUS = {"growth", "hosts", "index", "keyword", "operation", "schema", "semantic", "writes"}
 _CHUNKS, _QUICK_CHUNKS = 25_000, 3_000
 _QUERIES, _QUICK_QUERIES = 400, 100
 _GROWTH_QUERIES = 200  # of each cell, one at a time and eight at a time
@@ -98,6 +110,8 @@ def main(arguments: list[str]) -> int:
         report("writes", results, growth.show_writes)
     if "migration" in sections:
         report("migration", migration.run(texts, namespace=namespace, seed=seed), migration.show)
+    if "hosts" in sections:
+        report("hosts", hosts.run(seed=seed, quick=chosen.quick), hosts.show)
     return 0
 
 

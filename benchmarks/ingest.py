@@ -119,8 +119,9 @@ def finished(client: httpx.Client, job_id: str) -> dict[str, Any]:
     """Return the job once it has ended."""
     ends = time.monotonic() + _LONGEST_S
     while time.monotonic() < ends:
-        job: dict[str, Any] = client.get(f"/v1/jobs/{job_id}", params={"wait": 10}).json()
-        if job["finished_at"] is not None:
+        answer = client.get(f"/v1/jobs/{job_id}", params={"wait": 10})
+        job: dict[str, Any] = answer.json() if answer.status_code == 200 else {}  # a busy machine: ask again
+        if job.get("finished_at") is not None:
             return job
     raise SystemExit(f"ingest: job {job_id} did not end within {_LONGEST_S:.0f} s")
 

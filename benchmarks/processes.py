@@ -9,13 +9,14 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_OPEN = "01"  # in /proc/net/tcp
 
 
 def cpu_seconds() -> dict[str, float]:
@@ -57,8 +58,34 @@ def timed_calls(
     }
 
 
+def tree_cpu_seconds(pid: int) -> float:
+    """Return the processor time of a process and its children."""
+    return sum(map(_cpu, _with_children(pid)))
+
+
+def tree_mb(pid: int) -> float:
+    """Return the memory of a process and its children; pages that children share with it count once."""
+    first, *children = _with_children(pid)
+    own = _kilobytes(first, "smaps_rollup", "Rss:")
+    return (own + sum(_kilobytes(child, "smaps_rollup", "Private_") for child in children)) / 1024
+
+
+def connections(pid: int, servers: Mapping[int, str]) -> dict[str, int]:
+    """Return the open TCP connections of a process and its children to each of ``servers``, names by port."""
+    rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    server_of = {
+        f"socket:[{row[9]}]": servers.get(int(row[2].rpartition(":")[2], 16)) for row in rows if row[3] == _OPEN
+    }
+    counts = dict.fromkeys(servers.values(), 0)
+    for entry in (entry for member in _with_children(pid) for entry in Path(f"/proc/{member}/fd").glob("*")):
+        with suppress(OSError):
+            if server := server_of.get(str(entry.readlink())):
+                counts[server] += 1
+    return counts
+
+
 def trees() -> dict[str, list[int]]:
-    """Return the process ids of each server and service: its own and those below it."""
+    """Return the process ids of each of the stack's servers and services, with its children's."""
     state = json.loads((Path(os.environ["CHORDWISE_STACK_DIR"]) / "run" / "state.json").read_text())
     return {name: _with_children(int(process["pid"])) for name, process in state["processes"].items()}
 
@@ -85,6 +112,15 @@ def _peak(pid: int) -> float:
     except OSError:
         return 0.0
     return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM:")), 0.0)
+
+
+def _kilobytes(pid: int, file: str, field: str) -> int:
+    """Return the sum of the lines of a file of /proc that begin with ``field``."""
+    try:
+        lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def disk_mb() -> dict[str, float]:
