@@ -44,7 +44,7 @@ ENGLISH = Words(
     deserted="Documents or queries cannot be served: Worker: Ingestion, Worker: Recall",
     no_worker="No worker listens",
     checked=r"checked \d+ s ago",
-    lost_host=r"Host host-b is gone since .*\(\d min\.? ago\)\. It served: Answers, Gateway, Recall\.",
+    lost_host=r"Host host-b has been gone since .*\(\d min\.? ago\)\. It served: Answers, Gateway, Recall\.",
 )
 CHINESE = Words(
     locale="zh-CN",
