@@ -51,7 +51,7 @@ def page() -> Iterator[dict[str, set[str]]]:
     use.meter.flush()
     indexer = IndexerFacts(host="x", lag_s=1.0, lag_revisions=1, built=1.0, failing=0, disk_bytes=1)
     IndexerReports(client).write(indexer)
-    WorkerHeartbeats(client).write(ProcessSign(host="x", name="x", serves=("x",)))
+    WorkerHeartbeats(client).sign(ProcessSign(host="x", name="x", serves=("x",)))
     fleet, ledger = FleetMetrics(), LedgerMetrics()
     fleet.read(use, client)
     ledger.totals = Totals(counted=dict.fromkeys([*KINDS, "repaired", "chunks"], 1), last_run=1.0)

@@ -59,10 +59,8 @@ class DescribeWhatATaskCameTo:
         assert states == [state]
         assert [line["state"] for line in lines if line["event"] == "task_done"] == [state.upper()]
 
-
-class DescribeFormats:
     @pytest.mark.parametrize(("sent", "runs"), [(None, True), (MESSAGE_FORMAT, True), (MESSAGE_FORMAT + 1, False)])
-    def it_leaves_messages_of_a_newer_version_to_newer_workers(self, celery, sent, runs):
+    def it_leaves_messages_of_a_newer_version_to_newer_workers(self, celery, counted, sent, runs):
         ran: list[bool] = []
 
         @celery.task(base=LoggedTask, name="test.formats", shared=False)
