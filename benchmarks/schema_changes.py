@@ -16,7 +16,7 @@ from pipeline.maintenance.migrate_schema import table_sizes
 from pipeline.resources import Resources
 from pipeline.settings import load
 
-ROWS, QUICK_ROWS = 200_000, 20_000
+ROWS, QUICK_ROWS = 100_000, 20_000
 _FIRST = 1_000  # rows made here; the server doubles them
 _TERMS = 120
 _STATEMENTS: dict[Side, tuple[str, ...]] = {
@@ -119,7 +119,7 @@ def _fill_postgres(connection: Connection, name: str, rows: int, *, dimension: i
         text(
             f"INSERT INTO {name} (tenant_id, chunk_id, namespace, document_id, generation, embedding, model, content_hash,"
             " type, tags, metadata) SELECT 'bench', gen_random_uuid(), 'kb', 'd' || n, 1,"
-            f" (SELECT array_agg(random() + 0 * n) FROM generate_series(1, {dimension}))::real[]::vector::halfvec,"
+            f" ARRAY(SELECT random() - 0.5 + 0 * n FROM generate_series(1, {dimension}))::real[]::vector::halfvec,"
             " 'bench', decode(md5(n::text), 'hex'), 'manual', '{}', '{}' FROM generate_series(1, :rows) n"
         ),
         {"rows": rows},

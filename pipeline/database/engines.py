@@ -249,9 +249,10 @@ def indexed_engine(settings: Settings, *, longest_scan: int, timeout_s: float | 
 
 
 @contextmanager
-def engines(settings: Settings) -> Iterator[tuple[Engine, Engine]]:
-    """Provide a pool on each database for the time of one command."""
-    mysql, postgres = mysql_engine(settings), postgres_engine(settings, direct=True)
+def engines(settings: Settings, *, timeout_s: float | None = None) -> Iterator[tuple[Engine, Engine]]:
+    """Provide a pool on each database for the time of one command, whose statements may take ``timeout_s``."""
+    mysql = mysql_engine(settings, timeout_s=timeout_s)
+    postgres = postgres_engine(settings, timeout_s=timeout_s, direct=True)
     try:
         yield mysql, postgres
     finally:

@@ -33,6 +33,10 @@ MIGRATIONS = files("pipeline.database") / "migrations"
 
 # Two migrations at once would both find the tables missing. Any constant will do; it names the lock.
 _LOCK = 0x63686F7264
+# Of a large table an index takes longer than any statement of a gateway; given up by the client, MySQL goes on with it.
+_LONGEST_STATEMENT_S = 86_400.0
+# A statement that waits for a long transaction has all others of its table wait behind it.
+_LONGEST_LOCK_WAIT_S = 60
 
 
 def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> str:
@@ -67,11 +71,13 @@ def _upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
         connection.commit()
         try:
             schema.check_postgres(connection, create=True)
+            connection.execute(text(f"SET SESSION lock_timeout = '{_LONGEST_LOCK_WAIT_S}s'"))
             connection.commit()
             _migrate("upgrade", "head", "postgres", connection, use)
             connection.commit()
         finally:
             connection.rollback()  # a failed transaction takes no further statement, and would hide why it failed
+            connection.execute(text("RESET lock_timeout"))
             connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
             connection.commit()
     _make_lost_spaces(mysql, postgres, use)
@@ -83,9 +89,11 @@ def upgrade_mysql(mysql: Engine, use: Settings) -> None:
         connection.execute(text("SELECT GET_LOCK('chordwise_migrations', 60)"))
         try:
             schema.check_mysql(connection)
+            connection.execute(text(f"SET SESSION lock_wait_timeout = {_LONGEST_LOCK_WAIT_S}"))
             _migrate("upgrade", "head", "mysql", connection, use)
             connection.commit()
         finally:
+            connection.execute(text("SET SESSION lock_wait_timeout = DEFAULT"))
             connection.execute(text("SELECT RELEASE_LOCK('chordwise_migrations')"))
 
 
@@ -387,7 +395,7 @@ def main(arguments: Sequence[str] | None = None, use: Settings | None = None) ->
     action = _ACTIONS[parser.parse_args(arguments).action]
     try:
         use = use or settings()
-        with engines(use) as (mysql, postgres):
+        with engines(use, timeout_s=_LONGEST_STATEMENT_S) as (mysql, postgres):
             result = action(mysql, postgres, use)
             for name in sorted(use.store_pairs):
                 further = _on_further_pair(action, mysql, use.of_pair(name), str(result))

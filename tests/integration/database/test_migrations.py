@@ -16,10 +16,11 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, text
 
 from pipeline.database import mysql_tables, postgres_tables, schema
+from pipeline.database.engines import engines as engines_of_a_command
 from pipeline.database.engines import mysql_engine, postgres_engine
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured
-from pipeline.maintenance.migrate_schema import MIGRATIONS, OPERATOR_CLASSES, check, downgrade, plan, upgrade
+from pipeline.maintenance.migrate_schema import MIGRATIONS, OPERATOR_CLASSES, check, downgrade, main, plan, upgrade
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.record_schema import FILE as RECORD
@@ -156,6 +157,14 @@ class DescribeMigrations:
             rf"    CREATE INDEX noted .*: index of chunk_embeddings, {with_many}; writers of .* wait", postgres
         )
         assert [_tables(engine) for engine in engines] == before
+
+    def it_waits_for_a_statement_that_takes_longer_than_those_of_a_gateway(self, fresh):
+        impatient = fresh.model_copy(update={"store_timeout_s": 0.1})
+        with engines_of_a_command(impatient, timeout_s=60) as (mysql, postgres):
+            for engine, statement in ((mysql, "SELECT SLEEP(0.3)"), (postgres, "SELECT pg_sleep(0.3)")):
+                with engine.connect() as connection:
+                    connection.execute(text(statement))
+        assert main(["upgrade"], impatient) == 0
 
     def it_accepts_another_default_collation_of_the_database(self, engines, fresh):
         with engines[0].begin() as connection:  # MySQL and newer MariaDB have other ones
