@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 
 from benchmarks import table
+from pipeline.database.engines import engines
 from pipeline.database.schema import Side
 from pipeline.maintenance.estimate_migrations import estimate
 from pipeline.maintenance.migrate_schema import table_sizes
-from pipeline.resources import Resources
 from pipeline.settings import load
 
 ROWS, QUICK_ROWS = 100_000, 20_000
@@ -44,20 +44,20 @@ _STATEMENTS: dict[Side, tuple[str, ...]] = {
 def run(*, quick: bool, seed: int) -> dict[str, Any]:
     """Measure each kind of change on copies of the two largest tables, which are dropped afterwards."""
     rows = QUICK_ROWS if quick else ROWS
-    use, dice = Resources(load()), random.Random(seed)
+    use, dice = load(), random.Random(seed)
     name = f"bench_{uuid.uuid4().hex[:8]}"
-    try:
-        with use.mysql.connect() as connection:
-            _fill_mysql(connection, name, rows, dice)
-        with use.postgres.connect() as connection:
-            _fill_postgres(connection, name, rows, dimension=use.settings.embedding_dim)
-        measured = {**_measure("mysql", use.mysql, name), **_measure("postgres", use.postgres, name)}
-        return {"rows": rows, "changes": measured}
-    finally:
-        for engine in (use.mysql, use.postgres):
-            with engine.begin() as connection:
-                connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
-        use.close()
+    with engines(use, timeout_s=3600) as (mysql, postgres):
+        try:
+            with mysql.connect() as connection:
+                _fill_mysql(connection, name, rows, dice)
+            with postgres.connect() as connection:
+                _fill_postgres(connection, name, rows, dimension=use.embedding_dim)
+            measured = {**_measure("mysql", mysql, name), **_measure("postgres", postgres, name)}
+            return {"rows": rows, "changes": measured}
+        finally:
+            for engine in (mysql, postgres):
+                with engine.begin() as connection:
+                    connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
 
 
 def show(results: dict[str, Any]) -> str:

@@ -164,10 +164,9 @@ _POSTGRES_INDEXES = text(
 
 def check_mysql(connection: Connection) -> None:
     """Compare the version of MySQL or MariaDB with the oldest supported one. Raises StoreMisconfigured."""
-    seen = str(connection.execute(text("SELECT VERSION()")).scalar_one())
-    name, oldest = ("MariaDB", OLDEST_MARIADB) if "mariadb" in seen.lower() else ("MySQL", OLDEST_MYSQL)
-    # MariaDB behind a proxy may call itself 5.5.5-10.11.6-MariaDB.
-    if _version(seen.removeprefix("5.5.5-")) < oldest:
+    name, seen = mysql_server(connection)
+    oldest = OLDEST_MARIADB if name == "MariaDB" else OLDEST_MYSQL
+    if _version(seen) < oldest:
         at = location(MYSQL, connection.engine.url)
         raise at.refused(f"the server is {name} {seen}, but {name} {_dotted(oldest)} or newer is needed; upgrade it")
     # A user with SUPER could write to a replica, which would differ from its primary from then on.
@@ -223,6 +222,13 @@ def check_create(connection: Connection) -> None:
     if not connection.execute(allowed).scalar_one():
         at = location(POSTGRES, connection.engine.url)
         raise at.refused(f"permission denied for schema public; as an administrator run: {grant_schema(at)}")
+
+
+def mysql_server(connection: Connection) -> tuple[str, str]:
+    """Return MySQL or MariaDB, and the version as the server writes it."""
+    version, comment = connection.execute(text("SELECT VERSION(), @@version_comment")).one()
+    # MariaDB behind a proxy may call itself 5.5.5-10.11.6-MariaDB.
+    return "MariaDB" if "mariadb" in f"{version}{comment}".lower() else "MySQL", str(version).removeprefix("5.5.5-")
 
 
 def check_postgres(

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.expiring_record_store import FullStores
+from pipeline.database.schema import mysql_server
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
 from pipeline.embedding import space_store
@@ -91,9 +92,8 @@ def _number(connection: Connection, statement: Any) -> float:
 def server_versions(use: Resources) -> dict[str, str]:
     """Return the servers' names with their versions. A Redis whose user may not run INFO is left out."""
     with mysql_errors(), use.mysql.connect() as connection:
-        version, comment = connection.execute(text("SELECT VERSION(), @@version_comment")).one()
-    name = "MariaDB" if "mariadb" in f"{version}{comment}".lower() else "MySQL"
-    found = {name: str(version).removeprefix("5.5.5-").partition("-")[0]}
+        name, version = mysql_server(connection)
+    found = {name: version.partition("-")[0]}
     with postgres_errors(), use.postgres.connect() as connection:
         found["PostgreSQL"] = str(connection.execute(text("SHOW server_version")).scalar_one()).partition(" ")[0]
         extension = text("SELECT extversion FROM pg_extension WHERE extname = 'vector'")

@@ -73,6 +73,13 @@ class DescribeDrivers:
         assert not imported(path) & DRIVERS
 
 
+class DescribeServers:
+    def it_tells_mysql_from_mariadb_and_old_from_new_in_one_folder(self):
+        marks = re.compile(r"dialect\.name|server_version_info|version_comment|SELECT VERSION\(\)")
+        asking = [path for path in files() if marks.search((PIPELINE / path).read_text(encoding="utf-8"))]
+        assert {path.parts[0] for path in asking} == {"database"}
+
+
 class DescribeNames:
     def it_uses_every_file_name_once(self):
         places: defaultdict[str, list[str]] = defaultdict(list)
