@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    console,
     corpus,
     curves,
     growth,
@@ -32,8 +33,8 @@ from benchmarks.keyword_search import large as keyword_large
 
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query", "semantic")
-_ON_REQUEST = ("growth", "hosts", "index", "keyword", "lanes", "migration", "operation", "schema", "writes")
-_WITHOUT_CORPUS = {"growth", "hosts", "index", "keyword", "operation", "schema", "semantic", "writes"}
+_ON_REQUEST = ("console", "growth", "hosts", "index", "keyword", "lanes", "migration", "operation", "schema", "writes")
+_WITHOUT_CORPUS = {"console", "growth", "hosts", "index", "keyword", "operation", "schema", "semantic", "writes"}
 _CHUNKS, _QUICK_CHUNKS = 25_000, 3_000
 _QUERIES, _QUICK_QUERIES = 400, 100
 _GROWTH_QUERIES = 200  # of each cell, one at a time and eight at a time
@@ -78,6 +79,8 @@ def main(arguments: list[str]) -> int:
 
     if "operation" in sections:
         report("operation", operation.run(quick=chosen.quick), operation.show)
+    if "console" in sections:
+        report("console", console.run(quick=chosen.quick), console.show)
     if "keyword" in sections:
         report("keyword", keyword.run(quick=chosen.quick), keyword.show)
     if "index" in sections:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from benchmarks.console import first_view
 from compose.localstack.background import sign_in_link
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.resources import Resources
@@ -65,6 +66,15 @@ class DescribeTheSignInLink:
         made.page.goto(made.gateway_url)
         expect(made.page.get_by_label("API key")).to_be_visible()
         assert made.page.url == made.url
+
+
+class DescribeTheFirstView:
+    def it_stays_small_and_is_kept_by_the_browser(self, browser, console):
+        made = console()
+        view = first_view(browser, made.gateway_url, made.key, locale="zh-CN")
+        assert view["cold"]["unpacked_bytes"] < 330_000
+        assert view["cold"]["sent_bytes"] < 140_000
+        assert view["warm"]["asked_for"] <= 1  # the page itself
 
 
 class DescribeSamples:

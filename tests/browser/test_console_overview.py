@@ -61,6 +61,13 @@ class DescribeOverview:
         assert not made.scrolls_sideways()
         assert made.client.get("/v1/metrics/history", params={"range": "2h"}).status_code == 422
 
+    def it_reads_of_all_figures_those_it_shows(self, console):
+        made = console()
+        with made.page.expect_response(re.compile(r"/v1/metrics\?")) as answered:
+            made.open("overview")
+        assert len(answered.value.body()) < 4000
+        assert [address for address in made.addresses if address.endswith("/v1/metrics")] == []
+
 
 class DescribeWorkers:
     @pytest.mark.parametrize("words", [_ENGLISH, _CHINESE], ids=["en", "zh"])

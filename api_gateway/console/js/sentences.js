@@ -8,7 +8,7 @@ let table = NONE;
 
 export async function loadSentences(language = chosen.get()) {
   if (!tables.has(language)) {
-    const response = await fetch(`sentences/${language}.json`);
+    const response = await fetch(new URL(`../sentences/${language}.json`, import.meta.url));
     if (!response.ok) throw new Error(`sentences/${language}.json: ${response.status}`);
     const { codes, details, reasons } = await response.json();
     // The most specific pattern first: the one with the longest text of its own.

@@ -12,6 +12,7 @@ import { useStore } from "./store.js";
 import { locale, t } from "./words.js";
 
 const SESSION_CHECKED_EVERY_MS = 15000;
+const ICON = new URL("../favicon.svg", import.meta.url).href; // below the version's folder, so that it is kept
 
 export function Shell({ children }) {
   const { parts } = useStore(route);
@@ -42,7 +43,7 @@ export function Shell({ children }) {
       <button class="menu icon" aria-expanded=${open} aria-controls="nav" onClick=${() => setOpen(!open)}>
         <${Icon} name="menu" /><span class="visually-hidden">${t("nav.menu")}</span>
       </button>
-      <a class="brand" href=${link(FIRST)}><img src="favicon.svg" alt="" width="22" height="22" />Chordwise</a>
+      <a class="brand" href=${link(FIRST)}><img src=${ICON} alt="" width="22" height="22" />Chordwise</a>
       <span class="tenant" title=${t("nav.tenant")}><span class="visually-hidden">${t("nav.tenant")} </span>${who.tenant_id}</span>
       <span class="spacer"></span>
       <${Looks} />

@@ -71,3 +71,17 @@ class DescribeUnknownParameters:
     def it_takes_all_parameters_that_are_declared(self, client):
         for address in ("/v1/jobs?limit=1", "/v1/documents?status=failed&namespace=kb&limit=3", "/v1/quotas"):
             assert client.get(address).status_code == 200, address
+
+
+class DescribeNamesOfMetrics:
+    def it_returns_the_series_of_the_names_alone(self, client):
+        names = ["chordwise_queue_messages", "chordwise_alignment_found_total", "no_such_metric"]
+        page = client.get("/v1/metrics", params={"name[]": names})
+        series = {line.partition("{")[0].partition(" ")[0] for line in page.text.splitlines() if line[0] != "#"}
+        assert page.headers["content-type"].startswith("text/plain")
+        assert series == set(names[:2])
+        assert client.get("/v1/metrics", params={"name[]": "no_such_metric"}).text == ""
+        assert "python_info" in client.get("/v1/metrics").text
+
+    def it_refuses_more_than_fifty(self, client):
+        problem(client.get("/v1/metrics", params={"name[]": ["x"] * 51}), 422, "invalid_request")

@@ -3,7 +3,7 @@ import { html } from "../html.js";
 import { get } from "../api.js";
 import { count, duration } from "../format.js";
 import { useLoad } from "../load.js";
-import { labelsOf, parseMetrics, sumOf, valueOf } from "../metrics.js";
+import { labelsOf, readMetrics, sumOf, valueOf } from "../metrics.js";
 import { Loaded } from "../parts/states.js";
 import { Badge } from "../parts/table.js";
 import { checkName, lostHosts, readiness } from "../readiness.js";
@@ -13,13 +13,14 @@ import { t, word } from "../words.js";
 import { isLong, useWorkers, Workers } from "./operation/workers.js";
 
 const READ_EVERY_MS = 10000;
+const SHOWN = ["chordwise_queue_messages", "chordwise_queue_oldest_seconds", "chordwise_circuits_open", "chordwise_alignment_withheld"];
 const OLD_MESSAGE_S = 30;
 const MOST_DEAD = 200;
 const DEAD_NAMED = 3;
 
 export function Attention() {
   const ready = useLoad(readiness, [], { everyMs: READ_EVERY_MS });
-  const metrics = useLoad(async (signal) => parseMetrics(await get("v1/metrics", { signal })), [], { everyMs: READ_EVERY_MS });
+  const metrics = useLoad((signal) => readMetrics(SHOWN, signal), [], { everyMs: READ_EVERY_MS });
   const dead = useLoad((signal) => get(`v1/dead-letters?limit=${MOST_DEAD}`, { signal }), [], { everyMs: READ_EVERY_MS });
   const known = { of: ready, metrics: metrics.data, dead: dead.data };
   return may("operator") ? html`<${WithWorkers} ...${known} />` : html`<${Items} ...${known} />`;

@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "../../html.js";
 import { get } from "../../api.js";
 import { count, duration, milliseconds } from "../../format.js";
 import { useLoad } from "../../load.js";
-import { labelsOf, parseMetrics, sumOf, valueOf } from "../../metrics.js";
+import { labelsOf, readMetrics, sumOf, valueOf } from "../../metrics.js";
 import { Icon } from "../../parts/icons.js";
 import { Empty, Loaded, Waiting } from "../../parts/states.js";
 import { Badge, Table } from "../../parts/table.js";
@@ -17,11 +17,15 @@ import { useWorkers, Workers } from "./workers.js";
 
 const CHECKED_EVERY_MS = 2000;
 const COUNTED_EVERY_MS = 10000;
+const SHOWN = [
+  "chordwise_queue_messages", "chordwise_queue_oldest_seconds", "chordwise_queue_unacked", "chordwise_ingest_items", "chordwise_ingest_oldest_seconds",
+  "chordwise_dead_letters", "chordwise_alignment_found_total", "chordwise_keyword_index_lag_revisions", "chordwise_gateway_waiters", "chordwise_gateway_streams",
+];
 const OLD_S = { message: 2, document: 900 }; // as the alerts of compose/prometheus/alerts.yaml
 
 export function Health() {
   const ready = useLoad(readiness, [], { everyMs: CHECKED_EVERY_MS });
-  const metrics = useLoad(async (signal) => parseMetrics(await get("v1/metrics", { signal })), [], { everyMs: COUNTED_EVERY_MS });
+  const metrics = useLoad((signal) => readMetrics(SHOWN, signal), [], { everyMs: COUNTED_EVERY_MS });
   const config = useLoad((signal) => get("console/config.json", { signal }), []);
   const again = () => { ready.reload(); metrics.reload(); };
   const wasAway = useRef(false);
