@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from chordwise.api.examples import ExamplesVerification as ExamplesVerification
     from chordwise.api.experiments import ArmResult as ArmResult
     from chordwise.api.experiments import Experiment as Experiment
+    from chordwise.api.explanations import AnswerEvent as AnswerEvent
     from chordwise.api.explanations import Difference as Difference
     from chordwise.api.explanations import Dropped as Dropped
     from chordwise.api.explanations import Replay as Replay
@@ -112,7 +113,7 @@ _HOMES = {
     "api.entities": "EntityState",
     "api.examples": "BookFlaw BookStatistics ExamplesImport ExampleStatistics ExamplesVerification",
     "api.experiments": "ArmResult Experiment",
-    "api.explanations": "Difference Dropped Replay Stage Trace WhyNot WrittenAnswer WrittenCitation",
+    "api.explanations": "AnswerEvent Difference Dropped Replay Stage Trace WhyNot WrittenAnswer WrittenCitation",
     "api.feedback": "Feedback JudgedText",
     "api.installation": "Dependency Diagnosis Finding Health Worker",
     "api.job_events": "JobEvent",

@@ -8,13 +8,17 @@ from typing import Any, Self, TypeVar, cast, overload
 
 import httpx
 
+from chordwise.api.explanations import AnswerEvent, AnswerEvents
 from chordwise.api.job_events import Follower, JobEvent
 from chordwise.api.jobs import Ingestion, Job
+from chordwise.api.queries import QueryResult
 from chordwise.config import from_environment
+from chordwise.event_stream import EventStream
 from chordwise.operations import Operations
 from chordwise.retries import PATIENT, policy_of
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 
+E = TypeVar("E")
 T = TypeVar("T")
 
 
@@ -56,26 +60,32 @@ class AsyncChordwise(Operations):
         """See ``Chordwise.wait``."""
         return await self._run(self._wait(job, timeout=timeout, on_progress=on_progress))
 
-    async def events(self, job: Job | str) -> AsyncIterator[JobEvent]:
+    def events(self, job: Job | str) -> AsyncIterator[JobEvent]:
         """See ``Chordwise.events``; iterate with ``async for``."""
-        follower = Follower(job.job_id if isinstance(job, Job) else job, PATIENT)
-        while not follower.finished:
+        return self._follow(Follower(job.job_id if isinstance(job, Job) else job, PATIENT))
+
+    def stream_answer(self, query: QueryResult | str, *, timeout: float = 30.0) -> AsyncIterator[AnswerEvent]:
+        """See ``Chordwise.stream_answer``; iterate with ``async for``."""
+        return self._follow(AnswerEvents(query, self._policy, timeout_s=timeout))
+
+    async def _follow(self, stream: EventStream[E]) -> AsyncIterator[E]:
+        while not stream.finished:
             try:
-                async with self._http.stream(**follower.request(self._timeout_s)) as response:
-                    if follower.is_stream(response):
+                async with self._http.stream(**stream.request(self._timeout_s)) as response:
+                    if stream.is_stream(response):
                         async for line in response.aiter_lines():
-                            if (event := follower.read(line)) is not None:
+                            if (event := stream.read(line)) is not None:
                                 yield event
-                            if follower.finished:
+                            if stream.finished:
                                 return
-                        delay_s = follower.ended()
-                    elif follower.finished:
+                        delay_s = stream.ended()
+                    elif stream.finished:
                         return
                     else:
                         await response.aread()
-                        delay_s = follower.refused(answer(response))
+                        delay_s = stream.refused(answer(response))
             except httpx.HTTPError as error:
-                delay_s = follower.broken(error)
+                delay_s = stream.broken(error)
             await asyncio.sleep(delay_s)
 
     async def _run(self, steps: Steps[T]) -> T:

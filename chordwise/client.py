@@ -8,13 +8,17 @@ from typing import Any, Self, TypeVar, cast, overload
 
 import httpx
 
+from chordwise.api.explanations import AnswerEvent, AnswerEvents
 from chordwise.api.job_events import Follower, JobEvent
 from chordwise.api.jobs import Ingestion, Job
+from chordwise.api.queries import QueryResult
 from chordwise.config import from_environment
+from chordwise.event_stream import EventStream
 from chordwise.operations import Operations
 from chordwise.retries import PATIENT, policy_of
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 
+E = TypeVar("E")
 T = TypeVar("T")
 
 
@@ -69,24 +73,36 @@ class Chordwise(Operations):
         A broken connection is resumed without losing events. Raises ConnectionFailed after too many failures in a row, and
         ProblemError with status 404 for an unknown job.
         """
-        follower = Follower(job.job_id if isinstance(job, Job) else job, PATIENT)
-        while not follower.finished:
+        return self._follow(Follower(job.job_id if isinstance(job, Job) else job, PATIENT))
+
+    def stream_answer(self, query: QueryResult | str, *, timeout: float = 30.0) -> Iterator[AnswerEvent]:
+        """Have the server's language model answer a query from its hits, as ``write_answer`` does, and yield the text as it is
+        written: events ``text`` with the next part in ``delta``, then ``finished`` with the ``answer``.
+
+        Only the last event has checked citations; its text may differ, or be missing with the reason in ``degradations``.
+        Leaving the loop stops the model. Raises ConnectionFailed for a stream that breaks, ProblemError with status 409
+        without a language model.
+        """
+        return self._follow(AnswerEvents(query, self._policy, timeout_s=timeout))
+
+    def _follow(self, stream: EventStream[E]) -> Iterator[E]:
+        while not stream.finished:
             try:
-                with self._http.stream(**follower.request(self._timeout_s)) as response:
-                    if follower.is_stream(response):
+                with self._http.stream(**stream.request(self._timeout_s)) as response:
+                    if stream.is_stream(response):
                         for line in response.iter_lines():
-                            if (event := follower.read(line)) is not None:
+                            if (event := stream.read(line)) is not None:
                                 yield event
-                            if follower.finished:
+                            if stream.finished:
                                 return
-                        delay_s = follower.ended()
-                    elif follower.finished:
+                        delay_s = stream.ended()
+                    elif stream.finished:
                         return
                     else:
                         response.read()
-                        delay_s = follower.refused(answer(response))
+                        delay_s = stream.refused(answer(response))
             except httpx.HTTPError as error:
-                delay_s = follower.broken(error)
+                delay_s = stream.broken(error)
             time.sleep(delay_s)
 
     def _run(self, steps: Steps[T]) -> T:

@@ -7,13 +7,14 @@ other dialects (OpenAI, Dify, MCP) are left out: their own clients speak them.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parent / "javascript"
 _HEAD = "// Written by `make client-js` from the OpenAPI description. Do not edit.\n"
 _METHODS = ("get", "put", "post", "delete")
+_FOLLOWED = ("events", "stream")
 # Operations whose name does not follow from the route.
 _NAMES = {
     ("post", "/v1/documents"): "ingestDocuments",
@@ -41,7 +42,7 @@ _IRREGULAR = {"queries": "query", "entities": "entity", "deliveries": "delivery"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of the client. ``answer`` is json, none, stream of events, or response for bytes."""
+    """One method of the client. ``answer`` is json, none, response for bytes, events, or stream for events without resuming."""
 
     name: str
     method: str
@@ -60,16 +61,30 @@ class Operation:
 def operations(document: Mapping[str, Any]) -> list[Operation]:
     """Return the operations below `/v1`, by path and method. Raises ValueError if two would have one name."""
     found = [
-        _operation(document, method, path, described)
+        operation
         for path, methods in sorted(document["paths"].items())
         if path.startswith("/v1/")
         for method, described in sorted(methods.items())
         if method in _METHODS
+        for operation in _operations(document, method, path, described)
     ]
     names = [operation.name for operation in found]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"give these operations names of their own in _NAMES: {', '.join(sorted(repeated))}")
     return found
+
+
+def _operations(
+    document: Mapping[str, Any], method: str, path: str, described: Mapping[str, Any]
+) -> Iterator[Operation]:
+    """Yield an operation, and once more as a stream if its answer comes as JSON or as events."""
+    found = _operation(document, method, path, described)
+    yield found
+    if found.answer == "json" and any(
+        "text/event-stream" in each.get("content", {}) for each in described["responses"].values()
+    ):
+        name, summary = "stream" + found.name[0].upper() + found.name[1:], f"{found.summary}, as events"
+        yield replace(found, name=name, summary=summary, answer="stream", result="ServerEvent", idempotent=False)
 
 
 def _operation(document: Mapping[str, Any], method: str, path: str, described: Mapping[str, Any]) -> Operation:
@@ -237,7 +252,7 @@ def types(document: Mapping[str, Any]) -> str:
         if any("?: " in text.split("\n")[0] for text in arguments[:-1]):
             arguments = _required_until_last(arguments)
         result = (
-            f"AsyncGenerator<{operation.result}>" if operation.answer == "events" else f"Promise<{operation.result}>"
+            f"AsyncGenerator<{operation.result}>" if operation.answer in _FOLLOWED else f"Promise<{operation.result}>"
         )
         lines.append(f"  /** {_comment(operation.summary)}: `{operation.method} {operation.path}` */\n")
         lines.append(f"  {operation.name}({', '.join(arguments)}): {result};\n")
@@ -279,12 +294,14 @@ def code(document: Mapping[str, Any]) -> str:
             details.append("params")
         if operation.idempotent:
             details.append("keyed: true")
-        if operation.answer != "json":
+        if operation.answer == "stream":
+            details.append("once: true")
+        elif operation.answer != "json":
             details.append(f'answer: "{operation.answer}"')
         arguments.append("options")
         target = re.sub(r"{(\w+)}", lambda found: "${of(" + _argument(found[1]) + ")}", operation.path)
         quote = "`" if "${" in target else '"'
-        call = "follow" if operation.answer == "events" else "request"
+        call = "follow" if operation.answer in _FOLLOWED else "request"
         given = f"{{ {', '.join(details)} }}" if details else "{}"
         lines.append(f"  {operation.name}({', '.join(arguments)}) {{\n")
         lines.append(f'    return this.{call}("{operation.method}", {quote}{target}{quote}, {given}, options);\n  }}\n')

@@ -1,5 +1,6 @@
 """Webhooks: endpoints that are called when jobs end, and the deliveries to them."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -27,6 +28,8 @@ from api_gateway.resources.route_parts import (
 )
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
+from pipeline.records import TenantId
+from pipeline.resources import Resources
 from pipeline.tenants.accounts import Principal
 from pipeline.webhooks.endpoint import DEFAULT_EVENTS, DeliveryState
 from pipeline.webhooks.endpoint import Delivery as StoredDelivery
@@ -52,8 +55,8 @@ class RotateRequest(Wire):
 
 
 class Webhook(Shape):
-    """An endpoint. `failing_since`: no call has succeeded since then. `disabled_reason`: `failing` for days, or `gone`,
-    because it answered 410."""
+    """An endpoint. `failing_since`: no call has succeeded since then. `disabled_reason`: `failing` for days; `gone`,
+    because it answered 410; or `requested`."""
 
     webhook_id: str
     url: str
@@ -63,7 +66,7 @@ class Webhook(Shape):
     delivered_at: datetime | None
     failing_since: datetime | None
     disabled_at: datetime | None
-    disabled_reason: Literal["failing", "gone"] | None
+    disabled_reason: Literal["failing", "gone", "requested"] | None
     previous_secret_until: datetime | None
 
 
@@ -197,14 +200,17 @@ async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, w
 async def enable(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Enable an endpoint again. Messages from its disabled time are not sent; earlier dead ones can be sent again one
     by one."""
-    parsed_id = _parse_id(webhook_id)
+    return await _changed(flow.enable, principal, webhook_id, gateway)
 
-    def change() -> StoredWebhook:
-        _stored(principal, parsed_id, gateway)
-        flow.enable(principal.tenant_id, parsed_id, gateway.resources)
-        return _stored(principal, parsed_id, gateway)
 
-    return json_response(webhook(await gateway.run(change)))
+@router.post(
+    "/v1/webhooks/{webhook_id}/disable",
+    **route("Disable a webhook", 200, Webhook, "The endpoint; it is no longer called.", 404),
+)
+async def disable(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
+    """Disable an endpoint: nothing is sent to it until it is enabled again, and its pending deliveries are dead. A call in
+    progress may still arrive."""
+    return await _changed(flow.disable, principal, webhook_id, gateway)
 
 
 @router.post(
@@ -293,6 +299,19 @@ async def redeliver(gateway: CurrentGateway, principal: Writer, webhook_id: str,
     if not is_queued:
         raise Problem(409, "delivery_pending", "The delivery is still pending.")
     return json_response({"delivery_id": delivery_id}, status=202)
+
+
+async def _changed(
+    change: Callable[[TenantId, str, Resources], None], principal: Principal, webhook_id: str, gateway: Gateway
+) -> Response:
+    parsed_id = _parse_id(webhook_id)
+
+    def write() -> StoredWebhook:
+        _stored(principal, parsed_id, gateway)
+        change(principal.tenant_id, parsed_id, gateway.resources)
+        return _stored(principal, parsed_id, gateway)
+
+    return json_response(webhook(await gateway.run(write)))
 
 
 def _stored(principal: Principal, webhook_id: str, gateway: Gateway) -> StoredWebhook:

@@ -8,9 +8,13 @@ from datetime import date, datetime
 from typing import Any
 
 from chordwise.api.queries import QueryResult
-from chordwise.records import Result
+from chordwise.event_stream import EventStream
+from chordwise.records import Result, decode
 from chordwise.resource import Resource, as_content, operation, path
-from chordwise.transport import Steps
+from chordwise.retries import RetryPolicy, exchange, problem
+from chordwise.transport import Answer, Call, Steps, encode
+
+_PROBLEM = {"content-type": "application/problem+json"}
 
 
 class Stage(Result):
@@ -125,6 +129,33 @@ class WrittenAnswer(Result):
     degradations: tuple[Mapping[str, str], ...] = ()
 
 
+class AnswerEvent(Result):
+    """One event of an answer that is being written. ``kind``: ``text`` with the next part of it in ``delta``, whose
+    citations are not checked yet, or ``finished`` with the checked ``answer``."""
+
+    kind: str
+    id: str = ""
+    delta: str = ""
+    answer: WrittenAnswer | None = None
+
+
+class AnswerEvents(EventStream[AnswerEvent]):
+    """The events of one answer. A broken stream is not resumed, because the model stops with it."""
+
+    def __init__(self, query: QueryResult | str, policy: RetryPolicy, *, timeout_s: float) -> None:
+        super().__init__(_to_write(query, timeout_s, safe=False), policy)
+
+    def event(self, kind: str, event_id: str, data: Any) -> AnswerEvent | None:
+        """Return the event. Raises ProblemError for the event ``error``."""
+        if kind == "error":
+            status = data.get("status") if isinstance(data, dict) else None
+            raise problem(Answer(status=status or 500, headers=_PROBLEM, content=encode(data)))
+        if kind == "finished":
+            self.finished = True
+            return AnswerEvent(kind=kind, id=event_id, answer=decode(WrittenAnswer, data), raw=data)
+        return decode(AnswerEvent, {"kind": kind, "id": event_id, **data}) if kind == "text" else None
+
+
 class ExplanationOperations(Resource):
     """Operations that explain answers."""
 
@@ -164,9 +195,14 @@ class ExplanationOperations(Resource):
     @operation
     def write_answer(self, query: QueryResult | str, *, timeout: float = 30.0) -> Steps[WrittenAnswer]:
         """Have the server's language model answer a query from its hits, citing them, within ``timeout`` seconds (up to
-        60). ProblemError with status 409 without a language model."""
-        body = {"deadline_ms": round(timeout * 1000)}
-        return self._one(WrittenAnswer, "POST", _path(query, "answer"), body=body, hold_s=timeout)
+        60). ProblemError with status 409 without a language model. ``stream_answer`` gives the text as it is written."""
+        call = _to_write(query, timeout, safe=True)
+        return decode(WrittenAnswer, (yield from exchange(call, self._policy, clock=self._clock)).json())
+
+
+def _to_write(query: QueryResult | str, timeout_s: float, *, safe: bool) -> Call:
+    content = as_content({"deadline_ms": round(timeout_s * 1000)})
+    return Call(method="POST", path=_path(query, "answer"), content=content, hold_s=timeout_s, safe=safe)
 
 
 def _path(query: QueryResult | str, explanation: str) -> str:

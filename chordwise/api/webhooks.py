@@ -86,8 +86,13 @@ class WebhookOperations(Resource):
 
     @operation
     def enable_webhook(self, webhook_id: str) -> Steps[Webhook]:
-        """Enable an endpoint that was disabled after failures."""
+        """Enable an endpoint that was disabled, by request or after failures."""
         return self._one(Webhook, "POST", path("webhooks", webhook_id, "enable"))
+
+    @operation
+    def disable_webhook(self, webhook_id: str) -> Steps[Webhook]:
+        """Let an endpoint not be called until it is enabled again. Its pending messages are dead."""
+        return self._one(Webhook, "POST", path("webhooks", webhook_id, "disable"))
 
     @operation
     def test_webhook(self, webhook_id: str) -> Steps[str]:

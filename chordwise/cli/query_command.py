@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chordwise.api.explanations import Trace
+from chordwise.api.explanations import AnswerEvent, Trace
 from chordwise.cli import screen, short_ids
+from chordwise.errors import ChordwiseError
 
 if TYPE_CHECKING:
     from rich.console import Console
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from chordwise.api.queries import Hit, QueryResult, Stats
 
@@ -39,6 +40,9 @@ def query(
     type: Annotated[str | None, typer.Option("--type", help="Only documents of this type.")] = None,
     tags: Annotated[list[str] | None, typer.Option("--tag", help="Only documents with this tag; repeatable.")] = None,
     rerank: Annotated[bool | None, typer.Option("--rerank/--no-rerank", help="Override the profile.")] = None,
+    answer: Annotated[
+        bool, typer.Option("--answer", help="Also have a language model answer from the chunks.")
+    ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Also print the trace of the answer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as one JSON document.")] = False,
 ) -> None:
@@ -46,7 +50,8 @@ def query(
 
     Shows the rank and score of each chunk, the probability that it answers the question, its rank in each channel that
     found it, its document and the sentence that fits the question best; below that the share of each channel, the
-    degradations, and the time of each step. An answer without hits is a success.
+    degradations, and the time of each step. An answer without hits is a success. With --answer, the answer in words of the
+    server's language model, as it is written, and the chunks that it cites.
     """
     screen.require_choice(method, METHODS, "--method")
     filters = {name: value for name, value in (("type", type), ("tags", tags)) if value}
@@ -61,10 +66,14 @@ def query(
             trace=trace or None,
         )
         explained = client.trace(result) if trace else None
-    if as_json:
-        screen.print_json({**result.raw, **({"trace": explained.raw} if explained else {})})
-        return
-    show(result, screen.stdout(), several=len(namespaces) > 1)
+        if as_json:
+            written = {"answer": client.write_answer(result).raw} if answer else {}
+            screen.print_json({**result.raw, **({"trace": explained.raw} if explained else {}), **written})
+            return
+        show(result, screen.stdout(), several=len(namespaces) > 1)
+        if answer:
+            screen.say("")
+            show_answer(client.stream_answer(result), screen.stdout())
     if explained:
         screen.say("")
         show_trace(explained, screen.stdout())
@@ -227,6 +236,34 @@ def _degradation(entry: Any) -> str:
     if not isinstance(entry, Mapping):
         return str(entry)
     return ", ".join(f"{value}" for value in entry.values() if value not in (None, ""))
+
+
+def show_answer(events: Iterable[AnswerEvent], console: Console) -> None:
+    """Print a written answer, on a terminal as it is written, and the chunks that it cites. Raises ChordwiseError if there
+    is none."""
+    from rich.text import Text
+
+    provisional, checked = "", None
+    for event in events:
+        checked = event.answer
+        if event.delta and console.is_terminal:
+            provisional += event.delta
+            console.print(Text(screen.clean_lines(event.delta)), end="", soft_wrap=True)
+    if provisional:
+        console.print()
+    if checked is None or checked.text is None:
+        losses = "; ".join(_degradation(loss) for loss in checked.degradations) if checked else ""
+        raise ChordwiseError(f"no answer was written: {screen.clean(losses) or 'the model gave none'}")
+    if checked.text != provisional:
+        console.print(
+            Text.assemble(("Checked: ", "bold") if provisional else "", screen.clean_lines(checked.text)),
+            soft_wrap=True,
+        )
+    for citation in checked.citations:
+        title = screen.clean(citation.title or "")
+        console.print(
+            Text.assemble(citation.marker, " ", (title, "bold"), "  ", (screen.clean(citation.document_id), "green"))
+        )
 
 
 QueryId = Annotated[str, typer.Argument(metavar="QUERY_ID", help="The query's id, from its answer; 8 digits suffice.")]

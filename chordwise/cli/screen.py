@@ -97,6 +97,11 @@ def clean(text: str) -> str:
     return " ".join("".join(map(_printable, text)).split())
 
 
+def clean_lines(text: str) -> str:
+    """Return text with its lines and spaces, otherwise as ``clean`` does."""
+    return "".join(char if char == "\n" else " " if char.isspace() else _printable(char) for char in text)
+
+
 def _printable(char: str) -> str:
     if char.isprintable() or char.isspace() or char in _ALLOWED_INVISIBLES:
         return char

@@ -11,7 +11,7 @@ from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError
 
 webhooks = typer.Typer(
-    help="Endpoints that are notified when jobs end: list, add, remove, rotate, enable, test, deliveries, redeliver.",
+    help="Endpoints that are notified when jobs end: list, add, remove, rotate, disable, enable, test, deliveries, redeliver.",
     no_args_is_help=True,
 )
 
@@ -70,8 +70,16 @@ def rotate(
 
 
 @webhooks.command()
+def disable(webhook_id: Id, as_json: screen.Json = False) -> None:
+    """Let an endpoint not be called until it is enabled again."""
+    with screen.connect() as client:
+        client.disable_webhook(short_ids.webhook(client, webhook_id))
+    _confirm("disabled", webhook_id, as_json=as_json)
+
+
+@webhooks.command()
 def enable(webhook_id: Id, as_json: screen.Json = False) -> None:
-    """Enable an endpoint that was disabled after failures."""
+    """Enable an endpoint that was disabled, by request or after failures."""
     with screen.connect() as client:
         client.enable_webhook(short_ids.webhook(client, webhook_id))
     _confirm("enabled", webhook_id, as_json=as_json)

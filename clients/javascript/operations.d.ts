@@ -2070,7 +2070,7 @@ export interface VerifyRequest {
   delete_share?: number | null;
 }
 
-/** An endpoint. `failing_since`: no call has succeeded since then. `disabled_reason`: `failing` for days, or `gone`, because it answered 410. */
+/** An endpoint. `failing_since`: no call has succeeded since then. `disabled_reason`: `failing` for days; `gone`, because it answered 410; or `requested`. */
 export interface Webhook {
   webhook_id: string;
   url: string;
@@ -2080,7 +2080,7 @@ export interface Webhook {
   delivered_at: string | null;
   failing_since: string | null;
   disabled_at: string | null;
-  disabled_reason: "failing" | "gone" | null;
+  disabled_reason: "failing" | "gone" | "requested" | null;
   previous_secret_until: string | null;
 }
 
@@ -2107,7 +2107,7 @@ export interface WebhookWithSecret {
   delivered_at: string | null;
   failing_since: string | null;
   disabled_at: string | null;
-  disabled_reason: "failing" | "gone" | null;
+  disabled_reason: "failing" | "gone" | "requested" | null;
   previous_secret_until: string | null;
   secret: string;
 }
@@ -2553,7 +2553,10 @@ export class Operations extends Transport {
   /** Rotate an API key: `POST /v1/keys/{key_id}/rotate` */
   rotateKey(keyId: string, body: KeyRotateRequest, options?: RequestOptions): Promise<KeyWithSecret>;
   /** Metrics: `GET /v1/metrics` */
-  getMetrics(options?: RequestOptions): Promise<Response>;
+  getMetrics(params?: {
+    /** Only the series of these names; all without it. */
+    "name[]"?: string[] | null;
+  }, options?: RequestOptions): Promise<Response>;
   /** Metrics over time: `GET /v1/metrics/history` */
   getMetricsHistory(params?: {
     /** The time up to now. */
@@ -2616,6 +2619,8 @@ export class Operations extends Transport {
   }, options?: RequestOptions): Promise<Answer>;
   /** Write an answer from the hits: `POST /v1/queries/{query_id}/answer` */
   answerQuery(queryId: string, body: WriteRequest, options?: RequestOptions): Promise<WrittenAnswer>;
+  /** Write an answer from the hits, as events: `POST /v1/queries/{query_id}/answer` */
+  streamAnswerQuery(queryId: string, body: WriteRequest, options?: RequestOptions): AsyncGenerator<ServerEvent>;
   /** Follow a query: `GET /v1/queries/{query_id}/events` */
   followQuery(queryId: string, options?: RequestOptions): AsyncGenerator<ServerEvent>;
   /** Rate a hit: `POST /v1/queries/{query_id}/feedback` */
@@ -2747,6 +2752,8 @@ export class Operations extends Transport {
   }, options?: RequestOptions): Promise<DeliveryWithBody>;
   /** Resend a delivery: `POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver` */
   redeliverWebhookDelivery(webhookId: string, deliveryId: string, options?: RequestOptions): Promise<DeliveryQueued>;
+  /** Disable a webhook: `POST /v1/webhooks/{webhook_id}/disable` */
+  disableWebhook(webhookId: string, options?: RequestOptions): Promise<Webhook>;
   /** Enable a webhook again: `POST /v1/webhooks/{webhook_id}/enable` */
   enableWebhook(webhookId: string, options?: RequestOptions): Promise<Webhook>;
   /** Change the secret: `POST /v1/webhooks/{webhook_id}/rotate` */

@@ -220,8 +220,8 @@ export class Operations extends Transport {
   rotateKey(keyId, body, options) {
     return this.request("POST", `/v1/keys/${of(keyId)}/rotate`, { body, keyed: true }, options);
   }
-  getMetrics(options) {
-    return this.request("GET", "/v1/metrics", { answer: "response" }, options);
+  getMetrics(params, options) {
+    return this.request("GET", "/v1/metrics", { params, answer: "response" }, options);
   }
   getMetricsHistory(params, options) {
     return this.request("GET", "/v1/metrics/history", { params }, options);
@@ -279,6 +279,9 @@ export class Operations extends Transport {
   }
   answerQuery(queryId, body, options) {
     return this.request("POST", `/v1/queries/${of(queryId)}/answer`, { body, keyed: true }, options);
+  }
+  streamAnswerQuery(queryId, body, options) {
+    return this.follow("POST", `/v1/queries/${of(queryId)}/answer`, { body, once: true }, options);
   }
   followQuery(queryId, options) {
     return this.follow("GET", `/v1/queries/${of(queryId)}/events`, { answer: "events" }, options);
@@ -384,6 +387,9 @@ export class Operations extends Transport {
   }
   redeliverWebhookDelivery(webhookId, deliveryId, options) {
     return this.request("POST", `/v1/webhooks/${of(webhookId)}/deliveries/${of(deliveryId)}/redeliver`, { keyed: true }, options);
+  }
+  disableWebhook(webhookId, options) {
+    return this.request("POST", `/v1/webhooks/${of(webhookId)}/disable`, { keyed: true }, options);
   }
   enableWebhook(webhookId, options) {
     return this.request("POST", `/v1/webhooks/${of(webhookId)}/enable`, { keyed: true }, options);

@@ -81,8 +81,11 @@ export class Transport {
     return this.#read(response, signal);
   }
 
-  /** Yield the events of a stream until the server has sent its last one; a broken connection is resumed without loss. */
-  async *follow(method, path, _details = {}, options = {}) {
+  /**
+   * Yield the events of a stream until the server has sent its last one; a broken connection is resumed without loss, or
+   * with `once` ends the stream with an error. The event `error` is thrown as a ProblemError.
+   */
+  async *follow(method, path, { body, once = false } = {}, options = {}) {
     let last = "";
     let pauseMs = 2_000;
     let failures = 0;
@@ -95,7 +98,8 @@ export class Transport {
         headers.set("Authorization", `Bearer ${this.#key}`);
         if (options.requestId) headers.set("X-Request-ID", options.requestId);
         if (last) headers.set("Last-Event-ID", last);
-        const response = await this.#fetch(this.#url + path, { method, headers, signal });
+        const content = encodeBody(body, undefined, headers);
+        const response = await this.#fetch(this.#url + path, { method, headers, body: content, signal });
         if (response.status === 204) return;
         if (!response.ok) throw await problem(response);
         for await (const event of parseEvents(response.body, () => {
@@ -106,13 +110,16 @@ export class Transport {
           if (event.data === undefined) continue;
           last = event.id || last;
           failures = 0;
-          yield { event: event.event, id: event.id, data: parseJson(event.data) };
+          const data = parseJson(event.data);
+          if (event.event === "error") throw new ProblemError(data ?? {}, data?.status ?? 500);
+          yield { event: event.event, id: event.id, data };
           if (FINAL.has(event.event)) return;
         }
+        if (once) throw new ConnectionFailed("the stream ended before its last event");
       } catch (error) {
         if (options.signal?.aborted) throw new Aborted("the stream was aborted", { cause: options.signal.reason });
         failures += 1;
-        const delayMs = this.#pause(error, failures, true);
+        const delayMs = once ? undefined : this.#pause(error, failures, true);
         if (delayMs === undefined || failures > 10) {
           throw error instanceof ChordwiseError ? error : new ConnectionFailed(`the stream broke: ${reason(error)}`, { cause: error });
         }

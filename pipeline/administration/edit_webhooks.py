@@ -111,6 +111,13 @@ def enable(tenant_id: TenantId, webhook_id: str, use: Resources) -> None:
         Audit(work.connection, tenant_id).wrote("webhook_enable", ids=[webhook_id])
 
 
+def disable(tenant_id: TenantId, webhook_id: str, use: Resources) -> None:
+    """Let an existing endpoint no longer be called. A call in progress may still arrive."""
+    with unit_of_work(use.mysql) as work:
+        Webhooks(work.connection, tenant_id).disable(webhook_id, reason="requested")
+        Audit(work.connection, tenant_id).wrote("webhook_disable", ids=[webhook_id])
+
+
 def queue_test(tenant_id: TenantId, webhook_id: str, use: Resources) -> str:
     """Queue a test message for an existing endpoint, and return the id of its delivery."""
     with unit_of_work(use.mysql) as work:

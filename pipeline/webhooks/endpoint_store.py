@@ -61,8 +61,9 @@ class Webhooks(TenantStore):
         return self._update(webhook_id, "disabled_at = NULL, disabled_reason = NULL, failing_since = NULL")
 
     def disable(self, webhook_id: str, *, reason: str) -> None:
-        """Disable an endpoint; its pending deliveries are dead."""
-        self._update(webhook_id, "disabled_at = COALESCE(disabled_at, :now), disabled_reason = :reason", reason=reason)
+        """Disable an endpoint; its pending deliveries are dead. A disabled endpoint keeps its time and its reason."""
+        changes = "disabled_at = COALESCE(disabled_at, :now), disabled_reason = COALESCE(disabled_reason, :reason)"
+        self._update(webhook_id, changes, reason=reason)
         self._run(_ABANDON, webhook=webhook_id, now=now())
 
     def succeeded(self, webhook_id: str) -> None:

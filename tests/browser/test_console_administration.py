@@ -165,6 +165,12 @@ class DescribeWebhooks:
         row.get_by_role("button", name="Send again").click()
         expect(page.get_by_text("It is sent again.")).to_be_visible()
 
+        page.get_by_role("button", name="Disable").click()
+        expect(page.get_by_text("The webhook is no longer called.")).to_be_visible()
+        assert made.client.get("/v1/webhooks").json()["data"][0]["disabled_reason"] == "requested"
+        page.get_by_role("button", name="Enable").click()
+        expect(page.get_by_role("button", name="Disable")).to_be_visible()
+
         page.get_by_role("button", name="Change secret").click()
         page.get_by_role("dialog").get_by_role("button", name="Change secret").click()
         expect(page.locator(".secret code")).to_have_text(re.compile("^whsec_"))

@@ -120,6 +120,19 @@ class DescribeWebhooks:
         assert [page["data"][0]["event"], rest["data"][0]["delivery_id"]] == ["webhook.test", first]
         assert client.get(f"{path}/deliveries", params={"state": "dead"}).json()["data"] == []
 
+    def it_sends_nothing_while_it_is_disabled(self, client, receiver, namespace):
+        path, _ = add(client, receiver.url)
+        disabled = client.post(f"{path}/disable").json()
+        assert (disabled["disabled_reason"], disabled["disabled_at"] is None) == ("requested", False)
+        assert client.post(f"{path}/disable").json()["disabled_at"] == disabled["disabled_at"]
+        ended(client, send(client, namespace, VALID))
+        assert client.get(f"{path}/deliveries").json()["data"] == []
+        enabled = client.post(f"{path}/enable").json()
+        assert (enabled["disabled_at"], enabled["disabled_reason"]) == (None, None)
+        ended(client, send(client, namespace, {**VALID, "document_id": "later"}))
+        [call] = receiver.wait_for(1)
+        assert json.loads(call.body)["type"] == "job.succeeded"
+
     @pytest.mark.parametrize(
         ("url", "code"),
         [
@@ -158,6 +171,7 @@ class DescribeWebhooks:
                 stranger.delete(path),
                 stranger.post(f"{path}/test"),
                 stranger.post(f"{path}/enable"),
+                stranger.post(f"{path}/disable"),
                 stranger.post(f"{path}/rotate", json={}),
                 stranger.get(f"{path}/deliveries"),
                 client.get(f"/v1/webhooks/{uuid.uuid4()}"),
@@ -191,6 +205,9 @@ class DescribeTheCommandLine:
         [sent] = json.loads(capsys.readouterr().out)["data"]
         assert run(["webhooks", "redeliver", lines["id"], sent["delivery_id"]]) == 0
         assert receiver.wait_for(2)[1].message_id == sent["delivery_id"]
+        assert run(["webhooks", "disable", lines["id"]]) == 0
+        assert run(["webhooks", "list"]) == 0
+        assert "disabled: requested" in capsys.readouterr().out
         assert run(["webhooks", "enable", lines["id"]]) == 0
         receiver.answer(404)
         assert run(["webhooks", "test", lines["id"]]) == 1

@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from chordwise import Chordwise
+from chordwise.cli import run
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import gateway, make_tenant
@@ -204,6 +206,20 @@ class DescribeStreams:
         assert deltas
         assert data["text"] == "Hold the button for ten seconds [1]. It is blue."
         assert ([each["marker"] for each in data["citations"]], data["dropped_markers"]) == (["[1]"], ["[42]"])
+
+    def it_reaches_client_and_command_line(self, served, query_id, monkeypatch, capsys):
+        served.model.by_prompt[WRITE] = streams(said("Hold the button for ten seconds [1]."), pause_s=0.05)
+        key = served.client.headers["Authorization"].removeprefix("Bearer ")
+        with Chordwise(str(served.client.base_url), key) as client:
+            *parts, last = client.stream_answer(query_id)
+        assert len(parts) > 1
+        assert last.answer is not None
+        assert (last.answer.text, last.answer.citations[0].marker) == ("Hold the button for ten seconds [1].", "[1]")
+        assert "Hold the button for ten seconds [1].".startswith("".join(part.delta for part in parts))
+        monkeypatch.setenv("CHORDWISE_URL", str(served.client.base_url))
+        monkeypatch.setenv("CHORDWISE_API_KEY", key)
+        assert run(["query", QUESTION, "-n", "kb", "--no-rerank", "--answer"]) == 0
+        assert "Hold the button for ten seconds [1].\n[1] " in capsys.readouterr().out
 
     @pytest.mark.parametrize(
         ("failure", "code"),

@@ -25,7 +25,9 @@ class DescribeGeneratedFiles:
     def it_has_a_method_for_every_operation(self) -> None:
         methods = {"get", "put", "post", "delete"}
         there = sum(len(methods & set(each)) for path, each in document()["paths"].items() if path.startswith("/v1/"))
-        assert len({operation.name for operation in operations(document())}) == there
+        made = operations(document())
+        assert len({operation.name for operation in made if operation.answer != "stream"}) == there
+        assert [operation.name for operation in made if operation.answer == "stream"] == ["streamAnswerQuery"]
 
     def it_packs_every_file_under_the_projects_version(self) -> None:
         package = json.loads((FOLDER / "package.json").read_text(encoding="utf-8"))
@@ -167,6 +169,23 @@ class DescribeTransport:
             {"event": "finished", "id": "2", "data": {"total": 2}},
         ]
         assert run.stub.received[1].headers["last-event-id"] == "1"
+
+    def it_streams_a_written_answer_once(self, run):
+        stream = {"Content-Type": "text/event-stream"}
+        body = 'id: 5\nevent: text\ndata: {"delta":"Hold "}\n\n'
+        whole = Reply(body=body + 'id: finished\nevent: finished\ndata: {"text":"Hold it."}\n\n', headers=stream)
+        failed = Reply(
+            body=body + 'event: error\ndata: {"status":503,"code":"away","detail":"No."}\n\n', headers=stream
+        )
+        broken = Reply(body=body, headers=stream)
+        said = run(
+            "for (let turn = 0; turn < 3; turn += 1) try {"
+            "  for await (const { event } of client.streamAnswerQuery('q', {})) say(event);"
+            "} catch (error) { say(error.code ?? error.name); }",
+            prepare=queue(whole, failed, broken),
+        )
+        assert said == ["text", "finished", "text", "away", "text", "ConnectionFailed"]
+        assert [request.body for request in run.stub.received] == [b"{}"] * 3
 
     def it_reads_every_page_and_waits_for_jobs_and_queries(self, run):
         def prepare(stub: GatewayStub) -> None:

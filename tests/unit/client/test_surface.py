@@ -56,6 +56,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "drop_dead_letter": (["l"], {}),
     "edit_chunks": ([[{"chunk_id": "c", "text": "t"}]], {}),
     "enable_tenant": (["t"], {}),
+    "disable_webhook": (["w"], {}),
     "enable_webhook": (["w"], {}),
     "entities": (["kb"], {"as_of": 3}),
     "erase_tenant": (["t"], {}),
@@ -140,6 +141,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "webhooks": ([], {}),
     "why_not": (["q", "c"], {}),
     "workers": ([], {}),
+    "stream_answer": (["q"], {"timeout": 5}),
     "write_answer": (["q"], {"timeout": 5}),
 }
 
@@ -212,7 +214,7 @@ async def requests_of(make: Any, name: str, stub: GatewayStub, folder: Path) -> 
     client = make(stub.url, KEY)
     with suppress(ProblemError):
         made = getattr(client, name)(*positional, **named)
-        if name == "events":
+        if name in ("events", "stream_answer"):
             made = anext(made) if hasattr(made, "__anext__") else next(made)
         if inspect.isawaitable(made):
             await made

@@ -104,6 +104,51 @@ class DescribeEvents:
         assert stub.paths() == ["GET /v1/jobs/j/events", *["GET /v1/jobs/j"] * 2]
 
 
+def part(text: str) -> str:
+    return f"id: 1\nevent: text\ndata: {json.dumps({'delta': text})}\n\n"
+
+
+WRITTEN = {"query_id": "q", "status": "succeeded", "found": True, "text": "Hold it [1].", "citations": []}
+FINISHED = f"id: finished\nevent: finished\ndata: {json.dumps(WRITTEN)}\n\n"
+AWAY = {"type": "about:blank", "title": "Away", "status": 503, "code": "dependency_unavailable", "detail": "No worker."}
+
+
+class DescribeAnAnswerAsItIsWritten:
+    def it_yields_the_parts_and_then_the_checked_answer(self, stub):
+        stub.next += [
+            problem(429, "rate_limited", "wait", headers={"Retry-After": "0"}),
+            stream(part("Hold "), part("it [1]."), FINISHED),
+        ]
+        with Chordwise(stub.url, KEY) as client:
+            *parts, last = client.stream_answer("q", timeout=5)
+        assert "".join(each.delta for each in parts) == "Hold it [1]."
+        assert last.kind == "finished"
+        assert last.answer is not None
+        assert last.answer.text == "Hold it [1]."
+        assert [request.body for request in stub.received] == [b'{"deadline_ms":5000}'] * 2
+
+    async def it_does_so_asynchronously(self, stub):
+        stub.next.append(stream(part("Hold "), FINISHED))
+        async with AsyncChordwise(stub.url, KEY) as client:
+            assert [each.kind async for each in client.stream_answer("q")] == ["text", "finished"]
+
+    @pytest.mark.parametrize(
+        ("reply", "error", "words"),
+        [
+            (stream(part("Hold "), f"event: error\ndata: {json.dumps(AWAY)}\n\n"), ProblemError, "No worker"),
+            (stream(part("Hold ")), ConnectionFailed, "ended too early"),
+            (Reply(drop=True), ConnectionFailed, "broke"),
+            (problem(409, "no_language_model", "none"), ProblemError, "none"),
+            (problem(503, "dependency_unavailable", "away"), ProblemError, "away"),
+        ],
+    )
+    def it_is_written_once_whatever_breaks(self, stub, reply, error, words):
+        stub.next.append(reply)
+        with Chordwise(stub.url, KEY) as client, pytest.raises(error, match=words):
+            list(client.stream_answer("q"))
+        assert len(stub.received) == 1
+
+
 class DescribeVerifying:
     def signed(self, body: bytes, *secrets: bytes) -> dict[str, str]:
         moment = int(time.time())

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from chordwise import Hit, QueryResult, Stats
+from chordwise import AnswerEvent, ChordwiseError, Hit, QueryResult, Stats, WrittenAnswer, WrittenCitation
 from chordwise.api.queries import HitSource, Rerank
 from chordwise.cli import run
-from chordwise.cli.query_command import best_sentence, query_words, show, summary
+from chordwise.cli.query_command import best_sentence, query_words, show, show_answer, summary
 from chordwise.cli.screen import clean, folded
 from tests.support.servers.gateway_stub import KEY, problem, serve
 
@@ -49,6 +49,42 @@ def stub(monkeypatch, tmp_path):
         monkeypatch.delenv("COLUMNS", raising=False)
         monkeypatch.chdir(tmp_path)
         yield running
+
+
+def told(*events: AnswerEvent, terminal: bool = True) -> str:
+    console = Console(width=60, color_system=None, markup=False, emoji=False, highlight=False, force_terminal=terminal)
+    with console.capture() as capture:
+        show_answer(iter(events), console)
+    return capture.get()
+
+
+def checked(text: str | None, *documents: str) -> AnswerEvent:
+    citations = tuple(
+        WrittenCitation(marker=f"[{number}]", chunk_id="c", document_id=name, title="T")
+        for number, name in enumerate(documents, 1)
+    )
+    answer = WrittenAnswer(
+        query_id="q", status="succeeded" if text else "failed", text=text, citations=citations,
+        degradations=() if text else ({"part": "write", "code": "uncited_reply"},),
+    )  # fmt: skip
+    return AnswerEvent(kind="finished", answer=answer)
+
+
+class DescribeTheWrittenAnswer:
+    def it_shows_the_text_as_it_comes_and_its_chunks(self):
+        parts = [AnswerEvent(kind="text", delta=delta) for delta in ("Hold\x1b[2J ", "it\n[1].")]
+        assert told(*parts, checked("Hold it\n[1].", "manual")) == (
+            "Hold[2J it\n[1].\nChecked: Hold it\n[1].\n[1] T  manual\n"
+        )
+        assert told(AnswerEvent(kind="text", delta="Hold [1]."), checked("Hold [1].")) == "Hold [1].\n"
+
+    def it_shows_the_checked_text_alone_where_nobody_watches(self):
+        parts = [AnswerEvent(kind="text", delta="Hold [9]")]
+        assert told(*parts, checked("Hold.", "manual"), terminal=False) == "Hold.\n[1] T  manual\n"
+
+    def it_names_the_reason_where_there_is_none(self):
+        with pytest.raises(ChordwiseError, match="no answer was written: write, uncited_reply"):
+            told(checked(None))
 
 
 def shown(width: int, *hits: Hit, stats: Stats | None = None) -> str:

@@ -55,7 +55,9 @@ function Endpoint({ hook, path, again }) {
       <div class="row between">
         <${HookBadge} hook=${hook} />
         <div class="buttons">
-          ${hook.disabled_at && html`<button class="primary" disabled=${steer.busy} onClick=${() => steer.run("enable")}>${t("webhooks.enable")}</button>`}
+          ${hook.disabled_at
+            ? html`<button class="primary" disabled=${steer.busy} onClick=${() => steer.run("enable")}>${t("webhooks.enable")}</button>`
+            : html`<button disabled=${steer.busy} onClick=${() => steer.run("disable")}>${t("webhooks.disable")}</button>`}
           <button disabled=${steer.busy} onClick=${() => steer.run("test")}>${t("webhooks.test")}</button>
           <button onClick=${() => setAsking("rotate")}>${t("webhooks.rotate")}</button>
           <button class="danger-text" onClick=${() => setAsking("remove")}>${t("webhooks.remove")}</button>

@@ -39,7 +39,7 @@ export function Webhooks() {
 
 export function HookBadge({ hook }) {
   const state = hook.disabled_at ? `disabled_${hook.disabled_reason ?? "failing"}` : hook.failing_since ? "failing" : "enabled";
-  return html`<${Badge} label=${t(`webhooks.state_${state}`)} tone=${hook.disabled_at ? "bad" : hook.failing_since ? "warn" : "good"} />`;
+  return html`<${Badge} label=${t(`webhooks.state_${state}`)} tone=${hook.disabled_reason === "requested" ? "plain" : hook.disabled_at ? "bad" : hook.failing_since ? "warn" : "good"} />`;
 }
 
 function NewWebhook({ cancel, done }) {
