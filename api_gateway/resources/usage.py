@@ -42,13 +42,13 @@ class QuotaUse(Shape):
 
 class UsageRow(Usage):
     """The cost in one day, for one job or model, or for one purpose. `key` is empty for work without a
-    job: queries, edits, repairs, written answers."""
+    job: queries, edits, repairs, calls of the language model."""
 
     key: str
 
 
 class UsagePage(Shape):
-    """The cost of embedding and of written answers in some days, both included. `total` is of all of them, whatever the
+    """The cost of embedding and of the language model in some days, both included. `total` is of all of them, whatever the
     page."""
 
     start: date = Field(alias="from")
@@ -82,8 +82,8 @@ async def usage(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Return the tokens as the models' services counted them; with the built-in model, as Chordwise counts them. Written
-    answers are the purpose `answer`; their tokens are those of prompts and replies.
+    """Return the tokens as the models' services counted them; with the built-in model, as Chordwise counts them. The
+    language model has the purposes `understand`, `rerank` and `answer`; its tokens are those of prompts and replies.
     `saved_tokens` is an estimate for cached texts. Counts follow the work within a second."""
     last = to or datetime.now(UTC).date()
     start = first or last.replace(day=1)

@@ -25,7 +25,7 @@ def usage(
     by: Annotated[str, typer.Option("--by", help="day, job, model or purpose.")] = "day",
     as_json: screen.Json = False,
 ) -> None:
-    """Show the tokens, requests and cost of embedding and written answers, and the tokens saved by the cache."""
+    """Show the tokens, requests and cost of embedding and the language model, and the tokens saved by the cache."""
     screen.require_choice(by, _KEYS, "--by")
     with screen.connect() as client:
         report = client.usage(start=start and start.date(), end=end and end.date(), by=by)

@@ -12,7 +12,7 @@ from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable, Unavai
 from pipeline.filters.hit_conditions import finite
 from pipeline.models.prompt_texts import as_json, load_prompt, masked_beginning
 from pipeline.models.retries import bounded
-from pipeline.models.service_client import OpenAIService
+from pipeline.models.service_client import Counted, OpenAIService, ignore_tokens
 from pipeline.privacy.redaction import redact
 from pipeline.records import Candidate
 
@@ -70,16 +70,23 @@ class LlmReranker:
         self._prompt = load_prompt("rag_rerank")
 
     def rerank(
-        self, query: str, candidates: Sequence[Candidate], *, timeout_s: float, wishes: str = ""
+        self,
+        query: str,
+        candidates: Sequence[Candidate],
+        *,
+        timeout_s: float,
+        wishes: str = "",
+        counted: Counted = ignore_tokens,
     ) -> dict[str, float]:
-        """Return scores by chunk id. Raises RerankerUnavailable: failed, late, or fewer than half judged."""
+        """Return scores by chunk id. ``counted`` gets the tokens of prompt and reply. Raises RerankerUnavailable: failed, late,
+        or fewer than half judged."""
         if not candidates:
             return {}
         deadline = Deadline.after(min(timeout_s, self._timeout_s))
         messages = self._messages(query, candidates, wishes)
         try:
             reply = bounded(
-                lambda: self._service.chat(self._model, messages, deadline=deadline),
+                lambda: self._service.chat(self._model, messages, deadline=deadline, counted=counted),
                 seconds=deadline.within(self._timeout_s),
                 late=RerankerUnavailable("the language model did not answer in time"),
             )

@@ -11,7 +11,8 @@ import orjson
 
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, Unavailable
-from pipeline.models.chat_events import ChatStream
+from pipeline.models.chat_events import ChatStream, counted_tokens
+from pipeline.models.prompt_texts import estimated_tokens
 from pipeline.models.retries import keep_trying
 from pipeline.outbound.web import retry_after_s
 from pipeline.telemetry.tracing import edge
@@ -45,11 +46,16 @@ class ServiceRefused(Rejected):
 
 
 OnHeaders = Callable[[Mapping[str, str]], None]
+Counted = Callable[[int, int], None]  # the tokens of prompt and reply
 Read = Callable[[Iterator[bytes]], Any]  # of a body in pieces
 
 
 def _ignore_headers(_: Mapping[str, str]) -> None:
     """Ignore the headers."""
+
+
+def ignore_tokens(_sent: int, _received: int) -> None:
+    """Count nothing."""
 
 
 def _json(pieces: Iterator[bytes]) -> Any:
@@ -90,8 +96,16 @@ class OpenAIService:
             create, request, deadline=deadline, fallbacks=fallbacks, private=request["input"], on_headers=on_headers
         )
 
-    def chat(self, model: str, messages: Sequence[Mapping[str, str]], *, deadline: Deadline) -> str:
-        """POST /chat/completions, tried twice, and return the text of the reply. Raises as `_send`."""
+    def chat(
+        self,
+        model: str,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        deadline: Deadline,
+        counted: Counted = ignore_tokens,
+    ) -> str:
+        """POST /chat/completions, tried twice, and return the text of the reply. ``counted`` gets the tokens of any reply,
+        estimates if the service reports none. Raises as `_send`."""
         answer = keep_trying(
             lambda: self._send(
                 self._client.chat.completions.with_streaming_response.create,
@@ -107,6 +121,9 @@ class OpenAIService:
             content = answer["choices"][0]["message"]["content"]
         except (KeyError, IndexError, TypeError):
             content = None
+        text = content if isinstance(content, str) else ""
+        sent = sum(estimated_tokens(message["content"]) for message in messages)
+        counted(*((counted_tokens(answer) if isinstance(answer, dict) else None) or (sent, estimated_tokens(text))))
         if not isinstance(content, str):
             raise ServiceUnavailable("the language model answered without a message")
         return content

@@ -10,7 +10,7 @@ from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, RewriterUnavailable, Unavailable
 from pipeline.models.prompt_texts import as_json, load_prompt
 from pipeline.models.retries import bounded
-from pipeline.models.service_client import OpenAIService
+from pipeline.models.service_client import Counted, OpenAIService, ignore_tokens
 from pipeline.privacy.redaction import redact
 from pipeline.query.background import Background
 from pipeline.query.model_replies import Rewritten, Routed, read_passage, read_rewrite, read_route, read_sub_queries
@@ -22,7 +22,8 @@ Reply = TypeVar("Reply")
 
 class Rewriter:
     """Suggests other wordings of a query. Sends masked text only, the query as a JSON string inside a fence. Every step
-    raises RewriterUnavailable without a usable reply within ``timeout_s``. Thread-safe; close it when done."""
+    raises RewriterUnavailable without a usable reply within ``timeout_s``; ``counted`` gets the tokens of prompt and reply.
+    Thread-safe; close it when done."""
 
     def __init__(
         self, *, model: str, timeout_s: float = 2.0, base_url: str | None = None, api_key: str | None = None
@@ -32,15 +33,24 @@ class Rewriter:
         self._model = model
         self._timeout_s = timeout_s
 
-    def expand(self, query_text: str, *, most: int, timeout_s: float) -> tuple[str, ...]:
+    def expand(
+        self, query_text: str, *, most: int, timeout_s: float, counted: Counted = ignore_tokens
+    ) -> tuple[str, ...]:
         """Return up to ``most`` sub-queries that ask the same in other terms; may be empty."""
 
         def read(reply: str) -> tuple[str, ...] | None:
             return read_sub_queries(reply, query_text=query_text, most=most)
 
-        return self._ask("rag_expand", query_text, read, timeout_s=timeout_s, count=str(most))
+        return self._ask("rag_expand", query_text, read, timeout_s=timeout_s, counted=counted, count=str(most))
 
-    def rewrite(self, query_text: str, *, background: Background | None = None, timeout_s: float) -> Rewritten:
+    def rewrite(
+        self,
+        query_text: str,
+        *,
+        background: Background | None = None,
+        timeout_s: float,
+        counted: Counted = ignore_tokens,
+    ) -> Rewritten:
         """Return the query rewritten so that it needs no ``background``, with its keywords and names."""
         context = background or Background()
         profile = json.dumps(context.profile, ensure_ascii=False) if context.profile else ""
@@ -48,22 +58,29 @@ class Rewriter:
             "conversation": as_json([redact(message) for message in context.conversation]),
             "profile": as_json(redact(profile)[:_LONGEST_QUERY]),
         }
-        return self._ask("rag_rewrite", query_text, read_rewrite, timeout_s=timeout_s, **blanks)
+        return self._ask("rag_rewrite", query_text, read_rewrite, timeout_s=timeout_s, counted=counted, **blanks)
 
-    def route(self, query_text: str, *, timeout_s: float) -> Routed:
+    def route(self, query_text: str, *, timeout_s: float, counted: Counted = ignore_tokens) -> Routed:
         """Return the search method for the query."""
-        return self._ask("rag_route", query_text, read_route, timeout_s=timeout_s)
+        return self._ask("rag_route", query_text, read_route, timeout_s=timeout_s, counted=counted)
 
-    def imagine(self, query_text: str, *, timeout_s: float) -> str:
+    def imagine(self, query_text: str, *, timeout_s: float, counted: Counted = ignore_tokens) -> str:
         """Return a passage that resembles an answer (HyDE)."""
-        return self._ask("rag_hyde", query_text, read_passage, timeout_s=timeout_s)
+        return self._ask("rag_hyde", query_text, read_passage, timeout_s=timeout_s, counted=counted)
 
     def close(self) -> None:
         """Close the connections to the service."""
         self._service.close()
 
     def _ask(
-        self, prompt: str, query_text: str, read: Callable[[str], Reply | None], *, timeout_s: float, **blanks: str
+        self,
+        prompt: str,
+        query_text: str,
+        read: Callable[[str], Reply | None],
+        *,
+        timeout_s: float,
+        counted: Counted,
+        **blanks: str,
     ) -> Reply:
         """Send a prompt and return what ``read`` parses from the reply. Raises RewriterUnavailable."""
         deadline = Deadline.after(min(timeout_s, self._timeout_s))
@@ -72,7 +89,7 @@ class Rewriter:
         messages = [{"role": "system", "content": words.system}, {"role": "user", "content": sent}]
         try:
             reply = bounded(
-                lambda: self._service.chat(self._model, messages, deadline=deadline),
+                lambda: self._service.chat(self._model, messages, deadline=deadline, counted=counted),
                 seconds=deadline.within(self._timeout_s),
                 late=RewriterUnavailable("the language model did not answer in time"),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -14,7 +15,9 @@ from pipeline.ranking.rerank_order import rerank, wishes
 from pipeline.records import Candidate, ChunkId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.charge_model import charge_model
 from pipeline.retrieval.journal import Journal
+from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)
 
@@ -51,6 +54,8 @@ def _scores(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Jour
         weight = reranker.weight if plan.weight is None else plan.weight
         wanted = wishes(query.plan.retrieve, query.filters)
         options: dict[str, Any] = {"wishes": wanted} if wanted else {}
+        if provider == "llm":
+            options["counted"] = partial(charge_model, query.tenant_id, Purpose.RERANK, use)
         scores = reranker.rerank(
             query.query_text, candidates, timeout_s=deadline.within(plan.budget_ms / 1000), **options
         )

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -33,6 +34,8 @@ from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import aside, settled
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings, losses_of
+from pipeline.retrieval.charge_model import charge_model
+from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)
 
@@ -148,16 +151,18 @@ def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, M
 
 def _ask_model(step: Step, query: Query, use: Resources, timeout_s: float) -> ModelResults:
     rewriter, text = use.rewriter, query.query_text
+    counted = partial(charge_model, query.tenant_id, Purpose.UNDERSTAND, use)
     match step:
         case "expand":
-            sub_queries = rewriter.expand(text, most=query.plan.understand.expand, timeout_s=timeout_s)
+            sub_queries = rewriter.expand(text, most=query.plan.understand.expand, timeout_s=timeout_s, counted=counted)
             return ModelResults(sub_queries=sub_queries)
         case "rewrite":
-            return ModelResults(rewritten=rewriter.rewrite(text, background=query.background, timeout_s=timeout_s))
+            rewritten = rewriter.rewrite(text, background=query.background, timeout_s=timeout_s, counted=counted)
+            return ModelResults(rewritten=rewritten)
         case "route":
-            return ModelResults(routed=rewriter.route(text, timeout_s=timeout_s))
+            return ModelResults(routed=rewriter.route(text, timeout_s=timeout_s, counted=counted))
         case "hyde":
-            return ModelResults(hypothetical=rewriter.imagine(text, timeout_s=timeout_s))
+            return ModelResults(hypothetical=rewriter.imagine(text, timeout_s=timeout_s, counted=counted))
 
 
 def _lost(step: Step, code: str, what: str) -> Degradation:

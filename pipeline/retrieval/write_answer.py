@@ -17,9 +17,10 @@ from pipeline.errors import Misconfigured, WriterUnavailable
 from pipeline.jobs.computation import Computation, Done
 from pipeline.query.model_replies import json_in
 from pipeline.query.request import Degradation, Query
-from pipeline.records import QueryId, TenantId
+from pipeline.records import QueryId
 from pipeline.resources import Resources
-from pipeline.tenants.usage import Purpose, UsageCounts
+from pipeline.retrieval.charge_model import charge_model
+from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)
 
@@ -71,7 +72,7 @@ def _written(query: Query, answer: Mapping[str, Any], computation: Computation, 
             list(citations),
             timeout_s=computation.asked["timeout_s"],
             wrote=_Teller(computation, use).wrote,
-            counted=partial(_count, computation.tenant_id, use),
+            counted=partial(charge_model, computation.tenant_id, Purpose.ANSWER, use),
         )
     except WriterUnavailable as error:
         return without_text(error.code, str(error))
@@ -107,14 +108,6 @@ class _Teller:
         if not self._computations.say(self._computation_id, text_so_far(reply)):
             raise WriterUnavailable("the caller has left")
         self._due = time.monotonic() + _SAY_EVERY_S
-
-
-def _count(tenant_id: TenantId, use: Resources, sent: int, received: int) -> None:
-    prices = use.settings
-    cost = sent * prices.llm_input_price_per_million + received * prices.llm_output_price_per_million
-    counts = UsageCounts(requests=1, texts=1, tokens=sent + received, cost=cost / 1_000_000)
-    use.usage_book.note(tenant_id, Purpose.ANSWER, prices.llm_model, counts, job_id=None)
-    use.usage_book.write_soon()
 
 
 def _citation(marker: str, passage: Mapping[str, Any]) -> WrittenCitation:

@@ -14,13 +14,18 @@ UsageKey = Literal["day", "job", "model", "purpose"]
 
 
 class Purpose(enum.StrEnum):
-    """Purposes of calls: all but ``answer`` embed."""
+    """Purposes of calls: embedding, then those of the language model."""
 
     INGEST = "ingest"
     QUERY = "query"
     EDIT = "edit"
     REPAIR = "repair"
+    UNDERSTAND = "understand"
+    RERANK = "rerank"
     ANSWER = "answer"
+
+
+OF_THE_LANGUAGE_MODEL = frozenset({Purpose.UNDERSTAND, Purpose.RERANK, Purpose.ANSWER})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import PipelineError
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import JobId, TenantId
-from pipeline.tenants.usage import Purpose, UsageCounts, UsageEntry, UsageKey, UsageRow
+from pipeline.tenants.usage import OF_THE_LANGUAGE_MODEL, Purpose, UsageCounts, UsageEntry, UsageKey, UsageRow
 
 
 class Usage(TenantStore):
@@ -45,8 +45,9 @@ class Usage(TenantStore):
         return _row(self._run(_TOTAL, first=first, last=last).one())
 
     def embedded_tokens(self, first: date, last: date) -> int:
-        """Return the tokens that were embedded on these days; those of answers are not among them."""
-        return int(self._run(_EMBEDDED, first=first, last=last, answer=Purpose.ANSWER.value).scalar_one() or 0)
+        """Return the tokens that were embedded on these days; those of the language model are not among them."""
+        others = [purpose.value for purpose in OF_THE_LANGUAGE_MODEL]
+        return int(self._run(_EMBEDDED, first=first, last=last, others=others).scalar_one() or 0)
 
 
 def _row(row: Any) -> UsageRow:
@@ -80,7 +81,7 @@ _BETWEEN = (
 
 _EMBEDDED = sql(
     "SELECT SUM(tokens) FROM embedding_usage WHERE tenant_id = :tenant AND day BETWEEN :first AND :last"
-    " AND purpose <> :answer"
+    " AND purpose NOT IN :others"
 )
 _TOTAL = sql(f"SELECT '' AS name, {_SUMS} AND day BETWEEN :first AND :last")
 
@@ -110,11 +111,11 @@ class UsageBook:
     def note(
         self, tenant_id: TenantId, purpose: Purpose, model: str, counts: UsageCounts, *, job_id: JobId | None
     ) -> None:
-        """Add to the counters of today (UTC). Embeddings get their cost here, answers bring theirs."""
+        """Add to the counters of today (UTC). Embeddings get their cost here, calls of the language model bring theirs."""
         if counts == UsageCounts():
             return
         label = purpose.value
-        if purpose is not Purpose.ANSWER:
+        if purpose not in OF_THE_LANGUAGE_MODEL:
             label = f"embed_{label}"
             counts = replace(counts, cost=counts.tokens * self._price / 1_000_000)
         if self._meter is not None:

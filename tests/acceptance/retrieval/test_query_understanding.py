@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.resources import Resources
 from pipeline.settings import Settings
+from tests.support.clients.operating import eventually
 from tests.support.corpora.documents import found_documents, search
 from tests.support.servers.openai_answers import hangs, refused, says
 from tests.support.stacks.model_stack import DEADLINE_S, EXPAND, REWRITE, ROUTE, Served, model_stack
@@ -47,6 +48,21 @@ class DescribeExpansion:
         again = ask(client, "reset a router at home")
         assert found_documents(again) == found_documents(answer)
         assert len(served.model.seen("chat")) == 1, "the second time nobody had to be asked"
+
+    def it_counts_what_the_model_was_asked_and_not_as_embedding(self, client):
+        def used() -> dict[str, int]:
+            rows = client.get("/v1/usage", params={"by": "purpose"}).json()["data"]
+            return {row["key"]: row["requests"] for row in rows if row["tokens"]}
+
+        def quota() -> int:
+            return int(client.get("/v1/quotas").json()["tokens"]["used"])
+
+        before = used()
+        ask(client, "reset the router in the cellar", enable_rerank=True)
+        for purpose in ("understand", "rerank", "query"):
+            eventually(lambda purpose=purpose: used().get(purpose, 0) > before.get(purpose, 0), within_s=5)
+        rows = client.get("/v1/usage", params={"by": "purpose"}).json()["data"]
+        assert quota() == sum(row["tokens"] for row in rows if row["key"] in ("ingest", "query"))
 
     def it_can_be_switched_off(self, client, served):
         answer = ask(client, "reset the router in the hall", enable_expand=False)

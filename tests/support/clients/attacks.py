@@ -28,7 +28,7 @@ OTHER_PARAMETERS = {
     *("order", "after", "before", "purpose", "filter", "filters", "offset", "examples", "duplicates", "kind", "range"),
     "mark",
     *("contains", "sizes", "width", "generation"),
-    *("mark", "profile"),
+    *("mark", "profile", "name[]"),
 }
 
 # The operation's own object belongs to the caller, even if another tenant's has the same name.
