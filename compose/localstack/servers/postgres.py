@@ -1,10 +1,13 @@
 """PostgreSQL with pgvector, from the wheel's executables. It refuses to run as root, so then it runs as `nobody`."""
 
+import fcntl
 import hashlib
 import os
 import pwd
 import shutil
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,12 +50,13 @@ def home(folder: StackFolder) -> Home:
     if shell.allowed(account, [server, "--version"]) and shell.allowed(account, ["ls", folder.data]):
         return Home(installation=installation, data=folder.data / "postgres", account=account)
     outside = outside_folder(folder)
-    outside.mkdir(parents=True, exist_ok=True)
-    for opened in (_OUTSIDE, outside.parent, outside):
-        opened.chmod(0o755)
-    copied = installation
-    if not shell.allowed(account, [server, "--version"]):
-        copied = _copy_installation(installation, outside.parent / f"{_COPIED}-{_digest(installation)}")
+    with _changing_outside():
+        outside.mkdir(parents=True, exist_ok=True)
+        for opened in (_OUTSIDE, outside.parent, outside):
+            opened.chmod(0o755)
+        copied = installation
+        if not shell.allowed(account, [server, "--version"]):
+            copied = _copy_installation(installation, outside.parent / f"{_COPIED}-{_digest(installation)}")
     if not shell.allowed(account, [copied / "bin" / "postgres", "--version"]):
         raise Failure(
             f"PostgreSQL does not run as root, and its stand-in `nobody` may use neither {ROOT} nor {outside}:"
@@ -75,11 +79,20 @@ def remove_outside(folder: StackFolder) -> None:
     outside = outside_folder(folder)
     if os.geteuid() != 0 or not outside.exists():
         return
-    shutil.rmtree(outside, ignore_errors=True)
-    if not [path for path in outside.parent.iterdir() if not path.name.startswith(_COPIED)]:
-        shutil.rmtree(outside.parent, ignore_errors=True)
-    if not any(_OUTSIDE.iterdir()):
-        _OUTSIDE.rmdir()
+    with _changing_outside():
+        shutil.rmtree(outside, ignore_errors=True)
+        if not [path for path in outside.parent.iterdir() if not path.name.startswith(_COPIED)]:
+            shutil.rmtree(outside.parent, ignore_errors=True)
+        with suppress(OSError):  # another checkout's
+            _OUTSIDE.rmdir()
+
+
+@contextmanager
+def _changing_outside() -> Iterator[None]:
+    """Let one stack of this checkout at a time copy or remove the server: two may start at the same moment."""
+    with (LOCAL / "postgres-outside.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def prepare(home: Home, passwords: dict[str, str], log: Path) -> None:
