@@ -153,8 +153,10 @@ class Figures:
         found["disk/keyword index"] = _size_mb(index)
         found["disk/keyword index files"] = float(sum(1 for file in index.rglob("*") if file.is_file()))
         data = self._stack / "data"
-        found["disk/mysql tables"] = _size_mb(data / "mariadb" / "chordwise")
-        found["disk/mysql shared"] = _size_mb(data / "mariadb", only_files=True)
+        tables = data / "mariadb" / "chordwise"
+        found["disk/mysql full-text index"] = _size_mb(tables, "FTS_*")
+        found["disk/mysql tables"] = _size_mb(tables) - found["disk/mysql full-text index"]
+        found["disk/mysql shared"] = _size_mb(data / "mariadb", "ib*")
         home = _working_folder(trees().get("postgres", []))
         if home is not None:
             found["disk/postgres WAL"] = _size_mb(home / "pg_wal")
@@ -178,9 +180,9 @@ def _working_folder(pids: list[int]) -> Path | None:
     return None
 
 
-def _size_mb(folder: Path, *, only_files: bool = False) -> float:
+def _size_mb(folder: Path, names: str = "**/*") -> float:
     total = 0
-    for file in folder.glob("*") if only_files else folder.rglob("*"):
+    for file in folder.glob(names):
         with suppress(OSError):
             total += file.stat().st_size if file.is_file() else 0
     return total / _MB

@@ -49,6 +49,7 @@ RULES = (
     Rule(names=r"mysql/page cache", kept="innodb_buffer_pool_size"),
     Rule(names=r"disk/redis append-only file", most=256.0),  # rewritten at twice its size, from 64 MB on
     Rule(names=r"disk/postgres WAL", most=1100.0),  # max_wal_size
+    Rule(names=r"disk/mysql full-text index", kept="words of dropped chunks, until it is built again"),
     Rule(names=r"disk/mysql tables|disk/mysql shared", kept="the tables above; InnoDB gives nothing back"),
     Rule(names=r"disk/.*", amount=8.0, share=0.15),
     Rule(names=r"log/.*", kept="rotated"),
