@@ -8,6 +8,10 @@ class PipelineError(Exception):
 
     code = "internal_error"
 
+    def __init__(self, message: str = "", *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code or self.code
+
     @property
     def public(self) -> str:
         """Return the sentence for callers of the API. It omits the names of servers, databases and users."""
@@ -45,8 +49,7 @@ class WrongInstallation(Unavailable):
     def public(self) -> str:
         """Return the sentence without addresses."""
         return (
-            "The stores of this service belong to different installations; its operator finds which with chordwise"
-            " doctor."
+            "The stores of this service belong to different installations; chordwise doctor tells its operator which."
         )
 
 
@@ -138,9 +141,6 @@ class NewerMessage(Unavailable):
     """A message of a newer version than this worker's. Its work comes back by itself, for workers of that version."""
 
     code = "newer_message"
-
-    def __init__(self, sent: int, known: int) -> None:
-        super().__init__(f"a message has format {sent}, this worker knows {known}: restart it with the newer version")
 
 
 class IngestCrowded(Unavailable):
@@ -254,13 +254,9 @@ class TenantMoving(Unavailable):
 
     code = "tenant_moving"
 
-    def __init__(
-        self,
-        message: str = "The tenant is moving to other databases: repeat the request in a moment.",
-        *,
-        retry_after_s: float | None = 1.0,
-    ) -> None:
-        super().__init__(message, retry_after_s=retry_after_s)
+    def __init__(self) -> None:
+        moving = "The tenant is moving to other databases: repeat the request in a moment."
+        super().__init__(moving, retry_after_s=1.0)
 
 
 class PlacementRefused(PipelineError):
@@ -271,9 +267,7 @@ class PlacementRefused(PipelineError):
 
 class StoreMisconfigured(Misconfigured, StoreUnavailable):
     """A store answers but lacks a requirement of this service: a right, an extension, a table, a newer version.
-
-    Misconfigured stops a process at start; Unavailable makes a running one answer 503 and let documents wait.
-    """
+    Misconfigured stops a process at start; Unavailable makes a running one answer 503 and let documents wait."""
 
     code = "store_misconfigured"
 
@@ -306,10 +300,6 @@ class MigrationRefused(PipelineError):
     """A move to another embedding model cannot take this step now; ``code`` says which condition is not met."""
 
     code = "migration_refused"
-
-    def __init__(self, message: str, *, code: str = code) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class BackupFailed(PipelineError):
@@ -367,10 +357,6 @@ class NotReingestible(PipelineError):
     """A stored document cannot be ingested again as requested; ``code`` names the reason."""
 
     code = "upload_pending"
-
-    def __init__(self, message: str, *, code: str = code) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class ApiSourceUnavailable(Unavailable):

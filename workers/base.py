@@ -54,7 +54,9 @@ class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
         """Leave a message of a newer version to ledger and deadline. Raises NewerMessage."""
         sent = _header(self, FORMAT)
         if isinstance(sent, int) and sent > MESSAGE_FORMAT:
-            raise NewerMessage(sent, MESSAGE_FORMAT)
+            raise NewerMessage(
+                f"a message has format {sent}, this worker knows {MESSAGE_FORMAT}: restart it with the newer version"
+            )
 
     def on_failure(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
         """Log a warning if a dependency was unavailable and the work is repeated by itself, else an error."""

@@ -11,12 +11,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from sqlalchemy import Connection, TextClause, text
+
 from pipeline.database.schema import VECTORS, Side
 
 CHUNKS: Final = 1_000_000  # the size to estimate for besides the present one
 _LEAST_CHUNKS: Final = 1_000  # fewer say nothing about the size of a chunk
 # Bytes of a row where there are too few: texts of 1,000 characters, vectors of 256 dimensions.
 _USUAL_BYTES: Final = {"chunks": 2_600, VECTORS: 800}
+_SIZES: dict[Side, TextClause] = {
+    "mysql": text(
+        "SELECT table_name, COALESCE(table_rows, 0), COALESCE(data_length, 0) FROM information_schema.tables"
+        " WHERE table_schema = DATABASE()"
+    ),
+    "postgres": text(
+        "SELECT relname, GREATEST(reltuples, 0)::bigint, pg_table_size(oid) FROM pg_class WHERE relkind = 'r'"
+        " AND relnamespace = current_schema()::regnamespace"
+    ),
+}
 
 
 class Waits(enum.StrEnum):
@@ -177,3 +189,10 @@ def _duration(seconds: float) -> str:
     if seconds < 1:
         return "under a second"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def table_sizes(side: Side, connection: Connection) -> dict[str, TableSize]:
+    """Return the estimated size of every table."""
+    return {
+        name: TableSize(rows=int(rows), bytes=int(size)) for name, rows, size in connection.execute(_SIZES[side]).all()
+    }

@@ -15,7 +15,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Literal
 
-from sqlalchemy import Connection, Engine, TextClause, inspect, text
+from sqlalchemy import Connection, Engine, inspect, text
 
 from pipeline.database import installation, schema
 from pipeline.database.engines import engines, mysql_errors, postgres_errors
@@ -23,7 +23,7 @@ from pipeline.database.schema import Side
 from pipeline.database.store_errors import MYSQL, POSTGRES, location
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, PipelineError
-from pipeline.maintenance.estimate_migrations import TableSize, estimate
+from pipeline.maintenance.estimate_migrations import TableSize, estimate, table_sizes
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
 
@@ -307,13 +307,6 @@ def plan(mysql: Engine, postgres: Engine, use: Settings, *, migrations: Traversa
     return "\n".join(lines)
 
 
-def table_sizes(side: Side, connection: Connection) -> dict[str, TableSize]:
-    """Return the estimated size of every table."""
-    return {
-        name: TableSize(rows=int(rows), bytes=int(size)) for name, rows, size in connection.execute(_SIZES[side]).all()
-    }
-
-
 def _statements(
     side: Side, connection: Connection, use: Settings, *, since: str, migrations: Traversable
 ) -> dict[str, list[str]]:
@@ -339,16 +332,6 @@ _LONGEST_SHOWN = 70
 _READ_ONLY: dict[Side, str] = {
     "mysql": "TRANSACTION READ ONLY",
     "postgres": "CHARACTERISTICS AS TRANSACTION READ ONLY",
-}
-_SIZES: dict[Side, TextClause] = {
-    "mysql": text(
-        "SELECT table_name, COALESCE(table_rows, 0), COALESCE(data_length, 0) FROM information_schema.tables"
-        " WHERE table_schema = DATABASE()"
-    ),
-    "postgres": text(
-        "SELECT relname, GREATEST(reltuples, 0)::bigint, pg_table_size(oid) FROM pg_class WHERE relkind = 'r'"
-        " AND relnamespace = current_schema()::regnamespace"
-    ),
 }
 
 
