@@ -24,7 +24,7 @@ _BASE = f"localhost/chordwise-base:{_RELEASE}"
 _BASE_PACKAGES = "python-is-python3,python3-venv,ca-certificates,netbase,tzdata"
 # As in the slim images of registries.
 _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*")
-PIP_SECRET = "[global]\nno-index = true\nfind-links = /wheels\n"
+PIP_SECRET = "[global]\nno-index = true\nfind-links = /mnt\n"
 _SBOM_LOCK = ROOT / "compose" / "sbom" / "requirements.lock"
 _SPEC = "1.6"
 _TARGET = '#!/bin/sh\nPYTHONPATH=/app exec /opt/chordwise/bin/python "$@"\n'
@@ -33,7 +33,9 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 sys.exit(str(JsonStrictValidator(SchemaVersion.V{_SPEC.replace(".", "_")}).validate_str(sys.stdin.read()) or "") or 0)
 """
-_DEBIAN = "${Package}\t${Version}\t${Architecture}\t${source:Package}\n"
+# Python and the system first, because a base may have a Python that is none of its packages.
+_DEBIAN = r""". /etc/os-release && echo "$ID $VERSION_ID" && python -c 'import platform; print(platform.python_version())' &&
+dpkg-query --show --showformat='${Package}\t${Version}\t${Architecture}\t${source:Package}\n'"""
 
 
 def tag() -> str:
@@ -55,7 +57,7 @@ def build(*, base: str) -> int:
         secret.write_text(PIP_SECRET, encoding="utf-8")
         options = [f"--tag={image}", f"--file={ROOT / 'compose/Dockerfile'}", "--format=docker", "--network=none"]
         options.append(f"--build-arg=PYTHON_IMAGE={base or _BASE}")
-        options += [f"--volume={wheels}:/wheels:ro", f"--secret=id=pip,src={secret}"]
+        options += [f"--volume={wheels}:/mnt:ro", f"--secret=id=pip,src={secret}"]
         shell.run([engine, "build", *options, ROOT], what="building the image", log=_LOG)
     size = int(shell.output([engine, "image", "inspect", "--format", "{{.Size}}", image]))
     bill = _write_bill(engine, image)
@@ -128,8 +130,10 @@ def _write_bill(engine: Path, image: str) -> Path:
     with step("bill of materials", slow=True):
         environment = ["python", "-m", "cyclonedx_py", "environment", "--spec-version", _SPEC, "/sbom/python"]
         whole: dict[str, Any] = json.loads(_printed([*run, *tools, *environment]))
-        debian = _printed([*run, image, "dpkg-query", "--show", f"--showformat={_DEBIAN}"])
-        whole["components"] += [_debian_component(*line.split("\t")) for line in debian.splitlines()]
+        system, python, *packages = _printed([*run, image, "sh", "-c", _DEBIAN]).splitlines()
+        whole["components"] += [_debian_component(*line.split("\t")) for line in packages]
+        for kind, (component, number) in (("operating-system", system.split()), ("platform", ("cpython", python))):
+            whole["components"].append({"bom-ref": kind, "type": kind, "name": component, "version": number})
         whole["metadata"]["component"] = {
             "bom-ref": "image",
             "type": "container",
@@ -158,6 +162,6 @@ def _debian_component(name: str, version: str, architecture: str, source: str) -
 
 def _printed(command: shell.Command) -> str:
     with tempfile.TemporaryFile() as printed:
-        shell.run(command, what=f"{command[-1]} in the image", log=_LOG, stdout=printed)
+        shell.run(command, what="listing what the image holds", log=_LOG, stdout=printed)
         printed.seek(0)
         return printed.read().decode()

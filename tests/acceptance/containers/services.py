@@ -103,7 +103,7 @@ class Containers:
         return done.returncode == 0
 
     def wait_until_healthy(self, service: str, *, seconds: float) -> float:
-        """Return the seconds since its start. Services that are waited for later may have become healthy before."""
+        """Return the seconds since its start."""
         started = self._started[service]
         while not self.is_healthy(service):
             state = self.state(service)
