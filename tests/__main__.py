@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import certifi
 
-from tests.lanes import ALONE_FOLDERS, CALM_FOLDERS, marked, shared_out, spare, together
+from tests.lanes import APART_FOLDERS, CALM_FOLDERS, bundled, marked, spare, together
 from tests.warm import pytest_apart
 
 _PASSED, _FAILED, _NONE = 0, 1, 5  # pytest's; others say that tests were not run as they should
@@ -27,7 +27,7 @@ _PASSED, _FAILED, _NONE = 0, 1, 5  # pytest's; others say that tests were not ru
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some files of the suite: how many processes share them, which of their tests are meant, and whether the processes
+    """Some files of the suite: how many processes run them at a time, which of their tests are meant, and whether the processes
     give way to all others."""
 
     name: str
@@ -51,15 +51,15 @@ def main(arguments: Sequence[str]) -> int:
 def _suite(folder: Path, *, also_thorough: bool) -> int:
     which = "" if also_thorough else " and not thorough"
     # Tests wait for processes, deadlines and servers more than they compute.
-    first = Part("together", together(), 4, f"not alone and not calm{which}")
-    calm = Part("calm", marked("calm", CALM_FOLDERS), 4, f"calm{which}")
-    alone = Part("alone", marked("alone", ALONE_FOLDERS), 1, f"alone{which}")
+    first = Part("together", together(), 4, f"not alone and not apart and not calm{which}")
+    calm = Part("calm", marked("calm", CALM_FOLDERS), 4, f"calm and not alone{which}")
     # Tests that kill processes mostly wait for them.
-    beside = Part("spare", spare(), 2, f"not alone and not calm{which}", yielding=True)
-    statuses = {status for part in (first, calm) for status in _side_by_side(part, folder)}
+    apart = Part("apart", marked("apart", APART_FOLDERS), 1, f"apart{which}")
+    alone = Part("alone", marked("alone", ()), 1, f"alone{which}")
+    beside = Part("spare", spare(), 2, f"not alone and not apart and not calm{which}", yielding=True)
     with ThreadPoolExecutor(1) as thread:
         statuses_beside = thread.submit(lambda: set(_side_by_side(beside, folder)))
-        statuses |= set(_side_by_side(alone, folder))
+        statuses = {status for part in (first, calm, apart, alone) for status in _side_by_side(part, folder)}
     statuses |= statuses_beside.result()
     if statuses - {_PASSED, _FAILED, _NONE}:
         return max(statuses, key=abs)
@@ -71,22 +71,22 @@ def _suite(folder: Path, *, also_thorough: bool) -> int:
 
 
 def _side_by_side(part: Part, folder: Path) -> Iterator[int]:
-    """Run each lane in a process of its own and say what it said when it ends; their statuses."""
+    """Run each bundle in a process of its own, some at a time, and say what it said when it ends; their statuses."""
 
-    def run(number: int, lane: Sequence[Path]) -> int:
+    def run(number: int, bundle: Sequence[Path]) -> int:
         begun = time.monotonic()
         name = f"{part.name}-{number}"
         output = folder / f"{name}.txt"
-        arguments = ["-o", f"cache_dir={folder / name}", "-m", part.expression, *map(str, lane)]
+        arguments = ["-o", f"cache_dir={folder / name}", "-m", part.expression, *map(str, bundle)]
         status = pytest_apart(arguments, output, yielding=part.yielding)
         took = time.monotonic() - begun
         said = output.read_text(encoding="utf-8", errors="replace")
-        _say(f"{said}{part.name} {number} of {part.processes}: status {status} after {took:.0f} s")
+        _say(f"{said}{part.name} {number} of {len(bundles)}: status {status} after {took:.0f} s")
         return status
 
-    lanes = shared_out(part.files, part.processes)
-    with ThreadPoolExecutor(len(lanes)) as threads:
-        yield from threads.map(run, range(1, len(lanes) + 1), lanes)
+    bundles = bundled(part.files, part.processes)
+    with ThreadPoolExecutor(part.processes) as threads:
+        yield from threads.map(run, range(1, len(bundles) + 1), bundles)
 
 
 def _say(text: str) -> None:

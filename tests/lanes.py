@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-ALONE_FOLDERS = ("faults",)  # they kill what others use, or promise a quarter of a second
+APART_FOLDERS = ("faults",)  # they break and kill processes of their own, and promise a quarter of a second
 CALM_FOLDERS = ("quality", "browser")  # what many others do would make them late
 SPARE_FOLDERS = ("unit", "contract")  # they need no server: what the others leave of the processors is enough
 
-# About how many seconds a file takes, by its kind and name. A wrong figure only lets one process end before the others.
+_ROUNDS = (0.5, 0.6)  # of the seconds that are left; a bundle costs about a second of processor time
+
+# About how many seconds a file takes, by its kind and name.
 _USUAL = {"acceptance": 4.2, "contract": 3.2, "integration": 3.4, "unit": 1.1}
 _LONG = {
     "acceptance/test_audit_api.py": 13,
@@ -116,7 +118,7 @@ _LONG = {
 
 def together() -> list[Path]:
     """The files with tests that need servers and have no mark by their folder."""
-    elsewhere = {*spare(), *_files_of(*ALONE_FOLDERS, *CALM_FOLDERS)}
+    elsewhere = {*spare(), *_files_of(*APART_FOLDERS, *CALM_FOLDERS)}
     return [file for file in _files() if file not in elsewhere]
 
 
@@ -130,7 +132,20 @@ def marked(mark: str, folders: Sequence[str]) -> list[Path]:
     return [file for file in _files() if kind(file) in folders or _names(file, mark)]
 
 
-def shared_out(found: Iterable[Path], many: int) -> list[list[Path]]:
+def bundled(found: Iterable[Path], many: int) -> list[list[Path]]:
+    """The files in bundles for so many processes, each of which takes the next bundle when it is done, the longest files
+    first. So processes end together although figures are wrong, and most files share a start of pytest with others."""
+    left = sorted(found, key=_seconds, reverse=True)
+    bundles: list[list[Path]] = []
+    for share in _ROUNDS if many > 1 else ():
+        seconds, some = share * sum(map(_seconds, left)), list[Path]()
+        while sum(map(_seconds, some)) < seconds:
+            some.append(left.pop(0))
+        bundles += _shared_out(some, many)
+    return bundles + _shared_out(left, many)
+
+
+def _shared_out(found: Iterable[Path], many: int) -> list[list[Path]]:
     """The files in as many lists, which take about as long as each other: the longest first, each to the list that is
     shortest so far (Graham, "Bounds on multiprocessing timing anomalies", 1969)."""
     lanes: list[list[Path]] = [[] for _ in range(many)]

@@ -24,6 +24,7 @@ def _kill_ingest_worker() -> int:
     return leader
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(180)
 def it_loses_nothing_when_the_worker_is_killed_in_the_middle(client, namespace):
     job_id = half_done(client, namespace, DOCUMENTS)
