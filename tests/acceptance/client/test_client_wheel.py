@@ -30,6 +30,11 @@ def command(*words: str | Path, cwd: Path = ROOT, **environment: str) -> str:
     return done.stdout
 
 
+def pip(python: Path, *words: str | Path) -> str:
+    """Run this environment's pip for that one: making one there takes as long as most files of tests."""
+    return command(sys.executable, "-m", "pip", f"--python={python}", *words)
+
+
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Follow the page: build the wheel and install it at the locked versions; LlamaIndex, which takes a minute, apart."""
@@ -43,12 +48,12 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for name, version in pins((ROOT / lock).read_text(encoding="utf-8")).items()
         )
     )
-    command(sys.executable, "-m", "venv", folder / "venv")
+    command(sys.executable, "-m", "venv", "--without-pip", folder / "venv")
     program = folder / "venv" / "bin" / "python"
     text = "".join(block.text for block in whole_blocks(PAGE) if block.language == "sh")
     wheels = [wheel for wheel in re.findall(r"pip install '(.+)'", text) if "[llamaindex]" not in wheel]
     assert len(wheels) == 2
-    command(program, "-m", "pip", "install", "-q", "-c", folder / "versions.txt", *wheels)
+    pip(program, "install", "-q", "--no-compile", "-c", folder / "versions.txt", *wheels)
     return program
 
 
@@ -62,11 +67,11 @@ def run_page(python: Path, folder: Path, use: Resources, *, without: str) -> Non
 
 class DescribeTheWheel:
     def it_brings_nothing_of_the_server(self, python: Path) -> None:
-        installed = command(python, "-m", "pip", "list", "--format=freeze").lower()
+        installed = pip(python, "list", "--format=freeze").lower()
         names = set(re.findall(r"^([\w.-]+)==", installed, re.MULTILINE))
         assert {"chordwise-client", "httpx", "rich", "typer", "langchain-core", "langgraph"} <= names
         assert names & SERVER == set()
-        command(python, "-m", "pip", "check")
+        pip(python, "check")
 
     def it_knows_its_version(self, python: Path, tmp_path: Path) -> None:
         assert command(python.with_name("chordwise"), "--version", cwd=tmp_path).strip() == f"chordwise {__version__}"
@@ -91,5 +96,5 @@ class DescribeTheWheel:
 def test_it_runs_the_whole_page_with_llamaindex(python: Path, use: Resources, tmp_path: Path) -> None:
     wheel = next((ROOT / "dist").glob("chordwise_client-*.whl"))
     versions = python.parents[2] / "versions.txt"
-    command(python, "-m", "pip", "install", "-q", "-c", versions, f"{wheel}[llamaindex]")
+    pip(python, "install", "-q", "--no-compile", "-c", versions, f"{wheel}[llamaindex]")
     run_page(python, tmp_path, use, without="")
