@@ -37,7 +37,6 @@ _CONSOLE = (
     *(
         "/v1/usage",
         "/v1/quotas",
-        "/v1/workers",
         "/v1/metrics",
         "/v1/metrics/history?range=1h",
         "/v1/webhooks",
@@ -272,7 +271,7 @@ class Load:
         _expected(tenant.client.post(f"{path}/why-not", json={"chunk_id": chunk}), 200, 404, 409)
         _expected(tenant.client.post(f"{path}/feedback", json={"rating": "good", "chunk_id": chunk}), 200, 201, 404)
         edits = {"chunks": [{"chunk_id": chunk, "text": self._words()}]}
-        _expected(tenant.client.put("/v1/chunks", json=edits), 200, 409)
+        _expected(tenant.client.put("/v1/chunks", json=edits), 200, 404, 409)
 
     def cancel(self, tenant: Tenant) -> None:
         """Pause, resume and cancel a job."""
