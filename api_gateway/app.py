@@ -65,7 +65,7 @@ from api_gateway.resources.retrieval import (
     written_answers,
 )
 from pipeline.channels.channel_plugins import installed_channels
-from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
+from pipeline.errors import Misconfigured, PipelineError, StoreFull, Unavailable, WrongInstallation
 from pipeline.maintenance import examine_stores, migrate_schema
 from pipeline.resources import Resources
 from pipeline.sandbox.accepted_formats import accept_formats
@@ -202,7 +202,8 @@ async def _pipeline_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PipelineError)
     problem = problems.from_error(error)
     if isinstance(error, Unavailable):
-        await to_thread.run_sync(examine_stores.note_full, error, request.app.state.gateway.quick)
+        if isinstance(error, StoreFull):
+            await to_thread.run_sync(examine_stores.note_full, error, request.app.state.gateway.quick)
         log.warning("dependency_unavailable", code=error.code, error=str(error))
     elif problem.status >= 500:
         log.error("request_failed", code=error.code, exc_info=error)

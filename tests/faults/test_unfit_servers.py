@@ -3,16 +3,20 @@ reason; a full one leaves nothing half written."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import make_url
 
 from pipeline.errors import StoreFull
-from pipeline.maintenance import migrate_schema
+from pipeline.maintenance import examine_stores, migrate_schema
 from pipeline.records import Namespace
 from pipeline.resources import Resources
 from pipeline.settings import Settings
@@ -129,3 +133,49 @@ class DescribeAFullMysql:
             for table in ("documents", "jobs", "generations", "payloads"):
                 assert corner.rows(table) == accepted + 1, table
             assert documents(corner.ask(corner.query("red fox"))) == ["fox"]
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """A file system of this size for the user of PostgreSQL; only root can make one."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small file system")
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", folder], check=True)
+    shutil.chown(folder, "nobody")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+class DescribeAFullPostgres:
+    def it_lets_documents_wait_until_there_is_space(self, settings: Settings):
+        with ExitStack() as whole:
+            # Servers that run as another user than root enter no private folder.
+            folder = Path(whole.enter_context(TemporaryDirectory(prefix="chordwise-full-", dir="/tmp")))
+            folder.chmod(0o755)
+            disk = whole.enter_context(small_disk(folder / "disk", 64))
+            postgres = whole.enter_context(own_postgres(folder / "postgres"))
+            administrator = make_url(postgres.url).set(username="postgres", database="postgres")
+            run_as(administrator, f"CREATE TABLESPACE small LOCATION '{disk}'")
+            run_as(administrator, "ALTER DATABASE chordwise SET TABLESPACE small")
+            own = whole.enter_context(moved(settings, postgres=postgres.url))
+            corner = corner_of(whole.enter_context(closing(Resources(own))))
+            corner.fill({"fox": "A red fox sleeps."})
+            ballast, free = disk / "ballast", shutil.disk_usage(disk).free
+            ballast.write_bytes(bytes(free - 100_000))
+            words = " ".join(f"word{number}" for number in range(20_000))
+            ticket = corner.accept(*(upload(f"long-{number}", f"{number} {words}") for number in range(8)))
+            corner.work(ticket)
+            states = corner.execute("SELECT DISTINCT state, error_detail FROM job_items WHERE tenant_id = :tenant")
+            assert ("queued", "PostgreSQL has no space left") in {tuple(row) for row in states}
+            (sentence,) = examine_stores.full_stores(corner.use)
+            assert "No space left on device; free space on the server's disk" in sentence
+            assert documents(corner.ask(corner.query("red fox")))[0] == "fox"
+            ballast.unlink()
+            while corner.job(ticket).finished_at is None:
+                corner.make_due()
+                corner.work(ticket)
+            assert corner.job(ticket).succeeded == 8
+            corner.assert_clean()
