@@ -68,19 +68,8 @@ export function Segments({ label, value, onInput, options }) {
   </fieldset>`;
 }
 
-/** The tenant's namespaces, up to 200. */
+/** The tenant's first 200 namespaces; the fields of namespace_choice.js find the others. */
 export const useNamespaces = () => useLoad((signal) => get("v1/namespaces?limit=200", { signal }).then((page) => page.data), []);
-
-/** An existing namespace or, for uploads, a new one. */
-export function NamespaceInput({ label = t("field.namespace"), value, onInput, known, hint }) {
-  const list = useId();
-  return html`<${Field} label=${label} hint=${hint}>
-    ${(ties) => html`
-      <input type="text" required list=${list} maxlength="64" autocomplete="off" spellcheck=${false} ...${ties} value=${value}
-        onInput=${(event) => onInput(event.target.value)} />
-      <datalist id=${list}>${(known ?? []).map((each) => html`<option key=${each.namespace} value=${each.namespace} />`)}</datalist>`}
-  <//>`;
-}
 
 /** Runs `then` when a value has not changed for a moment. */
 export function useSettled(value, ms = 300) {

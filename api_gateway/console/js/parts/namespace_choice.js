@@ -1,4 +1,4 @@
-// A choice among the tenant's namespaces: a list of a few, a search among many.
+// A choice among the tenant's namespaces: a list of a few, a search among many. The gateway searches, so none is out of reach.
 import { html, useEffect, useId, useState } from "../html.js";
 import { get, query } from "../api.js";
 import { count } from "../format.js";
@@ -20,23 +20,42 @@ export function NamespaceChoice({ namespaces, all, value, counted = false, label
   return html`<${Choice} label=${label} value=${value} options=${options} fault=${namespaces.error?.title} ...${rest} />`;
 }
 
-/** What is typed counts once it is the whole name of a namespace. The gateway searches, so none is out of reach. */
+/** An existing namespace or, for uploads, a new one. */
+export function NamespaceInput({ label = t("field.namespace"), value, onInput, hint }) {
+  const list = useId();
+  const { names } = useNames(value);
+  return html`<${Field} label=${label} hint=${hint}>
+    ${(ties) => html`
+      <input type="text" required list=${list} maxlength="64" autocomplete="off" spellcheck=${false} ...${ties} value=${value}
+        onInput=${(event) => onInput(event.target.value)} />
+      <${Names} id=${list} names=${names} />`}
+  <//>`;
+}
+
+/** The names that contain what was typed, a moment after it. `noneFit`: no name does. */
+function useNames(text, among) {
+  const contains = useSettled(text.trim());
+  const found = useLoad((signal) => get(`v1/namespaces${query({ ...among, contains, limit: MOST_LISTED })}`, { signal }).then((page) => page.data.map((each) => each.namespace)), [contains]);
+  return { names: found.data ?? [], noneFit: found.data?.length === 0 && text.trim() === contains };
+}
+
+const Names = ({ id, names }) => html`<datalist id=${id}>${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`;
+
+/** What is typed counts once it is the whole name of a namespace. */
 function Sought({ all, value, label, onInput, class: kind, among, ...rest }) {
   const list = useId();
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);
-  const contains = useSettled(text.trim());
-  const found = useLoad((signal) => get(`v1/namespaces${query({ ...among, contains, limit: MOST_LISTED })}`, { signal }).then((page) => page.data.map((each) => each.namespace)), [contains]);
-  const names = found.data ?? [];
+  const { names, noneFit } = useNames(text, among);
   const isWhole = names.includes(text.trim());
   useEffect(() => { if (isWhole && text.trim() !== value) onInput(text.trim()); }, [isWhole, text]);
   function type(next) {
     setText(next);
     if (!next && all) onInput("");
   }
-  return html`<${Field} label=${label} class=${kind} fault=${found.data && !names.length && text.trim() === contains && t("spaces.none_fit")}>
+  return html`<${Field} label=${label} class=${kind} fault=${noneFit && t("spaces.none_fit")}>
     ${(ties) => html`<input type="search" list=${list} maxlength="64" autocomplete="off" spellcheck=${false} placeholder=${all} ...${ties} ...${rest} value=${text}
         onInput=${(event) => type(event.target.value)} onFocus=${(event) => event.target.select()} onBlur=${() => setText(value)} />
-      <datalist id=${list}>${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`}
+      <${Names} id=${list} names=${names} />`}
   <//>`;
 }

@@ -4,13 +4,13 @@ import { score } from "../format.js";
 import { useAction } from "../load.js";
 import { link } from "../router.js";
 import { t } from "../words.js";
-import { NamespaceInput, Text, useNamespaces } from "./fields.js";
+import { Text } from "./fields.js";
+import { NamespaceInput } from "./namespace_choice.js";
 import { Passage } from "./passage.js";
 import { Empty, Problem } from "./states.js";
 
 /** `ask(text, namespace)` returns `{hits, note}`: hits of the API, and an element to show above them. `namespace`: the one to begin with. */
 export function Trial({ id, title, about, submit, ask, namespace: first = "" }) {
-  const namespaces = useNamespaces();
   const [text, setText] = useState("");
   const [namespace, setNamespace] = useState(first);
   const [result, setResult] = useState(null);
@@ -27,7 +27,7 @@ export function Trial({ id, title, about, submit, ask, namespace: first = "" }) 
     <p class="about">${about}</p>
     <form class="ask" onSubmit=${run}>
       <${Text} label=${t("play.question")} class="grow" required maxlength="8000" value=${text} onInput=${setText} />
-      <${NamespaceInput} value=${namespace} onInput=${setNamespace} known=${namespaces.data} />
+      <${NamespaceInput} value=${namespace} onInput=${setNamespace} />
       <button class="primary" disabled=${call.busy} aria-busy=${call.busy}>${submit}</button>
     </form>
     ${call.error && html`<${Problem} error=${call.error} />`}

@@ -4,7 +4,8 @@ import { post } from "../../api.js";
 import { bytes, count, percent } from "../../format.js";
 import { useAction } from "../../load.js";
 import { Chunking, chunkingOf, NO_CHUNKING } from "../../parts/chunking.js";
-import { Area, Choice, NamespaceInput, Segments, Text, useNamespaces } from "../../parts/fields.js";
+import { Area, Choice, Segments, Text } from "../../parts/fields.js";
+import { NamespaceInput } from "../../parts/namespace_choice.js";
 import { useLimits } from "../../parts/limits.js";
 import { announce } from "../../parts/notices.js";
 import { Loaded, Problem } from "../../parts/states.js";
@@ -22,7 +23,6 @@ const FILES_AT_ONCE = 200; // in one request, so that a lost connection costs li
 const BYTES_AT_ONCE = 24 * 1024 * 1024;
 
 export function Upload() {
-  const namespaces = useNamespaces();
   const limits = useLimits();
   const [way, setWay] = useState("files");
   const [files, setFiles] = useState([]);
@@ -76,7 +76,6 @@ export function Upload() {
       way === "text" ? setDocument(NOTHING) : setAddresses("");
     }
     announce(t("upload.accepted", { count: count(total) }));
-    namespaces.reload();
   });
 
   const isReady = into.namespace.trim() && { files: ready.length > 0, text: document.text.trim(), addresses: good.length > 0 && !bad.length }[way];
@@ -98,7 +97,7 @@ export function Upload() {
       ${way === "addresses" && html`<${Area} label=${t("upload.addresses")} rows="6" value=${addresses} onInput=${setAddresses} spellcheck=${false}
         hint=${t("upload.addresses_hint")} fault=${bad.length > 0 && t("upload.no_address", { line: bad[0].line, text: bad[0].text.slice(0, 60) })} />`}
       <div class="fields">
-        <${NamespaceInput} value=${into.namespace} onInput=${set("namespace")} known=${namespaces.data} hint=${t("upload.namespace_hint")} />
+        <${NamespaceInput} value=${into.namespace} onInput=${set("namespace")} hint=${t("upload.namespace_hint")} />
         <${Text} label=${t("field.tags")} value=${into.tags} onInput=${set("tags")} placeholder="manual, v2" hint=${t("upload.tags_hint")} />
         <${Text} label=${t("field.type")} value=${into.type} onInput=${set("type")} maxlength="64" />
         <${Choice} label=${t("upload.conflict")} value=${into.on_conflict} onInput=${set("on_conflict")}

@@ -3,7 +3,8 @@ import { html, useState } from "../../html.js";
 import { query } from "../../api.js";
 import { count } from "../../format.js";
 import { useAction } from "../../load.js";
-import { Check, Field, NamespaceInput } from "../../parts/fields.js";
+import { Check, Field } from "../../parts/fields.js";
+import { NamespaceInput } from "../../parts/namespace_choice.js";
 import { Problem } from "../../parts/states.js";
 import { Badge, Table } from "../../parts/table.js";
 import { link } from "../../router.js";
@@ -13,7 +14,7 @@ import { t, word } from "../../words.js";
 
 const CATEGORIES = ["qa", "record", "query", "greeting", "total"];
 
-export function Book({ namespaces, onImported }) {
+export function Book({ onImported }) {
   const [namespace, setNamespace] = useState("");
   const [file, setFile] = useState(null);
   const [strict, setStrict] = useState(false);
@@ -38,7 +39,7 @@ export function Book({ namespaces, onImported }) {
     <form class="record-form" onSubmit=${send}>
       <${Field} label=${t("example.file")} hint=${t("example.file_hint")}>${(ties) => html`
         <input type="file" required accept=".xlsx,.json" ...${ties} onChange=${(event) => setFile(event.target.files[0] ?? null)} />`}<//>
-      <${NamespaceInput} value=${namespace} onInput=${setNamespace} known=${namespaces.data} />
+      <${NamespaceInput} value=${namespace} onInput=${setNamespace} />
       <${Check} label=${t("example.strict")} checked=${strict} onInput=${setStrict} />
       <div class="buttons">
         <button class="primary" value="import" disabled=${submit.busy} aria-busy=${submit.busy}>${t("example.import_do")}</button>

@@ -3,9 +3,10 @@ import { html, useState } from "../../html.js";
 import { put, send } from "../../api.js";
 import { ago, moment } from "../../format.js";
 import { useAction } from "../../load.js";
-import { NamespaceInput, Text, useNamespaces, useSettled } from "../../parts/fields.js";
+import { Text, useNamespaces, useSettled } from "../../parts/fields.js";
 import { drafted, Form } from "../../parts/form.js";
 import { Listing } from "../../parts/listing.js";
+import { NamespaceInput } from "../../parts/namespace_choice.js";
 import { announce } from "../../parts/notices.js";
 import { may } from "../../session.js";
 import { Empty, Loaded } from "../../parts/states.js";
@@ -41,7 +42,7 @@ export function Entities() {
       ${may("write") && html`<button class="primary" onClick=${() => setEditing({})}>${t("entity.create")}</button>`}
     <//>
     <div class="toolbar">
-      <${NamespaceInput} value=${namespace} onInput=${setTyped} known=${namespaces.data} />
+      <${NamespaceInput} value=${namespace} onInput=${setTyped} />
       <${Text} label=${t("entity.as_of")} type="number" step="1" value=${asOf} onInput=${setAsOf} placeholder=${t("entity.latest")} />
       <${Text} label=${t("entity.named")} value=${name} onInput=${setName} maxlength="255" />
     </div>

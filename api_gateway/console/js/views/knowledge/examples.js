@@ -4,7 +4,7 @@ import { get, query } from "../../api.js";
 import { count, percent, score } from "../../format.js";
 import { useAction, useLoad } from "../../load.js";
 import { download } from "../../parts/download.js";
-import { Text, useNamespaces } from "../../parts/fields.js";
+import { Text } from "../../parts/fields.js";
 import { NamespaceChoice } from "../../parts/namespace_choice.js";
 import { Empty, Loaded, Problem } from "../../parts/states.js";
 import { Badge, Facts, Table } from "../../parts/table.js";
@@ -18,7 +18,6 @@ import { Book } from "./book.js";
 const CATEGORIES = ["qa", "record", "query", "greeting"];
 
 export function Examples() {
-  const namespaces = useNamespaces();
   const stocked = useLoad((signal) => get("v1/namespaces?examples=true&limit=200", { signal }).then((page) => page.data), [], { everyMs: 10000 });
   const [chosen, setChosen] = useState("");
   const [job, setJob] = useState("");
@@ -29,7 +28,7 @@ export function Examples() {
       <button disabled=${template.busy} onClick=${() => template.run()}>${t("example.template")}</button>
     <//>
     ${template.error && html`<${Problem} error=${template.error} />`}
-    ${may("write") && html`<${Book} namespaces=${namespaces} onImported=${(id) => { setJob(id); stocked.reload(); }} />`}
+    ${may("write") && html`<${Book} onImported=${(id) => { setJob(id); stocked.reload(); }} />`}
     <${Verification} key=${job} job=${job} />
     <section aria-labelledby="stored">
       <div class="heading">

@@ -3,8 +3,9 @@ import { html, useState } from "../../html.js";
 import { get, post, segment } from "../../api.js";
 import { count } from "../../format.js";
 import { useAction } from "../../load.js";
-import { Area, Choice, NamespaceInput, Segments, Text, useNamespaces, useSettled } from "../../parts/fields.js";
+import { Area, Choice, Segments, Text, useNamespaces, useSettled } from "../../parts/fields.js";
 import { Listing } from "../../parts/listing.js";
+import { NamespaceInput } from "../../parts/namespace_choice.js";
 import { announce } from "../../parts/notices.js";
 import { Problem } from "../../parts/states.js";
 import { Trial } from "../../parts/trial.js";
@@ -33,7 +34,7 @@ export function Faq() {
   ];
   return html`
     <${Heading} title=${t("nav.faq")} about=${t("faq.about")} />
-    <div class="toolbar"><${NamespaceInput} value=${namespace} onInput=${setTyped} known=${namespaces.data} /></div>
+    <div class="toolbar"><${NamespaceInput} value=${namespace} onInput=${setTyped} /></div>
     ${may("write") && html`<${Adding} namespace=${settled} onDone=${done} />`}
     ${settled && html`<${Listing} key=${`${settled} ${turn}`} head=${false} title=${t("nav.faq")} path="v1/chunks" parameters=${{ namespace: settled, chunk_type: "qa" }} columns=${columns}
       nameOf=${(each) => each.document_id} rowKey=${(each) => each.chunk_id} searched=${(each) => each.text} empty=${[t("faq.empty"), t("faq.empty_text")]}

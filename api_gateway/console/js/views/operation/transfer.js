@@ -5,7 +5,8 @@ import { forget, proceed, startExport, startImport, stop, transfer } from "../..
 import { get } from "../../api.js";
 import { bytes, count, duration } from "../../format.js";
 import { useAction, useLoad } from "../../load.js";
-import { Check, Choice, Field, NamespaceInput, useNamespaces } from "../../parts/fields.js";
+import { Check, Choice, Field } from "../../parts/fields.js";
+import { NamespaceInput } from "../../parts/namespace_choice.js";
 import { Problem } from "../../parts/states.js";
 import { Facts } from "../../parts/table.js";
 import { link } from "../../router.js";
@@ -19,13 +20,12 @@ const CONFLICTS = ["replace", "skip", "error"];
 
 export function Transfer() {
   const now = useStore(transfer);
-  const namespaces = useNamespaces();
   return html`
     <${Heading} title=${t("nav.transfer")} about=${t("transfer.about")} />
     ${now && html`<${Now} now=${now} />`}
     ${now?.state !== "running" && html`<div class="two">
-      <${Export} namespaces=${namespaces.data} />
-      ${may("write") ? html`<${Import} namespaces=${namespaces.data} />` : html`<p class="note">${t("state.read_only")}</p>`}
+      <${Export} />
+      ${may("write") ? html`<${Import} />` : html`<p class="note">${t("state.read_only")}</p>`}
     </div>`}`;
 }
 
@@ -72,7 +72,7 @@ function Arrived({ path }) {
     ${parts.data.some((part) => !part.vectors_kept) && html`<p class="hint">${t("transfer.embedded_again")}</p>`}`;
 }
 
-function Export({ namespaces }) {
+function Export() {
   const [name, setName] = useState("");
   const start = useAction(async () => startExport(name.trim()));
   function send(event) {
@@ -83,7 +83,7 @@ function Export({ namespaces }) {
     <h2 id="export">${t("transfer.export")}</h2>
     <p class="about">${t("transfer.export_about")}</p>
     <form class="record-form" onSubmit=${send}>
-      <${NamespaceInput} value=${name} onInput=${setName} known=${namespaces} />
+      <${NamespaceInput} value=${name} onInput=${setName} />
       <p class="hint">${canStream() ? t("transfer.streams") : t("transfer.collects", { size: bytes(MOST_COLLECTED) })}</p>
       ${start.error && html`<${Problem} error=${start.error} />`}
       <p><button class="primary" disabled=${!name.trim() || start.busy}>${t("transfer.export_do")}</button></p>
@@ -91,7 +91,7 @@ function Export({ namespaces }) {
   </section>`;
 }
 
-function Import({ namespaces }) {
+function Import() {
   const [archive, setArchive] = useState(null);
   const [name, setName] = useState("");
   const [onConflict, setOnConflict] = useState("replace");
@@ -121,7 +121,7 @@ function Import({ namespaces }) {
           [t("transfer.parts"), count(manifest.parts.length)], [t("field.size"), bytes(manifest.parts.reduce((sum, part) => sum + part.bytes, 0))],
           [t("transfer.model"), `${manifest.model} (${manifest.dimension})`],
         ]} />
-        <${NamespaceInput} label=${t("transfer.into")} value=${name} onInput=${setName} known=${namespaces} hint=${t("upload.namespace_hint")} />
+        <${NamespaceInput} label=${t("transfer.into")} value=${name} onInput=${setName} hint=${t("upload.namespace_hint")} />
         <${Choice} label=${t("upload.conflict")} value=${onConflict} onInput=${setOnConflict} options=${CONFLICTS.map((each) => [each, t(`upload.conflict_${each}`)])} />
         <${Check} label=${t("transfer.again")} checked=${again} onInput=${setAgain} />
         <p><button class="primary" disabled=${!name.trim()}>${t("transfer.import_do")}</button></p>`}
