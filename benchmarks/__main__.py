@@ -24,6 +24,7 @@ from benchmarks import (
     lanes,
     migration,
     operation,
+    paths,
     query,
     schema_changes,
     semantic,
@@ -33,8 +34,31 @@ from benchmarks.keyword_search import large as keyword_large
 
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query", "semantic")
-_ON_REQUEST = ("console", "growth", "hosts", "index", "keyword", "lanes", "migration", "operation", "schema", "writes")
-_WITHOUT_CORPUS = {"console", "growth", "hosts", "index", "keyword", "operation", "schema", "semantic", "writes"}
+_ON_REQUEST = (
+    "console",
+    "growth",
+    "hosts",
+    "index",
+    "keyword",
+    "lanes",
+    "migration",
+    "operation",
+    "paths",
+    "schema",
+    "writes",
+)
+_WITHOUT_CORPUS = {
+    "console",
+    "growth",
+    "hosts",
+    "index",
+    "keyword",
+    "operation",
+    "paths",
+    "schema",
+    "semantic",
+    "writes",
+}
 _CHUNKS, _QUICK_CHUNKS = 25_000, 3_000
 _QUERIES, _QUICK_QUERIES = 400, 100
 _GROWTH_QUERIES = 200  # of each cell, one at a time and eight at a time
@@ -81,6 +105,8 @@ def main(arguments: list[str]) -> int:
         report("operation", operation.run(quick=chosen.quick), operation.show)
     if "console" in sections:
         report("console", console.run(quick=chosen.quick), console.show)
+    if "paths" in sections:
+        report("paths", paths.run(), paths.show)
     if "keyword" in sections:
         report("keyword", keyword.run(quick=chosen.quick), keyword.show)
     if "index" in sections:
