@@ -72,6 +72,10 @@ class DescribeValues:
             composed = SERVICES[COMPOSED.get(name, name)].get("stop_grace_period", "10s")
             assert values["terminationGracePeriodSeconds"] >= int(composed.removesuffix("s")), name
 
+    def it_starts_flower_as_compose_does(self):
+        template = (CHART / "templates/deployments.yaml").read_text("utf-8")
+        assert [word for word in SERVICES["flower"]["command"].split() if f" - {word}\n" not in template] == []
+
     def it_knows_every_secret_and_takes_none_as_a_value(self):
         helpers = (CHART / "templates/_helpers.tpl").read_text("utf-8")
         assert set(re.findall(r'"(CHORDWISE_[A-Z_]+)"', helpers)) == SECRETS
@@ -118,6 +122,7 @@ def faults(made: dict[str, Any], version: str) -> list[str]:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(600)
 class DescribeRenderedChart:
     def it_names_hosts_by_their_nodes_and_indexes_by_their_pods(self):
         given = {
