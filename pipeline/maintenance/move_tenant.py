@@ -227,7 +227,6 @@ class _Move:
             while copied := self._round(until):
                 self._report(f"frozen: {copied} rows in {time.monotonic() - began:.1f} s")
                 rounds += 1
-            rows = {table.name: copy.rows(table) for copy, tables in self._copies for table in tables}
         except BaseException:
             _thaw(self._placement, self._use)
             _change(self._placement, self._use, state=PlacementState.COPYING)
@@ -238,6 +237,7 @@ class _Move:
         flipped = {"pair": self._target.pair, "target": self._source.pair, "state": PlacementState.LEAVING}
         placement = _change(self._placement, self._use, **flipped)
         frozen_s = time.monotonic() - began
+        rows = {name: count for copy, _ in self._copies for name, count in copy.rows.items()}
         log.info("tenant_moved", tenant_id=self._tenant_id, pair=placement.pair, frozen_ms=round(frozen_s * 1000))
         return placement, MoveReport(rows=rows, rounds=rounds, frozen_s=frozen_s)
 

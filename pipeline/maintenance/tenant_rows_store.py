@@ -105,12 +105,14 @@ class RowCopy:
 
     def __init__(self, source: Engine, target: Engine, tenant_id: TenantId) -> None:
         self._source, self._target, self._tenant_id = source, target, tenant_id
+        self.rows: dict[str, int] = {}  # of the source, by table, as last compared
         self._errors = mysql_errors if source.dialect.name == "mysql" else postgres_errors
 
     def synchronise(self, table: CopiedTable) -> int:
         """Make the target's rows of a table equal to the source's; return how many rows were deleted or copied. Raises
         StoreUnavailable."""
         there, here = self._summary(self._source, table), self._summary(self._target, table)
+        self.rows[table.name] = sum(rows for rows, _ in there.values())
         differing = sorted(bucket for bucket in there.keys() | here.keys() if there.get(bucket) != here.get(bucket))
         if not differing:
             return 0
@@ -118,11 +120,6 @@ class RowCopy:
         wanted = [bucket for bucket in differing if bucket in there]
         copy = self._copy_mysql if self._source.dialect.name == "mysql" else self._copy_postgres
         return deleted + (copy(table, wanted) if wanted else 0)
-
-    def rows(self, table: CopiedTable, *, at_target: bool = False) -> int:
-        """Return how many rows of the table a side has."""
-        summary = self._summary(self._target if at_target else self._source, table)
-        return sum(rows for rows, _ in summary.values())
 
     def _summary(self, engine: Engine, table: CopiedTable) -> Summary:
         statement = text(

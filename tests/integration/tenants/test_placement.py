@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -15,7 +16,9 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import PlacementRefused, TenantMoving
 from pipeline.ingestion.run import ingest_next
 from pipeline.jobs.turn_store import turns
+from pipeline.keyword_index.local_index_store import LocalIndexReader
 from pipeline.maintenance import migrate_schema, move_tenant
+from pipeline.maintenance.index_keywords import KeywordIndexer
 from pipeline.maintenance.sweep import sweep
 from pipeline.maintenance.tenant_rows_store import tables_of_mysql
 from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
@@ -27,7 +30,7 @@ from tests.conftest import make_tenant, scratch_databases
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.corner import Corner
 
-pytestmark = pytest.mark.own_databases
+pytestmark = [pytest.mark.own_databases, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +177,21 @@ class DescribeMoving:
         there.assert_clean()
 
     @pytest.mark.thorough
+    def it_keeps_the_keyword_index_of_a_tenant_that_moves(self, pairs, resident, tmp_path):
+        corner = _corner(pairs, resident)
+        corner.fill({"a": "pump 水泵"})
+        indexer = KeywordIndexer(pairs.mysql, tmp_path, pairs.meter, use=pairs)
+        try:
+            before = _indexed(indexer, tmp_path, resident)
+            _move(pairs, resident, "b")
+            assert _indexed(indexer, tmp_path, resident) == before
+            _corner(pairs, resident).fill({"b": "valve 阀门"})
+            after = _indexed(indexer, tmp_path, resident)
+            assert after["kb"] != before["kb"]
+        finally:
+            indexer.close()
+
+    @pytest.mark.thorough
     @pytest.mark.parametrize("state", [PlacementState.COPYING, PlacementState.FROZEN])
     def it_continues_or_undoes_a_move_that_died(self, pairs, resident, state):
         corner = _corner(pairs, resident)
@@ -215,6 +233,16 @@ class DescribeMoving:
             pass
         assert corner.job(ticket).finished_at
         assert move_tenant.undo(resident, pairs)
+
+
+def _indexed(indexer: KeywordIndexer, root: Path, tenant_id: TenantId) -> dict[str, str]:
+    """Let the indexer catch up, and return the stamps of the tenant's index."""
+    ends = time.monotonic() + 60
+    while indexer.step().tenants and time.monotonic() < ends:
+        time.sleep(0.05)
+    view = LocalIndexReader(root, tenant_id).view()
+    assert view is not None
+    return {str(name): state.stamp for name, state in view.states().items()}
 
 
 def rows_of(use: Resources, tenant_id: TenantId) -> dict[str, int]:

@@ -1,0 +1,166 @@
+"""A tenant moves to a second pair of servers and its mover is killed twice, while queries and uploads go on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from signal import SIGKILL
+
+import pytest
+import structlog
+from pydantic import SecretStr
+
+from chordwise import Chordwise
+from pipeline.database.unit_of_work import reading
+from pipeline.maintenance import migrate_schema
+from pipeline.maintenance.tenant_rows_store import tables_of_mysql
+from pipeline.maintenance.verify import verify
+from pipeline.records import TenantId
+from pipeline.resources import Resources
+from pipeline.setting_values import StorePair
+from pipeline.settings import Settings
+from pipeline.tenants.placement import Placement, PlacementState
+from pipeline.tenants.placement_store import Placements
+from tests.conftest import make_tenant, scratch_databases
+from tests.support.clients.loop import PATIENCE_S, Loop
+from tests.support.servers.own_stores import own_mariadb, own_postgres
+from tests.support.stacks.connections import in_mysql
+from tests.support.stacks.processes import end, environment_of, free_port, process, wait_for_http, wait_for_log, worker
+from workers.names import Queue
+from workers.roles import clock_command
+
+pytestmark = [pytest.mark.calm, pytest.mark.thorough]
+
+log = structlog.get_logger(__name__)
+
+CORPUS = 600  # documents before the move, so that a mover can be killed while it copies
+QUERIES = f"{Queue.RECALL},{Queue.ANSWER}"
+REST = ",".join(queue.value for queue in Queue if queue not in (Queue.RECALL, Queue.ANSWER))
+TEXTS = ("The pump starts at {n} bar and the valve opens.", "第{n}号水泵启动，阀门随后打开。")
+
+
+@pytest.fixture
+def installation(settings: Settings, tmp_path: Path) -> Iterator[tuple[Resources, TenantId, str, str, dict[str, str]]]:
+    """A gateway, two workers for all queues, a clock, and two pairs of servers."""
+    with (
+        scratch_databases(settings) as first,
+        own_mariadb(tmp_path) as mysql,
+        own_postgres(tmp_path) as postgres,
+        ExitStack() as whole,
+    ):
+        b = StorePair(mysql_url=SecretStr(f"{mysql.url}?charset=utf8mb4"), postgres_url=SecretStr(postgres.url))
+        config = first.model_copy(update={"store_pairs": {"b": b}})
+        assert migrate_schema.main(["upgrade"], config) == 0
+        use = Resources(config)
+        whole.callback(use.close)
+        tenant_id, key = make_tenant(use)
+        pairs = {"b": {"mysql_url": b.mysql_url.get_secret_value(), "postgres_url": b.postgres_url.get_secret_value()}}
+        port = free_port()
+        environment = {
+            **environment_of(config, redis_url=config.redis_url.get_secret_value(), port=port),
+            "CHORDWISE_STORE_PAIRS": json.dumps(pairs),
+            "CHORDWISE_SWEEP_INTERVAL_S": "1",
+            "CHORDWISE_QUERY_DEADLINE_MS": "10000",  # on a busy machine too
+            "CHORDWISE_RETIRED_GRACE_S": "10",
+            "CHORDWISE_KEYWORD_ENGINE": "mysql",  # no indexer runs here
+            "CHORDWISE_RESULT_CACHE_TTL_S": "0",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        started = {
+            "queries": (worker("queries", QUERIES, log=tmp_path / "queries.log", **environment), " ready."),
+            "rest": (worker("rest", REST, log=tmp_path / "rest.log", **environment), " ready."),
+            "gateway": (process("api_gateway", log=tmp_path / "gateway.log", **environment), "startup complete"),
+            "clock": (
+                process(*clock_command(str(tmp_path / "schedule")), log=tmp_path / "clock.log", **environment),
+                "beat: Starting",
+            ),
+        }
+        for running, _ in started.values():
+            whole.enter_context(running)
+        for name, (_, says) in started.items():
+            wait_for_log(tmp_path / f"{name}.log", says, seconds=240)
+        url = f"http://127.0.0.1:{port}"
+        wait_for_http(f"{url}/readyz", seconds=120)
+        yield use, tenant_id, url, key, environment
+
+
+def _placement(use: Resources, tenant_id: TenantId) -> Placement:
+    with reading(use.mysql) as connection:
+        return Placements(connection, tenant_id).find()
+
+
+def _kill_when(state: PlacementState, use: Resources, tenant_id: TenantId, running) -> bool:  # type: ignore[no-untyped-def]
+    """Kill the mover once the tenant is in this state; False if it ended before."""
+    while running.poll() is None:
+        if _placement(use, tenant_id).state is state:
+            time.sleep(0.05)
+            end(running, SIGKILL)
+            return True
+    return False
+
+
+@pytest.mark.timeout(1800)
+class DescribeAMoveUnderLoad:
+    def it_loses_nothing_and_answers_throughout(self, installation, tmp_path):
+        use, tenant_id, url, key, environment = installation
+        numbers = itertools.count()
+        uploaded: list[str] = []
+        command = ("workers.server", "tenants", "move", tenant_id, "--to", "b")
+        patience_s = 2 * PATIENCE_S
+        with Chordwise(url, key, timeout=patience_s) as client, Chordwise(url, key, timeout=patience_s) as other:
+
+            def upload(count: int = 2) -> None:
+                some = [(f"d{n}", TEXTS[n % 2].format(n=n)) for n in itertools.islice(numbers, count)]
+                documents = [{"document_id": name, "text": text} for name, text in some]
+                done = client.wait(client.ingest(documents, namespace="kb"), timeout=4 * PATIENCE_S)
+                assert done.done
+                assert not done.errors
+                uploaded.extend(name for name, _ in some)
+
+            def ask() -> None:
+                for question in ("pump valve", "水泵 阀门"):
+                    assert other.query(question, namespace="kb", timeout=PATIENCE_S, fresh=True).chunks
+
+            upload(CORPUS)
+            with Loop(ask) as queries, Loop(upload) as uploads:
+                queries.goes_on()
+                killed = []
+                for number, state in enumerate((PlacementState.COPYING, PlacementState.FROZEN)):
+                    with process(*command, log=tmp_path / f"killed-{number}.log", **environment) as mover:
+                        killed.append(_kill_when(state, use, tenant_id, mover))
+                    uploads.goes_on()
+                    queries.goes_on()
+                with process(*command, log=tmp_path / "move.log", **environment) as mover:
+                    assert mover.wait(timeout=600) == 0, (tmp_path / "move.log").read_text()
+                queries.goes_on()
+                uploads.goes_on()
+            said = (tmp_path / "move.log").read_text()
+            log.info(
+                "moved",
+                killed=killed,
+                queries=queries.done,
+                jobs=uploads.done,
+                query_s=round(queries.slowest_s, 1),
+                job_s=round(uploads.slowest_s, 1),
+                move=said.splitlines()[-1],
+            )
+            for name in uploaded[:2] + uploaded[-20:]:
+                assert client.document(name, namespace="kb") is not None
+        assert killed == [True, True]
+        there = use.of_pair("b")
+        shown = in_mysql(
+            there,
+            "SELECT document_id FROM documents WHERE tenant_id = :tenant AND published_generation IS NOT NULL",
+            tenant=tenant_id,
+        )
+        assert {row.document_id for row in shown} == set(uploaded)
+        assert _placement(use, tenant_id) == Placement(tenant_id=tenant_id, pair="b")
+        report = verify(tenant_id, None, there, repair=False)
+        assert (report.missing, report.orphaned, report.stale) == (0, 0, 0)
+        for table in tables_of_mysql():
+            (left,) = in_mysql(use, f"SELECT COUNT(*) FROM {table.name} WHERE tenant_id = :tenant", tenant=tenant_id)
+            assert left[0] == 0, table.name
