@@ -254,10 +254,6 @@ class TenantMoving(Unavailable):
 
     code = "tenant_moving"
 
-    def __init__(self) -> None:
-        moving = "The tenant is moving to other databases: repeat the request in a moment."
-        super().__init__(moving, retry_after_s=1.0)
-
 
 class PlacementRefused(PipelineError):
     """A tenant cannot be placed or moved as requested. The message says why."""

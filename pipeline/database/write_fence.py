@@ -45,7 +45,9 @@ def hold_fence(connection: Connection) -> None:
     if tenant_id is None or connection.info.get(_HELD) == tenant_id:
         return
     if connection.execute(_LOCKED[connection.dialect.name], {"tenant": tenant_id}).scalar():
-        raise TenantMoving
+        raise TenantMoving(
+            "The tenant is moving to other databases: repeat the request in a moment.", retry_after_s=1.0
+        )
     connection.info[_HELD] = tenant_id
 
 
