@@ -58,3 +58,25 @@ def _forget(connection: Connection) -> None:
 def _check(connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
     if _TENANT in connection.get_execution_options() and _WRITES.match(statement) and _EXEMPT not in statement:
         hold_fence(connection)
+
+
+def set_fence(connection: Connection, tenant_id: str, *, is_closed: bool, wait_s: int = 3) -> None:
+    """Open or close the tenant's fence in one database, waiting for the transactions that hold it. Raises Conflict when
+    that takes longer than ``wait_s``."""
+    values = {"tenant": tenant_id, "closed": is_closed}
+    if connection.dialect.name == "mysql":
+        connection.execute(text(f"SET SESSION innodb_lock_wait_timeout = {int(wait_s)}"))
+        connection.execute(text(_SET + " ON DUPLICATE KEY UPDATE is_closed = VALUES(is_closed)"), values)
+    else:
+        connection.execute(text(f"SET LOCAL lock_timeout = '{int(wait_s)}s'"))
+        connection.execute(text(_SET + " ON CONFLICT (tenant_id) DO UPDATE SET is_closed = EXCLUDED.is_closed"), values)
+
+
+def make_fence(connection: Connection, tenant_id: str) -> bool:
+    """Create the tenant's open fence where there is none; return whether it was missing."""
+    ignore = ("INSERT IGNORE", "") if connection.dialect.name == "mysql" else ("INSERT", " ON CONFLICT DO NOTHING")
+    statement = _SET.replace("INSERT", ignore[0], 1) + ignore[1]
+    return connection.execute(text(statement), {"tenant": tenant_id, "closed": False}).rowcount == 1
+
+
+_SET = "INSERT INTO write_fences (tenant_id, is_closed) VALUES (:tenant, :closed)"

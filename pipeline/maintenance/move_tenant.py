@@ -9,7 +9,7 @@ from it on the target is.
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -18,7 +18,9 @@ import structlog
 from sqlalchemy import Engine, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors
+from pipeline.database.schema import mysql_server
 from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
+from pipeline.database.write_fence import make_fence, set_fence
 from pipeline.deadline import Deadline
 from pipeline.errors import PlacementRefused, Unavailable
 from pipeline.maintenance import migrate_schema
@@ -27,8 +29,6 @@ from pipeline.maintenance.tenant_rows_store import (
     CopiedTable,
     RowCopy,
     end_leases,
-    make_fence,
-    set_fence,
     tables_of_mysql,
     tables_of_postgres,
 )
@@ -157,8 +157,11 @@ class _Move:
         self._source, self._target = use.of_pair(placement.pair), use.of_pair(to)
         vectors = [space.table for space in use.spaces.live(fresh=True).every]
         self._copies = (
-            (RowCopy(self._source.mysql, self._target.mysql, tenant_id), tables_of_mysql()),
-            (RowCopy(self._source.postgres, self._target.postgres, tenant_id), tables_of_postgres(vectors)),
+            (RowCopy(self._source.mysql, self._target.mysql, tenant_id, is_mysql=True), tables_of_mysql()),
+            (
+                RowCopy(self._source.postgres, self._target.postgres, tenant_id, is_mysql=False),
+                tables_of_postgres(vectors),
+            ),
         )
 
     def carry_out(self, freeze_limit_s: float, known_after_s: float) -> tuple[Placement, MoveReport]:
@@ -285,13 +288,16 @@ def _thaw(placement: Placement, use: Resources) -> None:
 
 
 def _set_fences(tenant_id: TenantId, stores: Resources, *, is_closed: bool) -> None:
-    for engine in (stores.mysql, stores.postgres):
-        _set_patiently(engine, partial(set_fence, tenant_id=tenant_id, is_closed=is_closed))
+    change = partial(set_fence, tenant_id=tenant_id, is_closed=is_closed)
+    _set_patiently(stores.mysql, mysql_errors, change)
+    _set_patiently(stores.postgres, postgres_errors, change)
 
 
 @retry_conflicts(attempts=_FENCE_TRIES)
-def _set_patiently(engine: Engine, change: Callable[..., None]) -> None:
-    with mysql_errors() if engine.dialect.name == "mysql" else postgres_errors(), engine.begin() as connection:
+def _set_patiently(
+    engine: Engine, errors: Callable[[], AbstractContextManager[None]], change: Callable[..., None]
+) -> None:
+    with errors(), engine.begin() as connection:
         change(connection)
 
 
@@ -305,9 +311,7 @@ def _make_fences(tenant_id: TenantId, stores: Resources) -> bool:
 
 def _kind(mysql: Engine) -> str:
     with reading(mysql) as connection:
-        return (
-            "MariaDB" if "mariadb" in str(connection.exec_driver_sql("SELECT VERSION()").scalar()).lower() else "MySQL"
-        )
+        return mysql_server(connection)[0]
 
 
 def _find(tenant_id: TenantId, use: Resources) -> Placement:

@@ -103,10 +103,11 @@ def _bucket_columns(table: Table) -> list[Column[Any]]:
 class RowCopy:
     """The copy of one tenant between two engines of the same kind, whose statements may take long."""
 
-    def __init__(self, source: Engine, target: Engine, tenant_id: TenantId) -> None:
+    def __init__(self, source: Engine, target: Engine, tenant_id: TenantId, *, is_mysql: bool) -> None:
         self._source, self._target, self._tenant_id = source, target, tenant_id
         self.rows: dict[str, int] = {}  # of the source, by table, as last compared
-        self._errors = mysql_errors if source.dialect.name == "mysql" else postgres_errors
+        self._errors = mysql_errors if is_mysql else postgres_errors
+        self._copy = self._copy_mysql if is_mysql else self._copy_postgres
 
     def synchronise(self, table: CopiedTable) -> int:
         """Make the target's rows of a table equal to the source's; return how many rows were deleted or copied. Raises
@@ -118,8 +119,7 @@ class RowCopy:
             return 0
         deleted = self._delete(table, [bucket for bucket in differing if bucket in here])
         wanted = [bucket for bucket in differing if bucket in there]
-        copy = self._copy_mysql if self._source.dialect.name == "mysql" else self._copy_postgres
-        return deleted + (copy(table, wanted) if wanted else 0)
+        return deleted + (self._copy(table, wanted) if wanted else 0)
 
     def _summary(self, engine: Engine, table: CopiedTable) -> Summary:
         statement = text(
@@ -179,29 +179,7 @@ def _cursor(engine: Engine) -> Iterator[Any]:
             yield cursor
 
 
-def set_fence(connection: Connection, tenant_id: TenantId, *, is_closed: bool, wait_s: int = 3) -> None:
-    """Open or close the tenant's fence in one database, waiting for the transactions that hold it. Raises Conflict when
-    that takes longer than ``wait_s``."""
-    values = {"tenant": tenant_id, "closed": is_closed}
-    if connection.dialect.name == "mysql":
-        connection.execute(text(f"SET SESSION innodb_lock_wait_timeout = {int(wait_s)}"))
-        connection.execute(text(_SET + " ON DUPLICATE KEY UPDATE is_closed = VALUES(is_closed)"), values)
-    else:
-        connection.execute(text(f"SET LOCAL lock_timeout = '{int(wait_s)}s'"))
-        connection.execute(text(_SET + " ON CONFLICT (tenant_id) DO UPDATE SET is_closed = EXCLUDED.is_closed"), values)
-
-
-def make_fence(connection: Connection, tenant_id: TenantId) -> bool:
-    """Create the tenant's open fence where there is none; return whether it was missing."""
-    ignore = ("INSERT IGNORE", "") if connection.dialect.name == "mysql" else ("INSERT", " ON CONFLICT DO NOTHING")
-    statement = _SET.replace("INSERT", ignore[0], 1) + ignore[1]
-    return connection.execute(text(statement), {"tenant": tenant_id, "closed": False}).rowcount == 1
-
-
 def end_leases(connection: Connection, tenant_id: TenantId) -> None:
     """End the leases of the tenant's items: their workers can write no more, and the next sweep queues them again."""
     statement = "UPDATE job_items SET lease_until = :now WHERE tenant_id = :tenant AND state = 'running'"
     connection.execute(text(statement), {"tenant": tenant_id, "now": now()})
-
-
-_SET = "INSERT INTO write_fences (tenant_id, is_closed) VALUES (:tenant, :closed)"
