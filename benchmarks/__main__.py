@@ -140,7 +140,7 @@ def main(arguments: list[str]) -> int:
     if "migration" in sections:
         report("migration", migration.run(texts, namespace=namespace, seed=seed), migration.show)
     if "hosts" in sections:
-        report("hosts", hosts.run(seed=seed, quick=chosen.quick), hosts.show)
+        report("hosts", hosts.run(seed=seed, quick=chosen.quick, keep=partial(store, "hosts")), hosts.show)
     return 0
 
 

@@ -137,10 +137,8 @@ class Host:
             time.sleep(0.5)
         raise SystemExit(f"hosts: {self.name} did not start within {_STARTS_WITHIN_S:.0f} s")
 
-    def is_indexed(self) -> bool:
-        """Return whether the host's keyword index has every change."""
-        with self.client as client:
-            page = client.get("/v1/metrics").text
+    def is_indexed(self, page: str) -> bool:
+        """Return whether the host's keyword index has every change, by a gateway's metrics."""
         label = re.escape(f'{{host="{self.name}"}}')
         figures = {
             name: re.search(rf"^chordwise_keyword_index_{name}{label} (\S+)$", page, re.MULTILINE)
