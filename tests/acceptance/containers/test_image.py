@@ -97,7 +97,7 @@ class DescribeServices:
         headers = {"Authorization": f"Bearer {variables['CHORDWISE_ADMIN_KEY']}"}
         report = httpx.get(f"{installation.url}/v1/doctor", headers=headers, timeout=60).json()
         found = {finding["check"]: finding for finding in report["findings"]}
-        assert found["worker_versions"]["status"] == "ok", found["worker_versions"]
+        assert found["worker_versions"]["severity"] == "ok", found["worker_versions"]
         assert PROJECT["project"]["version"] in installation.execute(
             "gateway",
             "python",
@@ -112,21 +112,18 @@ class DescribeServices:
         for process in processes:
             status = dict(re.findall(r"^(\w+):\s*(.*)$", (process / "status").read_text("utf-8"), re.MULTILINE))
             assert set(status["Uid"].split() + status["Gid"].split()) == {"10001"}, status["Name"]
-            assert {status[name] for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
+            if os.readlink(process / "ns/user") == os.readlink(
+                "/proc/self/ns/user"
+            ):  # else it is the parser in its own
+                assert {status[name] for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
             assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
 
     @pytest.mark.parametrize("service", SERVED)
     def it_writes_into_its_tmpfs_and_its_volumes_alone(self, installation: Containers, service: str) -> None:
-        mounts = [line.split()[1:4] for line in installation.execute(service, "cat", "/proc/mounts").splitlines()]
-        written = {
-            path
-            for path, kind, options in mounts
-            if "rw" in options.split(",")
-            and kind not in ("proc", "mqueue", "devpts")
-            and path not in ("/dev", "/dev/shm")
-        }
+        ask = 'cut -d" " -f2 /proc/mounts | while read -r path; do [ -d "$path" ] && [ -w "$path" ] && echo "$path"; done; true'
         volumes = {volume.partition(":")[2] for volume in SERVICES[service].get("volumes", [])}
-        assert written == {"/tmp", *volumes}
+        kernel = {"/dev/shm", "/dev/mqueue"}  # in memory, as every engine gives them
+        assert set(installation.execute(service, "sh", "-c", ask).split()) - kernel == {"/tmp", *volumes}
 
     def it_shows_no_secret_on_a_command_line(self, installation: Containers, variables: dict[str, str]) -> None:
         hidden = {value for name, value in variables.items() if re.search("PASSWORD|KEY|AUTH", name) and value}
