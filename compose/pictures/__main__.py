@@ -47,6 +47,7 @@ choose the Prometheus that reads `/v1/metrics` ([metrics](metrics.md)).
 """
 _NAMED = re.compile(r'^\s*page\("([\w-]+)"', re.MULTILINE)
 _WIDTH, _HEIGHT, _TALLEST = 1360, 850, 1500
+_PATIENCE_MS = 120_000  # for one thing to appear, on a busy machine
 _QUIET_MS = 1500  # after the last request, for charts to be drawn
 _TRAFFIC_S = 150.0  # of queries before overview and dashboard are taken, so that their lines have a few points
 _LAST = ("console/overview", "grafana")
@@ -151,6 +152,7 @@ def take(opened: Browser, address: str, key: str, file: Path) -> None:
         }
     size = ViewportSize(width=_WIDTH, height=_HEIGHT)
     context = opened.new_context(viewport=size, locale="en-GB", color_scheme="light", http_credentials=login)
+    context.set_default_timeout(_PATIENCE_MS)
     try:
         page = context.new_page()
         page.add_init_script(f"sessionStorage.setItem('chordwise.key', {key!r})")
