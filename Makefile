@@ -10,7 +10,7 @@ ARGS ?=
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
 	@echo "make test    the whole test suite on real servers; ARGS='-k name' is handed to pytest"
-	@echo "make thorough the same, and what repeats promises at greater length"
+	@echo "make thorough the same, what repeats promises at greater length, and some tests on each column of the matrix"
 	@echo "make matrix  some tests on every kind of server that can be had here, into docs/compatibility.md;"
 	@echo "             ARGS=mysql-9 for one of them, ARGS=--whole for all tests with servers"
 	@echo "make up      start the local stack and leave it running; prints where it is"
@@ -46,6 +46,7 @@ matrix:
 thorough:
 	@$(MAKE) test ARGS="--thorough $(ARGS)"
 	@$(MAKE) soak ARGS="--minutes 10"
+	$(if $(ARGS),,@$(MAKE) matrix ARGS=--short)
 
 up:
 	@$(LOCAL) up

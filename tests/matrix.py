@@ -20,9 +20,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
-from compose.localstack.places import StackFolder
-from compose.localstack.progress import Failure
-from compose.localstack.servers import mysql, newer, postgres
+from compose.localstack.places import LOCAL, StackFolder
+from compose.localstack.progress import Failure, say
+from compose.localstack.servers import mysql, newer, older_postgres, postgres, rabbitmq
 from pipeline.maintenance.examine_stores import server_versions
 from pipeline.resources import Resources
 from pipeline.settings import load
@@ -42,6 +42,7 @@ SMOKE = (
     "acceptance/retrieval/test_keyword_api.py",
     "faults/test_killed_worker.py",
 )
+SHORT = ("integration/database/test_migrations.py::DescribeMigrations::it_goes_up_down_and_up_again", *SMOKE[2:4])
 _INSIDE = "--inside"
 HEAD = "| column | servers | tests | passed | failed | skipped | date | result |"
 RULE = "|---|---|---|---|---|---|---|---|"
@@ -71,11 +72,26 @@ def _mysql(folder: Path, whole: ExitStack) -> Mapping[str, str]:
     return {"CHORDWISE_MYSQL_URL": url}
 
 
-def _postgres(_folder: Path, _whole: ExitStack) -> Mapping[str, str]:
-    # As root, PostgreSQL runs as another user, who may not enter every checkout; the stack removes that folder at its end.
-    outside = postgres.outside_folder(StackFolder("matrix")).parent / "newer"
-    scripts = newer.fetch("postgres-17", **({"below": outside} if os.geteuid() == 0 else {}))
-    return {"CHORDWISE_LOCAL_POSTGRES": str(scripts.parent / "usr/lib/postgresql/17")}
+def _postgres(install: Callable[[Path], Path]) -> Callable[[Path, ExitStack], Mapping[str, str]]:
+    """Let the stack use the PostgreSQL that ``install`` puts below a folder."""
+
+    def prepare(_folder: Path, _whole: ExitStack) -> Mapping[str, str]:
+        # As root, PostgreSQL runs as another user, who may not enter every checkout; the stack removes that folder at its end.
+        outside = postgres.outside_folder(StackFolder("matrix")).parent / "newer"
+        return {"CHORDWISE_LOCAL_POSTGRES": str(install(outside if os.geteuid() == 0 else LOCAL / "newer"))}
+
+    return prepare
+
+
+def _postgres_17(below: Path) -> Path:
+    return newer.fetch("postgres-17", below=below).parent / "usr/lib/postgresql/17"
+
+
+def _rabbitmq(name: str, settings: str = "") -> Callable[[Path, ExitStack], Mapping[str, str]]:
+    return lambda _folder, _whole: {
+        "CHORDWISE_LOCAL_RABBITMQ": str(rabbitmq.fetch_newer(name)),
+        "CHORDWISE_LOCAL_RABBITMQ_SETTINGS": settings,
+    }
 
 
 def _guarded_redis(folder: Path, whole: ExitStack) -> Mapping[str, str]:
@@ -93,17 +109,23 @@ COLUMNS = (
     Column(name="default"),
     Column(name="mysql-9", prepare=_mysql),
     Column(name="mariadb-11", prepare=_first_on_path("mariadb-11")),
-    Column(name="postgres-17", prepare=_postgres),
-    Column(name="valkey-8", prepare=_first_on_path("valkey-8")),
+    Column(name="postgres-15", prepare=_postgres(lambda below: older_postgres.with_built_pgvector(below=below))),
+    Column(name="postgres-16", prepare=_postgres(lambda _below: older_postgres.in_present_wheel())),
+    Column(name="postgres-17", prepare=_postgres(_postgres_17)),
+    Column(name="pgvector-0.7", prepare=_postgres(lambda below: older_postgres.from_wheel("0.2.9", below=below))),
+    Column(name="redis-8", prepare=_first_on_path("redis-8")),
     Column(name="redis-acl-tls", prepare=_guarded_redis),
+    Column(name="valkey-8", prepare=_first_on_path("valkey-8")),
+    Column(name="valkey-9", prepare=_first_on_path("valkey-9")),
     Column(name="rabbitmq", flags=("--rabbitmq",)),
+    Column(name="rabbitmq-4.0", prepare=_rabbitmq("rabbitmq-4.0"), flags=("--rabbitmq",)),
+    Column(name="rabbitmq-4.3", prepare=_rabbitmq("rabbitmq-4.3"), flags=("--rabbitmq",)),
+    Column(name="rabbitmq-quorum", prepare=_rabbitmq("rabbitmq-4.3", rabbitmq.QUORUM), flags=("--rabbitmq",)),
 )
 # Others that users ask for; none of the package sources that this command reads has them.
 NOT_RUN = {
-    "MySQL 8.0, 8.4": "in no suite of the distribution",
-    "PostgreSQL 13 to 16": "without pgvector in every suite of the distribution",
-    "pgvector 0.7": "not there either",
-    "RabbitMQ 4": "needs a newer Erlang than the distribution has",
+    "MySQL 8.0, 8.4": "in no suite of the distribution, and in no package of a registry",
+    "PostgreSQL 13, 14": "in no suite of the distribution",
     "managed services": "by those who run them",
 }
 
@@ -116,33 +138,36 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make matrix", description=__doc__)
     parser.add_argument("columns", nargs="*", metavar="COLUMN", help=", ".join(column.name for column in COLUMNS))
     parser.add_argument("--whole", action="store_true", help="all integration, acceptance and fault tests")
+    parser.add_argument(
+        "--short", action="store_true", help="a handful of tests, for make thorough; the page stays as it is"
+    )
     chosen = parser.parse_args(arguments)
     if unknown := set(chosen.columns) - {column.name for column in COLUMNS}:
         parser.error(f"there is no column {', '.join(sorted(unknown))}")
-    tests = [str(ROOT / "tests" / test) for test in (KINDS if chosen.whole else SMOKE)]
-    statuses = [run(column, tests) for column in COLUMNS if not chosen.columns or column.name in chosen.columns]
-    return max(statuses)
+    tests = [str(ROOT / "tests" / test) for test in (KINDS if chosen.whole else SHORT if chosen.short else SMOKE)]
+    columns = [column for column in COLUMNS if not chosen.columns or column.name in chosen.columns]
+    return max(run(column, tests, report=say_row if chosen.short else write_row) for column in columns)
 
 
-def run(column: Column, tests: Sequence[str]) -> int:
-    """Run one column and write its row."""
+def run(column: Column, tests: Sequence[str], *, report: Callable[[str, Sequence[str]], None]) -> int:
+    """Run one column and report its row."""
     with TemporaryDirectory(prefix="chordwise-matrix-") as made, ExitStack() as whole:
         folder = Path(made)
-        servers, report = folder / "versions.json", folder / "report.xml"
+        servers, outcomes = folder / "versions.json", folder / "outcomes.xml"
         try:
             environment = column.prepare(folder, whole)
         except Failure as missing:
-            write_row(column.name, ["not to be had here", "0", "0", "0", "0", _today(), f"not run: {missing}"])
+            report(column.name, ["not to be had here", "0", "0", "0", "0", _today(), f"not run: {missing}"])
             return 0
         stack = [sys.executable, "compose/local.py", "with", "matrix", "--fresh", "--dev", *column.flags, "--"]
-        inside = [sys.executable, "-m", "tests.matrix", _INSIDE, str(servers), "-q", f"--junitxml={report}"]
+        inside = [sys.executable, "-m", "tests.matrix", _INSIDE, str(servers), "-q", f"--junitxml={outcomes}"]
         status = subprocess.run(
             [*stack, *inside, *tests], cwd=ROOT, env={**os.environ, **environment}, check=False
         ).returncode
         names = "; ".join(json.loads(servers.read_text("utf-8"))) if servers.exists() else "did not start"
-        counts = _counts(report)
-        result = "passed" if status == 0 else "failed" if report.exists() else "did not run"
-        write_row(column.name, [names, *map(str, counts), _today(), result])
+        counts = _counts(outcomes)
+        result = "passed" if status == 0 else "failed" if outcomes.exists() else "did not run"
+        report(column.name, [names, *map(str, counts), _today(), result])
         return status
 
 
@@ -153,6 +178,11 @@ def versions() -> list[str]:
         return [" ".join(pair) for pair in (server_versions(use) | broker_version()).items()]
     finally:
         use.close()
+
+
+def say_row(column: str, cells: Sequence[str]) -> None:
+    """Print a column's row."""
+    say(f"{column}: {'; '.join(cells)}")
 
 
 def write_row(column: str, cells: Sequence[str]) -> None:
@@ -169,7 +199,7 @@ def write_row(column: str, cells: Sequence[str]) -> None:
 
 def _rows() -> list[tuple[str, str]]:
     page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    return [(found[1], found[0]) for found in re.finditer(r"^\| `([\w-]+)` \|.*$", page, re.MULTILINE)]
+    return [(found[1], found[0]) for found in re.finditer(r"^\| `([\w.-]+)` \|.*$", page, re.MULTILINE)]
 
 
 def _counts(report: Path) -> tuple[int, int, int, int]:

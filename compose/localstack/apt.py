@@ -95,6 +95,24 @@ def sources_of(suite: str) -> str:
     return sources.one_line or sources.stanzas
 
 
+def fetch_source(package: str, into: Path, *, work: Path, log: Path, suite: str) -> None:
+    """Unpack the upstream part of a source package of ``suite`` into ``into``, a new folder. Raises Failure."""
+    environment = _prepare(work, suite)
+    for path in (work / "sources.list.d").iterdir():
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(r"^(types: )?deb\b", r"\1deb-src", text, flags=re.MULTILINE), encoding="utf-8")
+    shell.run(
+        ["apt-get", "-q", "update"], what="reading the package lists", log=log, environment=environment, may_fail=True
+    )
+    command = ["apt-get", "-q", "source", "--download-only", package]
+    shell.run(command, what=f"downloading the source of {package}", log=log, environment=environment, cwd=work)
+    (archive,) = work.glob("*.orig.tar.*")
+    into.mkdir(parents=True)
+    command = ["tar", "-xf", str(archive), "--strip-components=1", "-C", str(into)]
+    shell.run(command, what=f"unpacking {archive.name}", log=log)
+    shutil.rmtree(work, ignore_errors=True)
+
+
 def _prepare(work: Path, suite: str = "") -> dict[str, str]:
     """Make the private configuration; return apt's environment."""
     shutil.rmtree(work, ignore_errors=True)

@@ -17,11 +17,11 @@ LONGEST_INDEX_LAG_S = 30.0
 TESTED_SERIES: Mapping[str, tuple[str, ...]] = {
     "MySQL": ("9",),
     "MariaDB": ("10.11", "11"),
-    "PostgreSQL": ("17", "18"),
-    "pgvector": ("0.8",),
+    "PostgreSQL": ("15", "16", "17", "18"),
+    "pgvector": ("0.7", "0.8"),
     "Redis": ("7",),
-    "Valkey": ("8",),
-    "RabbitMQ": ("3.10",),
+    "Valkey": ("8", "9"),
+    "RabbitMQ": ("3.10", "4"),
 }
 TERM_CHARACTERS = 13  # every keyword term is hashed to so many (pipeline.keyword.fulltext_store)
 

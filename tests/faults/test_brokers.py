@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from compose.localstack.progress import Failure
+from compose.localstack.servers import rabbitmq
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant
 from tests.support.servers.brokers import OwnServer, own_rabbitmq, own_redis
@@ -69,7 +71,20 @@ class OwnStack:
         return found
 
 
-@pytest.fixture(scope="module", params=["redis", pytest.param("rabbitmq", marks=pytest.mark.thorough)])
+def _own_quorum_rabbitmq(folder: Path) -> OwnServer:
+    """Return a RabbitMQ 4 that replicates every queue, as a virtual host may ask for."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("CHORDWISE_LOCAL_RABBITMQ", str(rabbitmq.fetch_newer("rabbitmq-4.3")))
+        environment.setenv("CHORDWISE_LOCAL_RABBITMQ_SETTINGS", rabbitmq.QUORUM)
+        return own_rabbitmq(folder)
+
+
+_BROKERS: dict[str, Callable[[Path], OwnServer]] = {"rabbitmq": own_rabbitmq, "rabbitmq-quorum": _own_quorum_rabbitmq}
+
+
+@pytest.fixture(
+    scope="module", params=["redis", *(pytest.param(name, marks=pytest.mark.thorough) for name in _BROKERS)]
+)
 def own(
     request: pytest.FixtureRequest, settings: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OwnStack]:
@@ -77,7 +92,7 @@ def own(
     with databases_of_its_own(settings) as use, ExitStack() as whole:
         results = own_redis(logs / "redis")
         try:
-            broker = results if request.param == "redis" else own_rabbitmq(logs / "rabbitmq")
+            broker = results if request.param == "redis" else _BROKERS[request.param](logs / "rabbitmq")
         except Failure as missing:
             pytest.skip(str(missing))
         for server in {results, broker}:

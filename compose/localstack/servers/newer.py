@@ -1,4 +1,4 @@
-"""Servers of newer releases of the distribution, unpacked below `.local/` with their own C library: for the matrix.
+"""Servers of other releases of the distribution, unpacked below `.local/` with their own C library: for the matrix.
 
 In the place of each program stands a script that starts the real one by its own loader, so that scripts of the packages
 find it as well. A folder of links to these programs comes first on PATH.
@@ -14,6 +14,12 @@ from .. import apt
 from ..places import LOCAL
 from ..progress import Failure, step
 
+_ERLANG_APPLICATIONS = (
+    *("asn1", "base", "crypto", "eldap", "ftp", "inets", "mnesia", "os-mon", "parsetools", "public-key"),
+    *("runtime-tools", "snmp", "ssl", "syntax-tools", "tftp", "tools", "xmerl"),
+)
+RABBITMQ_PACKAGES = ("rabbitmq-server", *(f"erlang-{name}" for name in _ERLANG_APPLICATIONS))
+
 _SCRIPT = """#!/bin/sh
 exec '{loader}' --argv0 "$0" --library-path '{libraries}' '{program}' "$@" {options}
 """
@@ -21,15 +27,31 @@ exec '{loader}' --argv0 "$0" --library-path '{libraries}' '{program}' "$@" {opti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newer:
-    """``programs``: by the name to start it by, its path in the packages; names of helpers begin with an underscore.
-    ``options``: those for its own files, appended to a server's, with a blank for the folder. ``scripts``: others to start
-    it by."""
+    """``programs``: by the name to start it by, its path in the packages, which may be a pattern; names of helpers begin with
+    an underscore. ``options``: those for its own files, appended to a server's, with a blank for the folder. ``scripts``:
+    others to start it by."""
 
     suite: str
     packages: tuple[str, ...]
     programs: Mapping[str, str]
     options: str = ""
     scripts: Mapping[str, str] = field(default_factory=dict)
+
+
+def _valkey(suite: str) -> Newer:
+    return Newer(
+        suite=suite, packages=("valkey-server", "valkey-tools"), programs={"redis-server": "usr/bin/valkey-server"}
+    )
+
+
+def _rabbitmq(suite: str) -> Newer:
+    machine = ("beam.smp", "epmd", "erl_child_setup", "erlexec", "inet_gethost")
+    return Newer(
+        suite=suite,
+        packages=RABBITMQ_PACKAGES,
+        programs={f"_{name}": f"usr/lib/erlang/erts-*/bin/{name}" for name in machine}
+        | {f"_{name}": f"usr/lib/erlang/lib/os_mon-*/priv/bin/{name}" for name in ("cpu_sup", "memsup")},
+    )
 
 
 NEWER: Mapping[str, Newer] = {
@@ -56,9 +78,18 @@ NEWER: Mapping[str, Newer] = {
         packages=("postgresql-17", "postgresql-17-pgvector"),
         programs={f"_{name}": f"usr/lib/postgresql/17/bin/{name}" for name in ("postgres", "initdb")},
     ),
-    "valkey-8": Newer(
-        suite="trixie", packages=("valkey-server", "valkey-tools"), programs={"redis-server": "usr/bin/valkey-server"}
+    "postgres-15": Newer(
+        suite="bookworm",
+        packages=("postgresql-15",),
+        programs={f"_{name}": f"usr/lib/postgresql/15/bin/{name}" for name in ("postgres", "initdb")},
     ),
+    "redis-8": Newer(
+        suite="trixie", packages=("redis-server", "redis-tools"), programs={"redis-server": "usr/bin/redis-server"}
+    ),
+    "valkey-8": _valkey("trixie"),
+    "valkey-9": _valkey("unstable"),
+    "rabbitmq-4.0": _rabbitmq("trixie"),
+    "rabbitmq-4.3": _rabbitmq("unstable"),
 }
 
 
@@ -78,18 +109,23 @@ def fetch(name: str, *, below: Path = LOCAL / "newer") -> Path:
     if loader is None:
         raise Failure(f"{name}: its C library brought no loader")
     libraries = ":".join(sorted({str(path.parent) for path in root.glob("**/*-linux-gnu/**/*.so*")}))
-    scripts.mkdir()
+    unfinished = root / "scripts.unfinished"
+    unfinished.mkdir()
     for name_, program in newer.programs.items():
         is_helper = name_.startswith("_")
-        script, real = root / program, root / f"{program}.real"
+        script = next(iter(root.glob(program)), None)
+        if script is None:
+            raise Failure(f"{name}: its packages have no {program}")
+        real = script.with_name(f"{script.name}.real")
         script.rename(real)
         options = "" if is_helper else newer.options.format(root=root)
         text = _SCRIPT.format(loader=loader, libraries=libraries, program=real, options=options)
         _write(script, text)
         if not is_helper:
-            (scripts / name_).symlink_to(script)
+            (unfinished / name_).symlink_to(script)
     for name_, command in newer.scripts.items():
-        _write(scripts / name_, f"#!/bin/sh\n{command.format(root=root)}\n")
+        _write(unfinished / name_, f"#!/bin/sh\n{command.format(root=root)}\n")
+    unfinished.rename(scripts)
     return scripts
 
 

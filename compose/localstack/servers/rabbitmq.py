@@ -14,6 +14,7 @@ from ..processes import Program
 from ..programs import loader_environment
 from ..progress import Failure, step
 from ..variables import write_private
+from .newer import RABBITMQ_PACKAGES, fetch
 
 PORTS = ("rabbitmq", "rabbitmq_nodes", "epmd")
 STARTS_WITHIN_S = 180.0  # a quarter of a minute on an idle machine, loading code all the time
@@ -22,12 +23,12 @@ STARTS_WITHIN_S = 180.0  # a quarter of a minute on an idle machine, loading cod
 _SERVER = "usr/lib/rabbitmq/bin/rabbitmq-server"
 _ERLANG = "usr/lib/erlang"
 _UNPACKED = LOCAL / "rabbitmq"
-_APPLICATIONS = (
-    *("asn1", "base", "crypto", "eldap", "ftp", "inets", "mnesia", "os-mon", "parsetools", "public-key"),
-    *("runtime-tools", "snmp", "ssl", "syntax-tools", "tftp", "tools", "xmerl"),
-)
-_PACKAGES = ("rabbitmq-server", *(f"erlang-{name}" for name in _APPLICATIONS))
 _USER = "chordwise"
+# Replicated queues, and none of the features that RabbitMQ is about to drop: for CHORDWISE_LOCAL_RABBITMQ_SETTINGS.
+QUORUM = """default_queue_type = quorum
+deprecated_features.permit.global_qos = false
+deprecated_features.permit.transient_nonexcl_queues = false
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +42,12 @@ class RabbitMq:
 
 
 def installed() -> RabbitMq | None:
-    """Return RabbitMQ from the system or unpacked; None when there is neither."""
-    for root in (Path("/"), _UNPACKED):
+    """Return the RabbitMQ of CHORDWISE_LOCAL_RABBITMQ, that of the system, or the unpacked one; None when there is none."""
+    other = os.environ.get("CHORDWISE_LOCAL_RABBITMQ", "")
+    for root in (Path(other),) if other else (Path("/"), _UNPACKED):
         erlang = root / _ERLANG / "bin"
         if (root / _SERVER).is_file() and (erlang / "epmd").exists():
-            environment = {} if root == Path("/") else loader_environment(root)
+            environment = loader_environment(root) if root == _UNPACKED else {}
             return RabbitMq(server=root / _SERVER, epmd=erlang / "epmd", path=str(erlang), environment=environment)
     return None
 
@@ -58,11 +60,23 @@ def fetch_missing(*, log: Path) -> None:
         raise Failure("RabbitMQ must be installed first (there is no apt-get here to fetch it with)")
     with step("RabbitMQ: fetching the distribution's packages into .local/rabbitmq", slow=True):
         unfinished = _UNPACKED.with_name("rabbitmq.fetched")
-        apt.unpack(_PACKAGES, unfinished, libraries=True, work=LOCAL / "apt-rabbitmq", log=log)
-        start = unfinished / _ERLANG / "bin" / "erl"  # it knows one place only
-        text = start.read_text(encoding="utf-8")
-        start.write_text(text.replace(f"ROOTDIR=/{_ERLANG}", f"ROOTDIR='{_UNPACKED / _ERLANG}'"), encoding="utf-8")
+        apt.unpack(RABBITMQ_PACKAGES, unfinished, libraries=True, work=LOCAL / "apt-rabbitmq", log=log)
+        _move_erlang(unfinished, to=_UNPACKED)
         unfinished.rename(_UNPACKED)
+
+
+def fetch_newer(name: str) -> Path:
+    """Return the folder of a RabbitMQ of `newer.NEWER`, for CHORDWISE_LOCAL_RABBITMQ. Raises Failure."""
+    root = fetch(name).parent
+    _move_erlang(root, to=root)
+    return root
+
+
+def _move_erlang(root: Path, *, to: Path) -> None:
+    """Tell Erlang's start script its folder: it knows that of the package only."""
+    start = root / _ERLANG / "bin" / "erl"
+    text = start.read_text(encoding="utf-8")
+    start.write_text(text.replace(f"ROOTDIR=/{_ERLANG}", f"ROOTDIR='{to / _ERLANG}'"), encoding="utf-8")
 
 
 def _found() -> RabbitMq:
@@ -128,7 +142,7 @@ def program(folder: StackFolder, password: str, *, port: int, nodes_port: int, e
 
 
 def configuration(password: str, *, port: int) -> str:
-    """Return the settings file: one listener on loopback, one user."""
+    """Return the settings file: one listener on loopback, one user, and the lines of CHORDWISE_LOCAL_RABBITMQ_SETTINGS."""
     return f"""listeners.tcp.1 = 127.0.0.1:{port}
 default_user = {_USER}
 default_pass = {password}
@@ -136,6 +150,7 @@ log.console = true
 log.console.level = info
 vm_memory_high_watermark.absolute = 512MB
 disk_free_limit.absolute = 50MB
+{os.environ.get("CHORDWISE_LOCAL_RABBITMQ_SETTINGS", "")}
 """
 
 

@@ -19,7 +19,7 @@ SERVERS = sorted({server for row in PASSED for server in row.split("; ")})
 
 class DescribeTestedServers:
     def it_has_a_row_for_each_column(self):
-        names = re.findall(r"^\| `([\w-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+        names = re.findall(r"^\| `([\w.-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
         assert names == [column.name for column in COLUMNS]
 
     @pytest.mark.parametrize("server", SERVERS)
