@@ -19,7 +19,7 @@ TESTED_SERIES: Mapping[str, tuple[str, ...]] = {
     "MariaDB": ("10.11", "11"),
     "PostgreSQL": ("15", "16", "17", "18"),
     "pgvector": ("0.7", "0.8"),
-    "Redis": ("7",),
+    "Redis": ("7", "8"),
     "Valkey": ("8", "9"),
     "RabbitMQ": ("3.10", "4"),
 }
