@@ -1,4 +1,4 @@
-"""What a browser loads for the console's first view, and for all of its pages: bytes, files, time; cold and warm.
+"""Section `console`: the bytes, files and time of the console's first view, cold and warm, and of all of its pages.
 
 Needs Chromium: `python3 compose/local.py install --dev`.
 """

@@ -16,6 +16,7 @@ from referencing.jsonschema import DRAFT202012
 
 from compose.localstack.servers import chart_tools
 from pipeline.settings import Settings
+from tests.support.repository.guides import blocks
 from tests.support.repository.project import PROJECT, ROOT, SERVICES, variable
 from workers.roles import ROLES
 from workers.server import parser
@@ -76,11 +77,26 @@ class DescribeValues:
         template = (CHART / "templates/deployments.yaml").read_text("utf-8")
         assert [word for word in SERVICES["flower"]["command"].split() if f" - {word}\n" not in template] == []
 
+    def it_takes_the_values_that_the_page_gives(self):
+        text, more = (block.text for block in blocks("docs/containers.md", "yaml"))
+        values, rules = yaml.safe_load(text.replace("…", "0" * 64)), yaml.safe_load(more)
+        whole = merged(VALUES, values)
+        assert whole["roles"]["ingest"]["autoscaling"]["enabled"]
+        assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(whole)] == []
+        assert [rule["seriesQuery"] for rule in rules["externalRules"]] == [VALUES["ageMetric"]]
+
     def it_knows_every_secret_and_takes_none_as_a_value(self):
         helpers = (CHART / "templates/_helpers.tpl").read_text("utf-8")
         assert set(re.findall(r'"(CHORDWISE_[A-Z_]+)"', helpers)) == SECRETS
         refused = set(SCHEMA["properties"]["settings"]["propertyNames"]["not"]["enum"])
         assert refused >= SECRETS
+
+
+def merged(values: Any, changes: Any) -> Any:
+    """Return values with changes at any depth, as Helm merges them."""
+    if not (isinstance(values, dict) and isinstance(changes, dict)):
+        return changes
+    return values | {name: merged(values.get(name), change) for name, change in changes.items()}
 
 
 @cache

@@ -2022,7 +2022,7 @@ export interface Usage {
   cost: number;
 }
 
-/** The cost of embedding and of written answers in some days, both included. `total` is of all of them, whatever the page. */
+/** The cost of embedding and of the language model in some days, both included. `total` is of all of them, whatever the page. */
 export interface UsagePage {
   from: string;
   to: string;
@@ -2032,7 +2032,7 @@ export interface UsagePage {
   next_cursor: string | null;
 }
 
-/** The cost in one day, for one job or model, or for one purpose. `key` is empty for work without a job: queries, edits, repairs, written answers. */
+/** The cost in one day, for one job or model, or for one purpose. `key` is empty for work without a job: queries, edits, repairs, calls of the language model. */
 export interface UsageRow {
   tokens: number;
   requests: number;

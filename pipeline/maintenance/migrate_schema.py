@@ -313,7 +313,7 @@ def _statements(
     """Return the statements of each revision after ``since``, without those for Alembic's own table."""
     output = io.StringIO()
     _run_alembic("upgrade", f"{since}:head", side, connection, use, migrations=migrations, into=output)
-    _, *parts = re.split(r"^-- Running upgrade .*?(\w+)$", output.getvalue(), flags=re.MULTILINE)
+    _, *parts = re.split(r"^-- Running upgrade \w+ -> (\w+)$", output.getvalue(), flags=re.MULTILINE)
     found: dict[str, list[str]] = {}
     for number, text_ in zip(parts[::2], parts[1::2], strict=True):
         statements = (one.strip() for one in text_.split(";\n\n"))

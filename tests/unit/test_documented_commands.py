@@ -37,6 +37,7 @@ DONE_BY = {
     ("docs/channels.md", "python"): SNIPPETS,
     ("docs/channels.md", "toml"): SNIPPETS,
     ("docs/cli.md", "sh"): GUIDES,
+    ("docs/containers.md", "yaml"): "tests/test_chart.py",
     ("docs/dify.md", "sh"): "tests/acceptance/docs/test_agent_guides.py",
     ("docs/evaluation.md", "sh"): GUIDES,
     ("docs/example-library.md", "sh"): GUIDES,
@@ -74,7 +75,8 @@ TRANSLATED = {"茶": "Tea", "文档是怎样替换的": "how are documents repla
 
 # Commands set in a line, by how they begin: where each is run, or why it is not.
 IN_LINES = {
-    "cp .env.example .env": "tests/test_compose.py reads that very file",
+    "cp .env.example .env": NOT_RUN["cp .env.example .env"],
+    "docker build": "no daemon of containers on a bare machine; tests/acceptance/containers carries out the same file",
     "docker compose ": NOT_RUN["docker compose "],
     "git clone": "a name; it needs the network",
     "celery -A workers.app control query_events": "tests/integration/workers/test_flower.py sends the same to the workers",
@@ -89,6 +91,7 @@ IN_LINES = {
     "make thorough": "is this suite with its longest tests",
     "make docs": "installs a generator; tests/unit/test_links.py checks every link",
     "make pictures": "takes minutes; tests/unit/test_pictures.py checks what it takes and what the pages show",
+    "make image": "takes minutes; tests/acceptance/containers runs what it makes",
     "make matrix": "starts six stacks; tests/unit/maintenance/test_tested_servers.py reads what it writes",
     "make soak": "lasts an hour; tests/unit/test_long_runs.py tries its verdict",
     "make schema": "tests/integration/database/test_migrations.py compares what it writes",
@@ -235,7 +238,10 @@ class DescribeOtherCommands:
 
     def it_measures_with_arguments_that_exist(self):
         found = [
-            code for page in pages() for code in set_in_lines(page) if not code.startswith(("make chaos", "make soak"))
+            code
+            for page in pages()
+            for code in set_in_lines(page)
+            if not code.startswith(("make chaos", "make image", "make soak"))
         ]
         given = [
             match[1] or match[2] for code in found if (match := re.search(r"ARGS='?([^']+)|-m benchmarks (.+)", code))

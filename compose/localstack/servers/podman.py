@@ -28,7 +28,7 @@ _SCRIPT = """#!/bin/sh
 export CONTAINERS_CONF='{folder}/containers.conf' CONTAINERS_STORAGE_CONF='{folder}/storage.conf' HOME='{folder}/home'
 {libraries}exec '{program}' "$@"
 """
-# Whatever is pulled is named by its digest.
+# Every image that is pulled is named by its digest.
 _POLICY = {"default": [{"type": "insecureAcceptAnything"}]}
 _CONFIGURATION = """[containers]
 default_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]

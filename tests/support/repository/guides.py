@@ -27,10 +27,13 @@ NOT_RUN = {
     "celery -A workers.app ": "it does not end; tests/unit/test_documented_commands.py parses it and counts the queues",
     "chordwise-server ": "it does not end; every stack runs it, and tests/unit/test_documented_commands.py parses it",
     "python -m workers.indexer": "it does not end; every stack runs it: tests/integration/workers/test_process_environments.py",
+    "cp .env.example .env": "tests/test_compose.py reads that very file",
     "docker compose ": "no daemon of containers on a bare machine; tests/test_compose.py reads the file",
     'eval "$(chordwise completion zsh)"': "no zsh on a bare machine; tests/unit/client/cli/test_every_command.py asks for it",
     "mariadb-dump ": "not part of the servers that the stack unpacks; tried by hand, as docs/operations.md says",
     "pg_dump ": "makes half a backup without the other; tried by hand, as docs/operations.md says",
+    "helm upgrade ": "needs a cluster; tests/test_chart.py renders the chart",
+    "kubectl ": "needs a cluster; tests/test_chart.py renders the chart",
     "npm install ": "npm is not on a bare machine; tests/acceptance/client/test_javascript_package.py unpacks the archive",
     "pip install ": "needs a package registry; tests/unit/test_distributions.py looks up what it names",
 }
