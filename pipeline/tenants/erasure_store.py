@@ -26,7 +26,7 @@ _KEYS_AT_ONCE = 1000
 
 # Keys go first, then the ledger, whose rows a worker has to hold before it writes anything; the tenant itself goes last.
 _FIRST, _LAST = ("api_keys", "job_items", "jobs"), ("documents", "namespaces", "tenants")
-_KEPT = ("erasures", "placements", "write_fences")
+_KEPT = ("erasures", "placements")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

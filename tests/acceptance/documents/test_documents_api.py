@@ -260,7 +260,7 @@ class DescribeTheOperatorsRoutes:
         assert ready["status"] == "ready", ready
         stores = {"mysql", "postgres", "redis", "broker", "schema", "installation"}
         workers = {"queue:ingest", "queue:recall", "queue:answer", "queue:rerank", "queue:upkeep", "queue:compute"}
-        others = {"worker_versions", "worker_brokers", "clocks", "last_sweep", "store_space", "keyword_index"}
+        others = {"worker_versions", "worker_brokers", "clocks", "hosts", "last_sweep", "store_space", "keyword_index"}
         assert stores | workers | others == set(ready["dependencies"]) - {
             "query_lane"
         }  # there once a profile asked for it

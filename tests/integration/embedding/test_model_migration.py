@@ -159,7 +159,7 @@ class DescribeAMove:
         in_postgres(
             use,
             f"DROP TABLE chunk_embeddings_{number}, document_embeddings, vector_indexes, installation,"
-            " schema_version_postgres",
+            " write_fences, schema_version_postgres",
         )
         with pytest.raises(Misconfigured):
             check(use.mysql, use.postgres, use.settings)

@@ -44,7 +44,9 @@ async def client(use, tenant, outcome):
 
     app = FastAPI(dependencies=[Depends(with_an_id), Depends(claim_key)])
     app.add_middleware(IdempotentPosts)
-    app.state.gateway = SimpleNamespace(resources=use, settings=use.settings, keys=Keys(look_up), run=asyncio.to_thread)
+    app.state.gateway = SimpleNamespace(
+        resources=use, placed=use.placed, settings=use.settings, keys=Keys(look_up), run=asyncio.to_thread
+    )
 
     @app.post("/v1/things")
     async def make(request: Request, _: Writer) -> Response:

@@ -247,6 +247,9 @@ class DescribeAKeptAnswer:
         tries: list[int] = []
 
         class Gone:
+            def __init__(self) -> None:
+                self.pool = self
+
             def connect(self) -> Any:
                 tries.append(1)
                 raise StoreUnavailable("MySQL: gone")

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.manage_tenants import create_tenant, issue_key, list_tenants, principal_of
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.write_fence import make_fence
 from pipeline.errors import PlacementRefused, TenantMoving
 from pipeline.ingestion.run import ingest_next
 from pipeline.jobs.turn_store import turns
@@ -47,8 +48,11 @@ def pairs(settings) -> Iterator[Resources]:
 
 @pytest.fixture
 def resident(pairs: Resources) -> TenantId:
-    """A tenant of the default pair."""
-    return make_tenant(pairs)[0]
+    """A tenant of the default pair, with a fence in both stores: else a move waits as long as a transaction may take."""
+    tenant_id = make_tenant(pairs)[0]
+    with pairs.postgres.begin() as connection:
+        make_fence(connection, tenant_id)
+    return tenant_id
 
 
 def _corner(pairs: Resources, tenant_id: TenantId) -> Corner:

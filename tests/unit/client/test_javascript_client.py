@@ -135,8 +135,8 @@ class DescribeTransport:
     def it_ends_at_the_deadline_and_by_the_callers_signal(self, run):
         busy = [Reply(status=503, body={"code": "away", "detail": "x"}, headers={"Retry-After": "30"})] * 2
         deadline, aborted = run(
-            "say(await fault(client.listNamespaces({}, { timeoutMs: 300 })));"
-            "const controller = new AbortController(); setTimeout(() => controller.abort(), 200);"
+            "say(await fault(client.listNamespaces({}, { timeoutMs: 1500 })));"
+            "const controller = new AbortController(); setTimeout(() => controller.abort(), 1000);"
             "say(await fault(client.listNamespaces({}, { signal: controller.signal })));",
             prepare=queue(*busy),
         )
