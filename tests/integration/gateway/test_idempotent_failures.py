@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from api_gateway.http.auth import Keys, Requires
 from api_gateway.http.idempotency import IdempotentPosts, claim_key, work_id
+from pipeline.records import TenantId
 from pipeline.tenants.accounts import Principal
 
 Writer = Annotated[Principal, Depends(Requires("write"))]
@@ -44,8 +45,12 @@ async def client(use, tenant, outcome):
 
     app = FastAPI(dependencies=[Depends(with_an_id), Depends(claim_key)])
     app.add_middleware(IdempotentPosts)
+
+    async def serve(_: TenantId) -> None:
+        """All tenants are on one pair of stores here."""
+
     app.state.gateway = SimpleNamespace(
-        resources=use, placed=use.placed, settings=use.settings, keys=Keys(look_up), run=asyncio.to_thread
+        resources=use, placed=use.placed, serve=serve, settings=use.settings, keys=Keys(look_up), run=asyncio.to_thread
     )
 
     @app.post("/v1/things")

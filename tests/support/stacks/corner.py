@@ -120,7 +120,8 @@ class Corner:
         self.execute("UPDATE retired_generations SET due_at = '2000-01-01' WHERE tenant_id = :tenant")
         drop_retired(self.tenant, self.use)
         self._assert_aligned()
-        assert self.rows("chunks") == sum(len(texts) for texts in self.shown().values())
+        rows, shown = self.rows("chunks"), sum(len(texts) for texts in self.shown().values())
+        assert rows == shown, f"{rows} rows of chunks, {shown} of them shown"
         terms = self.execute("SELECT terms FROM chunks WHERE tenant_id = :tenant")
         counted = Counter(term for row in terms for term in set(row.terms.split()))
         kept = self.execute(
