@@ -150,7 +150,7 @@ class DescribeServices:
 class DescribeImage:
     def it_keeps_nothing_of_its_build(self) -> None:
         (mark,) = (line for line in PIP_SECRET.splitlines() if "find-links" in line)
-        traces = "ls -d /build /mnt/* /root/.cache /etc/pip.conf /opt/chordwise/bin/pip /app/tests 2>/dev/null; true"
+        traces = "ls -d /build /mnt/* ~root/.cache /etc/pip.conf /opt/chordwise/bin/pip /app/tests 2>/dev/null; true"
         search = f"grep -rlF '{mark}' / --exclude-dir=proc --exclude-dir=sys 2>/dev/null; {traces}"
         assert podman("run", "--rm", "--network=none", "--no-healthcheck", "--user=0", IMAGE, "sh", "-c", search) == ""
         history = podman("history", "--no-trunc", "--format", "{{.CreatedBy}}", IMAGE)
