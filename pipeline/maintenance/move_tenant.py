@@ -224,16 +224,14 @@ class _Move:
     def _freeze_and_flip(self, rounds: int, until: Deadline) -> tuple[Placement, MoveReport]:
         began = time.monotonic()
         self._placement = _change(self._placement, self._use, state=PlacementState.FROZEN)
-        try:
+        with ExitStack() as undo:  # also of an interruption from the keyboard
+            undo.callback(self._go_on_at_source)
             _set_fences(self._tenant_id, self._source, is_closed=True)
             began = time.monotonic()
             while copied := self._round(until):
                 self._report(f"frozen: {copied} rows in {time.monotonic() - began:.1f} s")
                 rounds += 1
-        except BaseException:
-            _thaw(self._placement, self._use)
-            _change(self._placement, self._use, state=PlacementState.COPYING)
-            raise
+            undo.pop_all()
         with unit_of_work(self._target.mysql) as work:
             end_leases(work.connection, self._tenant_id)
         _set_fences(self._tenant_id, self._target, is_closed=False)
@@ -243,6 +241,10 @@ class _Move:
         rows = {name: count for copy, _ in self._copies for name, count in copy.rows.items()}
         log.info("tenant_moved", tenant_id=self._tenant_id, pair=placement.pair, frozen_ms=round(frozen_s * 1000))
         return placement, MoveReport(rows=rows, rounds=rounds, frozen_s=frozen_s)
+
+    def _go_on_at_source(self) -> None:
+        _thaw(self._placement, self._use)
+        _change(self._placement, self._use, state=PlacementState.COPYING)
 
 
 def _synchronise_all(copy: RowCopy, tables: list[CopiedTable], until: Deadline | None) -> int:
