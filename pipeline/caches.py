@@ -199,3 +199,13 @@ class InheritedProperty(cached_property[T]):
             if owner is not None and self.inherits(owner):
                 return getattr(owner.parent, self.attrname)
             return super().__get__(owner, kind)
+
+
+class ReplaceableProperty(cached_property[T]):
+    """A property that is computed at each access, until an object's own attribute of its name replaces it."""
+
+    if not TYPE_CHECKING:
+
+        def __get__(self, owner, kind=None):
+            """Return the value as of now."""
+            return self if owner is None else self.func(owner)

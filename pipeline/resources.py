@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar
 
 import redis
 from redis.asyncio import Redis as AsyncRedis
 from sqlalchemy import Engine
 
 from pipeline.answer.ended_query import EndedQuery
-from pipeline.caches import InheritedProperty, RecentValues
+from pipeline.caches import InheritedProperty, RecentValues, ReplaceableProperty
 from pipeline.channels.bulkhead import Bulkhead
 from pipeline.channels.circuit_breaker import BreakerLimits
 from pipeline.channels.circuit_breaker_store import Breakers
@@ -21,6 +21,7 @@ from pipeline.channels.semantic_channel import SearchedSpace
 from pipeline.database.engines import async_redis_client, indexed_engine, mysql_engine, postgres_engine, redis_client
 from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.installation import Installation
+from pipeline.database.replica import REPLICA_TIMEOUT_S, Replica
 from pipeline.database.write_fence import fenced
 from pipeline.embedding.cache_store import VectorCacheStore
 from pipeline.errors import Misconfigured
@@ -72,19 +73,6 @@ class _PairProperty(InheritedProperty[T]):
     @staticmethod
     def inherits(use: Resources) -> bool:
         return use.tenant_id is not None
-
-
-class _ActiveEmbedder:
-    """Looks up the active space at every access. Has no ``__set__``, so that a test may replace the embedder."""
-
-    @overload
-    def __get__(self, use: None, owner: type[Resources]) -> _ActiveEmbedder: ...
-    @overload
-    def __get__(self, use: Resources, owner: type[Resources]) -> Embedder: ...
-    def __get__(self, use: Resources | None, owner: type[Resources]) -> Embedder | _ActiveEmbedder:
-        if use is None:
-            return self
-        return use.parent.embedder if use.parent else use.spaces.embedder(use.spaces.live().active)
 
 
 @dataclass(frozen=True)
@@ -150,6 +138,15 @@ class Resources:
         if self.tenant_id is not None and self.parent is not None:
             return fenced(self.parent.mysql, self.tenant_id)
         return mysql_engine(self.settings, timeout_s=self.timeout_s, reading=self.reading)
+
+    @_PairProperty
+    def replica(self) -> Replica | None:
+        """The replica of MySQL from which texts and lists are read where it is current, if there is one."""
+        if not (url := self.settings.mysql_replica_url):
+            return None
+        timeout_s = min(REPLICA_TIMEOUT_S, (self.timeout_s or self.settings.store_timeout_s) / 2)
+        engine = mysql_engine(self.settings, timeout_s=timeout_s, replica=url)
+        return Replica(engine, lambda outcome: self.meter.count("chordwise_replica_reads", result=outcome))
 
     @InheritedProperty
     def local_indexes(self) -> LocalIndexes | None:
@@ -275,9 +272,11 @@ class Resources:
         """The live embedding spaces and their models."""
         return Spaces(self.settings, lambda: self.mysql, governed_by=self._governor)
 
-    # The model of the active space, for documents and queries alike. It changes with a switch: read it once, and use
-    # that object for both the vectors and the name.
-    embedder = _ActiveEmbedder()
+    @ReplaceableProperty
+    def embedder(self) -> Embedder:
+        """The model of the active space, for documents and queries alike. It changes with a switch: read it once, and
+        use that object for both the vectors and the name."""
+        return self.parent.embedder if self.parent else self.spaces.embedder(self.spaces.live().active)
 
     @InheritedProperty
     def rerankers(self) -> Rerankers:
@@ -392,7 +391,8 @@ class Resources:
             self.__dict__[name].close()
         for stores in self.pairs[1:] if self.parent is None else ():
             stores.close()
-        for name in {"mysql", "postgres", "postgres_indexed"} & self.__dict__.keys():
-            self.__dict__[name].dispose()
+        for name in {"mysql", "postgres", "postgres_indexed", "replica"} & self.__dict__.keys():
+            if (engine := self.__dict__[name]) is not None:
+                engine.dispose()
         for name in [name for name in (*last, "writer", "parser") if name in self.__dict__]:
             self.__dict__[name].close()

@@ -103,6 +103,7 @@ def completed(url: str, password: str | None, *, schemes: tuple[str, ...], passw
 
 
 DEFAULT_PAIR = "default"  # the pair of CHORDWISE_MYSQL_URL and CHORDWISE_POSTGRES_URL
+PAIR_URLS = ("mysql_url", "mysql_replica_url", "postgres_url")
 _PAIR_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
@@ -110,6 +111,7 @@ class StorePair(BaseModel, frozen=True, extra="forbid"):
     """A further MySQL and its PostgreSQL, on which tenants may be placed."""
 
     mysql_url: SecretStr
+    mysql_replica_url: SecretStr | None = None
     postgres_url: SecretStr
     mysql_password: SecretStr | None = None
     postgres_password: SecretStr | None = None
@@ -117,8 +119,11 @@ class StorePair(BaseModel, frozen=True, extra="forbid"):
     def completed(self, name: str, schemes: Mapping[str, tuple[str, ...]]) -> Self:
         """Return the pair with its passwords quoted into its URLs. Raises ValueError."""
         urls: dict[str, SecretStr] = {}
-        for server in ("mysql", "postgres"):
-            url: SecretStr = getattr(self, f"{server}_url")
+        for name_of_url in PAIR_URLS:
+            url: SecretStr | None = getattr(self, name_of_url)
+            if url is None:
+                continue
+            server = name_of_url.partition("_")[0]
             password: SecretStr | None = getattr(self, f"{server}_password")
             try:
                 whole = completed(
@@ -128,8 +133,8 @@ class StorePair(BaseModel, frozen=True, extra="forbid"):
                     password_variable=f"{server}_password of pair {name}",
                 )
             except ValueError as error:
-                raise ValueError(f"{server}_url of pair {name} {error}") from None
-            urls[f"{server}_url"] = SecretStr(whole)
+                raise ValueError(f"{name_of_url} of pair {name} {error}") from None
+            urls[name_of_url] = SecretStr(whole)
         return self.model_copy(update=urls)
 
 

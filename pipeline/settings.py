@@ -20,6 +20,7 @@ from pipeline.outbound.addresses import Network, parse_networks
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.setting_values import (
     DEFAULT_PAIR,
+    PAIR_URLS,
     ChannelTime,
     StorePair,
     channel_names,
@@ -53,6 +54,7 @@ class Settings(BaseSettings):
 
     # Addresses
     mysql_url: SecretStr = SecretStr("mysql+pymysql://chordwise:chordwise@127.0.0.1:3306/chordwise?charset=utf8mb4")
+    mysql_replica_url: SecretStr | None = None
     postgres_url: SecretStr = SecretStr("postgresql+psycopg://chordwise:chordwise@127.0.0.1:5432/chordwise")
     postgres_direct_url: SecretStr | None = None
     redis_url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
@@ -300,7 +302,7 @@ class Settings(BaseSettings):
             return self
         if (pair := self.store_pairs.get(name)) is None:
             raise Misconfigured(f"CHORDWISE_STORE_PAIRS of this process has no pair {name}")
-        return self.model_copy(update={"mysql_url": pair.mysql_url, "postgres_url": pair.postgres_url})
+        return self.model_copy(update={url: getattr(pair, url) for url in PAIR_URLS})
 
     @property
     def broker(self) -> str:
@@ -315,6 +317,7 @@ class Settings(BaseSettings):
 
 _SCHEMES: dict[str, tuple[str, ...]] = {
     "mysql": ("mysql+pymysql",),
+    "mysql_replica": ("mysql+pymysql",),
     "postgres": ("postgresql+psycopg",),
     "postgres_direct": ("postgresql+psycopg",),
     "redis": ("redis", "rediss"),
@@ -327,9 +330,9 @@ def _with_passwords(read: Settings) -> Settings:
     urls: dict[str, SecretStr] = {}
     for server, schemes in _SCHEMES.items():
         url: SecretStr | None = getattr(read, f"{server}_url")
-        if url is None or (server in ("broker", "postgres_direct") and not url):
+        if url is None or (server in ("broker", "postgres_direct", "mysql_replica") and not url):
             continue
-        account = server.removesuffix("_direct")
+        account = server.partition("_")[0]
         password: SecretStr | None = getattr(read, f"{account}_password")
         if server == "broker" and not password and urlsplit(url.get_secret_value()).scheme not in schemes:
             continue  # another broker of Celery, with URL rules of its own

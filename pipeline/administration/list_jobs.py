@@ -1,14 +1,15 @@
 """Jobs and their items, page by page, and for callers that follow them. Every function raises StoreUnavailable."""
 
-from pipeline.administration.call_store import call_store
-from pipeline.database.unit_of_work import unit_of_work
+from sqlalchemy import Connection
+
+from pipeline.administration.call_store import call_store, read_list
 from pipeline.jobs.job_view_store import JobViews, Matches
 from pipeline.jobs.job_views import ItemView
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
 
-list_jobs = call_store(JobViews, JobViews.newest)
-find_matches = call_store(Matches, Matches.of)
+list_jobs = call_store(JobViews, JobViews.newest, listing=True)
+find_matches = call_store(Matches, Matches.of, listing=True)
 find_job = call_store(JobViews, JobViews.one)
 is_finished = call_store(JobViews, JobViews.is_finished)
 snapshot = call_store(JobViews, JobViews.snapshot)
@@ -27,8 +28,11 @@ def list_items(
     duplicates: bool = False,
 ) -> list[ItemView] | None:
     """Return items above the ordinal ``after``, None without such a job; ``duplicates``: only copies of older ones."""
-    with unit_of_work(use.mysql) as work:
-        views = JobViews(work.connection, tenant_id)
+
+    def read(connection: Connection) -> list[ItemView] | None:
+        views = JobViews(connection, tenant_id)
         if views.is_finished(job_id) is None:
             return None
         return views.items(job_id, status=status, after=after, limit=limit, duplicates=duplicates)
+
+    return read_list(tenant_id, use, read)

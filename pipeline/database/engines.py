@@ -16,6 +16,7 @@ import redis.asyncio
 import sqlalchemy
 import structlog
 from psycopg.types.string import TextLoader
+from pydantic import SecretStr
 from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.retry import Retry
 from sqlalchemy import URL, Engine, Pool, event, make_url
@@ -23,6 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from pipeline.database.store_errors import (
     MYSQL,
+    MYSQL_REPLICA,
     POSTGRES,
     REDIS,
     Location,
@@ -145,11 +147,14 @@ _LOOPBACK = (None, "localhost", "127.0.0.1", "::1")
 _OPEN = "chordwise_span"
 
 
-def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading: bool = False) -> Engine:
+def mysql_engine(
+    settings: Settings, *, timeout_s: float | None = None, reading: bool = False, replica: SecretStr | None = None
+) -> Engine:
     """Return a pool on the MySQL-protocol server. ``timeout_s`` bounds socket reads and writes, as statement timeouts
-    and KILL do not stop FULLTEXT. ``reading``: for single statements without transactions, refused during an outage."""
+    and KILL do not stop FULLTEXT. ``reading``: for single statements without transactions, refused during an outage.
+    ``replica``: the URL of a replica instead, for transactions whose statements all see the same moment."""
     seconds = timeout_s or settings.store_timeout_s
-    url = make_url(settings.mysql_url.get_secret_value())
+    url = make_url((replica or settings.mysql_url).get_secret_value())
     connect_args: dict[str, Any] = {
         "charset": "utf8mb4",
         "connect_timeout": max(1, min(5, int(seconds))),
@@ -162,9 +167,11 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
         connect_args["ssl_disabled"] = True
     # REPEATABLE READ deadlocks when documents are re-indexed concurrently.
     options = _READING if reading else {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}
+    if replica:
+        options = {"isolation_level": "REPEATABLE READ"}
     engine = _pool(url, settings.mysql_pool_size, seconds, connect_args=connect_args, **options)
-    event.listen(engine, "handle_error", partial(attach_location, location(MYSQL, url)))
-    if reading:
+    event.listen(engine, "handle_error", partial(attach_location, location(MYSQL_REPLICA if replica else MYSQL, url)))
+    if reading or replica:
         watch(engine)
     if settings.store_pairs:
         guard(engine)

@@ -43,7 +43,8 @@ class Location:
     @property
     def settings(self) -> str:
         """Return the variables that hold address and password."""
-        return f"{self.variable} and {self.variable.removesuffix('_URL')}_PASSWORD"
+        account = self.variable.removesuffix("_URL").removesuffix("_REPLICA")
+        return f"{self.variable} and {account}_PASSWORD"
 
     def refused(self, reason: str) -> StoreMisconfigured:
         """Return the error for a fault that the operator has to remove."""
@@ -66,6 +67,7 @@ class Location:
 
 
 MYSQL = Location(server="MySQL", variable="CHORDWISE_MYSQL_URL")
+MYSQL_REPLICA = Location(server="MySQL replica", variable="CHORDWISE_MYSQL_REPLICA_URL")
 POSTGRES = Location(server="PostgreSQL", variable="CHORDWISE_POSTGRES_URL")
 REDIS = Location(server="Redis", variable="CHORDWISE_REDIS_URL")
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
+from sqlalchemy import Connection
+
 from pipeline.channels.local_indexes import IndexAtRevision
 from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.unit_of_work import reading
@@ -27,6 +29,7 @@ from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.read_texts import read_in_time
+from pipeline.tenants.revision_store import has_reached
 
 _MOST_READ = 1000  # candidates whose text is read for one query, whatever depth a plan asks for
 _NOT_ALL = (
@@ -230,10 +233,28 @@ class ShownChunks:
             journal.lost("hydrate", "rules_unknown", detail)
 
     def _of_mysql(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, StoredChunk]:
-        query = self._query
+        copies = self._of_replica(chunk_ids)
+        # A channel may have found what was published after the query began, which the replica need not have.
+        missing = [chunk_id for chunk_id in chunk_ids if chunk_id not in copies]
+        if not missing:
+            return copies
         with reading(self._use.mysql) as connection:
-            chunks = Chunks(connection, query.tenant_id)
-            return chunks.hydrate(chunk_ids, namespaces=query.namespaces_read, since=query.since)
+            return copies | self._shown(missing, connection)
+
+    def _of_replica(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, StoredChunk]:
+        query, replica = self._query, self._use.replica
+        stamps = {name: query.stamps[name] for name in query.namespaces_read if name in query.stamps}
+        if replica is None or not stamps:
+            return {}
+        copies = replica.read(
+            lambda connection: has_reached(connection, query.tenant_id, stamps), partial(self._shown, chunk_ids)
+        )
+        return {} if copies is None else copies[0]
+
+    def _shown(self, chunk_ids: Sequence[ChunkId], connection: Connection) -> dict[ChunkId, StoredChunk]:
+        query = self._query
+        chunks = Chunks(connection, query.tenant_id)
+        return chunks.hydrate(chunk_ids, namespaces=query.namespaces_read, since=query.since)
 
 
 def needed(plan: Plan) -> int:
