@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -122,7 +122,7 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     probes = gateway.probes
     groups = await asyncio.gather(
         _required(probes),
-        _pairs(probes),
+        _further(probes),
         _workers(probes),
         _hosts(probes),
         _sweeper(probes),
@@ -166,13 +166,9 @@ class Probes:
         }
 
     @property
-    def pairs(self) -> dict[str, Probe]:
-        """The probes of the further pairs of stores."""
-        probes: dict[str, Probe] = {}
-        for stores in self.use.pairs[1:]:
-            probes[f"mysql:{stores.pair}"] = partial(examine_stores.ping_mysql, stores)
-            probes[f"postgres:{stores.pair}"] = partial(examine_stores.ping_postgres, stores)
-        return probes
+    def further(self) -> Mapping[str, Probe]:
+        """The probes of the servers without which work goes on."""
+        return examine_stores.further_servers(self.use)
 
     def watched_s(self) -> float:
         """Return the seconds during which this process could have seen a sweep."""
@@ -225,10 +221,11 @@ async def _required(probes: Probes) -> dict[str, Check]:
     }
 
 
-async def _pairs(probes: Probes) -> dict[str, Check]:
-    """Return a check of each server of the further pairs of stores; without one, the tenants of other pairs are served."""
-    results = await asyncio.gather(*(_probed(probe) for probe in probes.pairs.values()))
-    return {name: replace(check, required=False) for name, (_, check) in zip(probes.pairs, results, strict=True)}
+async def _further(probes: Probes) -> dict[str, Check]:
+    """Return a check of each replica, and of each server of the further pairs of stores, whose tenants alone need it."""
+    further = probes.further
+    results = await asyncio.gather(*(_probed(probe) for probe in further.values()))
+    return {name: replace(check, required=False) for name, (_, check) in zip(further, results, strict=True)}
 
 
 async def _workers(probes: Probes) -> dict[str, Check]:

@@ -118,6 +118,7 @@ def _checks(
     yield "store_space", lambda: [examine_stores.store_space(examine_stores.full_stores(use))]
     yield "connections", lambda: examine_stores.connections(use)
     yield "schema", lambda: [examine_stores.schema(use)]
+    yield "mysql_replica", lambda: [each for each in [examine_stores.replica(use)] if each is not None]
     for stores in use.pairs[1:]:
         yield f"pair:{stores.pair}", partial(examine_stores.store_pair, stores)
     yield "servers", lambda: [checks.servers(examine_stores.server_versions(use) | broker_version(app))]

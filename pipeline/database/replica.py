@@ -1,5 +1,6 @@
 """Reads from a replica of MySQL, only where it holds what the read must see."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
@@ -13,6 +14,8 @@ T = TypeVar("T")
 Outcome = Literal["current", "behind", "away"]
 
 REPLICA_TIMEOUT_S: Final = 2.0  # of a statement; the primary server is asked afterwards
+
+_WAITED_S: Final = 0.3  # a closed connection fails sooner
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,13 @@ class Replica:
         if outage is not None and outage.is_on:
             self.count("away")
             return None
+        began = time.monotonic()
         try:
             with mysql_errors(), self.engine.begin() as connection:
                 result = (ask(connection),) if is_current(connection) else None
         except StoreUnavailable:
             if outage is not None:
-                outage.suspect()
+                outage.suspect(waited=time.monotonic() - began > _WAITED_S)
             self.count("away")
             return None
         self.count("behind" if result is None else "current")

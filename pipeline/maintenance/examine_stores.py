@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import redis
@@ -11,6 +12,7 @@ from sqlalchemy import Connection, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.expiring_record_store import FullStores
+from pipeline.database.replica import Replica
 from pipeline.database.schema import mysql_server
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
@@ -22,9 +24,11 @@ from pipeline.maintenance.migrate_schema import OPERATOR_CLASSES, check
 from pipeline.metrics.meter_store import read_totals
 from pipeline.records import TenantId
 from pipeline.resources import Resources
+from pipeline.setting_values import DEFAULT_PAIR
 
 _PING = text("SELECT 1")
 _PROBE = "chordwise:probe"
+_REPLICA_BEHIND_S = 10.0
 _CROWDED = 0.8  # of the connections that may be open at once
 _MYSQL_NOW = text("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000000.0")
 _POSTGRES_NOW = text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")
@@ -250,8 +254,62 @@ def deletions(use: Resources) -> CheckResult:
 
 def store_pair(stores: Resources) -> list[CheckResult]:
     """Check the schema, the installation, the vectors and the indexes of a further pair of stores."""
-    findings = [schema(stores), installation(stores), *vectors(stores), fulltext(stores)]
+    copy = replica(stores)
+    findings = [schema(stores), installation(stores), *vectors(stores), fulltext(stores), *([copy] if copy else [])]
     return [replace(finding, check=f"{finding.check}:{stores.pair}") for finding in findings]
+
+
+_OF_REPLICA = text(
+    "SELECT (SELECT installation_id FROM installation WHERE id = 1), @@read_only,"
+    " (SELECT UNIX_TIMESTAMP(MAX(revised_at)) FROM namespaces)"
+)
+
+
+def further_servers(use: Resources) -> dict[str, Callable[[], None]]:
+    """Return a function for each replica and each server of the further pairs, which returns if it answers."""
+    probes: dict[str, Callable[[], None]] = {}
+    for stores in use.pairs:
+        suffix = "" if stores.pair == DEFAULT_PAIR else f":{stores.pair}"
+        if stores.replica is not None:
+            probes[f"mysql_replica{suffix}"] = partial(_ping_replica, stores.replica)
+        if suffix:
+            probes[f"mysql{suffix}"] = partial(ping_mysql, stores)
+            probes[f"postgres{suffix}"] = partial(ping_postgres, stores)
+    return probes
+
+
+def _ping_replica(copy: Replica) -> None:
+    with mysql_errors(), copy.engine.connect() as connection:
+        connection.execute(_PING)
+
+
+def replica(use: Resources) -> CheckResult | None:
+    """Check that the replica of MySQL is one of this installation's, takes no writes and follows; None without one.
+    Raises Unavailable if it does not answer."""
+    if use.replica is None:
+        return None
+    with mysql_errors(), use.mysql.connect() as connection:
+        own_id, _, revised_at = connection.execute(_OF_REPLICA).one()
+    with mysql_errors(), use.replica.engine.connect() as connection:
+        its_id, is_read_only, its_revised_at = connection.execute(_OF_REPLICA).one()
+    behind_s = max(0.0, float(revised_at or 0) - float(its_revised_at or 0))
+    return of_replica(is_own=own_id == its_id, is_read_only=bool(is_read_only), behind_s=behind_s)
+
+
+def of_replica(*, is_own: bool, is_read_only: bool, behind_s: float) -> CheckResult:
+    """Check the replica of MySQL. ``is_own``: it has this installation's id; ``behind_s``: the age of its last change
+    before that of the primary server."""
+    check, detail = "mysql_replica", f"{behind_s:.0f} s behind"
+    if not is_own:
+        advice = "name a replica of the server of CHORDWISE_MYSQL_URL in CHORDWISE_MYSQL_REPLICA_URL"
+        return CheckResult(check=check, severity=Severity.FAILED, detail="it holds another installation", advice=advice)
+    if behind_s > _REPLICA_BEHIND_S:
+        advice = "see the server's replication status; meanwhile the primary server is read"
+        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+    if not is_read_only:
+        advice = "set read_only=ON there, so that nothing but replication writes to it"
+        return CheckResult(check=check, severity=Severity.WARNING, detail="it takes writes", advice=advice)
+    return CheckResult(check=check, severity=Severity.OK, detail=detail)
 
 
 def longest_task_s(use: Resources) -> float:

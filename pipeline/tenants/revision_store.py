@@ -16,8 +16,8 @@ class TenantRevision(TenantStore):
     def read(self) -> tuple[object, ...]:
         """Return values of which one changes with every write that changes a list of the tenant's documents or jobs.
 
-        What is published changes a namespace's revision, work in progress a job's; a job counts until it ends, and its
-        end is newer than all others. Reads a row of each namespace and of each unfinished job.
+        A publication changes its namespace's revision, and progress its job's; a job counts until it ends, and its end is
+        newer than all others. Reads a row of each namespace and of each unfinished job.
         """
         return tuple(self._run(_REVISION).one())
 

@@ -20,11 +20,11 @@ _FEW_MB = ("--innodb-buffer-pool-size=16M", "--innodb-log-file-size=4M")
 
 
 @contextmanager
-def own_mariadb(folder: Path, *options: str) -> Iterator[OwnServer]:
-    """Run a MariaDB with ``options`` of its server; its root has the user's password."""
+def own_mariadb(folder: Path, *options: str, password: str = "") -> Iterator[OwnServer]:
+    """Run a MariaDB with ``options`` of its server; its root has the user's password, by default a random one."""
     found = programs.mariadb()
     assert found is not None, "there is no MariaDB to start"
-    stack, password, port = StackFolder("own", local=folder), secrets.token_hex(16), free_port()
+    stack, password, port = StackFolder("own", local=folder), password or secrets.token_hex(16), free_port()
     stack.make()
     mariadb.prepare(found, stack.data / "mariadb", stack.logs / "mariadb.log")
     program = mariadb.program(found, stack, {"mysql_root": password, "mysql": password}, port=port)

@@ -10,7 +10,7 @@ from pipeline.database.worker_heartbeats import HostState
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import FlowerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts
-from pipeline.maintenance.examine_stores import connections_left, distance, skew, store_space
+from pipeline.maintenance.examine_stores import connections_left, distance, of_replica, skew, store_space
 from workers.names import Queue
 
 OK, WARNING, FAILED = Severity.OK, Severity.WARNING, Severity.FAILED
@@ -87,6 +87,10 @@ class DescribeEveryFinding:
             (doctor.clock("mysql", 60.0), FAILED, "60.0 s ahead of"),
             (connections_left("MySQL", used=8, most=10), OK, "8 of 10"),
             (connections_left("MySQL", used=9, most=10), WARNING, "9 of 10"),
+            (of_replica(is_own=True, is_read_only=True, behind_s=0.4), OK, "0 s behind"),
+            (of_replica(is_own=True, is_read_only=True, behind_s=11), WARNING, "11 s behind"),
+            (of_replica(is_own=True, is_read_only=False, behind_s=0), WARNING, "takes writes"),
+            (of_replica(is_own=False, is_read_only=True, behind_s=0), FAILED, "another installation"),
             (store_space([]), OK, "no store"),
             (store_space(["MySQL: the table is full"]), FAILED, "MySQL: the table is full"),
             (doctor.flower(None), OK, "not set"),

@@ -26,6 +26,15 @@ class DescribeStorePairs:
         assert moved.mysql_url.get_secret_value() == "mysql+pymysql://chordwise:p%40ss@b.test/c"
         assert moved.postgres_url.get_secret_value().endswith("@b.test/c")
 
+    def it_gives_a_replica_the_password_of_its_pair_alone(self):
+        replica = "mysql+pymysql://chordwise@copy.test/c"
+        of_pair = PAIR.replace('"mysql_password"', f'"mysql_replica_url": "{replica}", "mysql_password"')
+        config = load({"store_pairs": of_pair, "mysql_replica_url": replica, "mysql_password": "own@"})
+        for settings, password in ((config, "own%40"), (config.of_pair("b"), "p%40ss")):
+            url = settings.mysql_replica_url.get_secret_value()
+            assert url == f"mysql+pymysql://chordwise:{password}@copy.test/c"
+        assert load({"store_pairs": PAIR, "mysql_replica_url": replica}).of_pair("b").mysql_replica_url is None
+
     @pytest.mark.parametrize(
         ("value", "sentence"),
         [
