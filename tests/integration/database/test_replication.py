@@ -16,7 +16,8 @@ from pydantic import SecretStr
 from sqlalchemy import URL, make_url
 
 from chordwise import Chordwise
-from pipeline.maintenance import migrate_schema
+from pipeline.maintenance import examine_stores, migrate_schema
+from pipeline.maintenance.doctor import Severity
 from pipeline.metrics.meter_store import read_totals
 from pipeline.resources import Resources
 from pipeline.settings import Settings
@@ -142,6 +143,7 @@ class DescribeAReplicaUnderLoad:
                 write_and_read()
             installation.until_more("current", listed)
             installation.until_more("current", ask)
+            assert examine_stores.replica(installation.use).severity is Severity.OK
             with Loop(write_and_read) as writes, Loop(ask) as queries:
                 installation.tell_replica("STOP SLAVE SQL_THREAD")
                 installation.until_more("behind", listed)
@@ -154,6 +156,8 @@ class DescribeAReplicaUnderLoad:
                 ):
                     end()
                     installation.until_more("away", listed)
+                    ready = http.get("/readyz").raise_for_status().json()
+                    assert ready["dependencies"]["mysql_replica"]["status"] == "down"
                     writes.goes_on()
                     queries.goes_on()
                     back()
