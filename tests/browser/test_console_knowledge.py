@@ -150,13 +150,13 @@ class DescribeApiSources:
             trial.get_by_label("Namespace").fill("kb")
             trial.get_by_role("button", name="Call it").click()
             expect(trial.get_by_role("listitem")).to_contain_text("The customer pays yearly.")
-            expect(trial).to_contain_text("1 items left out")
+            expect(trial).to_contain_text("1 item left out")
             page.get_by_label("Most items").fill("3")
             with page.expect_response(lambda answer: answer.request.method == "PUT"):
                 page.get_by_role("button", name="Save").click()
             assert made.client.get("/v1/api-sources/crm").json()["max_items"] == 3
             trial.get_by_role("button", name="Call it").click()
-            expect(trial).to_contain_text("1 passages")
+            expect(trial).to_contain_text("1 passage")
             assert [asked.headers.get("x-token") for asked in api.asked] == ["s3cret", "s3cret"]
             assert "s3cret" not in page.content()
 

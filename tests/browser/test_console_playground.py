@@ -264,7 +264,7 @@ class DescribeOutages:
         expect(alert).to_contain_text("store_unavailable")
         page.unroute_all()
         alert.get_by_role("button", name="Try again").click()
-        expect(page.get_by_text("Values of 1 documents")).to_be_visible()
+        expect(page.get_by_text("Values of 1 document")).to_be_visible()
         page.route("**/v1/chunks/lookup", refuse)
         side = ask(page)
         expect(open_tab(side, "Channels").locator(".raw li").first).to_be_visible()

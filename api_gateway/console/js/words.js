@@ -1,4 +1,5 @@
-// The words of the page, from one table per language. `t("jobs.title")`, with `{name}` filled in from the second argument.
+// The words of the page, from one table per language. `t("jobs.title")`, with `{name}` filled in from the second argument;
+// `{count:job|jobs}` is the number with the noun that fits it.
 import { language } from "./preferences.js";
 
 const tables = new Map();
@@ -23,7 +24,11 @@ function flat(groups) {
 
 export function t(key, values = {}) {
   const text = table[key] ?? key;
-  return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+  return text.replace(/\{(\w+)(?::([^|}]*)\|([^}]*))?\}/g, (whole, name, one, many) => {
+    if (!(name in values)) return whole;
+    const value = String(values[name]);
+    return many === undefined ? value : `${value} ${value === "1" ? one : many}`;
+  });
 }
 
 /** The word for a code of the server; `otherwise`, by default the code itself, if the page has no word for it. */

@@ -62,7 +62,9 @@ class DescribeMessages:
 
     def it_fills_the_same_blanks_in_both_languages(self):
         english, chinese = table("en"), table("zh")
-        blanks = re.compile(r"\{\w+\}")
+        blanks = re.compile(
+            r"\{(\w+)(?::\w+(?: \w+)?\|\w+(?: \w+)?)?\}"
+        )  # with the noun in the singular and in the plural
         assert [
             key for key in english if sorted(blanks.findall(english[key])) != sorted(blanks.findall(chinese[key]))
         ] == []
