@@ -9,7 +9,7 @@ from it on the target is.
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 from sqlalchemy import Engine, text
 
-from pipeline.database.engines import mysql_errors, postgres_errors
+from pipeline.database.engines import Conflict, mysql_errors, postgres_errors
 from pipeline.database.schema import mysql_server
 from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
 from pipeline.database.write_fence import make_fence, set_fence
@@ -286,7 +286,11 @@ def _thaw(placement: Placement, use: Resources) -> None:
         _set_fences(placement.tenant_id, use.of_pair(placement.target), is_closed=True)
     except Unavailable as error:
         log.warning("target_not_closed", tenant_id=placement.tenant_id, pair=placement.target, code=error.code)
-    _set_fences(placement.tenant_id, use.of_pair(placement.pair), is_closed=False)
+    source = use.of_pair(placement.pair)
+    _set_fences(placement.tenant_id, source, is_closed=False)
+    # A worker whose batch the freeze interrupted could not put it back either. What a live one holds is done again.
+    with suppress(Conflict), unit_of_work(source.mysql) as work:
+        end_leases(work.connection, placement.tenant_id)
 
 
 def _set_fences(tenant_id: TenantId, stores: Resources, *, is_closed: bool) -> None:

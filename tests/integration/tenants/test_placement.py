@@ -15,7 +15,7 @@ from pipeline.administration.manage_tenants import create_tenant, issue_key, lis
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.write_fence import make_fence
 from pipeline.errors import PlacementRefused, TenantMoving
-from pipeline.ingestion.run import ingest_next
+from pipeline.ingestion.run import ingest_next, take
 from pipeline.jobs.turn_store import turns
 from pipeline.keyword_index.local_index_store import LocalIndexReader
 from pipeline.maintenance import migrate_schema, move_tenant
@@ -217,6 +217,22 @@ class DescribeMoving:
         corner.fill({"c": "written after it was undone"})
         assert _move(pairs, resident, "b") is not None
         assert _corner(pairs, resident).shown().keys() == {"a", "b", "c"}
+
+    def it_resumes_work_at_once_that_an_abandoned_freeze_interrupted(self, pairs, resident):
+        corner = _corner(pairs, resident)
+        ticket = corner.accept(upload("a", "interrupted 中断"))
+        claims = take(resident, ticket.job_id, corner.use)
+        assert claims is not None
+        assert claims.items  # under a lease of half a minute
+        dying = move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None)
+        dying.begin(FRESH_S + 0.1)
+        move_tenant._change(dying._placement, pairs, state=PlacementState.FROZEN)
+        move_tenant._set_fences(resident, pairs, is_closed=True)
+        assert move_tenant.thaw_abandoned(pairs) == 1
+        sweep(pairs, ring=lambda *_: None)
+        corner.work(ticket)
+        assert corner.shown() == {"a": ["interrupted 中断"]}
+        assert move_tenant.undo(resident, pairs)
 
     def it_gives_up_a_freeze_that_takes_too_long(self, pairs, resident):
         corner = _corner(pairs, resident)
