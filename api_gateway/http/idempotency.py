@@ -33,7 +33,8 @@ from api_gateway.http.problems import Problem
 from pipeline.administration import claim_idempotency_key
 from pipeline.administration.claim_idempotency_key import HeldKey
 from pipeline.database.sealing import Sealer
-from pipeline.errors import Unavailable
+from pipeline.deadline import Deadline
+from pipeline.errors import TenantMoving, Unavailable
 from pipeline.records import JobId, TenantId
 from pipeline.tenants.idempotency import Answered, Claimed, Running
 
@@ -43,6 +44,7 @@ MOST_ANSWER_BYTES: Final = 4 * 1024 * 1024  # a larger answer is sent but not st
 REPLAYED: Final = (b"idempotency-replayed", b"true")
 _KEY = re.compile(r'"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x7e]{1,255})')
 _ATTEMPT = "idempotent_attempt"
+_MOVE_S, _MOVE_PAUSE_S = 5.0, 0.2  # a tenant that moves writes again after a second or two
 _MOST_REST_BYTES, _REST_S = 64 * 1024, 1.0  # of a body that the route has not read to its end
 
 # Refusals with these statuses are stored and repeated. All others may differ a moment later, and as they created
@@ -299,11 +301,12 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
     """Store the answer, or free the key.
 
     After a refusal the next attempt starts afresh; after a failure it keeps the id of this attempt's work, since a
-    commit can succeed whose answer is lost. If Redis or MySQL fails here, the lease expires.
+    commit can succeed whose answer is lost. If Redis or MySQL fails here, the lease expires; a moving tenant is waited
+    for, as its caller would otherwise repeat the request in vain until then.
     """
     claim, attempt.claim = attempt.claim, None
     if claim is None:
-        return
+        return None
     storable = answer is not None and _is_stored(answer.status) and await _read_rest(attempt.receive)
 
     def settle() -> None:
@@ -314,10 +317,16 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
         elif not claim_idempotency_key.keep(claim.key, _packed(answer, attempt.receive.value, claim), use):
             log.warning("idempotency_key_lost")
 
-    try:
-        await gateway.run(settle)
-    except Unavailable as error:
-        log.warning("idempotency_key_not_settled", code=error.code)
+    moved = Deadline.after(_MOVE_S)
+    while True:
+        try:
+            await gateway.run(settle)
+            return
+        except Unavailable as error:
+            if moved.has_passed or not isinstance(error, TenantMoving):
+                log.warning("idempotency_key_not_settled", code=error.code)
+                return
+        await asyncio.sleep(_MOVE_PAUSE_S)
 
 
 async def _read_rest(receive: FingerprintingReceive) -> bool:
