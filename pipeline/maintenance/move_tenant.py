@@ -288,7 +288,7 @@ def _thaw(placement: Placement, use: Resources) -> None:
         log.warning("target_not_closed", tenant_id=placement.tenant_id, pair=placement.target, code=error.code)
     source = use.of_pair(placement.pair)
     _set_fences(placement.tenant_id, source, is_closed=False)
-    # A worker whose batch the freeze interrupted could not put it back either. What a live one holds is done again.
+    # A worker whose batch the freeze interrupted could not put it back either. A live one does its batch again.
     with suppress(Conflict), unit_of_work(source.mysql) as work:
         end_leases(work.connection, placement.tenant_id)
 
