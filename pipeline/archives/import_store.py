@@ -44,7 +44,7 @@ class Imports:
                 row,
                 sha256=row.sha256.hex(),
                 vectors_kept=bool(row.vectors_kept),
-                finished=row.finished_at is not None,
+                finished=bool(row.finished),
             )
             for row in rows
         ]
@@ -79,7 +79,9 @@ _ADD = sql(
 )
 
 _PARTS = sql(
-    "SELECT p.part, p.sha256, p.job_id, p.documents, p.chunks, p.vectors, p.vectors_kept, p.received_at, j.finished_at"
+    "SELECT p.part, p.sha256, p.job_id, p.documents, p.chunks, p.vectors, p.vectors_kept, p.received_at,"
+    # A job without a row ended long ago.
+    " j.job_id IS NULL OR j.finished_at IS NOT NULL AS finished"
     " FROM import_parts p LEFT JOIN jobs j ON j.tenant_id = p.tenant_id AND j.job_id = p.job_id"
     " WHERE p.tenant_id = :tenant AND p.namespace = :namespace AND p.import_id = :import ORDER BY p.part"
 )

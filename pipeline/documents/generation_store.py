@@ -100,7 +100,7 @@ class Generations(TenantStore):
                 GenerationView,
                 row,
                 number=row.generation,
-                state=_state(row, published),
+                state=_state(row, pointers),
                 content_hash=row.content_hash.hex(),
             )
             for row in self._run(_HISTORY, **values, deleted=pointers.deleted_generation, now=now())
@@ -167,13 +167,17 @@ _DISCARD = [
 ]
 
 _AT_REST = sql(
-    "SELECT g.document_id, g.generation FROM generations g JOIN jobs j ON j.tenant_id = g.tenant_id"
-    " AND j.job_id = g.job_id AND j.finished_at IS NOT NULL WHERE g.tenant_id = :tenant AND g.namespace = :namespace"
-    " AND g.document_id IN :ids AND NOT EXISTS (SELECT 1 FROM retired_generations r"
+    # A job without a row ended long ago.
+    "SELECT g.document_id, g.generation FROM generations g LEFT JOIN jobs j ON j.tenant_id = g.tenant_id"
+    " AND j.job_id = g.job_id WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids"
+    " AND (j.job_id IS NULL OR j.finished_at IS NOT NULL) AND NOT EXISTS (SELECT 1 FROM retired_generations r"
     f" WHERE {same_generation('r', 'g')})"
 )
 
-_POINTERS = f"SELECT latest_generation, published_generation, deleted_generation FROM documents WHERE {OF_DOCUMENT}"
+_POINTERS = (
+    "SELECT latest_generation, published_generation, deleted_generation, failed_generation, cancelled_generation"
+    f" FROM documents WHERE {OF_DOCUMENT}"
+)
 
 
 _HISTORY = sql(
@@ -241,9 +245,12 @@ def _published_state(upload: Generation, row: Mapping[Any, Any] | None) -> Publi
 _STATES = {"queued": "pending", "running": "pending", "failed": "failed", "cancelled": "cancelled"}
 
 
-def _state(row: Any, published: int | None) -> str:
-    if row.generation == published:
+def _state(row: Any, pointers: Any) -> str:
+    if row.generation == pointers.published_generation:
         return "shown"
     if row.kept_until is not None:
         return "previous"
+    if row.state is None:  # its job is no longer kept
+        ends = {pointers.failed_generation: "failed", pointers.cancelled_generation: "cancelled"}
+        return ends.get(row.generation, "retired")
     return _STATES.get(row.state, "retired")

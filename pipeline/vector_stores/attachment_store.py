@@ -29,9 +29,10 @@ from pipeline.vector_stores.collection import Attached, ListPosition, Status, Ta
 _MARKED_FOR_HOURS = 24
 
 
+# Without an item: its job, no longer kept, put a file there whose document was deleted, and uploaded again since.
 _STATUS = (
-    "CASE i.state WHEN 'succeeded' THEN 'completed' WHEN 'failed' THEN 'failed' WHEN 'cancelled' THEN 'cancelled'"
-    " ELSE 'in_progress' END"
+    "CASE WHEN i.state IN ('failed', 'cancelled') THEN i.state WHEN i.state IN ('queued', 'running') THEN 'in_progress'"
+    " ELSE 'completed' END"
 )
 _ALIVE = "d.document_id IS NOT NULL AND d.latest_generation > d.deleted_generation"
 # An unfinished item may have no document; a document deleted since is omitted.
@@ -42,16 +43,21 @@ _FILES = (
 )
 _THERE = f" WHERE a.tenant_id = :tenant AND a.detached_at IS NULL AND {_SEEN}"
 _PUT_THERE = _FILES + _THERE
+# Of a job ``j``: it put a file there that lists show, with the state and the error of its item.
+PUT_A_LISTED_FILE = (
+    f"(SELECT 1{_FILES} WHERE a.tenant_id = j.tenant_id AND a.job_id = j.job_id AND a.detached_at IS NULL AND {_SEEN}"
+    " LIMIT 1) IS NOT NULL"
+)
 # A file that was added and then overwritten by another upload is described by that generation.
 _PUT_OR_WRITTEN_SINCE = (
-    f"{_FILES} LEFT JOIN generations g ON i.state = 'succeeded' AND d.published_generation <> i.generation"
-    f" AND {same_document('g', 'd')} AND g.generation = d.published_generation{_THERE}"
+    f"{_FILES} LEFT JOIN generations g ON (i.state IS NULL OR i.state = 'succeeded' AND d.published_generation <>"
+    f" i.generation) AND {same_document('g', 'd')} AND g.generation = d.published_generation{_THERE}"
 )
 _NAME = "COALESCE(g.source_uri, g.title, d.document_id)"
 _BY_TIME = _PUT_THERE.replace("attachments a", "attachments a FORCE INDEX (attachments_by_time)", 1)
 _OTHER_STATUS = (
-    "CASE WHEN d.published_generation IS NOT NULL THEN 'completed' WHEN j.finished_at IS NULL THEN 'in_progress'"
-    " ELSE 'failed' END"
+    "CASE WHEN d.published_generation IS NOT NULL THEN 'completed' WHEN j.job_id IS NOT NULL AND j.finished_at IS NULL"
+    " THEN 'in_progress' ELSE 'failed' END"
 )
 _OTHERS = (
     f" FROM documents d JOIN generations g ON {same_document('g', 'd')}"
