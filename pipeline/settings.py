@@ -132,6 +132,8 @@ class Settings(BaseSettings):
     mask_embeddings: bool = False
     audit_query_text: bool = False
     audit_keep_days: Annotated[int, Field(ge=1, le=36_500)] = 365
+    job_keep_days: Annotated[int, Field(ge=0, le=36_500)] = 90
+    usage_keep_days: Annotated[int, Field(ge=0, le=36_500)] = 400
     metrics_tenants: bool = False
 
     # Webhooks

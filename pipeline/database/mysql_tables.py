@@ -275,8 +275,7 @@ vector_stores = table("vector_stores", key("tenant_id", "namespace"),
     Index("vector_stores_expiring", "expires_at", "tenant_id"))
 
 attachments = table("attachments", key("tenant_id", "namespace", "document_id"),
-    required(UUID, "job_id"),                       # with ordinal: the item that puts the file there
-    required(UINT, "ordinal"),
+    required(UUID, "job_id"), required(UINT, "ordinal"),  # the item that puts the file there
     required(utf8(1024), "filename"),
     required(JSON, "attributes", "chunking"),
     required(UBIGINT, "body_bytes"),
@@ -284,6 +283,7 @@ attachments = table("attachments", key("tenant_id", "namespace", "document_id"),
     optional(TIME, "detached_at"),                  # the row stays a while, so that lists can be continued from it
     Index("attachments_by_time", "tenant_id", "namespace", "created_at", "document_id"),
     Index("attachments_of_document", "tenant_id", "document_id"),
+    Index("attachments_by_job", "tenant_id", "job_id"),
     Index("attachments_detached", "detached_at", "tenant_id"))
 
 # --- retrieval: profiles, experiments, feedback, business APIs --------------------------------------------------------

@@ -1,7 +1,8 @@
-"""Sweep: release expired leases, close finished jobs, drop and expire rows, renew the terms of older chunks."""
+"""Sweep: release expired leases, close finished jobs, drop, expire and prune rows, renew the terms of older chunks."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime
 from functools import partial
 from itertools import accumulate, chain
 from typing import Final
@@ -12,6 +13,7 @@ from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_replaced import DROPPED_AT_ONCE, drop_retired
 from pipeline.administration.keep_files import forget_file
 from pipeline.database.engines import Conflict, redis_errors
+from pipeline.database.rows import now
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.documents.chunk_edit_store import ChunkEdits
@@ -20,6 +22,8 @@ from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTer
 from pipeline.documents.retention_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.errors import TenantMoving, Unavailable
 from pipeline.ingestion.finish_items import close_jobs
+from pipeline.jobs.job_retention import keep_jobs_since, keep_usage_since
+from pipeline.jobs.job_retention_store import EndedJobs, tenants_with_jobs_ended
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.statistics_store import Statistics, tenants_with_waiting_terms
@@ -28,6 +32,7 @@ from pipeline.records import ChunkId, DocumentId, JobId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
 from pipeline.tenants.namespace_store import Publications, tenants_with_old_publications
+from pipeline.tenants.usage_store import Usage, tenants_with_usage
 from pipeline.vector_stores.attachment_store import Attachments, tenants_with_old_marks
 from pipeline.vector_stores.collection_store import VectorStores, expired_stores
 from pipeline.vector_stores.file_store import expired_files
@@ -234,3 +239,64 @@ def _empty(tenant_id: TenantId, use: Resources, *, namespace: Namespace) -> int:
         Attachments(work.connection, tenant_id).detach_all(namespace)
         VectorStores(work.connection, tenant_id).mark_emptied(namespace)
     return 1
+
+
+_PRUNE_EVERY_S: Final = 600
+_PRUNE_S: Final = 5.0  # for a tenant, until the batch that passes this
+_ITEMS_AT_ONCE: Final = 5000
+_COUNTS_AT_ONCE: Final = 5000
+
+
+def prune_in_turn(use: Resources) -> None:
+    """Prune the ledger of a pair of stores, every ten minutes in one process of the fleet."""
+    with redis_errors():
+        due = use.redis.set(f"chordwise:ledger:pruned:{use.pair}", 1, nx=True, ex=_PRUNE_EVERY_S)
+    if due:
+        prune_ledger(use)
+
+
+def prune_ledger(use: Resources) -> int:
+    """Delete jobs with their items and counts of usage past their retention, in small transactions, each tenant's for some
+    seconds; return the number of jobs."""
+    limits, jobs, counts = use.settings, 0, 0
+    since = keep_jobs_since(now(), keep_days=limits.job_keep_days, idempotency_ttl_s=limits.idempotency_ttl_s)
+    if since is not None:
+        with unit_of_work(use.mysql) as work:
+            with_jobs = tenants_with_jobs_ended(work.connection, since)
+        jobs = _for_each(with_jobs, use, partial(_forget_jobs, before=since))
+    first = keep_usage_since(
+        datetime.now(UTC).date(), keep_days=limits.usage_keep_days, job_keep_days=limits.job_keep_days
+    )
+    if first is not None:
+        with unit_of_work(use.mysql) as work:
+            with_usage = tenants_with_usage(work.connection, first)
+        counts = _for_each(with_usage, use, partial(_forget_usage, before=first))
+    if jobs or counts:
+        log.info("ledger_pruned", jobs=jobs, usage_rows=counts)
+    return jobs
+
+
+def _forget_jobs(tenant_id: TenantId, use: Resources, *, before: datetime) -> int:
+    def forget(work: UnitOfWork) -> int:
+        return EndedJobs(work.connection, tenant_id).forget(before, items=_ITEMS_AT_ONCE)
+
+    return _in_batches(forget, use)
+
+
+def _forget_usage(tenant_id: TenantId, use: Resources, *, before: date) -> int:
+    def forget(work: UnitOfWork) -> int:
+        return Usage(work.connection, tenant_id).forget(before, limit=_COUNTS_AT_ONCE)
+
+    return _in_batches(forget, use)
+
+
+def _in_batches(forget: Callable[[UnitOfWork], int], use: Resources) -> int:
+    """Delete in one transaction after the other until nothing is left or the time is up; return how many."""
+    deadline, forgotten = Deadline.after(_PRUNE_S), 0
+    while not deadline.has_passed:
+        with unit_of_work(use.mysql) as work:
+            some = forget(work)
+        forgotten += some
+        if not some:
+            break
+    return forgotten

@@ -19,7 +19,8 @@ from pipeline.records import TenantId
 
 # Keys of the installation (docs/data-model.md). A tenant that was made before `tenants.RESERVED` may begin like them.
 _OF_THE_INSTALLATION = re.compile(
-    rb"chordwise:(installation|audit:(waiting|swept|lost)|circuits(:opened)?|metrics(:\d+)?|pace:.+|vectors(:[^:]+)?)"
+    rb"chordwise:(installation|audit:(waiting|swept|lost)|circuits(:opened)?|ledger:pruned:.+|metrics(:\d+)?|pace:.+"
+    rb"|vectors(:[^:]+)?)"
 )
 _ROWS_AT_ONCE = 5000
 _KEYS_AT_ONCE = 1000

@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any, Final
 
 import structlog
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from pipeline.database.rows import TenantStore, insert_many
-from pipeline.database.statements import sql
+from pipeline.database.statements import sql, tenant_ids
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import PipelineError
 from pipeline.metrics.meter_store import Meter
@@ -48,6 +48,15 @@ class Usage(TenantStore):
         """Return the tokens that were embedded on these days; those of the language model are not among them."""
         others = [purpose.value for purpose in OF_THE_LANGUAGE_MODEL]
         return int(self._run(_EMBEDDED, first=first, last=last, others=others).scalar_one() or 0)
+
+    def forget(self, before: date, *, limit: int) -> int:
+        """Delete some counts of days before this one whose jobs are gone, or of no job; return how many."""
+        return self._run(_FORGET, before=before, limit=limit).rowcount
+
+
+def tenants_with_usage(connection: Connection, before: date) -> list[TenantId]:
+    """Return the tenants with counts of days before this one, by one index lookup each."""
+    return tenant_ids(connection, _WITH_USAGE, before=before)
 
 
 def _row(row: Any) -> UsageRow:
@@ -87,6 +96,16 @@ _TOTAL = sql(f"SELECT '' AS name, {_SUMS} AND day BETWEEN :first AND :last")
 
 
 log = structlog.get_logger(__name__)
+
+_FORGET = sql(
+    "DELETE FROM embedding_usage WHERE tenant_id = :tenant AND day < :before AND (SELECT 1 FROM jobs j"
+    " WHERE j.tenant_id = :tenant AND j.job_id = embedding_usage.job_id LIMIT 1) IS NULL LIMIT :limit"
+)
+
+_WITH_USAGE = (
+    "SELECT t.tenant_id FROM tenants t WHERE EXISTS (SELECT 1 FROM embedding_usage u"
+    " WHERE u.tenant_id = t.tenant_id AND u.day < :before)"
+)
 
 SOON_S: Final = 0.5  # how long notes may wait to be written together
 

@@ -34,6 +34,7 @@ def sweep() -> None:
 def _sweep_pair(stores: Resources) -> None:
     upkeep.sweep(stores, ring=ring_for)
     upkeep.expire(stores)
+    upkeep.prune_in_turn(stores)
     compute.drop_expired(stores)
 
 

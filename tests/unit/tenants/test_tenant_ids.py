@@ -61,7 +61,10 @@ class DescribeReservedIds:
             "chordwise:pace:abc",
             "chordwise:vectors:17",
         ]
-        kept = {key.encode() for key in (*own, "chordwise:metrics:29384", "chordwise:audit:swept")}
+        kept = {
+            key.encode()
+            for key in (*own, "chordwise:metrics:29384", "chordwise:audit:swept", "chordwise:ledger:pruned:default")
+        }
         its = {b"chordwise:audit", b"chordwise:requests", b"chordwise:query:1", b"chordwise:vectors:model:17"}
         held = FakeRedis({*kept, *its})
         assert erasure_store.erase_from_redis(held, TenantId("chordwise")) == len(its)
