@@ -20,7 +20,7 @@ from pipeline.jobs.turn_store import turns
 from pipeline.keyword_index.local_index_store import LocalIndexReader
 from pipeline.maintenance import migrate_schema, move_tenant
 from pipeline.maintenance.index_keywords import KeywordIndexer
-from pipeline.maintenance.sweep import sweep
+from pipeline.maintenance.sweep import prune_ledger, sweep
 from pipeline.maintenance.tenant_rows_store import tables_of_mysql
 from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.resources import Resources
@@ -256,6 +256,29 @@ class DescribeMoving:
             pass
         assert corner.job(ticket).finished_at
         assert move_tenant.undo(resident, pairs)
+
+    @pytest.mark.thorough
+    def it_deletes_old_jobs_where_the_tenant_is_and_moves_none_of_them(self, pairs, resident):
+        corner = _corner(pairs, resident)
+        old, frozen, young = (corner.ingest(upload(name, f"the {name} one")) for name in ("old", "frozen", "young"))
+        statement = "UPDATE jobs SET finished_at = '2020-01-01' WHERE tenant_id = :tenant AND job_id = :job"
+        corner.execute(statement, job=old.job_id)
+        dying = move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None)
+        dying.begin(FRESH_S + 0.1)
+        dying._round()
+        there = pairs.of_pair("b")
+        assert prune_ledger(there) == 1  # the copy is old too; it is deleted where the tenant is
+        assert (rows_of(there, resident)["jobs"], rows_of(pairs, resident)["jobs"]) == (3, 2)
+        corner.execute(statement, job=frozen.job_id)
+        move_tenant._set_fences(resident, pairs, is_closed=True)
+        assert prune_ledger(pairs) == 0
+        move_tenant._set_fences(resident, pairs, is_closed=False)
+        assert prune_ledger(pairs) == 1
+        assert move_tenant.undo(resident, pairs)
+        assert _move(pairs, resident, "b") is not None
+        moved = _corner(pairs, resident)
+        assert moved.execute("SELECT job_id FROM jobs WHERE tenant_id = :tenant")[0][0] == young.job_id
+        assert (moved.rows("jobs"), moved.rows("job_items")) == (1, 1)
 
 
 def _indexed(indexer: KeywordIndexer, root: Path, tenant_id: TenantId) -> dict[str, str]:
