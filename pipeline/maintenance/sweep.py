@@ -1,10 +1,11 @@
 """Sweep: release expired leases, close finished jobs, drop, expire and prune rows, renew the terms of older chunks."""
 
+import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate, chain, takewhile
 from typing import Final
 
 import structlog
@@ -242,7 +243,8 @@ def _empty(tenant_id: TenantId, use: Resources, *, namespace: Namespace) -> int:
 
 
 _PRUNE_EVERY_S: Final = 600
-_PRUNE_S: Final = 5.0  # for a tenant, until the batch that passes this
+_PRUNE_S: Final = 60.0  # for all tenants, and for one of them, until the batch that passes this
+_PRUNE_ONE_S: Final = 5.0
 _ITEMS_AT_ONCE: Final = 5000
 _COUNTS_AT_ONCE: Final = 5000
 
@@ -257,23 +259,29 @@ def prune_in_turn(use: Resources) -> None:
 
 def prune_ledger(use: Resources) -> int:
     """Delete jobs with their items and counts of usage past their retention, in small transactions, each tenant's for some
-    seconds; return the number of jobs."""
+    seconds; return the number of jobs. The rest is left to the next run."""
     limits, jobs, counts = use.settings, 0, 0
     since = keep_jobs_since(now(), keep_days=limits.job_keep_days, idempotency_ttl_s=limits.idempotency_ttl_s)
     if since is not None:
         with unit_of_work(use.mysql) as work:
             with_jobs = tenants_with_jobs_ended(work.connection, since)
-        jobs = _for_each(with_jobs, use, partial(_forget_jobs, before=since))
+        jobs = _for_each(_for_a_while(with_jobs), use, partial(_forget_jobs, before=since))
     first = keep_usage_since(
         datetime.now(UTC).date(), keep_days=limits.usage_keep_days, job_keep_days=limits.job_keep_days
     )
     if first is not None:
         with unit_of_work(use.mysql) as work:
             with_usage = tenants_with_usage(work.connection, first)
-        counts = _for_each(with_usage, use, partial(_forget_usage, before=first))
+        counts = _for_each(_for_a_while(with_usage), use, partial(_forget_usage, before=first))
     if jobs or counts:
         log.info("ledger_pruned", jobs=jobs, usage_rows=counts)
     return jobs
+
+
+def _for_a_while(tenants: Sequence[TenantId]) -> Iterator[TenantId]:
+    """Yield tenants until the time is up, in another order each time: those left are not always the same."""
+    deadline = Deadline.after(_PRUNE_S)
+    return takewhile(lambda _: not deadline.has_passed, random.sample(tenants, len(tenants)))
 
 
 def _forget_jobs(tenant_id: TenantId, use: Resources, *, before: datetime) -> int:
@@ -292,7 +300,7 @@ def _forget_usage(tenant_id: TenantId, use: Resources, *, before: date) -> int:
 
 def _in_batches(forget: Callable[[UnitOfWork], int], use: Resources) -> int:
     """Delete in one transaction after the other until nothing is left or the time is up; return how many."""
-    deadline, forgotten = Deadline.after(_PRUNE_S), 0
+    deadline, forgotten = Deadline.after(_PRUNE_ONE_S), 0
     while not deadline.has_passed:
         with unit_of_work(use.mysql) as work:
             some = forget(work)
