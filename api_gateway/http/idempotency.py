@@ -306,7 +306,7 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
     """
     claim, attempt.claim = attempt.claim, None
     if claim is None:
-        return None
+        return
     storable = answer is not None and _is_stored(answer.status) and await _read_rest(attempt.receive)
 
     def settle() -> None:

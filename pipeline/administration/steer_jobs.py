@@ -11,7 +11,7 @@ from pipeline.administration.call_store import call_store
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
-from pipeline.documents.retention_store import Retired
+from pipeline.documents.retention_store import GenerationRows, Retired
 from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import quotas
 from pipeline.ingestion.finish_items import close_jobs
@@ -19,7 +19,7 @@ from pipeline.jobs.control_store import DeadLetters, JobControl
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
 from pipeline.jobs.ledger_store import Ledger
-from pipeline.records import JobId, TenantId
+from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 
@@ -134,10 +134,15 @@ def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resource
 def drop_dead_letter(tenant_id: TenantId, position: LedgerPosition, use: Resources) -> bool:
     """Delete the bytes of a dead letter, so that it cannot be replayed; False if there is none at this position."""
     with unit_of_work(use.mysql) as work:
-        dropped = DeadLetters(work.connection, tenant_id).drop(position)
-        if dropped:
-            Audit(work.connection, tenant_id).wrote("dead_letter_drop", ids=[position.to_id()])
-        return dropped
+        letters = DeadLetters(work.connection, tenant_id)
+        letter = letters.one(position)
+        if letter is None or not letters.drop(position):
+            return False
+        scope = Scope(tenant_id=tenant_id, namespace=Namespace(letter.namespace))
+        ended = Generation(scope=scope, document_id=DocumentId(letter.document_id), number=letter.generation)
+        GenerationRows(work.connection, tenant_id).drop([ended], is_retryable=False)
+        Audit(work.connection, tenant_id).wrote("dead_letter_drop", ids=[position.to_id()])
+        return True
 
 
 @_again

@@ -47,19 +47,20 @@ def tenants_with_retired(connection: Connection) -> list[TenantId]:
 class GenerationRows(TenantStore):
     """One tenant's rows to drop."""
 
-    def drop(self, generations: Sequence[Generation]) -> None:
-        """Drop the chunks of these hidden generations, and bytes and fields unless retry or rollback need them."""
+    def drop(self, generations: Sequence[Generation], *, is_retryable: bool = True) -> None:
+        """Drop the chunks of these hidden generations, and bytes and fields unless retry or rollback need them. Not
+        ``is_retryable``: their items cannot be retried, so that only a document's latest upload stays, as its state."""
         for namespace, group in by_namespace(generations):
-            self._drop(namespace, group)
+            self._drop(namespace, group, is_retryable)
 
-    def _drop(self, namespace: Namespace, generations: Sequence[Generation]) -> None:
+    def _drop(self, namespace: Namespace, generations: Sequence[Generation], is_retryable: bool) -> None:
         locked = self._run(_LOCK, namespace=namespace, ids=sorted({g.document_id for g in generations}))
         documents = {row.document_id: row for row in locked}
         hidden = [g for g in generations if not _is_published(g, documents.get(g.document_id))]
         self._delete(hidden, "chunks", "parent_chunks")
         deleted = {g for g in hidden if _is_deleted(g, documents.get(g.document_id))}
         self._delete(list(deleted), "kept_generations")
-        ended = [g for g in hidden if g in deleted or _is_overtaken(g, documents[g.document_id])]
+        ended = [g for g in hidden if g in deleted or _is_overtaken(g, documents[g.document_id], is_retryable)]
         retained = self._retained(ended)
         dropped = [g for g in ended if g not in retained]
         sources = Sources(self._connection, self._tenant_id)
@@ -88,8 +89,9 @@ def _is_deleted(generation: Generation, document: Any) -> bool:
     return document is None or generation.number < document.deleted_generation
 
 
-def _is_overtaken(generation: Generation, document: Any) -> bool:
-    return bool(generation.number < max(document.published_generation or 0, document.settled_generation + 1))
+def _is_overtaken(generation: Generation, document: Any, is_retryable: bool) -> bool:
+    first = max(document.published_generation or 0, document.settled_generation + 1)
+    return bool(generation.number < (first if is_retryable else document.latest_generation))
 
 
 _OF_SOME = f"WHERE {OF_DOCUMENTS} AND generation = :generation"
@@ -101,8 +103,8 @@ _DUE = sql(
     " WHERE tenant_id = :tenant AND due_at <= :now ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED"
 )
 _LOCK = sql(
-    "SELECT document_id, published_generation, deleted_generation, settled_generation FROM documents"
-    f" WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE"
+    "SELECT document_id, latest_generation, published_generation, deleted_generation, settled_generation"
+    f" FROM documents WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE"
 )
 
 

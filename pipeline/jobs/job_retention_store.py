@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore
 from pipeline.database.statements import same_document, same_generation, sql, tenant_ids
+from pipeline.documents.retention_store import GenerationRows
 from pipeline.records import JobId, TenantId
 from pipeline.vector_stores.attachment_store import PUT_A_LISTED_FILE
 
@@ -33,7 +34,9 @@ class EndedJobs(TenantStore):
         ended = list(self._run(_LOCK_ENDED, jobs=job_ids, before=before).scalars())
         if ended:
             self._run(_DELETE_BYTES, jobs=ended)
+            unpublished = [self._generation(*row) for row in self._run(_UNPUBLISHED, jobs=ended)]
             self._run(_DELETE_ITEMS, jobs=ended)
+            GenerationRows(self._connection, self._tenant_id).drop(unpublished, is_retryable=False)
             self._run(_DELETE_JOBS, jobs=ended)
         return len(ended)
 
@@ -64,6 +67,10 @@ _LOCK_ITEMS = sql(f"SELECT ordinal FROM {_OF_JOBS} ORDER BY job_id, ordinal FOR 
 _DELETE_BYTES = sql(
     f"DELETE p FROM payloads p JOIN job_items i ON {same_generation('i', 'p')} WHERE i.tenant_id = :tenant"
     " AND i.job_id IN :jobs AND i.state = 'cancelled'"
+)
+_UNPUBLISHED = sql(
+    f"SELECT namespace, document_id, generation FROM {_OF_JOBS} AND state IN ('failed', 'cancelled')"
+    " AND generation IS NOT NULL"
 )
 _DELETE_ITEMS = sql(f"DELETE FROM {_OF_JOBS}")
 _DELETE_JOBS = sql("DELETE FROM jobs WHERE tenant_id = :tenant AND job_id IN :jobs")

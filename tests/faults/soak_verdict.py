@@ -31,6 +31,7 @@ class Rule:
 
 RULES = (
     Rule(names=r"memory with files/.*", kept="pages of files, which the system takes back"),
+    Rule(names=r"memory/flower", most=400.0),  # it shows the last 10,000 tasks, about 7 KB each, and orders 40,000
     Rule(names=r"memory/.*", amount=6.0, share=0.03),
     Rule(names=r"(threads|processes|open files|connections)/.*", amount=3.0, share=0.05),
     Rule(names=r"redis/(clients|channels|subscriptions)", amount=3.0, share=0.05),

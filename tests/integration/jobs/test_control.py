@@ -208,6 +208,16 @@ class DescribeDeadLetters:
         with pytest.raises(steer_jobs.WrongJobState):
             steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody)
 
+    def it_keeps_only_the_latest_of_a_documents_uploads_without_bytes(self, corner, use):
+        for body in ("first 一", "second 二", "third 三"):
+            corner.work(corner.accept(upload("d", body)), failing(use, EmbedderUnavailable("not there")))
+        assert corner.rows("generations") == 3
+        for letter in letters(corner):
+            assert steer_jobs.drop_dead_letter(corner.tenant, letter.position, use)
+        assert (letters(corner), corner.rows("payloads"), corner.rows("generations")) == ([], 0, 1)
+        corner.ingest(upload("d", "fourth 四"))
+        assert corner.shown() == {"d": ["fourth 四"]}
+
     def it_waits_with_a_new_attempt_until_the_old_rows_are_gone(self, corner, use, monkeypatch):
         ticket = corner.accept(*documents(1))
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))

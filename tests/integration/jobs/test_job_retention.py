@@ -73,6 +73,16 @@ def letters(corner: Corner) -> list:
 
 
 class DescribeJobs:
+    def it_leaves_only_the_latest_of_the_uploads_that_were_never_published(self, corner, use):
+        tickets = [corner.accept(upload("d", f"upload {n} 上传")) for n in range(3)]
+        for ticket in tickets:
+            steer_jobs.cancel(corner.tenant, ticket.job_id, use)
+        age(corner, *(ticket.job_id for ticket in tickets))
+        assert prune(corner) == 3
+        assert (corner.rows("generations"), corner.rows("payloads")) == (1, 0)
+        corner.ingest(upload("d", "published 发布"))
+        assert corner.shown() == {"d": ["published 发布"]}
+
     def it_deletes_those_that_ended_long_ago_with_their_items_and_no_others(self, corner, use):
         old: list[JobView] = [corner.ingest(upload(f"d{n}", f"kettle {n}")) for n in range(3)]
         young, running = corner.ingest(upload("young", "tea")), corner.accept(upload("open", "coffee"))
