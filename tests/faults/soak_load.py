@@ -30,7 +30,7 @@ from tests.support.servers.receiver import Receiver, receiving
 _NAMES = 200  # documents of a tenant
 _TENANTS = 2
 _BATCH = 8
-_POOL = 1500  # paragraphs of the texts of which documents are made
+_POOL = 200  # paragraphs of the texts of which documents are made: the bounded caches are full after some minutes
 _LANES = ("chord", "in_process")
 _CONSOLE = (
     *("/v1/jobs?limit=20", "/v1/namespaces", "/v1/documents?limit=50", "/v1/dead-letters", "/v1/traces", "/v1/audit"),
