@@ -137,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
         return suite.main(arguments[2:])
     parser = argparse.ArgumentParser(prog="make matrix", description=__doc__)
     parser.add_argument("columns", nargs="*", metavar="COLUMN", help=", ".join(column.name for column in COLUMNS))
-    parser.add_argument("--whole", action="store_true", help="all integration, acceptance and fault tests")
+    parser.add_argument("--whole", action="store_true", help="all integration, acceptance and fault tests of make test")
     parser.add_argument(
         "--short", action="store_true", help="a handful of tests, for make thorough; the page stays as it is"
     )
@@ -145,6 +145,8 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := set(chosen.columns) - {column.name for column in COLUMNS}:
         parser.error(f"there is no column {', '.join(sorted(unknown))}")
     tests = [str(ROOT / "tests" / test) for test in (KINDS if chosen.whole else SHORT if chosen.short else SMOKE)]
+    if chosen.whole:  # the thorough ones start servers of their own
+        tests += ["-m", "not thorough"]
     columns = [column for column in COLUMNS if not chosen.columns or column.name in chosen.columns]
     return max(run(column, tests, report=say_row if chosen.short else write_row) for column in columns)
 
