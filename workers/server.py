@@ -16,6 +16,7 @@ from workers.roles import ROLES, clock_command, worker_command
 if TYPE_CHECKING:
     from pipeline.maintenance.move_tenant import MoveReport
     from pipeline.resources import Resources
+    from pipeline.settings import Settings
 
 # A product of small matrices takes less time than waking the other processors for it. glibc gives each thread an arena of
 # its own and returns little from them: in an hour of mixed load a third of the memory of gateways and workers.
@@ -111,10 +112,9 @@ def _back_up(chosen: argparse.Namespace) -> int:
     from pipeline.database.engines import engines
     from pipeline.errors import PipelineError
     from pipeline.maintenance.back_up import back_up
-    from pipeline.settings import settings
 
     try:
-        stores = settings().of_pair(chosen.pair)
+        stores = _settings().of_pair(chosen.pair)
         with engines(stores) as (mysql, postgres):
             manifest = back_up(mysql, postgres, stores, chosen.folder)
     except PipelineError as error:
@@ -130,14 +130,13 @@ def _restore(chosen: argparse.Namespace) -> int:
     from pipeline.maintenance.back_up import restore
     from pipeline.maintenance.verify import AlignmentReport
     from pipeline.records import TenantId
-    from pipeline.settings import settings
 
     def report(tenant_id: TenantId, result: AlignmentReport) -> None:
         documents = sum(namespace.documents for namespace in result.namespaces)
         print(f"tenant {tenant_id}: {documents} documents, {result.repaired} differences repaired")  # noqa: T201
 
     try:
-        stores = settings().of_pair(chosen.pair)
+        stores = _settings().of_pair(chosen.pair)
         with engines(stores) as (mysql, postgres):
             manifest = restore(chosen.folder, mysql, postgres, stores, on_tenant=report)
     except PipelineError as error:
@@ -151,7 +150,6 @@ def _tenants(chosen: argparse.Namespace) -> int:
     from pipeline.maintenance import move_tenant
     from pipeline.records import TenantId
     from pipeline.resources import Resources
-    from pipeline.settings import settings
     from pipeline.tenants.accounts import TENANT_ID
 
     if chosen.action != "status" and not TENANT_ID.fullmatch(chosen.tenant):
@@ -159,7 +157,7 @@ def _tenants(chosen: argparse.Namespace) -> int:
     if chosen.action in ("place", "move") and not chosen.to:
         return _refused("tenants: name a pair with --to")
     tenant_id = TenantId(chosen.tenant)
-    use = Resources(settings(), timeout_s=move_tenant.STATEMENT_S)
+    use = Resources(_settings(), timeout_s=move_tenant.STATEMENT_S)
     try:
         lines = {
             "status": lambda: _pairs_and_moves(use),
@@ -191,6 +189,15 @@ def _moved(report: MoveReport | None) -> list[str]:
         return ["it is there already"]
     rows = sum(report.rows.values())
     return [f"moved: {rows} rows verified, {report.rounds} rounds, writes paused for {report.frozen_s:.2f} s"]
+
+
+def _settings() -> Settings:
+    """Return the settings after sending log lines to standard error, apart from the output of the command."""
+    from pipeline.settings import settings
+    from pipeline.telemetry.logs import configure_logging
+
+    configure_logging(settings().log_level, service="server")
+    return settings()
 
 
 def _say(line: str) -> None:
