@@ -10,7 +10,6 @@ import datetime
 import json
 import os
 import re
-import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +21,14 @@ from xml.etree import ElementTree
 
 from compose.localstack.places import LOCAL, StackFolder
 from compose.localstack.progress import Failure, say
-from compose.localstack.servers import mysql, newer, older_postgres, postgres, rabbitmq
+from compose.localstack.servers import newer, older_postgres, postgres, rabbitmq
 from pipeline.maintenance.examine_stores import server_versions
 from pipeline.resources import Resources
 from pipeline.settings import load
 from tests import __main__ as suite
 from tests.support.repository.project import ROOT
 from tests.support.servers.brokers import OwnServer, own_guarded_redis
-from tests.support.stacks.processes import free_port
+from tests.support.servers.own_stores import own_mysql
 from workers.producer import broker_version
 
 PAGE = ROOT / "docs/compatibility.md"
@@ -64,12 +63,8 @@ def _first_on_path(name: str) -> Callable[[Path, ExitStack], Mapping[str, str]]:
 
 
 def _mysql(folder: Path, whole: ExitStack) -> Mapping[str, str]:
-    stack = StackFolder("mysql", local=folder)
-    stack.make()
-    password, port = secrets.token_hex(16), free_port()
-    url = f"mysql+pymysql://chordwise:{password}@127.0.0.1:{port}/chordwise?charset=utf8mb4"
-    _start(OwnServer(url, mysql.program(stack, password, port=port)), whole)
-    return {"CHORDWISE_MYSQL_URL": url}
+    server = whole.enter_context(own_mysql(folder))
+    return {"CHORDWISE_MYSQL_URL": f"{server.url}?charset=utf8mb4"}
 
 
 def _postgres(install: Callable[[Path], Path]) -> Callable[[Path, ExitStack], Mapping[str, str]]:

@@ -61,6 +61,11 @@ NEWER: Mapping[str, Newer] = {
         programs={"mysqld": "usr/sbin/mysqld"},
         options="--basedir='{root}/usr' --lc-messages-dir='{root}/usr/share/mysql' --secure-file-priv=NULL --mysqlx=OFF",
     ),
+    "mysql-9-client": Newer(
+        suite="unstable",
+        packages=("mysql-client-core",),
+        programs={name: f"usr/bin/{name}" for name in ("mysql", "mysqldump")},
+    ),
     "mariadb-11": Newer(
         suite="trixie",
         packages=("mariadb-server-core", "mariadb-client-core"),

@@ -8,11 +8,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
-from compose.localstack.servers import tools_for_tests
+from compose.localstack import programs
+from compose.localstack.progress import Failure
+from compose.localstack.servers import newer, tools_for_tests
 from pipeline.maintenance.verify import verify
 from pipeline.records import ChannelName, Namespace
 from pipeline.resources import Resources
@@ -20,24 +25,41 @@ from pipeline.retrieval.make_channels import make_channels
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant, scratch_databases
 from tests.support.repository.project import ROOT
+from tests.support.servers.own_stores import own_mysql
 from tests.support.stacks.corner import Corner, documents
 
-ENGLISH = {f"en-{number}": f"The valve of pump {number:03d} is opened by turning it left." for number in range(12)}
-CHINESE = {f"zh-{number}": f"水泵 {number:03d} 的阀门向左旋转即可打开。" for number in range(12)}
+PARTS = {
+    **{"valve": "阀门", "lid": "盖子", "drain": "排水口", "filter": "滤网", "hatch": "舱口", "seal": "密封圈"},
+    **{"cabinet": "机柜", "gearbox": "齿轮箱", "nozzle": "喷嘴", "funnel": "漏斗", "tank": "水箱", "rotor": "转子"},
+}
+ENGLISH = {f"en-{number}": f"The {part} of the pump is opened by turning it left." for number, part in enumerate(PARTS)}
+CHINESE = {f"zh-{number}": f"水泵的{part}向左旋转即可打开。" for number, part in enumerate(PARTS.values())}
+# With global transaction ids a dump needs more rights than the application has, unless it leaves them out.
+SMALL_WITH_GTIDS = ("--innodb-buffer-pool-size=64M", "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 
 
-def server(settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run `chordwise-server` with these settings and the servers' own programs."""
-    programs = tools_for_tests.backup_environment()
-    if programs is None:
-        pytest.fail("the tests of backups need mariadb-dump: python3 compose/local.py install --dev", pytrace=False)
-    urls = {
-        f"CHORDWISE_{name.upper()}": getattr(settings, name).get_secret_value()
-        for name in ("mysql_url", "postgres_url", "redis_url")
-    }
-    environment = {**os.environ, **programs, **urls, "CHORDWISE_BROKER_URL": urls["CHORDWISE_REDIS_URL"], **more}
-    command = [sys.executable, "-m", "workers.server", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """The servers to back up and those to restore into. ``programs``: variables by which the commands find the servers' own;
+    ``dump``: how a dump of MySQL's data by these names itself."""
+
+    source: Settings
+    target: Settings
+    programs: Mapping[str, str]
+    dump: str
+
+    def run(self, settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run `chordwise-server` with these settings and the servers' own programs."""
+        urls = {
+            f"CHORDWISE_{name.upper()}": getattr(settings, name).get_secret_value()
+            for name in ("mysql_url", "postgres_url", "redis_url")
+        }
+        broker = {"CHORDWISE_BROKER_URL": urls["CHORDWISE_REDIS_URL"]}
+        environment = {**os.environ, **self.programs, **urls, **broker, **more}
+        command = [sys.executable, "-m", "workers.server", *arguments]
+        return subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False
+        )
 
 
 def names_found(corner: Corner, question: str, channel: ChannelName | None = None) -> list[str]:
@@ -47,17 +69,57 @@ def names_found(corner: Corner, question: str, channel: ChannelName | None = Non
     return documents(corner.ask(corner.query(question), chosen))
 
 
+def assert_searchable(corner: Corner) -> None:
+    """Each document is the first hit of its own text, in both channels."""
+    texts = {**ENGLISH, **CHINESE}
+    for channel in (ChannelName.SEMANTIC, ChannelName.KEYWORD):
+        assert {name: names_found(corner, text, channel)[0] for name, text in texts.items()} == {
+            name: name for name in texts
+        }, channel
+
+
+@pytest.fixture(
+    scope="module",
+    params=["stack", pytest.param("mysql-9", marks=[pytest.mark.thorough, pytest.mark.timeout(600)])],
+)
+def servers(
+    request: pytest.FixtureRequest, settings: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Servers]:
+    """The stack's servers for both, or two new servers of MySQL with its own programs and without those of MariaDB."""
+    if request.param == "stack":
+        found = tools_for_tests.backup_environment()
+        if found is None:
+            pytest.fail("the tests of backups need mariadb-dump: python3 compose/local.py install --dev", pytrace=False)
+        yield Servers(source=settings, target=settings, programs=found, dump="MariaDB dump")
+        return
+    with ExitStack() as whole:
+        try:
+            folders = [newer.fetch("mysql-9-client"), programs.postgres_installation() / "bin"]
+            first, second = (
+                whole.enter_context(own_mysql(tmp_path_factory.mktemp(name), *SMALL_WITH_GTIDS))
+                for name in ("first", "second")
+            )
+        except Failure as missing:
+            pytest.skip(str(missing))
+        path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+        source, target = (
+            settings.model_copy(update={"mysql_url": SecretStr(server.url)}) for server in (first, second)
+        )
+        yield Servers(source=source, target=target, programs={"PATH": path}, dump="MySQL dump")
+
+
 @pytest.fixture(scope="module")
-def source(settings: Settings) -> Iterator[Corner]:
-    with databases_of_its_own(settings) as use:
+def source(servers: Servers) -> Iterator[Corner]:
+    with databases_of_its_own(servers.source) as use:
         tenant, _ = make_tenant(use)
         corner = Corner(use, tenant, Namespace("kb"))
         corner.fill({**ENGLISH, **CHINESE})
+        assert_searchable(corner)
         yield corner
 
 
 @pytest.fixture(scope="module")
-def backup(source: Corner, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def backup(servers: Servers, source: Corner, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A backup made while documents are added and replaced."""
     folder, stop = tmp_path_factory.mktemp("backups") / "monday", threading.Event()
     written = 0
@@ -71,7 +133,7 @@ def backup(source: Corner, tmp_path_factory: pytest.TempPathFactory) -> Path:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        made = server(source.use.settings, "backup", str(folder))
+        made = servers.run(source.use.settings, "backup", str(folder))
     finally:
         stop.set()
         writer.join()
@@ -81,35 +143,39 @@ def backup(source: Corner, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class DescribeBackup:
-    def it_writes_a_folder_for_its_owner_alone(self, backup: Path):
+    def it_writes_a_folder_for_its_owner_alone(self, servers: Servers, backup: Path):
         manifest = json.loads((backup / "manifest.json").read_text(encoding="utf-8"))
         assert sorted(path.name for path in backup.iterdir()) == ["manifest.json", "mysql.sql", "postgres.dump"]
         assert backup.stat().st_mode & 0o077 == 0
         assert manifest["revisions"].keys() == {"mysql", "postgres"}
+        with (backup / "mysql.sql").open(encoding="utf-8") as dump:
+            assert servers.dump in dump.read(200)
 
-    def it_refuses_a_folder_that_exists(self, source: Corner, backup: Path):
-        again = server(source.use.settings, "backup", str(backup))
+    def it_refuses_a_folder_that_exists(self, servers: Servers, source: Corner, backup: Path):
+        again = servers.run(source.use.settings, "backup", str(backup))
         assert (again.returncode, again.stdout) == (1, "")
         assert again.stderr == f"backup: {backup} exists already; name a new folder\n"
 
-    def it_leaves_nothing_behind_when_a_server_refuses(self, source: Corner, tmp_path: Path):
-        programs = tmp_path / "programs"
-        programs.mkdir()
-        (programs / "pg_dump").write_text("#!/bin/sh\necho 'pg_dump: error: no space left on device' >&2; exit 1\n")
-        (programs / "pg_dump").chmod(0o755)
-        path = (tools_for_tests.backup_environment() or {})["PATH"]
-        failed = server(source.use.settings, "backup", str(tmp_path / "b"), PATH=f"{programs}{os.pathsep}{path}")
+    def it_leaves_nothing_behind_when_a_server_refuses(self, servers: Servers, source: Corner, tmp_path: Path):
+        full = tmp_path / "programs"
+        full.mkdir()
+        (full / "pg_dump").write_text("#!/bin/sh\necho 'pg_dump: error: no space left on device' >&2; exit 1\n")
+        (full / "pg_dump").chmod(0o755)
+        path = f"{full}{os.pathsep}{servers.programs['PATH']}"
+        failed = servers.run(source.use.settings, "backup", str(tmp_path / "b"), PATH=path)
         assert failed.returncode == 1
         assert failed.stderr == "backup: pg_dump ended with 1: pg_dump: error: no space left on device\n"
         assert sorted(path.name for path in tmp_path.iterdir()) == ["programs"]
 
 
 class DescribeRestore:
-    def it_brings_back_every_document_that_was_searchable(self, settings: Settings, source: Corner, backup: Path):
-        with scratch_databases(settings) as empty:
-            restored = server(empty, "restore", str(backup))
+    def it_brings_back_every_document_that_was_searchable(self, servers: Servers, source: Corner, backup: Path):
+        with scratch_databases(servers.target) as empty:
+            restored = servers.run(empty, "restore", str(backup))
             assert restored.returncode == 0, restored.stderr
-            assert restored.stdout.splitlines()[0].startswith(f"tenant {source.tenant}: ")
+            of_tenant, of_backup = restored.stdout.splitlines()
+            assert of_tenant.startswith(f"tenant {source.tenant}: ")
+            assert of_backup.startswith("installation ")
             use = Resources(empty)
             try:
                 corner = Corner(use, source.tenant, source.namespace)
@@ -118,17 +184,15 @@ class DescribeRestore:
                 assert shown["en-3"] == [ENGLISH["en-3"]]
                 report = verify(source.tenant, None, use, repair=False)
                 assert (report.missing, report.orphaned, report.stale) == (0, 0, 0)
-                for channel in (ChannelName.SEMANTIC, ChannelName.KEYWORD):
-                    assert names_found(corner, "valve of pump 007", channel)[0] == "en-7"
-                    assert names_found(corner, "水泵 007 的阀门", channel)[0] == "zh-7"
+                assert_searchable(corner)
                 corner.fill({"after": "A document that is added after the restoration."})
                 assert names_found(corner, "added after the restoration")[0] == "after"
             finally:
                 use.close()
 
-    def it_refuses_databases_with_tables_and_changes_nothing(self, source: Corner, backup: Path):
+    def it_refuses_databases_with_tables_and_changes_nothing(self, servers: Servers, source: Corner, backup: Path):
         before = source.shown()
-        refused = server(source.use.settings, "restore", str(backup))
+        refused = servers.run(source.use.settings, "restore", str(backup))
         assert refused.returncode == 1
         assert " tables, such as " in refused.stderr
         assert source.shown() == before
@@ -142,18 +206,18 @@ class DescribeRestore:
         ],
     )
     def it_names_the_damage(
-        self, settings: Settings, backup: Path, tmp_path: Path, spoil: Mapping[str, bytes], sentence: str
+        self, servers: Servers, backup: Path, tmp_path: Path, spoil: Mapping[str, bytes], sentence: str
     ):
         for path in backup.iterdir():
             (tmp_path / path.name).write_bytes(spoil.get(path.name, path.read_bytes()))
-        with scratch_databases(settings) as empty:
-            refused = server(empty, "restore", str(tmp_path))
+        with scratch_databases(servers.target) as empty:
+            refused = servers.run(empty, "restore", str(tmp_path))
         assert refused.returncode == 1
         assert refused.stderr == f"restore: {sentence.format(folder=tmp_path)}\n"
 
-    def it_names_a_setting_that_differs(self, settings: Settings, backup: Path):
-        with scratch_databases(settings) as empty:
-            refused = server(empty, "restore", str(backup), CHORDWISE_PGVECTOR_DISTANCE="euclidean")
+    def it_names_a_setting_that_differs(self, servers: Servers, backup: Path):
+        with scratch_databases(servers.target) as empty:
+            refused = servers.run(empty, "restore", str(backup), CHORDWISE_PGVECTOR_DISTANCE="euclidean")
         assert refused.returncode == 1
         assert refused.stderr == (
             "restore: CHORDWISE_PGVECTOR_DISTANCE is euclidean, and the backup was made with cosine\n"

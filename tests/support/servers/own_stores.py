@@ -1,4 +1,4 @@
-"""A MariaDB or a PostgreSQL of a test's own, with options that the shared one cannot have."""
+"""A MariaDB, a MySQL or a PostgreSQL of a test's own, with options that the shared one cannot have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from compose.localstack import programs
 from compose.localstack.places import StackFolder
 from compose.localstack.processes import Program
-from compose.localstack.servers import mariadb, postgres
+from compose.localstack.servers import mariadb, mysql, postgres
 from tests.support.servers.brokers import OwnServer
 from tests.support.stacks.processes import free_port
 
@@ -29,6 +29,17 @@ def own_mariadb(folder: Path, *options: str, password: str = "") -> Iterator[Own
     mariadb.prepare(found, stack.data / "mariadb", stack.logs / "mariadb.log")
     program = mariadb.program(found, stack, {"mysql_root": password, "mysql": password}, port=port)
     program = replace(program, command=(*program.command, *_FEW_MB, *options))
+    with _running(f"mysql+pymysql://chordwise:{password}@127.0.0.1:{port}/chordwise", program) as server:
+        yield server
+
+
+@contextmanager
+def own_mysql(folder: Path, *options: str) -> Iterator[OwnServer]:
+    """Run Oracle's MySQL with ``options`` of its server. Raises Failure where it cannot be fetched."""
+    stack, password, port = StackFolder("own", local=folder), secrets.token_hex(16), free_port()
+    stack.make()
+    program = mysql.program(stack, password, port=port)
+    program = replace(program, command=(*program.command, *options))
     with _running(f"mysql+pymysql://chordwise:{password}@127.0.0.1:{port}/chordwise", program) as server:
         yield server
 
