@@ -54,6 +54,7 @@ DONE_BY = {
     ("docs/mcp.md", "sh"): "tests/acceptance/docs/test_agent_guides.py",
     ("docs/openai.md", "python"): "tests/acceptance/docs/test_openai_guide.py",
     ("docs/operations.md", "sh"): "tests/acceptance/docs/test_runbooks.py",
+    ("docs/operations.md", "sql"): "tests/integration/keyword/test_full_text_rebuild.py",
     ("docs/portability.md", "python"): GUIDES,
     ("docs/portability.md", "sh"): GUIDES,
     ("docs/profiles.md", "sh"): GUIDES,
