@@ -71,6 +71,7 @@ ChannelTime = Annotated[int, Field(ge=100, le=2000)]
 
 
 _REQUIREMENTS = {"required": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
+_NO = ("false", "0", "no")
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 # The same parameters of PyMySQL and libpq; libpq's sslrootcert may also name the system's authorities.
 _FILES = (*_TLS_FILES, "ssl_ca", "ssl_cert", "ssl_key", "sslrootcert", "sslcert", "sslkey")
@@ -153,19 +154,37 @@ def parse_pairs(value: Any) -> Any:
 
 
 def for_celery(url: str) -> tuple[str, dict[str, Any] | None]:
-    """Split a Redis URL into one without TLS parameters and the options of ``broker_use_ssl`` and
-    ``redis_backend_use_ssl``; None for another kind. A certificate that names the host is required unless the URL says
-    otherwise."""
+    """Split a URL into one without TLS parameters and the options of ``broker_use_ssl`` and ``redis_backend_use_ssl``; None
+    for one without TLS. A certificate that names the host is required unless the URL says otherwise."""
     parts = urlsplit(url)
+    if parts.scheme == "amqps":
+        return _for_py_amqp(url)
     if parts.scheme != "rediss":
         return url, None
     query = dict(parse_qsl(parts.query))
     requirement = _REQUIREMENTS[query.pop("ssl_cert_reqs", "required")]
     options: dict[str, Any] = {name: query.pop(name) for name in _TLS_FILES if name in query}
-    checks_name = query.pop("ssl_check_hostname", "true").lower() not in ("false", "0", "no")
+    checks_name = query.pop("ssl_check_hostname", "true").lower() not in _NO
     options["ssl_cert_reqs"] = requirement
     options["ssl_check_hostname"] = checks_name and requirement is not ssl.CERT_NONE
     return urlunsplit(parts._replace(query=urlencode(query))), options
+
+
+def _for_py_amqp(url: str) -> tuple[str, dict[str, Any]]:
+    """Split one or more URLs of AMQP as `for_celery` does, by the names of py-amqp's options. Several share the parameters."""
+    bare: list[str] = []
+    parameters: dict[str, str] = {}
+    for one in url.split(";"):
+        parts = urlsplit(one)
+        query = dict(parse_qsl(parts.query))
+        parameters |= {name: query.pop(name) for name in [*query] if name.startswith("ssl_")}
+        bare.append(urlunsplit(parts._replace(query=urlencode(query))))
+    requirement = _REQUIREMENTS[parameters.get("ssl_cert_reqs", "required")]
+    options: dict[str, Any] = {name.removeprefix("ssl_"): parameters[name] for name in _TLS_FILES if name in parameters}
+    options["cert_reqs"] = requirement
+    if requirement is not ssl.CERT_NONE and parameters.get("ssl_check_hostname", "true").lower() not in _NO:
+        options["server_hostname"] = None  # filled with the host of each connection
+    return ";".join(bare), options
 
 
 def _reads_as_meant(parts: SplitResult) -> bool:

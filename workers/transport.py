@@ -60,6 +60,12 @@ class AmqpTransport(pyamqp.Transport):
 class AmqpsTransport(AmqpTransport, pyamqp.SSLTransport):
     """`AmqpTransport` over TLS."""
 
+    def establish_connection(self) -> Any:
+        """Connect, and compare the certificate with the present host of several: kombu keeps the name of the first."""
+        if isinstance(self.client.ssl, dict) and "server_hostname" in self.client.ssl:  # type: ignore[union-attr]
+            self.client.ssl = {**self.client.ssl, "server_hostname": self.client.hostname}  # type: ignore[union-attr]
+        return super().establish_connection()
+
 
 def use_for_amqp() -> None:
     """Make ``amqp://``, ``pyamqp://`` and ``amqps://`` mean these transports from now on."""

@@ -19,7 +19,7 @@ from compose.localstack.progress import Failure
 from compose.localstack.servers import rabbitmq
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant
-from tests.support.servers.brokers import OwnServer, own_rabbitmq, own_redis
+from tests.support.servers.brokers import OwnServer, own_guarded_rabbitmq, own_rabbitmq, own_redis
 from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log, worker
 from workers.names import Queue
 
@@ -73,13 +73,14 @@ class OwnStack:
 
 def _own_quorum_rabbitmq(folder: Path) -> OwnServer:
     """Return a RabbitMQ 4 that replicates every queue, as a virtual host may ask for."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("CHORDWISE_LOCAL_RABBITMQ", str(rabbitmq.fetch_newer("rabbitmq-4.3")))
-        environment.setenv("CHORDWISE_LOCAL_RABBITMQ_SETTINGS", rabbitmq.QUORUM)
-        return own_rabbitmq(folder)
+    return own_rabbitmq(folder, root=rabbitmq.fetch_newer("rabbitmq-4.3"), settings=rabbitmq.QUORUM)
 
 
-_BROKERS: dict[str, Callable[[Path], OwnServer]] = {"rabbitmq": own_rabbitmq, "rabbitmq-quorum": _own_quorum_rabbitmq}
+_BROKERS: dict[str, Callable[[Path], OwnServer]] = {
+    "rabbitmq": own_rabbitmq,
+    "rabbitmq-quorum": _own_quorum_rabbitmq,
+    "rabbitmq-tls": own_guarded_rabbitmq,
+}
 
 
 @pytest.fixture(

@@ -119,6 +119,19 @@ class DescribeTls:
         assert bare == "rediss://cache/0?health_check_interval=5"
         assert options == {"ssl_ca_certs": str(file), "ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": False}
 
+    def it_names_the_options_of_rabbitmq_as_its_client_does(self):
+        url = "amqps://a:b@one//?ssl_ca_certs=/ca.pem&heartbeat=5;amqps://a:b@two//"
+        assert for_celery(url) == (
+            "amqps://a:b@one//?heartbeat=5;amqps://a:b@two//",
+            {"ca_certs": "/ca.pem", "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": None},
+        )
+
+    @pytest.mark.parametrize(
+        ("parameter", "requirement"), [("cert_reqs=none", ssl.CERT_NONE), ("check_hostname=false", ssl.CERT_REQUIRED)]
+    )
+    def it_leaves_the_name_of_rabbitmq_unchecked_if_told(self, parameter, requirement):
+        assert for_celery(f"amqps://queue//?ssl_{parameter}")[1] == {"cert_reqs": requirement}
+
     @pytest.mark.parametrize("url", ["redis://cache/0", "amqp://queue//"])
     def it_leaves_other_urls_alone(self, url):
         assert for_celery(url) == (url, None)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import apt
+from .. import apt, shell
 from ..places import LOCAL
 from ..progress import Failure, step
 
@@ -21,7 +21,7 @@ _ERLANG_APPLICATIONS = (
 RABBITMQ_PACKAGES = ("rabbitmq-server", *(f"erlang-{name}" for name in _ERLANG_APPLICATIONS))
 
 _SCRIPT = """#!/bin/sh
-exec '{loader}' --argv0 "$0" --library-path '{libraries}' '{program}' "$@" {options}
+exec '{loader}' {own_name} --library-path '{libraries}' '{program}' "$@" {options}
 """
 
 
@@ -93,6 +93,7 @@ NEWER: Mapping[str, Newer] = {
     ),
     "valkey-8": _valkey("trixie"),
     "valkey-9": _valkey("unstable"),
+    "rabbitmq-3.8": _rabbitmq("bullseye"),
     "rabbitmq-4.0": _rabbitmq("trixie"),
     "rabbitmq-4.3": _rabbitmq("unstable"),
 }
@@ -113,6 +114,7 @@ def fetch(name: str, *, below: Path = LOCAL / "newer") -> Path:
     loader = next(iter(sorted(root.glob("**/ld-linux-*.so.*"))), None)
     if loader is None:
         raise Failure(f"{name}: its C library brought no loader")
+    own_name = '--argv0 "$0"' if "--argv0" in shell.output([loader, "--help"]) else ""  # unknown before glibc 2.33
     libraries = ":".join(sorted({str(path.parent) for path in root.glob("**/*-linux-gnu/**/*.so*")}))
     unfinished = root / "scripts.unfinished"
     unfinished.mkdir()
@@ -124,7 +126,7 @@ def fetch(name: str, *, below: Path = LOCAL / "newer") -> Path:
         real = script.with_name(f"{script.name}.real")
         script.rename(real)
         options = "" if is_helper else newer.options.format(root=root)
-        text = _SCRIPT.format(loader=loader, libraries=libraries, program=real, options=options)
+        text = _SCRIPT.format(loader=loader, own_name=own_name, libraries=libraries, program=real, options=options)
         _write(script, text)
         if not is_helper:
             (unfinished / name_).symlink_to(script)

@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from compose.localstack import processes, programs
 from compose.localstack.places import StackFolder
 from compose.localstack.processes import Program
@@ -82,15 +84,43 @@ def own_guarded_redis(folder: Path, *, expired: bool = False) -> OwnServer:
     return OwnServer(f"rediss://chordwise:{password}@127.0.0.1:{port}/0?ssl_ca_certs={files.authority}", program)
 
 
-def own_rabbitmq(folder: Path) -> OwnServer:
-    """A RabbitMQ with its own Erlang name register. Raises Failure where it is not installed."""
+def own_rabbitmq(folder: Path, *, root: Path | None = None, settings: str = "") -> OwnServer:
+    """A RabbitMQ with its own Erlang name register: the one below ``root``, or the stack's. ``settings``: more lines of its
+    file. Raises Failure where it is not installed."""
     stack, password = _folder(folder), secrets.token_hex(16)
     port, nodes_port, epmd_port = free_port(), free_port(), free_port()
-    return OwnServer(
-        rabbitmq.url(password, port=port),
-        rabbitmq.program(stack, password, port=port, nodes_port=nodes_port, epmd_port=epmd_port),
-        rabbitmq.epmd(stack, port=epmd_port),
+    with pytest.MonkeyPatch.context() as environment:
+        if root is not None:
+            environment.setenv("CHORDWISE_LOCAL_RABBITMQ", str(root))
+        if settings:
+            environment.setenv("CHORDWISE_LOCAL_RABBITMQ_SETTINGS", settings)
+        return OwnServer(
+            rabbitmq.url(password, port=port),
+            rabbitmq.program(stack, password, port=port, nodes_port=nodes_port, epmd_port=epmd_port),
+            rabbitmq.epmd(stack, port=epmd_port),
+        )
+
+
+def own_guarded_rabbitmq(folder: Path, *, expired: bool = False) -> OwnServer:
+    """A RabbitMQ that is reached by TLS alone. ``expired``: its certificate is. Raises Failure where it is not installed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files, port = certificates.make(folder, expired=expired), free_port()
+    lines = (
+        f"listeners.ssl.1 = 127.0.0.1:{port}",
+        f"ssl_options.cacertfile = {files.authority}",
+        f"ssl_options.certfile = {files.server}",
+        f"ssl_options.keyfile = {files.server_key}",
+        "ssl_options.verify = verify_none",
     )
+    server = own_rabbitmq(folder, settings="\n".join(lines))
+    account = server.url.removeprefix("amqp://").partition("@")[0]
+    server.url = f"amqps://{account}@127.0.0.1:{port}//?ssl_ca_certs={files.authority}"
+    return server
+
+
+def own_old_rabbitmq(folder: Path) -> OwnServer:
+    """A RabbitMQ 3.8. Raises Failure where it cannot be fetched."""
+    return own_rabbitmq(folder, root=rabbitmq.fetch_newer("rabbitmq-3.8"))
 
 
 def _folder(folder: Path) -> StackFolder:
