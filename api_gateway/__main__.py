@@ -33,17 +33,19 @@ class _Server(uvicorn.Server):
         self._release()
 
 
-def _check_redis(use: Settings) -> None:
-    """Raise StoreMisconfigured if Redis rejects our credentials or permissions. Ignore an unreachable one: it may come
-    back."""
+def _check_redis_and_broker(use: Settings) -> None:
+    """Raise StoreMisconfigured if Redis or the broker rejects our credentials or permissions, or is unfit. Ignore an
+    unreachable one: it may come back."""
     from pipeline.database.engines import check_redis
+    from workers.producer import check_broker
 
-    try:
-        check_redis(use)
-    except StoreMisconfigured:
-        raise
-    except StoreUnavailable as error:
-        structlog.get_logger(__name__).warning("redis_not_checked", code=error.code, detail=str(error))
+    for event, check in (("redis_not_checked", lambda: check_redis(use)), ("broker_not_checked", check_broker)):
+        try:
+            check()
+        except StoreMisconfigured:
+            raise
+        except StoreUnavailable as error:
+            structlog.get_logger(__name__).warning(event, code=error.code, detail=str(error))
 
 
 def _inherited() -> list[socket.socket] | None:
@@ -81,7 +83,7 @@ def main() -> int:
         resources = Resources(use, outbox_filled=send_webhooks, query_ended=events.show)
         tracing.check(use)
         migrate_schema.check_all(resources.mysql, resources.postgres, use)
-        _check_redis(use)
+        _check_redis_and_broker(use)
         app = create_app(use, resources)
     except PipelineError as error:
         print(f"gateway: {error}", file=sys.stderr)  # noqa: T201 - the one sentence an operator looks for

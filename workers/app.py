@@ -38,7 +38,7 @@ from pipeline.telemetry.logs import configure_logging
 from workers import resources
 from workers.heartbeat import HeartbeatStep
 from workers.names import FORMAT, MESSAGE_FORMAT, Queue
-from workers.producer import wait_for_no_result
+from workers.producer import check_broker, wait_for_no_result
 from workers.query_events import events
 from workers.transport import PersistentConnection
 
@@ -98,6 +98,7 @@ def _check_schema(**_: Any) -> None:
     with _start_check("worker", "settings_not_checked", refused=(Misconfigured, WrongInstallation)):
         tracing.check(settings())
         check_redis(settings())
+        check_broker()
         _check_model()
 
 
@@ -115,6 +116,7 @@ def _check_broker(**_: Any) -> None:
     """Stop a clock that the broker refuses, since it would retry for ever. Waits for a broker that is unavailable."""
     with _start_check("clock", "broker_not_checked", refused=(Misconfigured,)):
         check_redis(settings())
+        check_broker()
 
 
 @contextmanager

@@ -23,12 +23,12 @@ from pipeline.records import JobId, TenantId
 from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from workers.names import FORMAT, MESSAGE_FORMAT, Queue, TaskName
-from workers.producer import producer
+from workers.producer import AMQP_ERRORS, producer
 
 log = structlog.get_logger(__name__)
 
-# Errors of publishing to a broker that is down or frozen.
-_BROKER_ERRORS = (OperationalError, KombuError, RedisError, OSError)
+# Errors of publishing to a broker that is down or frozen, or refuses the user.
+_BROKER_ERRORS = (OperationalError, KombuError, RedisError, OSError, *AMQP_ERRORS)
 
 # More bells would only wake workers for too little work; a full batch rings for the next one.
 _BELLS_AT_ONCE = 16

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+from urllib.parse import urlsplit
 
 import structlog
 from celery import Celery
+from kombu.connection import Connection
 from kombu.exceptions import KombuError
+from kombu.transport import pyamqp
+
+from pipeline.database.store_errors import Location, certificate_advice, untrusted
+from pipeline.errors import PipelineError
 
 log = structlog.get_logger(__name__)
+
+# Those of py-amqp: a refused password is an error of a channel, and no KombuError.
+AMQP_ERRORS: Final = (*pyamqp.Transport.connection_errors, *pyamqp.Transport.channel_errors)
+OLDEST_RABBITMQ: Final = (3, 10)
+_ONCE_MORE: Final = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
+_VARIABLE: Final = "CHORDWISE_BROKER_URL"
+_ACCESS_REFUSED, _NOT_ALLOWED = 403, 530  # AMQP's reply codes
 
 producer = Celery("chordwise", set_as_current=False)
 
@@ -27,13 +42,72 @@ wait_for_no_result(producer)
 
 
 def broker_version(app: Celery = producer) -> dict[str, str]:
-    """Return the name and version of an AMQP broker; nothing for a Redis. Opens a connection. Raises the broker's errors."""
-    with app.connection_for_write() as connection:
-        if not connection.transport_cls.startswith(("amqp", "pyamqp")):
+    """Return the name and version of an AMQP broker; nothing for a Redis. Opens a connection. Raises StoreMisconfigured,
+    StoreUnavailable."""
+    with app.connection_for_write() as connection, amqp_errors(connection):
+        if not _speaks_amqp(connection):
             return {}
-        connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+        connection.ensure_connection(**_ONCE_MORE)
         facts = connection.connection.server_properties
         return {str(facts["product"]): str(facts["version"])}
+
+
+def check_broker(app: Celery = producer) -> bool:
+    """Greet an AMQP broker and return True; return False for a Redis without asking it. Raises StoreMisconfigured (a version
+    that is too old, password, virtual host, certificate), StoreUnavailable."""
+    version = broker_version(app).get("RabbitMQ")
+    with app.connection_for_write() as connection:
+        if version is not None and tuple(map(int, version.split(".")[:2])) < OLDEST_RABBITMQ:
+            needed = f"RabbitMQ {'.'.join(map(str, OLDEST_RABBITMQ))} or newer is needed"
+            raise _location(connection).refused(
+                f"the server is version {version}, but {needed}; upgrade it, or name another one in {_VARIABLE}"
+            )
+        return _speaks_amqp(connection)
+
+
+@contextmanager
+def amqp_errors(connection: Connection) -> Iterator[None]:
+    """Translate the errors of an AMQP connection into one sentence with the remedy; those of a Redis pass."""
+    try:
+        yield
+    except (KombuError, OSError, *AMQP_ERRORS) as error:
+        if not _speaks_amqp(connection):
+            raise
+        raise _of_amqp(error, _location(connection)) from error
+
+
+def _speaks_amqp(connection: Connection) -> bool:
+    return str(connection.transport_cls).startswith(("amqp", "pyamqp"))
+
+
+def _location(connection: Connection) -> Location:
+    address = urlsplit(str(connection.as_uri())).netloc.rpartition("@")[2]
+    return Location(server="RabbitMQ", variable=_VARIABLE, address=address)
+
+
+def _of_amqp(error: BaseException, at: Location) -> PipelineError:
+    causes = list(_causes(error))
+    codes = {getattr(cause, "code", None) for cause in causes}
+    if (reason := untrusted(error)) is not None:
+        authority = f"?ssl_ca_certs=/path/ca.pem with the CA of this server to {at.variable}"
+        advice = certificate_advice(reason, authority)
+        return at.refused(f"the certificate of the server in {at.variable} is not trusted ({reason}); {advice}")
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        advice = f"amqps:// in {at.variable} is for a port with TLS, amqp:// for one without"
+        return at.refused(f"no TLS connection could be made; {advice}")
+    if _ACCESS_REFUSED in codes:
+        return at.refused(f"the user or the password is wrong; check {at.settings}")
+    if _NOT_ALLOWED in codes:
+        advice = "create it, or run rabbitmqctl set_permissions as docs/operations.md says"
+        return at.refused(f"the user may not use the virtual host in {at.variable}; {advice}")
+    refusals = (cause.strerror for cause in reversed(causes) if isinstance(cause, OSError) and cause.strerror)
+    return at.away(f"it does not answer ({next(refusals, type(error).__name__)}); start it, or correct {at.variable}")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def waiting_messages(queues: Sequence[str], app: Celery = producer) -> Mapping[str, int]:
@@ -41,11 +115,11 @@ def waiting_messages(queues: Sequence[str], app: Celery = producer) -> Mapping[s
     waiting = dict.fromkeys(queues, 0)
     try:
         with app.connection_for_write() as connection:
-            connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+            connection.ensure_connection(**_ONCE_MORE)
             for queue in queues:
                 with suppress(*connection.channel_errors), connection.channel() as channel:
                     waiting[queue] = channel.queue_declare(queue, passive=True).message_count
-    except (KombuError, OSError) as error:
+    except (KombuError, OSError, *AMQP_ERRORS) as error:
         log.warning("queues_not_counted", error=type(error).__name__)
         return {}
     return waiting

@@ -36,7 +36,7 @@ from pipeline.maintenance.doctor import CheckResult, Severity, Versions, WorkerF
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from workers.names import Queue
-from workers.producer import producer
+from workers.producer import check_broker, producer
 
 if TYPE_CHECKING:
     from api_gateway.gateway import Gateway
@@ -175,6 +175,8 @@ class Probes:
         return time.monotonic() - self._started
 
     def _broker(self) -> None:
+        if check_broker():
+            return
         with producer.connection_for_write() as connection:
             connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
 

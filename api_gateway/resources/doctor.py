@@ -25,7 +25,7 @@ from api_gateway.live.lane import LaneFacts
 from api_gateway.live.readiness import facts_of, own_versions
 from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, StoreMisconfigured
 from pipeline.maintenance import doctor as checks
 from pipeline.maintenance import examine_stores
 from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, WorkerFacts
@@ -33,7 +33,7 @@ from pipeline.resources import Resources
 from pipeline.sandbox.accepted_formats import recognition_flaw
 from pipeline.settings import Settings
 from workers.names import Queue
-from workers.producer import broker_version, producer
+from workers.producer import amqp_errors, broker_version, check_broker, producer
 
 log = structlog.get_logger(__name__)
 
@@ -110,6 +110,8 @@ def _checks(
     if broker is not None:
         yield "broker_visibility_timeout", check_broker
         yield "broker_eviction", lambda: [examine_stores.eviction("broker_eviction", broker)]
+    else:
+        yield "broker", lambda: [_greet_broker(app)]
     yield "redis_eviction", lambda: [examine_stores.eviction("redis_eviction", use.quick_redis)]
     yield "installation", lambda: [examine_stores.installation(use)]
     yield "recognition", lambda: [checks.recognition(use.settings.ocr_languages, recognition_flaw(use.settings))]
@@ -141,6 +143,16 @@ def _carry_out(name: str, check: Check) -> list[CheckResult]:
         advice = "see GET /readyz: what does not answer cannot be examined"
         detail = f"could not be asked: {reason}"
         return [CheckResult(check=name, severity=Severity.FAILED, detail=detail, advice=advice)]
+
+
+def _greet_broker(app: Celery) -> CheckResult:
+    """Check that an AMQP broker accepts this installation, as its processes do at their start."""
+    try:
+        check_broker(app)
+    except StoreMisconfigured as error:
+        return CheckResult(check="broker", severity=Severity.FAILED, detail=str(error))
+    versions = " ".join(f"{name} {version}" for name, version in broker_version(app).items())
+    return CheckResult(check="broker", severity=Severity.OK, detail=versions)
 
 
 def result_expiry(settings: Settings, app: Celery = producer) -> CheckResult:
@@ -182,7 +194,7 @@ def ask_every_worker(
         replies.update({name: (facts, clock()) for name, facts in reply.items()})
 
     # Open a new connection: pooled ones may date from before a restart of the broker.
-    with app.connection_for_write() as connection:
+    with app.connection_for_write() as connection, amqp_errors(connection):
         connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
         ask = partial(app.control.broadcast, _COMMAND, reply=True, callback=receive, connection=connection)
         ask(timeout=_WORKERS_S)

@@ -153,9 +153,9 @@ def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
         if number in numbers:
             words, grant = _words(message), _grant(at, message)
             return at.refused(sentence.format(words=words, grant=grant, at=at, number=number))
-    if (untrusted := _untrusted(error)) is not None:
-        advice = _certificate_advice(untrusted, f"?ssl_ca=/path/ca.pem with the CA of this server to {at.variable}")
-        return at.refused(f"the server's certificate is not trusted ({untrusted}); {advice}")
+    if (reason := untrusted(error)) is not None:
+        advice = certificate_advice(reason, f"?ssl_ca=/path/ca.pem with the CA of this server to {at.variable}")
+        return at.refused(f"the server's certificate is not trusted ({reason}); {advice}")
     if number in _TOO_MANY:
         return at.away(f"{_words(message)}; {_TOO_MANY[number].format(at=at)}")
     if number in _FULL or (number == _OF_ENGINE and "No space left" in message):
@@ -269,11 +269,9 @@ def of_redis(error: redis.RedisError) -> StoreUnavailable:
     message = str(error)
     address = re.search(r"connecting to ([^\s]+:\d+)", message)
     at = replace(REDIS, address=address[1].rstrip(".") if address else "")
-    if (untrusted := _untrusted(error)) is not None:
-        advice = _certificate_advice(
-            untrusted, f"?ssl_ca_certs=/path/ca.pem with the CA of this server to {at.variable}"
-        )
-        return at.refused(f"the server's certificate is not trusted ({untrusted}); {advice}")
+    if (reason := untrusted(error)) is not None:
+        advice = certificate_advice(reason, f"?ssl_ca_certs=/path/ca.pem with the CA of this server to {at.variable}")
+        return at.refused(f"the server's certificate is not trusted ({reason}); {advice}")
     if isinstance(error, redis.AuthenticationError) or message.startswith(("NOAUTH", "WRONGPASS")):
         return at.refused(f"the user or the password is wrong; check {at.settings}")
     if isinstance(error, redis.exceptions.NoPermissionError):
@@ -293,7 +291,8 @@ def of_redis(error: redis.RedisError) -> StoreUnavailable:
     return at.away(type(error).__name__)
 
 
-def _certificate_advice(reason: str, authority: str) -> str:
+def certificate_advice(reason: str, authority: str) -> str:
+    """Return the remedy for a refused certificate. ``authority``: the parameter to append, and where."""
     return (
         "renew it on the server, and compare both clocks"
         if re.search("expired|not yet valid", reason)
@@ -301,7 +300,7 @@ def _certificate_advice(reason: str, authority: str) -> str:
     )
 
 
-def _untrusted(error: BaseException) -> str | None:
+def untrusted(error: BaseException) -> str | None:
     """Return the reason for a refused certificate, in a cause of the driver's error; None if none was refused."""
     driver_error: BaseException = getattr(error, "orig", None) or error
     cause: BaseException | None = driver_error

@@ -5,27 +5,37 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import httpx
 import pytest
+from celery import Celery
 from pydantic import SecretStr
 from sqlalchemy import make_url
 
-from pipeline.errors import StoreFull
+from compose.localstack.progress import Failure
+from pipeline.errors import StoreFull, StoreUnavailable
 from pipeline.maintenance import examine_stores, migrate_schema
 from pipeline.records import Namespace
 from pipeline.resources import Resources
+from pipeline.setting_values import for_celery
 from pipeline.settings import Settings
-from tests.conftest import make_tables, make_tenant, scratch_databases
+from tests.conftest import databases_of_its_own, make_tables, make_tenant, scratch_databases
 from tests.support.corpora.uploads import upload
+from tests.support.repository.project import ROOT
 from tests.support.servers import certificates
 from tests.support.servers.administration import run_as
+from tests.support.servers.brokers import OwnServer, own_guarded_rabbitmq, own_old_rabbitmq, own_rabbitmq
 from tests.support.servers.own_stores import own_mariadb, own_postgres
 from tests.support.stacks.corner import Corner, documents
+from tests.support.stacks.processes import environment_of, free_port, process, wait_for_http
+from workers.producer import check_broker
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 
@@ -179,3 +189,125 @@ class DescribeAFullPostgres:
                 corner.work(ticket)
             assert corner.job(ticket).succeeded == 8
             corner.assert_clean()
+
+
+class DescribeAGuardedRabbitMq:
+    def it_is_trusted_as_the_url_says(self, tmp_path: Path):
+        try:
+            server = own_guarded_rabbitmq(tmp_path)
+        except Failure as missing:
+            pytest.skip(str(missing))
+        bare, stranger = server.url.partition("?")[0], tmp_path / "stranger.pem"
+        otherwise = server.url.replace("127.0.0.1", "127.1")  # the same address, which the certificate does not name
+        refused = {
+            bare: "append ?ssl_ca_certs=/path/ca.pem with the CA of this server to CHORDWISE_BROKER_URL",
+            f"{bare}?ssl_ca_certs={stranger}": "append ?ssl_ca_certs=/path/ca.pem with the CA of this server",
+            otherwise: "not valid for '127.1'",
+            bare.replace("amqps", "amqp"): "it does not answer",
+        }
+        with closing(server):
+            server.start()
+            for url in (server.url, f"{bare}?ssl_cert_reqs=none", f"{otherwise}&ssl_check_hostname=false"):
+                assert check_broker(_app_of(url)), url
+            for url, reason in refused.items():
+                with pytest.raises(StoreUnavailable) as raised:
+                    check_broker(_app_of(url))
+                assert reason in str(raised.value), url
+
+
+def _app_of(url: str) -> Celery:
+    """Return an app with this broker, as `celery_config` makes one."""
+    app = Celery("test", set_as_current=False)
+    app.conf.broker_url, tls = for_celery(url)
+    app.conf.update(broker_use_ssl=tls or False, broker_connection_timeout=2.0)
+    return app
+
+
+def _expired_rabbitmq(folder: Path) -> OwnServer:
+    return own_guarded_rabbitmq(folder, expired=True)
+
+
+def _rabbitmq_with_another_password(folder: Path) -> OwnServer:
+    server = own_rabbitmq(folder)
+    server.url = make_url(server.url).set(password="wrong").render_as_string(hide_password=False)
+    return server
+
+
+def _rabbitmq_with_another_host(folder: Path) -> OwnServer:
+    server = own_rabbitmq(folder)
+    server.url = f"{server.url.removesuffix('/')}other"
+    return server
+
+
+_UNFIT_BROKERS = {
+    "old": (
+        own_old_rabbitmq,
+        "3.8.9, but RabbitMQ 3.10 or newer is needed; upgrade it, or name another one in {variable}",
+    ),
+    "expired": (
+        _expired_rabbitmq,
+        "the certificate of the server in {variable} is not trusted (certificate has expired); renew it on the server,"
+        " and compare both clocks",
+    ),
+    "password": (
+        _rabbitmq_with_another_password,
+        "the user or the password is wrong; check {variable} and CHORDWISE_BROKER_PASSWORD",
+    ),
+    "host": (
+        _rabbitmq_with_another_host,
+        "the user may not use the virtual host in {variable}; create it, or run rabbitmqctl set_permissions as"
+        " docs/operations.md says",
+    ),
+}
+_PROCESSES = {
+    "gateway": ("api_gateway",),
+    "worker": ("celery", "-A", "workers.app", "worker", "-Q", "upkeep", "--pool", "threads", "-c", "1"),
+    "clock": ("celery", "-A", "workers.app", "beat", "-s", "{folder}/schedule", "--pidfile="),
+}
+
+
+class DescribeAnUnfitRabbitMq:
+    @pytest.mark.parametrize(("make", "expected"), _UNFIT_BROKERS.values(), ids=_UNFIT_BROKERS)
+    def it_is_named_by_what_runs_and_refused_by_what_starts(
+        self, settings: Settings, tmp_path: Path, make: Callable[[Path], OwnServer], expected: str
+    ):
+        sentence = expected.format(variable="CHORDWISE_BROKER_URL")
+        with databases_of_its_own(settings) as use, ExitStack() as whole:
+            try:
+                broker = make(tmp_path / "broker")
+            except Failure as missing:
+                pytest.skip(str(missing))
+            whole.callback(broker.close)
+            port = free_port()
+            redis_url = use.settings.redis_url.get_secret_value()
+            environment = environment_of(use.settings, redis_url=redis_url, port=port)
+            environment |= {"CHORDWISE_BROKER_URL": broker.url, "CHORDWISE_ADMIN_KEY": "an operator's key of this test"}
+            gateway = process("api_gateway", log=tmp_path / "gateway.log", ending=signal.SIGKILL, **environment)
+            whole.enter_context(gateway)
+            wait_for_http(f"http://127.0.0.1:{port}/healthz", seconds=90)
+            key = {"Authorization": f"Bearer {environment['CHORDWISE_ADMIN_KEY']}"}
+            client = whole.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=key, timeout=60))
+            away = client.get("/readyz").json()["dependencies"]["broker"]
+            assert away["status"] == "down"
+            assert away["detail"].endswith(
+                ": it does not answer (Connection refused); start it, or correct CHORDWISE_BROKER_URL"
+            )
+            broker.start()
+            readiness = client.get("/readyz")
+            assert readiness.status_code == 503
+            assert readiness.json()["dependencies"]["broker"]["detail"].endswith(sentence)
+            findings = {finding["check"]: finding for finding in client.get("/v1/doctor").json()["findings"]}
+            assert findings["broker"]["severity"] == "failed"
+            assert findings["broker"]["detail"].endswith(sentence)
+            document = {"namespace": "kb", "documents": [{"document_id": "fox", "text": "A red fox sleeps."}]}
+            of_tenant = {"Authorization": f"Bearer {make_tenant(use)[1]}"}
+            assert client.post("/v1/documents", json=document, headers=of_tenant).status_code == 202
+            assert client.get("/v1/metrics").status_code == 200
+            for name, arguments in _PROCESSES.items():
+                command = [sys.executable, "-m", *(part.format(folder=tmp_path) for part in arguments)]
+                values = {**os.environ, **environment, "CHORDWISE_GATEWAY_PORT": str(free_port())}
+                ended = subprocess.run(
+                    command, cwd=ROOT, env=values, capture_output=True, text=True, timeout=90, check=False
+                )
+                assert ended.returncode == 1, f"{name}: {ended.stderr}"
+                assert sentence in ended.stderr, name
