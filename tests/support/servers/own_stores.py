@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -59,7 +58,7 @@ def own_postgres(folder: Path, **settings: str) -> Iterator[OwnServer]:
             yield server
     finally:
         if home.outside is not None:
-            shutil.rmtree(home.outside, ignore_errors=True)
+            postgres.remove_outside(stack)
 
 
 @contextmanager
