@@ -28,7 +28,7 @@ from tests.faults.soak_verdict import Finding, as_json, as_table, judge, picture
 
 _RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 _EVERY_S = 10.0
-_WARM_UP = 0.3  # of the time
+_WARM_UP, _LEAST_WARM_UP_MIN = 0.3, 10.0  # of the time; until connections are pooled and bounded caches are full
 _FAILED_SHARE = 0.01
 _STOPPED = threading.Event()  # asked to end before its time: judge what there is
 
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     figures = Figures(use)
     with loaded(use, seed=seed) as running:
         began = time.monotonic()
-        while (passed_s := time.monotonic() - began) < 60 * chosen.minutes:
+        while (passed_s := time.monotonic() - began) < 60 * max(chosen.minutes, 2 * _LEAST_WARM_UP_MIN):
             try:
                 _keep(file, passed_s / 60, figures.read())
             except (OSError, RedisError, SQLAlchemyError) as error:
@@ -71,7 +71,7 @@ def _report(readings: list[Reading], results: Path, counts: dict[str, int]) -> i
     minutes = [reading.pop("minute") for reading in readings]
     names = sorted({name for reading in readings for name in reading})
     series = {name: [reading.get(name, 0.0) for reading in readings] for name in names}
-    warm_up_min = _WARM_UP * max(minutes, default=0.0)
+    warm_up_min = max(_LEAST_WARM_UP_MIN, _WARM_UP * max(minutes, default=0.0))
     findings = judge(minutes, series, warm_up_min=warm_up_min)
     print(as_table(findings), flush=True)
     if counts:
@@ -104,7 +104,9 @@ def _failures(running: Load) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60.0, help="how long the load runs")
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="how long the load runs, twice the warm-up of 10 minutes at least"
+    )
     parser.add_argument("--seed", type=int, help="the load of an earlier run, as far as time allows")
     parser.add_argument("--again", type=Path, metavar="FILE", help="judge the readings of an earlier run")
     return parser

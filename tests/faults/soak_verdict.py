@@ -19,8 +19,8 @@ _WIDE, _HIGH, _LEFT, _TOP, _BELOW = 900, 150, 60, 30, 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Figures of a kind may grow in an hour by ``amount`` plus ``share`` of their median. ``most``: a limit
-    below which they may do anything. ``kept``: the reason why they may grow without one."""
+    """Figures of a kind may grow in an hour, or in a shorter run, by ``amount`` plus ``share`` of their median. ``most``:
+    a limit below which they may do anything. ``kept``: the reason why they may grow without one."""
 
     names: str
     amount: float = 0.0
@@ -32,7 +32,8 @@ class Rule:
 RULES = (
     Rule(names=r"memory with files/.*", kept="pages of files, which the system takes back"),
     Rule(names=r"memory/flower", most=400.0),  # it shows the last 10,000 tasks, about 7 KB each, and orders 40,000
-    Rule(names=r"memory/.*", amount=6.0, share=0.03),
+    Rule(names=r"memory/.*", amount=10.0, share=0.03),
+    Rule(names=r"threads/mariadb", amount=20.0),  # one for each connection, of which every pool may make 16
     Rule(names=r"(threads|processes|open files|connections)/.*", amount=3.0, share=0.05),
     Rule(names=r"redis/(clients|channels|subscriptions)", amount=3.0, share=0.05),
     Rule(names=r"redis keys/.*|redis/keys", amount=25.0, share=0.1),
@@ -85,8 +86,10 @@ def judge(minutes: Sequence[float], series: Series, *, warm_up_min: float) -> li
     """Judge every figure by its slope after the warm-up.
 
     A figure grows if both the whole and the second half of that time have a slope above what its rule allows for an
-    hour: what fills up and then stays does not. A figure that is absent from a reading was 0.
+    hour, or for the length of a shorter run: what fills up and then stays does not. A figure that is absent from a
+    reading was 0.
     """
+    run_h = min(1.0, max(minutes, default=0.0) / 60)
     begin = next((number for number, minute in enumerate(minutes) if minute >= warm_up_min), len(minutes))
     half = begin + (len(minutes) - begin) // 2
     findings = []
@@ -98,7 +101,7 @@ def judge(minutes: Sequence[float], series: Series, *, warm_up_min: float) -> li
         tenth = max(1, len(after) // 10)
         middle = float(np.median(after)) if len(after) else 0.0
         allowed = rule.amount + rule.share * middle
-        grows = min(whole, late) > allowed
+        grows = min(whole, late) * run_h > allowed
         if rule.most is not None:
             allowed, grows = rule.most, max(after, default=0.0) > rule.most
         findings.append(

@@ -45,6 +45,12 @@ class DescribeTheVerdict:
         values = [curve(minute) + noise * jitter for minute, jitter in zip(MINUTES, NOISE, strict=True)]
         assert judged(name, values) is grows
 
+    @pytest.mark.parametrize(("per_hour", "grows"), [(30, False), (90, True)])
+    def it_allows_a_short_run_what_it_allows_an_hour(self, per_hour, grows):
+        minutes = MINUTES[:120]
+        [finding] = judge(minutes, {"memory/gateway": [200 + per_hour * m / 60 for m in minutes]}, warm_up_min=10)
+        assert finding.grows is grows
+
     def it_says_nothing_of_a_run_without_time(self):
         assert not judge([0.0], {"memory/gateway": [5.0]}, warm_up_min=0)[0].grows
 
