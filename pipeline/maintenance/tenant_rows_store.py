@@ -59,7 +59,7 @@ def _of_mysql(table: Table) -> CopiedTable:
     return CopiedTable(
         name=table.name,
         columns=tuple(f"`{column.name}`" for column in table.c),
-        digest=f"CAST(CONV(LEFT(MD5(CONCAT_WS(',', {values})), 15), 16, 10) AS UNSIGNED)",
+        digest=f"CAST(CONV(LEFT(SHA2(CONCAT_WS(',', {values}), 256), 15), 16, 10) AS UNSIGNED)",
         bucket=f"CRC32(CONCAT_WS(',', {', '.join(f'HEX(`{name}`)' for name in columns)})) MOD {BUCKETS}",
         has_bodies=any(isinstance(column.type, LONGBLOB) for column in table.c),
     )
@@ -67,7 +67,7 @@ def _of_mysql(table: Table) -> CopiedTable:
 
 def _as_mysql_text(column: Column[Any]) -> str:
     if isinstance(column.type, JsonText | MEDIUMTEXT | TEXT | MEDIUMBLOB | LONGBLOB):
-        return f"MD5(`{column.name}`)"
+        return f"SHA2(`{column.name}`, 256)"  # MySQL 9.6 has no MD5
     if isinstance(column.type, VARCHAR | CHAR | BINARY) or column.type.__class__.__name__ == "VARBINARY":
         return f"HEX(`{column.name}`)"
     return f"`{column.name}`"

@@ -143,9 +143,10 @@ _COLUMNS = (
 
 _ADD = f"INSERT IGNORE INTO audit (tenant_id, {_COLUMNS}) VALUES ({', '.join(['%s'] * 15)})"
 
-# MariaDB reads JSON's null as NULL and MySQL as the word "null"; an arm of that name equals no arm there.
+# MariaDB reads JSON's null as NULL and MySQL as the word "null"; an arm of that name equals no arm there. To MySQL, empty is a
+# reserved word.
 _ARMS = sql(
-    "SELECT bucket, COUNT(*) AS searches, SUM(outcome = 'failed') AS failed, SUM(outcome = 'empty') AS empty,"
+    "SELECT bucket, COUNT(*) AS searches, SUM(outcome = 'failed') AS failed, SUM(outcome = 'empty') AS `empty`,"
     " SUM(degraded = 'true') AS degraded, SUM(cached = 'true') AS cached,"
     " AVG(IF(cached = 'true', NULL, latency_ms + 0.0)) AS mean_latency_ms FROM ("
     f" SELECT {', '.join(f'{_of_detail(name)} AS {name}' for name in ('outcome', 'degraded', 'cached', 'latency_ms'))},"
