@@ -19,6 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
+from sqlalchemy import make_url
+
 from compose.localstack.places import LOCAL, StackFolder
 from compose.localstack.progress import Failure, say
 from compose.localstack.servers import newer, older_postgres, postgres, rabbitmq
@@ -64,7 +66,8 @@ def _first_on_path(name: str) -> Callable[[Path, ExitStack], Mapping[str, str]]:
 
 def _mysql(folder: Path, whole: ExitStack) -> Mapping[str, str]:
     server = whole.enter_context(own_mysql(folder))
-    return {"CHORDWISE_MYSQL_URL": f"{server.url}?charset=utf8mb4"}
+    password = make_url(server.url).password or ""
+    return {"CHORDWISE_MYSQL_URL": f"{server.url}?charset=utf8mb4", "CHORDWISE_TEST_MYSQL_ROOT": password}
 
 
 def _postgres(install: Callable[[Path], Path]) -> Callable[[Path, ExitStack], Mapping[str, str]]:

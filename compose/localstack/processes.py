@@ -48,6 +48,7 @@ class Program:
     cwd: Path | None = None
     port: int | None = None
     account: Account | None = None
+    umask: int = -1  # of the files that it makes; that of the caller
     stop_signal: signal.Signals = signal.SIGTERM
     grace_s: float = 15.0
 
@@ -113,6 +114,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
             cwd=program.cwd,
             start_new_session=True,
             preexec_fn=die_with_parent,
+            umask=program.umask,
             **as_account(program.account),
         )
 

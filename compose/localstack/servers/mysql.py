@@ -51,8 +51,12 @@ def program(folder: StackFolder, password: str, *, port: int) -> Program:
 
 
 def accounts(password: str) -> str:
-    """Return the statements of every start, one per line: a user for the project's databases and those of tests."""
+    """Return the statements of every start, one per line: a user for the project's databases and those of tests, and an
+    administrator with the same password."""
     return f"""CREATE DATABASE IF NOT EXISTS chordwise;
+CREATE USER IF NOT EXISTS root@'127.0.0.1';
+ALTER USER root@'127.0.0.1' IDENTIFIED BY '{password}';
+GRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;
 CREATE USER IF NOT EXISTS chordwise@'127.0.0.1';
 ALTER USER chordwise@'127.0.0.1' IDENTIFIED BY '{password}';
 GRANT ALL ON `chordwise%`.* TO chordwise@'127.0.0.1';

@@ -138,6 +138,7 @@ def program(folder: StackFolder, password: str, *, port: int, nodes_port: int, e
         },
         cwd=Path("/"),
         grace_s=20.0,
+        umask=0o077,  # it makes a second log, of upgrades
     )
 
 

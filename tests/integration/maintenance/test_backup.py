@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from compose.localstack import programs
 from compose.localstack.progress import Failure
 from compose.localstack.servers import newer, tools_for_tests
+from pipeline.maintenance.examine_stores import server_versions
 from pipeline.maintenance.verify import verify
 from pipeline.records import ChannelName, Namespace
 from pipeline.resources import Resources
@@ -87,6 +88,11 @@ def servers(
 ) -> Iterator[Servers]:
     """The stack's servers for both, or two new servers of MySQL with its own programs and without those of MariaDB."""
     if request.param == "stack":
+        with closing(Resources(settings)) as use:
+            is_mysql = "MySQL" in server_versions(use)
+        if is_mysql:
+            yield Servers(source=settings, target=settings, programs=_programs_of_mysql(), dump="MySQL dump")
+            return
         found = tools_for_tests.backup_environment()
         if found is None:
             pytest.fail("the tests of backups need mariadb-dump: python3 compose/local.py install --dev", pytrace=False)
@@ -94,18 +100,22 @@ def servers(
         return
     with ExitStack() as whole:
         try:
-            folders = [newer.fetch("mysql-9-client"), programs.postgres_installation() / "bin"]
+            found = _programs_of_mysql()
             first, second = (
                 whole.enter_context(own_mysql(tmp_path_factory.mktemp(name), *SMALL_WITH_GTIDS))
                 for name in ("first", "second")
             )
         except Failure as missing:
             pytest.skip(str(missing))
-        path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
         source, target = (
             settings.model_copy(update={"mysql_url": SecretStr(server.url)}) for server in (first, second)
         )
-        yield Servers(source=source, target=target, programs={"PATH": path}, dump="MySQL dump")
+        yield Servers(source=source, target=target, programs=found, dump="MySQL dump")
+
+
+def _programs_of_mysql() -> Mapping[str, str]:
+    folders = [newer.fetch("mysql-9-client"), programs.postgres_installation() / "bin"]
+    return {"PATH": os.pathsep.join([*map(str, folders), os.environ["PATH"]])}
 
 
 @pytest.fixture(scope="module")
