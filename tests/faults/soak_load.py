@@ -341,9 +341,15 @@ class Load:
         return [f"d{number}" for number in self._random.sample(range(_NAMES), _BATCH)]
 
     def _words(self) -> str:
-        text = self._text()
-        begin = self._random.randrange(max(1, len(text) - 60))
-        return text[begin : begin + 60].strip() or "words"
+        """Return some whole words, or Chinese characters from one of few places: a cut word would be new every time, and
+        fill the caches of words for hours."""
+        text = self._random.choice(self._pool).text
+        if text.isascii():
+            words = text.split()
+            begin = self._random.randrange(max(1, len(words) - 8))
+            return " ".join(words[begin : begin + 8])
+        begin = 20 * self._random.randrange(max(1, len(text) // 20 - 2))
+        return text[begin : begin + 40].strip()
 
     def _question(self, tenant: Tenant, **more: Any) -> dict[str, Any]:
         words = self._words()
