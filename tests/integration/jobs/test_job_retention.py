@@ -34,7 +34,7 @@ KEPT_DAYS = 90
 
 
 def nobody(*_: object) -> None:
-    """Nobody hears the bell."""
+    """Ring no bell."""
 
 
 def age(corner: Corner, *job_ids: str, days: int = KEPT_DAYS + 1) -> None:
