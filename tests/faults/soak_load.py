@@ -45,6 +45,7 @@ _CONSOLE = (
 )
 _BROKEN = b"%PDF-1.7\nno objects"
 _PATIENCE_S = 30.0
+_QUESTIONS = 300
 
 
 @dataclass(slots=True)
@@ -65,6 +66,7 @@ class Load:
     def __init__(self, use: Resources, receiver: Receiver, *, seed: int) -> None:
         self._random = random.Random(seed)
         self._pool = Corpus(seed=seed).take(_POOL)
+        self._questions = [self._excerpt() for _ in range(_QUESTIONS)]
         self._stop = threading.Event()
         self._receiver = receiver
         self._operator = _client(os.environ["CHORDWISE_ADMIN_KEY"])
@@ -341,8 +343,11 @@ class Load:
         return [f"d{number}" for number in self._random.sample(range(_NAMES), _BATCH)]
 
     def _words(self) -> str:
-        """Return some whole words, or Chinese characters from one of few places: a cut word would be new every time, and
-        fill the caches of words for hours."""
+        """Return one of some hundred questions: what is known of each query's words and vectors fills its caches early."""
+        return self._random.choice(self._questions)
+
+    def _excerpt(self) -> str:
+        """Return some whole words, or Chinese characters; a cut word would be a new one every time."""
         text = self._random.choice(self._pool).text
         if text.isascii():
             words = text.split()
