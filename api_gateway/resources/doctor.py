@@ -120,7 +120,7 @@ def _checks(
     yield "store_space", lambda: [examine_stores.store_space(examine_stores.full_stores(use))]
     yield "connections", lambda: examine_stores.connections(use)
     yield "schema", lambda: [examine_stores.schema(use)]
-    yield "mysql_replica", lambda: [each for each in [examine_stores.replica(use)] if each is not None]
+    yield "mysql_replica", partial(_replicas, use)
     for stores in use.pairs[1:]:
         yield f"pair:{stores.pair}", partial(examine_stores.store_pair, stores)
     yield "servers", lambda: [checks.servers(examine_stores.server_versions(use) | broker_version(app))]
@@ -143,6 +143,20 @@ def _carry_out(name: str, check: Check) -> list[CheckResult]:
         advice = "see GET /readyz: what does not answer cannot be examined"
         detail = f"could not be asked: {reason}"
         return [CheckResult(check=name, severity=Severity.FAILED, detail=detail, advice=advice)]
+
+
+def _replicas(use: Resources) -> list[CheckResult]:
+    """Check the replica of each pair of stores. One that does not answer hides no finding about another server."""
+    found = []
+    for stores in use.pairs:
+        try:
+            result = examine_stores.replica(stores)
+        except PipelineError as error:
+            detail, advice = str(error), "start it, or correct its URL; meanwhile the primary server is read"
+            result = CheckResult(check="mysql_replica", severity=Severity.WARNING, detail=detail, advice=advice)
+        if result is not None:
+            found.append(result if stores is use else replace(result, check=f"{result.check}:{stores.pair}"))
+    return found
 
 
 def _greet_broker(app: Celery) -> CheckResult:

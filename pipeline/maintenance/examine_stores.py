@@ -254,8 +254,7 @@ def deletions(use: Resources) -> CheckResult:
 
 def store_pair(stores: Resources) -> list[CheckResult]:
     """Check the schema, the installation, the vectors and the indexes of a further pair of stores."""
-    copy = replica(stores)
-    findings = [schema(stores), installation(stores), *vectors(stores), fulltext(stores), *([copy] if copy else [])]
+    findings = [schema(stores), installation(stores), *vectors(stores), fulltext(stores)]
     return [replace(finding, check=f"{finding.check}:{stores.pair}") for finding in findings]
 
 

@@ -12,12 +12,14 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
+from api_gateway.resources import doctor
 from pipeline.administration import delete_documents, edit_chunks, list_documents, list_jobs, steer_jobs
 from pipeline.database import mysql_tables
 from pipeline.database.replica import REPLICA_TIMEOUT_S
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.document_views import DocumentSelection
 from pipeline.maintenance import migrate_schema
+from pipeline.maintenance.doctor import Severity
 from pipeline.maintenance.export import export_part
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
@@ -144,6 +146,13 @@ class DescribeAReplicaThatIsAway:
             assert counts["away"] >= 3
             proxy.heal()
             _until_current(own, filled.tenant, counts)
+
+    def it_is_named_by_the_doctor(self, use, proxy):
+        with replicated(use, through(proxy, use)) as (own, _):
+            proxy.cut()
+            [finding] = doctor._replicas(own)
+        assert (finding.check, finding.severity) == ("mysql_replica", Severity.WARNING)
+        assert finding.detail.startswith(f"MySQL replica at 127.0.0.1:{proxy.port}, database ")
 
     def it_delays_one_read_by_its_time_limit_and_the_next_by_nothing(self, use, filled, proxy):
         with replicated(use, through(proxy, use)) as (own, counts):
