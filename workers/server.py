@@ -157,7 +157,7 @@ def _tenants(chosen: argparse.Namespace) -> int:
     if chosen.action in ("place", "move") and not chosen.to:
         return _refused("tenants: name a pair with --to")
     tenant_id = TenantId(chosen.tenant)
-    use = Resources(_settings(), timeout_s=move_tenant.STATEMENT_S)
+    use = Resources(_settings())
     try:
         lines = {
             "status": lambda: _pairs_and_moves(use),

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, Self
 
 import structlog
 from sqlalchemy import Engine, text
@@ -40,7 +40,7 @@ from pipeline.tenants.placement_store import FRESH_S, Placements
 
 log = structlog.get_logger(__name__)
 
-STATEMENT_S: Final = 3600.0  # for the resources of a move: a digest of a large table takes long
+_STATEMENT_S: Final = 3600.0  # while the tenant goes on: a digest of a large table takes long
 KNOWN_AFTER_S: Final = 2 * FRESH_S + 1.0  # then every process reads the placement at each use
 _SMALL = 500  # rows; a round that copied fewer is the last one before the freeze
 _MOST_ROUNDS = 10
@@ -92,8 +92,8 @@ def move(
     known_after_s: float = KNOWN_AFTER_S,
     report: Report = lambda _: None,
 ) -> MoveReport | None:
-    """Move a tenant, or continue its move; None if it is there. ``use``: with long timeouts. ``freeze_limit_s``: after
-    that long the tenant goes on where it was. ``grace_s``: how long the source's rows stay for running queries.
+    """Move a tenant, or continue its move; None if it is there. ``freeze_limit_s``: after that long the tenant goes on
+    where it was, and no statement of the freeze takes longer. ``grace_s``: how long the source's rows stay for running queries.
     ``known_after_s``: when every process knows of the move. Raises PlacementRefused, Conflict if its writers do not pause,
     and the stores' errors."""
     with _alone(tenant_id, use):
@@ -106,7 +106,8 @@ def move(
         if placement.state is not PlacementState.LEAVING:
             if placement.pair == to:
                 raise PlacementRefused(f"tenant {tenant_id} is moving to {placement.target}: undo that first")
-            placement, result = _Move(tenant_id, placement, to, use, report).carry_out(freeze_limit_s, known_after_s)
+            with _Move(tenant_id, placement, to, use, report, freeze_limit_s) as whole:
+                placement, result = whole.carry_out(known_after_s)
         elif placement.pair != to:
             raise PlacementRefused(f"tenant {tenant_id} has moved to {placement.pair}: finish that move first")
         grace_s = use.settings.retired_grace_s if grace_s is None else grace_s
@@ -152,25 +153,36 @@ def thaw_abandoned(use: Resources) -> int:
 class _Move:
     """One run of a move until the flip."""
 
-    def __init__(self, tenant_id: TenantId, placement: Placement, to: str, use: Resources, report: Report) -> None:
+    def __init__(
+        self,
+        tenant_id: TenantId,
+        placement: Placement,
+        to: str,
+        use: Resources,
+        report: Report,
+        freeze_limit_s: float = 60.0,
+    ) -> None:
         self._tenant_id, self._placement, self._use, self._report = tenant_id, placement, use, report
-        self._source, self._target = use.of_pair(placement.pair), use.of_pair(to)
-        vectors = [space.table for space in use.spaces.live(fresh=True).every]
-        self._copies = (
-            (RowCopy(self._source.mysql, self._target.mysql, tenant_id, is_mysql=True), tables_of_mysql()),
-            (
-                RowCopy(self._source.postgres, self._target.postgres, tenant_id, is_mysql=False),
-                tables_of_postgres(vectors),
-            ),
+        self._source, self._target, self._freeze_limit_s = use.of_pair(placement.pair), use.of_pair(to), freeze_limit_s
+        # A store that hangs in the freeze must not hold the tenant's writes for as long as a copy may take.
+        self._slow, self._bounded = (
+            Resources(use.settings, timeout_s=limit) for limit in (_STATEMENT_S, freeze_limit_s)
         )
 
-    def carry_out(self, freeze_limit_s: float, known_after_s: float) -> tuple[Placement, MoveReport]:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._slow.close()
+        self._bounded.close()
+
+    def carry_out(self, known_after_s: float) -> tuple[Placement, MoveReport]:
         """Copy, freeze, copy the rest, verify, flip; return the placement since and the report."""
         self._refuse_unfit()
         self.begin(known_after_s)
-        rounds = 0
+        rounds, copies = 0, self._copies(self._slow)
         while True:
-            began, copied = time.monotonic(), self._round()
+            began, copied = time.monotonic(), _round(copies)
             rounds += 1
             took_s = time.monotonic() - began
             self._report(f"round {rounds}: {copied} rows in {took_s:.1f} s")
@@ -178,12 +190,12 @@ class _Move:
                 self._build_indexes()
             if copied < _SMALL or rounds == _MOST_ROUNDS:
                 break
-        if 2 * took_s > freeze_limit_s:
+        if took_s > self._freeze_limit_s:
             raise PlacementRefused(
-                f"the last round took {took_s:.0f} s, and the freeze would take about twice as long: allow it with"
+                f"the last round took {took_s:.0f} s, and the freeze would take about as long: allow it with"
                 " --freeze-limit, at an hour with few writes"
             )
-        return self._freeze_and_flip(rounds, Deadline.after(freeze_limit_s))
+        return self._freeze_and_flip(rounds)
 
     def _refuse_unfit(self) -> None:
         with reading(self._source.mysql) as connection:
@@ -209,28 +221,32 @@ class _Move:
         if missing:  # transactions that found no fence to hold must have ended
             time.sleep(self._use.settings.store_timeout_s)
 
-    def _round(self, until: Deadline | None = None) -> int:
-        """Copy what differs in every table, both stores side by side; return how many rows."""
-        with ThreadPoolExecutor(2) as both:
-            work = [both.submit(_synchronise_all, copy, tables, until) for copy, tables in self._copies]
-        return sum(done.result() for done in work)
+    def _copies(self, use: Resources) -> list[tuple[RowCopy, list[CopiedTable]]]:
+        source, target = use.of_pair(self._source.pair), use.of_pair(self._target.pair)
+        vectors = [space.table for space in self._use.spaces.live(fresh=True).every]
+        return [
+            (RowCopy(source.mysql, target.mysql, self._tenant_id, is_mysql=True), tables_of_mysql()),
+            (RowCopy(source.postgres, target.postgres, self._tenant_id, is_mysql=False), tables_of_postgres(vectors)),
+        ]
 
     def _build_indexes(self) -> None:
         """Build the vector indexes that the tenant needs at the target, before searches go there."""
         began = time.monotonic()
-        if built := keep_indexes(self._target):
+        if built := keep_indexes(self._slow.of_pair(self._target.pair)):
             self._report(f"{built} changes of vector indexes in {time.monotonic() - began:.1f} s")
 
-    def _freeze_and_flip(self, rounds: int, until: Deadline) -> tuple[Placement, MoveReport]:
-        began = time.monotonic()
+    def _freeze_and_flip(self, rounds: int) -> tuple[Placement, MoveReport]:
+        began, until, copies = time.monotonic(), Deadline.after(self._freeze_limit_s), self._copies(self._bounded)
         self._placement = _change(self._placement, self._use, state=PlacementState.FROZEN)
         with ExitStack() as undo:  # also of an interruption from the keyboard
             undo.callback(self._go_on_at_source)
             _set_fences(self._tenant_id, self._source, is_closed=True)
             began = time.monotonic()
-            while copied := self._round(until):
+            copied = _round(copies, until=until)
+            while copied:
                 self._report(f"frozen: {copied} rows in {time.monotonic() - began:.1f} s")
                 rounds += 1
+                copied = _round(copies, RowCopy.prove, until)
             undo.pop_all()
         with unit_of_work(self._target.mysql) as work:
             end_leases(work.connection, self._tenant_id)
@@ -238,7 +254,7 @@ class _Move:
         flipped = {"pair": self._target.pair, "target": self._source.pair, "state": PlacementState.LEAVING}
         placement = _change(self._placement, self._use, **flipped)
         frozen_s = time.monotonic() - began
-        rows = {name: count for copy, _ in self._copies for name, count in copy.rows.items()}
+        rows = {name: count for copy, _ in copies for name, count in copy.rows.items()}
         log.info("tenant_moved", tenant_id=self._tenant_id, pair=placement.pair, frozen_ms=round(frozen_s * 1000))
         return placement, MoveReport(rows=rows, rounds=rounds, frozen_s=frozen_s)
 
@@ -247,13 +263,23 @@ class _Move:
         _change(self._placement, self._use, state=PlacementState.COPYING)
 
 
-def _synchronise_all(copy: RowCopy, tables: list[CopiedTable], until: Deadline | None) -> int:
-    copied = 0
-    for table in tables:
-        if until is not None and until.has_passed:
-            raise PlacementRefused("the freeze took longer than its limit; the tenant goes on where it was")
-        copied += copy.synchronise(table)
-    return copied
+def _round(
+    copies: list[tuple[RowCopy, list[CopiedTable]]],
+    step: Callable[[RowCopy, CopiedTable], int] = RowCopy.synchronise,
+    until: Deadline | None = None,
+) -> int:
+    """Copy what differs in every table, both stores side by side; return how many rows."""
+
+    def step_all(copy: RowCopy, tables: list[CopiedTable]) -> int:
+        copied = 0
+        for table in tables:
+            if until is not None and until.has_passed:
+                raise PlacementRefused("the freeze took longer than its limit; the tenant goes on where it was")
+            copied += step(copy, table)
+        return copied
+
+    with ThreadPoolExecutor(2) as both:
+        return sum(both.map(step_all, *zip(*copies, strict=True)))
 
 
 def _leave(placement: Placement, use: Resources, *, grace_s: float, report: Report) -> None:

@@ -1,11 +1,12 @@
 """Copy one tenant's rows of every table from one pair of stores to another, by what differs.
 
-Each side digests its rows in the server, by buckets of documents. Buckets whose number of rows or sum of digests differ
-are deleted at the target and copied again, so a round costs two scans and what has changed, a repeated round repairs an
-interrupted one, and a round that copies nothing proves that both sides hold the same rows.
+Each side digests its rows in the server, by buckets of documents, both at the same time. Buckets whose number of rows or
+sum of digests differ are deleted at the target and copied again, so a round costs a scan on each side and what has changed,
+a repeated round repairs an interrupted one, and a round that copies nothing proves that both sides hold the same rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -106,29 +107,47 @@ class RowCopy:
     def __init__(self, source: Engine, target: Engine, tenant_id: TenantId, *, is_mysql: bool) -> None:
         self._source, self._target, self._tenant_id = source, target, tenant_id
         self.rows: dict[str, int] = {}  # of the source, by table, as last compared
+        self._differed: dict[str, list[int]] = {}  # the buckets that were copied, by table, when it was last compared
         self._errors = mysql_errors if is_mysql else postgres_errors
         self._copy = self._copy_mysql if is_mysql else self._copy_postgres
 
     def synchronise(self, table: CopiedTable) -> int:
         """Make the target's rows of a table equal to the source's; return how many rows were deleted or copied. Raises
         StoreUnavailable."""
-        there, here = self._summary(self._source, table), self._summary(self._target, table)
+        there, here = self._compared(table)
         self.rows[table.name] = sum(rows for rows, _ in there.values())
+        return self._level(table, there, here)
+
+    def prove(self, table: CopiedTable) -> int:
+        """Do the same where nobody else has written since `synchronise`: only what it copied can differ."""
+        copied = self._differed[table.name]
+        return self._level(table, *self._compared(table, among=copied)) if copied else 0
+
+    def _level(self, table: CopiedTable, there: Summary, here: Summary) -> int:
         differing = sorted(bucket for bucket in there.keys() | here.keys() if there.get(bucket) != here.get(bucket))
+        self._differed[table.name] = differing
         if not differing:
             return 0
         deleted = self._delete(table, [bucket for bucket in differing if bucket in here])
         wanted = [bucket for bucket in differing if bucket in there]
         return deleted + (self._copy(table, wanted) if wanted else 0)
 
-    def _summary(self, engine: Engine, table: CopiedTable) -> Summary:
-        statement = text(
+    def _compared(self, table: CopiedTable, among: Sequence[int] = ()) -> tuple[Summary, Summary]:
+        """Return the summaries of source and target, of some buckets or of all."""
+        condition = f" AND {_among(table, among)}" if among else ""
+        statement = (
             f"SELECT {table.bucket} AS bucket, COUNT(*), SUM({table.digest}) FROM {table.name}"
-            " WHERE tenant_id = :tenant GROUP BY bucket"
+            f" WHERE tenant_id = :tenant{condition} GROUP BY bucket"
         )
-        with self._errors(), engine.connect() as connection:
-            rows = connection.execute(statement, {"tenant": self._tenant_id})
-            return {int(bucket): (int(count), int(digests)) for bucket, count, digests in rows}
+
+        def summary(engine: Engine) -> Summary:
+            with self._errors(), engine.connect() as connection:
+                rows = connection.execute(text(statement), {"tenant": self._tenant_id})
+                return {int(bucket): (int(count), int(digests)) for bucket, count, digests in rows}
+
+        with ThreadPoolExecutor(2) as both:
+            there, here = both.map(summary, (self._source, self._target))
+        return there, here
 
     def _delete(self, table: CopiedTable, buckets: Sequence[int]) -> int:
         deleted = 0

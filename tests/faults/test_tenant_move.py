@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -37,7 +38,10 @@ pytestmark = [pytest.mark.calm, pytest.mark.thorough]
 
 log = structlog.get_logger(__name__)
 
-CORPUS = 600  # documents before the move, so that a mover can be killed while it copies
+# Documents before the move: enough for a mover to be killed while it copies, and a large tenant.
+CORPORA = pytest.mark.parametrize(("documents", "paragraphs"), [(500, 1), (5_000, 10)], ids=["small", "large"])
+_AT_ONCE = 500
+_WORDS = 40  # in a paragraph, which is a chunk
 QUERIES = f"{Queue.RECALL},{Queue.ANSWER}"
 REST = ",".join(queue.value for queue in Queue if queue not in (Queue.RECALL, Queue.ANSWER))
 TEXTS = ("The pump starts at {n} bar and the valve opens.", "第{n}号水泵启动，阀门随后打开。")
@@ -88,6 +92,13 @@ def installation(settings: Settings, tmp_path: Path) -> Iterator[tuple[Resources
         yield use, tenant_id, url, key, environment
 
 
+def _document(number: int, paragraphs: int) -> dict[str, str]:
+    """A document whose every paragraph is a chunk with words of its own."""
+    words = random.Random(number)
+    others = (" ".join(f"w{words.randrange(50_000)}" for _ in range(_WORDS)) for _ in range(paragraphs - 1))
+    return {"document_id": f"d{number}", "text": "\n\n".join([TEXTS[number % 2].format(n=number), *others])}
+
+
 def _placement(use: Resources, tenant_id: TenantId) -> Placement:
     with reading(use.mysql) as connection:
         return Placements(connection, tenant_id).find()
@@ -105,7 +116,8 @@ def _kill_when(state: PlacementState, use: Resources, tenant_id: TenantId, runni
 
 @pytest.mark.timeout(1800)
 class DescribeAMoveUnderLoad:
-    def it_loses_nothing_and_answers_throughout(self, installation, tmp_path):
+    @CORPORA
+    def it_loses_nothing_and_answers_throughout(self, installation, tmp_path, documents, paragraphs):
         use, tenant_id, url, key, environment = installation
         numbers = itertools.count()
         uploaded: list[str] = []
@@ -113,19 +125,20 @@ class DescribeAMoveUnderLoad:
         patience_s = 2 * PATIENCE_S
         with Chordwise(url, key, timeout=patience_s) as client, Chordwise(url, key, timeout=patience_s) as other:
 
-            def upload(count: int = 2) -> None:
-                some = [(f"d{n}", TEXTS[n % 2].format(n=n)) for n in itertools.islice(numbers, count)]
-                documents = [{"document_id": name, "text": text} for name, text in some]
-                done = client.wait(client.ingest(documents, namespace="kb"), timeout=4 * PATIENCE_S)
+            def upload(count: int = 2, paragraphs: int = 1) -> None:
+                sent = [_document(n, paragraphs) for n in itertools.islice(numbers, count)]
+                job = client.ingest(sent, namespace="kb", chunking={"max_tokens": 60})
+                done = client.wait(job, timeout=4 * PATIENCE_S)
                 assert done.done
                 assert not done.errors
-                uploaded.extend(name for name, _ in some)
+                uploaded.extend(document["document_id"] for document in sent)
 
             def ask() -> None:
                 for question in ("pump valve", "水泵 阀门"):
                     assert other.query(question, namespace="kb", timeout=PATIENCE_S, fresh=True).chunks
 
-            upload(CORPUS)
+            for _ in range(0, documents, _AT_ONCE):
+                upload(_AT_ONCE, paragraphs)
             with Loop(ask) as queries, Loop(upload) as uploads:
                 queries.goes_on()
                 killed = []

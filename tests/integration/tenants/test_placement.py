@@ -5,20 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import text
 
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.manage_tenants import create_tenant, issue_key, list_tenants, principal_of
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.write_fence import make_fence
-from pipeline.errors import PlacementRefused, TenantMoving
+from pipeline.errors import PlacementRefused, StoreUnavailable, TenantMoving
 from pipeline.ingestion.run import ingest_next, take
 from pipeline.jobs.turn_store import turns
 from pipeline.keyword_index.local_index_store import LocalIndexReader
 from pipeline.maintenance import migrate_schema, move_tenant
+from pipeline.maintenance.erase import erase_tenant
 from pipeline.maintenance.index_keywords import KeywordIndexer
 from pipeline.maintenance.sweep import prune_ledger, sweep
 from pipeline.maintenance.tenant_rows_store import tables_of_mysql
@@ -29,6 +32,8 @@ from pipeline.tenants.placement import Placement, PlacementState
 from pipeline.tenants.placement_store import FRESH_S
 from tests.conftest import make_tenant, scratch_databases
 from tests.support.corpora.uploads import upload
+from tests.support.servers.administration import mysql_url
+from tests.support.servers.proxy import Proxy
 from tests.support.stacks.corner import Corner
 
 pytestmark = [pytest.mark.own_databases, pytest.mark.timeout(600)]
@@ -44,6 +49,19 @@ def pairs(settings) -> Iterator[Resources]:
         use = Resources(config)
         yield use
         use.close()
+
+
+@contextmanager
+def through(proxy: Proxy, pairs: Resources) -> Iterator[Resources]:
+    """Yield the same stores with the MySQL of pair b behind a proxy, and short timeouts."""
+    b = pairs.settings.store_pairs["b"]
+    url = mysql_url(pairs.of_pair("b").settings, host="127.0.0.1", port=proxy.port)
+    there = b.model_copy(update={"mysql_url": SecretStr(url.render_as_string(hide_password=False))})
+    own = Resources(pairs.settings.model_copy(update={"store_pairs": {"b": there}, "store_timeout_s": 3.0}))
+    try:
+        yield own
+    finally:
+        own.close()
 
 
 @pytest.fixture
@@ -205,7 +223,8 @@ class DescribeMoving:
         corner.fill({"a": "half copied"})
         dying = move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None)
         dying.begin(FRESH_S + 0.1)
-        dying._copies[0][0].synchronise(next(t for t in dying._copies[0][1] if t.name == "chunks"))
+        copy, tables = dying._copies(pairs)[0]
+        copy.synchronise(next(table for table in tables if table.name == "chunks"))
         if state is PlacementState.FROZEN:
             move_tenant._change(dying._placement, pairs, state=state)
             move_tenant._set_fences(resident, pairs, is_closed=True)
@@ -234,6 +253,35 @@ class DescribeMoving:
         assert corner.shown() == {"a": ["interrupted 中断"]}
         assert move_tenant.undo(resident, pairs)
 
+    def it_lets_the_tenant_write_again_soon_after_the_target_hangs(self, pairs, resident):
+        url = mysql_url(pairs.of_pair("b").settings)
+        with Proxy(url.host or "", url.port or 3306) as proxy, through(proxy, pairs) as own:
+            _corner(own, resident).fill({f"d{number}": f"here 这里 {number}" for number in range(100)})
+
+            def report(line: str) -> None:
+                if line.startswith("round 2: 0 rows"):  # the last one before the freeze
+                    proxy.freeze()
+
+            began = time.monotonic()
+            with pytest.raises(StoreUnavailable):
+                move_tenant.move(resident, "b", own, freeze_limit_s=2.0, known_after_s=FRESH_S + 0.1, report=report)
+            assert time.monotonic() - began < 30
+            _corner(own, resident).fill({"b": "still here 还在"})
+            proxy.heal()
+            assert move_tenant.undo(resident, own)
+
+    def it_is_not_erased_while_it_has_rows_on_two_pairs(self, pairs, resident):
+        corner = _corner(pairs, resident)
+        corner.fill({"a": "here 这里"})
+        move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None).begin(FRESH_S + 0.1)
+        with pytest.raises(PlacementRefused, match="continue or undo"):
+            erase_tenant(resident, corner.use)
+        assert corner.shown() == {"a": ["here 这里"]}
+        assert move_tenant.undo(resident, pairs)
+        erased = erase_tenant(resident, corner.use)
+        assert erased is not None
+        assert erased.remaining == {}
+
     def it_gives_up_a_freeze_that_takes_too_long(self, pairs, resident):
         corner = _corner(pairs, resident)
         with pytest.raises(PlacementRefused, match="--freeze-limit"):
@@ -247,7 +295,7 @@ class DescribeMoving:
         ticket = corner.accept(upload("a", "due"))
         dying = move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None)
         dying.begin(FRESH_S + 0.1)
-        dying._round()
+        move_tenant._round(dying._copies(pairs))
         there = pairs.of_pair("b")
         with unit_of_work(there.mysql) as work:
             assert resident not in [turn.tenant_id for turn in turns(work.connection)]
@@ -265,7 +313,7 @@ class DescribeMoving:
         corner.execute(statement, job=old.job_id)
         dying = move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None)
         dying.begin(FRESH_S + 0.1)
-        dying._round()
+        move_tenant._round(dying._copies(pairs))
         there = pairs.of_pair("b")
         assert prune_ledger(there) == 1  # the copy is old too; it is deleted where the tenant is
         assert (rows_of(there, resident)["jobs"], rows_of(pairs, resident)["jobs"]) == (3, 2)
