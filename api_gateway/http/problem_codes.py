@@ -169,6 +169,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"POST .*/keys", {409: ("too_many_keys",)}),
     (r"POST .*/keys/\{key_id\}/rotate", {409: ("key_not_rotatable", "too_many_keys")}),
     (r"DELETE /v1/tenants/.*", {401: ("invalid_admin_key",), 403: ("admin_disabled",)}),
+    (r"DELETE /v1/tenants/\{tenant_id\}", {409: ("placement_refused",)}),
     (
         r"POST /v1/admin/embedding-migrations.*",
         {

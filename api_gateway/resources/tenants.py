@@ -277,13 +277,14 @@ def _not_found(tenant_id: str) -> Problem:
 
 @router.delete(
     "/v1/tenants/{tenant_id}",
-    **route("Erase a tenant", 200, TenantErased, "The deleted rows by store and table, and a recount.", 404),
+    **route("Erase a tenant", 200, TenantErased, "The deleted rows by store and table, and a recount.", 404, 409),
 )
 async def erase(
     gateway: CurrentGateway, tenant_id: Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 ) -> Response:
     """Delete all data of a tenant, in every store; for operators only. A repeated request continues and returns the
-    same totals. `remaining` is empty once nothing is left."""
+    same totals. `remaining` is empty once nothing is left. A tenant that moves between pairs of stores has rows on both:
+    it is refused until the move is finished or undone."""
     is_id = TENANT_ID.fullmatch(tenant_id) is not None
     own_id = TenantId(tenant_id)
 

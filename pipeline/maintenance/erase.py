@@ -11,13 +11,16 @@ from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
-from pipeline.errors import Unavailable
+from pipeline.errors import PlacementRefused, Unavailable
 from pipeline.maintenance.build_indexes import drop_indexes
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
+from pipeline.setting_values import DEFAULT_PAIR
 from pipeline.tenants import erasure_store
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.namespace_store import Namespaces
+from pipeline.tenants.placement import PlacementState
+from pipeline.tenants.placement_store import Placements
 
 log = structlog.get_logger(__name__)
 
@@ -75,9 +78,15 @@ def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
 
     The request is recorded first and disables the tenant; the reconciler or a repetition continues after a crash. Keys
     and ledger are erased early, so that no worker writes; the tenant's row last, so that its id is not reused before.
-    Raises WrongInstallation before any change.
+    Raises WrongInstallation before any change, and PlacementRefused while a move has rows of it on two pairs.
     """
     use.installation.refuse_wrong()
+    with unit_of_work(use.of_pair(DEFAULT_PAIR).mysql) as work:
+        placement = Placements(work.connection, tenant_id).find()
+    if placement.state is not PlacementState.SETTLED:
+        raise PlacementRefused(
+            f"tenant {tenant_id} is moving between {placement.pair} and {placement.target}: continue or undo that first"
+        )
     with unit_of_work(use.mysql) as work:
         if not erasure_store.is_known(work.connection, tenant_id):
             return None
