@@ -54,7 +54,7 @@ def _suite(folder: Path, *, also_thorough: bool) -> int:
     first = Part("together", together(), 4, f"not alone and not apart and not calm{which}")
     calm = Part("calm", marked("calm", CALM_FOLDERS), 4, f"calm and not alone{which}")
     # Tests that kill processes mostly wait for them.
-    apart = Part("apart", marked("apart", APART_FOLDERS), 2, f"apart{which}")
+    apart = Part("apart", marked("apart", APART_FOLDERS), 3, f"apart{which}")
     alone = Part("alone", marked("alone", ()), 1, f"alone{which}")
     beside = Part("spare", spare(), 2, f"not alone and not apart and not calm{which}", yielding=True)
     with ThreadPoolExecutor(1) as thread:
