@@ -14,14 +14,22 @@ from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents, IngestedDocument
 from pipeline.documents.generation_store import Generations
 from pipeline.documents.retention_store import RetainedGenerations, Retired
-from pipeline.errors import IngestCrowded, LeaseLost, Misconfigured, TenantMoving, Unavailable, VectorsMissing
+from pipeline.errors import (
+    IngestCrowded,
+    LeaseLost,
+    Misconfigured,
+    PipelineError,
+    TenantMoving,
+    Unavailable,
+    VectorsMissing,
+)
 from pipeline.ingestion.embed import embed
 from pipeline.ingestion.fetch import Ring, hand_over
 from pipeline.ingestion.finish_items import close, give_up_or_retry
 from pipeline.ingestion.make_vectors import settle
 from pipeline.ingestion.prepare import Aside, Breather, PreparedDocument, prepare, write_aside
 from pipeline.ingestion.unpack import write_brought_vectors
-from pipeline.jobs.claims import Claims, ItemClaim
+from pipeline.jobs.claims import WORKER_LOST, Claims, ItemClaim
 from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.turn_store import Turns, WaitingJob, in_turn, turns, waiting_for_each_other
@@ -103,8 +111,12 @@ class _SideWork:
 
 
 def _work_on_ready(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, ring: Ring, aside: Aside) -> None:
-    """Work on the claims that have their bytes; threads fetch the others and queue them again with their bytes."""
-    if ready := hand_over(tenant_id, claims, use, ring=ring):
+    """Work on the claims that have their bytes; threads fetch the others and queue them again with their bytes. Give up
+    those that no worker survived: nothing but their attempts tells of them."""
+    lost = [claim for claim in claims if claim.attempts > use.settings.ingest_max_attempts]
+    for claim in lost:
+        give_up_or_retry(tenant_id, claim, PipelineError("its worker ended without a result", code=WORKER_LOST), use)
+    if ready := hand_over(tenant_id, [claim for claim in claims if claim not in lost], use, ring=ring):
         _work_on(tenant_id, ready, use, aside)
 
 

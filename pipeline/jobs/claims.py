@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
+from typing import Final
 
 from pipeline.jobs.states import TRANSITIONS, Move
 from pipeline.records import Generation, JobId
+
+WORKER_LOST: Final = "worker_lost"  # the code of an item whose lease ran out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,13 @@ from pipeline.database.rows import TenantStore, insert_many, now, placeholders
 from pipeline.database.statements import same_document, same_generation, sql, tenant_ids
 from pipeline.documents.outcome_store import DocumentOutcomes
 from pipeline.errors import LeaseLost
-from pipeline.jobs.claims import Claims, ItemClaim, NewItem, becomes, by_job, may
+from pipeline.jobs.claims import WORKER_LOST, Claims, ItemClaim, NewItem, becomes, by_job, may
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.jobs.states import Move
 from pipeline.records import FailureReason, ItemState, JobId, Namespace, Priority, Stage, TenantId
 
 _DETAIL_LENGTH = 1000
+_DEATHS = 2  # of workers, after which an item is taken alone, since it may be what ends them
 
 
 class Ledger(TenantStore):
@@ -96,10 +97,11 @@ class Ledger(TenantStore):
         self, job_id: JobId, *, limit: int, max_bytes: int, lease_s: float, fetch_limit: int | None = None
     ) -> Claims:
         """Claim a job's due items, at most ``limit`` and about ``max_bytes``, at least one: either items with bytes or
-        up to ``fetch_limit`` to be fetched."""
+        up to ``fetch_limit`` to be fetched. An item that two workers did not survive is claimed alone, after others."""
         fetch_limit = limit if fetch_limit is None else fetch_limit
         moment = now()
-        rows = self._run(_DUE, job=job_id, now=moment, limit=limit + 1, least=0 if fetch_limit else 1).all()
+        due = self._run(_DUE, job=job_id, now=moment, limit=limit + 1, least=0 if fetch_limit else 1).all()
+        rows = [row for row in due if row.error_code != WORKER_LOST or row.attempts < _DEATHS] or due[:1]
         alike = [row for row in rows if bool(row.body_bytes) == bool(rows[0].body_bytes)]
         alike = alike[: limit if rows and rows[0].body_bytes else min(limit, fetch_limit)]
         sizes = accumulate(row.body_bytes for row in alike)
@@ -118,7 +120,7 @@ class Ledger(TenantStore):
         if claims:
             ordinals = [claim.ordinal for claim in claims]
             self._run(_TAKE, job=job_id, ordinals=ordinals, lease=now() + timedelta(seconds=lease_s), now=now())
-        return Claims(items=claims, more=len(claims) < len(rows))
+        return Claims(items=claims, more=len(claims) < len(due))
 
     def hold(self, claims: Sequence[ItemClaim]) -> None:
         """Lock these items until the transaction ends. Raises LeaseLost if another worker holds one."""
@@ -204,8 +206,8 @@ class Ledger(TenantStore):
         return str(self._run(statement, job=job_id).scalar_one_or_none() or "")
 
     def release_expired(self) -> int:
-        """Queue items with an expired lease again; return how many."""
-        return self._run(_RELEASE_EXPIRED, now=now()).rowcount
+        """Queue items with an expired lease again, with the reason; return how many."""
+        return self._run(_RELEASE_EXPIRED, now=now(), code=WORKER_LOST).rowcount
 
     def due(self) -> dict[JobId, int]:
         """Return how many items of each job are due; paused jobs are omitted."""
@@ -236,7 +238,7 @@ def tenants_with_open_jobs(connection: Connection) -> list[TenantId]:
 _DUE = sql(
     # Rows of an earlier attempt that wait to be dropped would vanish while the new attempt writes them. An item of a
     # document deleted since is taken all the same: it will never be published.
-    "SELECT ordinal, namespace, document_id, generation, body_bytes, fencing_token, attempts FROM job_items i"
+    "SELECT ordinal, namespace, document_id, generation, body_bytes, fencing_token, attempts, error_code FROM job_items i"
     f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CLAIM)} AND next_attempt_at <= :now"
     " AND body_bytes >= :least AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant_id = :tenant AND j.job_id = :job"
     " AND j.paused_at IS NOT NULL) AND NOT EXISTS (SELECT 1 FROM retired_generations r"
@@ -251,8 +253,8 @@ _DUE_BY_JOB = (
 )
 
 _RELEASE_EXPIRED = (
-    f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now,"
-    " fencing_token = fencing_token + 1, updated_at = :now"
+    f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now, error_code = :code,"
+    " error_detail = 'its worker ended without a result', fencing_token = fencing_token + 1, updated_at = :now"
     f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now"
 )
 
