@@ -58,6 +58,11 @@ class Column:
     prepare: Callable[[Path, ExitStack], Mapping[str, str]] = lambda _folder, _whole: {}
     flags: tuple[str, ...] = ()
 
+    def answers_to(self, name: str) -> bool:
+        """Return whether a name means this column: its own, or that of a server of which it has a version."""
+        is_column = any(column.name == name for column in COLUMNS)
+        return self.name == name if is_column else self.name.startswith(f"{name}-")
+
 
 def _first_on_path(name: str) -> Callable[[Path, ExitStack], Mapping[str, str]]:
     """Let the stack find a newer server before the machine's own."""
@@ -140,12 +145,12 @@ def main(arguments: Sequence[str]) -> int:
         "--short", action="store_true", help="a handful of tests, for make thorough; the page stays as it is"
     )
     chosen = parser.parse_args(arguments)
-    if unknown := set(chosen.columns) - {column.name for column in COLUMNS}:
-        parser.error(f"there is no column {', '.join(sorted(unknown))}")
+    columns = [column for column in COLUMNS if not chosen.columns or any(map(column.answers_to, chosen.columns))]
+    if unknown := [name for name in chosen.columns if not any(column.answers_to(name) for column in columns)]:
+        parser.error(f"there is no column {', '.join(unknown)}")
     tests = [str(ROOT / "tests" / test) for test in (KINDS if chosen.whole else SHORT if chosen.short else SMOKE)]
     if chosen.whole:  # the thorough ones start servers of their own
         tests += ["-m", "not thorough"]
-    columns = [column for column in COLUMNS if not chosen.columns or column.name in chosen.columns]
     return max(run(column, tests, report=say_row if chosen.short else write_row) for column in columns)
 
 
@@ -218,7 +223,7 @@ def _today() -> str:
 
 _TEXT = """# Compatibility
 
-`make matrix` starts each server below, runs tests on a stack with it, and writes this page. Names of columns in `ARGS` run
+`make matrix` starts each server below, runs tests on a stack with it, and writes this page. Names of columns or servers in `ARGS` (`ARGS=mysql`) run
 these only; its help names the option for all integration, acceptance and fault tests instead of a selection. Each column
 exchanges one server of `default`. Required versions, users and rights: [operations](operations.md#servers-users-and-rights).
 
