@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import text
 
 from api_gateway.resources import doctor
 from pipeline.administration import delete_documents, edit_chunks, list_documents, list_jobs, steer_jobs
 from pipeline.database import mysql_tables
 from pipeline.database.replica import REPLICA_TIMEOUT_S
 from pipeline.database.unit_of_work import reading
+from pipeline.database.write_fence import set_fence
 from pipeline.documents.document_views import DocumentSelection
 from pipeline.maintenance import migrate_schema
 from pipeline.maintenance.doctor import Severity
@@ -108,18 +108,20 @@ class DescribeACurrentReplica:
             [revision] = Namespaces(connection, filled.tenant).revisions([KB]).values()
         with scratch_databases(use.settings) as other, replicated(use, other.mysql_url.get_secret_value()) as (own, _):
             assert migrate_schema.main(["upgrade"], other) == 0
-            _copy_namespace(use, own, filled.tenant)  # a replica at the revision, on which no document is published
+            _copy(use, own, filled.tenant, "namespaces")  # a replica at the revision, on which no document is published
             filled_here = replace(filled, use=own)
             query = replace(filled_here.query("pump 绿茶"), stamps={KB: revision.stamp})
             assert sorted(documents(filled_here.ask(query))) == ["pump", "tea"]
 
 
-def _copy_namespace(use: Resources, own: Resources, tenant: TenantId) -> None:
+def _copy(use: Resources, own: Resources, tenant: TenantId, *names: str) -> None:
+    """Copy a tenant's rows of some tables to the replica."""
     assert own.replica is not None
-    with use.mysql.connect() as connection:
-        row = connection.execute(text("SELECT * FROM namespaces WHERE tenant_id = :t"), {"t": tenant}).mappings().one()
-    with own.replica.engine.begin() as connection:
-        connection.execute(mysql_tables.namespaces.insert().values(**row))
+    for table in (mysql_tables.metadata.tables[name] for name in names):
+        with use.mysql.connect() as connection:
+            rows = connection.execute(table.select().where(table.c.tenant_id == tenant)).mappings().all()
+        with own.replica.engine.begin() as connection:
+            connection.execute(table.insert(), [dict(row) for row in rows])
 
 
 class DescribeAReplicaThatIsBehind:
@@ -129,6 +131,21 @@ class DescribeAReplicaThatIsBehind:
             replicated(use, other.mysql_url.get_secret_value()) as (own, counts),
         ):
             assert migrate_schema.main(["upgrade"], other) == 0
+            assert shown(own, filled.tenant) == ["pump", "tea"]
+            assert asked(filled, own) == ["pump", "tea"]
+            assert export_part(filled.tenant, KB, own).documents == 2
+        assert counts.keys() == {"behind"}
+
+    def it_is_passed_over_while_the_tenant_is_moved_to_its_pair(self, use, filled):
+        """A move copies the revisions first."""
+        with (
+            scratch_databases(use.settings) as other,
+            replicated(use, other.mysql_url.get_secret_value()) as (own, counts),
+        ):
+            assert migrate_schema.main(["upgrade"], other) == 0
+            _copy(use, own, filled.tenant, "namespaces", "jobs")
+            with own.replica.engine.begin() as connection:
+                set_fence(connection, filled.tenant, is_closed=True)
             assert shown(own, filled.tenant) == ["pump", "tea"]
             assert asked(filled, own) == ["pump", "tea"]
             assert export_part(filled.tenant, KB, own).documents == 2
