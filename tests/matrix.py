@@ -223,9 +223,10 @@ def _today() -> str:
 
 _TEXT = """# Compatibility
 
-`make matrix` starts each server below, runs tests on a stack with it, and writes this page. Names of columns or servers in `ARGS` (`ARGS=mysql`) run
-these only; its help names the option for all integration, acceptance and fault tests instead of a selection. Each column
-exchanges one server of `default`. Required versions, users and rights: [operations](operations.md#servers-users-and-rights).
+`make matrix` starts each server below, runs tests on a stack with it, and writes this page. Names of columns or servers in
+`ARGS` (`ARGS=mysql`) run these only; its help names the option for all integration, acceptance and fault tests instead of a
+selection. Each column exchanges one server of `default`. Required versions, users and rights:
+[operations](operations.md#servers-users-and-rights).
 
 {table}
 
