@@ -63,7 +63,8 @@ _MAY_HAVE_ACCENTS = re.compile("[\u00c0-\u06ff\u1e00-\u1fff]")
 _MAY_BE_TRADITIONAL = re.compile("[\u3400-\u9fff]")
 
 _LONGEST_STEMMED = 40  # characters; nothing longer is an English word, and the stemmer's time grows with length
-_MOST_REMEMBERED = 100_000  # entries of a cache: about 20 MB of words, 14 MB of tokens
+_MOST_REMEMBERED = 100_000  # words: about 20 MB
+_MOST_TOKENS = 20_000  # of each scope: about 3 MB; all but rare words
 _LONGEST_TERM = 128  # characters; the rest of a longer one (an encoded blob) is ignored
 _MOST_PARTS = 8  # parts of an identifier kept whole; more make a list or a path, of which only the parts count
 
@@ -238,7 +239,7 @@ class _Tokens(dict[str, str]):
     def __missing__(self, term: str) -> str:
         hashing = self._salted.copy()
         hashing.update(term.encode("utf-8", "surrogatepass"))
-        if len(self) >= _MOST_REMEMBERED:
+        if len(self) >= _MOST_TOKENS:
             self.clear()
         token = self[term] = _base32(int.from_bytes(hashing.digest(), "big"))
         return token
