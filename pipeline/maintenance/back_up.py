@@ -19,6 +19,7 @@ from typing import BinaryIO, Final
 import structlog
 from sqlalchemy import URL, Engine, inspect
 
+from pipeline.database import schema_revisions
 from pipeline.database.engines import mysql_errors, postgres_errors
 from pipeline.database.statements import tenant_ids
 from pipeline.database.unit_of_work import reading
@@ -78,7 +79,7 @@ def back_up(mysql: Engine, postgres: Engine, settings: Settings, to: Path) -> Ma
             installation_id=installation_id,
             version=importlib.metadata.version("chordwise"),
             made_at=made_at.isoformat(timespec="seconds"),
-            revisions=migrate_schema.revisions(mysql, postgres),
+            revisions=schema_revisions.revisions(mysql, postgres),
             embedding_model=settings.embedding_model,
             embedding_dim=settings.embedding_dim,
             distance=settings.pgvector_distance,

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from pipeline.database.engines import postgres_engine, postgres_errors
+from pipeline.database.schema_revisions import OPERATOR_CLASSES
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import ModelMigrations
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.ingestion.make_vectors import vectors_of
-from pipeline.maintenance.migrate_schema import OPERATOR_CLASSES
 from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.resources import Resources
 from pipeline.semantic import question_text_store, vector_index_store

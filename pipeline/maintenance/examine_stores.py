@@ -14,13 +14,14 @@ from pipeline.database.engines import mysql_errors, postgres_errors, redis_error
 from pipeline.database.expiring_record_store import FullStores
 from pipeline.database.replica import Replica
 from pipeline.database.schema import mysql_server
+from pipeline.database.schema_revisions import OPERATOR_CLASSES
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, WrongInstallation
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import CheckResult, RedisFacts, Severity, VectorFacts
-from pipeline.maintenance.migrate_schema import OPERATOR_CLASSES, check
+from pipeline.maintenance.migrate_schema import check
 from pipeline.metrics.meter_store import read_totals
 from pipeline.records import TenantId
 from pipeline.resources import Resources

@@ -5,31 +5,29 @@
 """
 
 import argparse
-import ast
-import io
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Literal
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, text
 
 from pipeline.database import installation, schema
 from pipeline.database.engines import engines, mysql_errors, postgres_errors
 from pipeline.database.schema import Side
+from pipeline.database.schema_revisions import (
+    OPERATOR_CLASSES,
+    known_revisions,
+    refuse_unknown,
+    revision_of,
+    run_alembic,
+)
 from pipeline.database.store_errors import MYSQL, POSTGRES, location
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, PipelineError
-from pipeline.maintenance.estimate_migrations import TableSize, estimate, table_sizes
+from pipeline.maintenance.plan_migrations import plan
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
-
-OPERATOR_CLASSES = {"cosine": "halfvec_cosine_ops", "euclidean": "halfvec_l2_ops"}
-
-MIGRATIONS = files("pipeline.database") / "migrations"
 
 # Two migrations at once would both find the tables missing. Any constant will do; it names the lock.
 _LOCK = 0x63686F7264
@@ -60,7 +58,7 @@ def _refuse_unfit(mysql: Engine, postgres: Engine) -> None:
         schema.check_mysql(connection)
     with postgres_errors(), postgres.connect() as connection:
         schema.check_postgres(connection, create=True)
-        if _revision("postgres", connection) != _revisions("postgres")[-1]:
+        if revision_of("postgres", connection) != known_revisions("postgres")[-1]:
             schema.check_create(connection)
 
 
@@ -203,143 +201,19 @@ def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -
 def _check_revision(side: Side, connection: Connection) -> None:
     """Raise Misconfigured for an older revision. A newer one, of the release that is being rolled out, is as good as this
     code's own if nothing is missing."""
-    revision, newest = _revision(side, connection), _revisions(side)[-1]
+    revision, newest = revision_of(side, connection), known_revisions(side)[-1]
     if revision is None or revision < newest:
         raise Misconfigured(
             f"the {side} schema is at revision {revision or 'none'}, this code needs {newest}: {_UPGRADE}"
         )
 
 
-def _revision(side: Side, connection: Connection) -> str | None:
-    """Return the revision that a database is at, or None before the first migration."""
-    table = f"schema_version_{side}"
-    if not inspect(connection).has_table(table):
-        return None
-    revision: str | None = connection.execute(text(f"SELECT version_num FROM {table}")).scalar()
-    return revision
-
-
-def _revisions(side: Side, migrations: Traversable = MIGRATIONS) -> list[str]:
-    """Return the revisions of this code in order: their files begin with them, and each is higher than those before."""
-    names = (file.name for file in (migrations / side / "versions").iterdir())
-    return sorted(name[:4] for name in names if name[:4].isdecimal())
-
-
-def _refuse_unknown(side: Side, connection: Connection, migrations: Traversable = MIGRATIONS) -> None:
-    """Raise Misconfigured for a database at a revision that this code has no migration from."""
-    revision, revisions = _revision(side, connection), _revisions(side, migrations)
-    if revision is None or revision in revisions:
-        return
-    advice = (
-        f"bring it to {revisions[0]} with version 0.1.0 first (CHANGELOG.md names the commit), or start with an empty database"
-        if revision < revisions[0]
-        else "a newer version of Chordwise made it, so use that one"
-    )
-    raise Misconfigured(f"the {side} schema is at revision {revision}, which this version cannot migrate: {advice}")
-
-
 def _migrate(
     direction: Literal["upgrade", "downgrade"], to: str, side: Side, connection: Connection, use: Settings
 ) -> None:
-    _refuse_unknown(side, connection)
+    refuse_unknown(side, revision_of(side, connection))
     connection.commit()  # Alembic begins transactions of its own
-    _run_alembic(direction, to, side, connection, use)
-
-
-def _run_alembic(
-    direction: Literal["upgrade", "downgrade"],
-    to: str,
-    side: Side,
-    connection: Connection,
-    use: Settings,
-    *,
-    migrations: Traversable = MIGRATIONS,
-    into: io.StringIO | None = None,
-) -> None:
-    """Run revisions, or write their statements ``into`` a text."""
-    # Every worker and gateway checks the schema when it starts, and none migrates: Alembic is loaded here alone.
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config(output_buffer=into)
-    config.set_main_option("script_location", str(migrations / side))
-    config.set_main_option("path_separator", "os")
-    config.attributes.update(
-        connection=connection, dimension=use.embedding_dim, operator_class=OPERATOR_CLASSES[use.pgvector_distance]
-    )
-    run = command.upgrade if direction == "upgrade" else command.downgrade
-    run(config, to, sql=into is not None)
-
-
-def revisions(mysql: Engine, postgres: Engine) -> dict[str, str]:
-    """Return the revisions that both databases are at, as ``mysql`` and ``postgres``; empty before the first migration."""
-    with mysql_errors(), mysql.connect() as connection:
-        found = {"mysql": _revision("mysql", connection) or ""}
-    with postgres_errors(), postgres.connect() as connection:
-        return found | {"postgres": _revision("postgres", connection) or ""}
-
-
-def plan(mysql: Engine, postgres: Engine, use: Settings, *, migrations: Traversable = MIGRATIONS) -> str:
-    """Return a line for each revision that `upgrade` would run, by side, and one for each of its statements with an estimate;
-    none of those for an empty database. Raises Misconfigured if it would refuse."""
-    lines: list[str] = []
-    sides: tuple[tuple[Side, Engine], ...] = (("mysql", mysql), ("postgres", postgres))
-    for side, engine in sides:
-        with mysql_errors() if side == "mysql" else postgres_errors(), engine.connect() as connection:
-            _refuse_unknown(side, connection, migrations)
-            revision = _revision(side, connection)
-            pending = [number for number in _revisions(side, migrations) if revision is None or number > revision]
-            lines.append(f"{side} is at revision {revision or 'none'}: {len(pending)} to run")
-            sizes: dict[str, TableSize] = {}
-            statements: dict[str, list[str]] = {}
-            if pending and revision:
-                sizes = table_sizes(side, connection)
-                # A revision that writes by itself, instead of by Alembic's operations, fails instead of changing anything.
-                connection.execute(text(f"SET SESSION {_READ_ONLY[side]}"))
-                connection.commit()
-                try:
-                    statements = _statements(side, connection, use, since=revision, migrations=migrations)
-                finally:
-                    connection.invalidate()
-            for number in pending:
-                lines.append(f"  {number}: {_description(migrations / side, number)}")
-                lines += [f"    {_shortened(one)}: {estimate(side, one, sizes)}" for one in statements.get(number, ())]
-    return "\n".join(lines)
-
-
-def _statements(
-    side: Side, connection: Connection, use: Settings, *, since: str, migrations: Traversable
-) -> dict[str, list[str]]:
-    """Return the statements of each revision after ``since``, without those for Alembic's own table."""
-    output = io.StringIO()
-    _run_alembic("upgrade", f"{since}:head", side, connection, use, migrations=migrations, into=output)
-    _, *parts = re.split(r"^-- Running upgrade \w+ -> (\w+)$", output.getvalue(), flags=re.MULTILINE)
-    found: dict[str, list[str]] = {}
-    for number, text_ in zip(parts[::2], parts[1::2], strict=True):
-        statements = (one.strip() for one in text_.split(";\n\n"))
-        found[number] = [
-            one for one in statements if one and not re.search(r"\bschema_version_|^(?:BEGIN|COMMIT)$", one)
-        ]
-    return found
-
-
-def _shortened(statement: str) -> str:
-    line = " ".join(statement.split())
-    return line if len(line) <= _LONGEST_SHOWN else f"{line[: _LONGEST_SHOWN - 1]}…"
-
-
-_LONGEST_SHOWN = 70
-_READ_ONLY: dict[Side, str] = {
-    "mysql": "TRANSACTION READ ONLY",
-    "postgres": "CHARACTERISTICS AS TRANSACTION READ ONLY",
-}
-
-
-def _description(folder: Traversable, number: str) -> str:
-    """Return the first sentence of a revision's docstring."""
-    (file,) = [file for file in (folder / "versions").iterdir() if file.name.startswith(f"{number}_")]
-    documentation = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    return documentation.partition(". ")[0].partition("\n")[0].rstrip(".")
+    run_alembic(direction, to, side, connection, use)
 
 
 def check_all(mysql: Engine, postgres: Engine, use: Settings) -> str:

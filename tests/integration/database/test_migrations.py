@@ -18,9 +18,11 @@ from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, tex
 from pipeline.database import mysql_tables, postgres_tables, schema
 from pipeline.database.engines import engines as engines_of_a_command
 from pipeline.database.engines import mysql_engine, postgres_engine
+from pipeline.database.schema_revisions import MIGRATIONS, OPERATOR_CLASSES
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured
-from pipeline.maintenance.migrate_schema import MIGRATIONS, OPERATOR_CLASSES, check, downgrade, main, plan, upgrade
+from pipeline.maintenance.migrate_schema import check, downgrade, main, upgrade
+from pipeline.maintenance.plan_migrations import plan
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.record_schema import FILE as RECORD

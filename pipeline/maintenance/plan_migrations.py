@@ -1,0 +1,77 @@
+"""Print the revisions that an upgrade would run, with an estimate for each of their statements."""
+
+import ast
+import io
+import re
+from importlib.resources.abc import Traversable
+
+from sqlalchemy import Connection, Engine, text
+
+from pipeline.database.engines import mysql_errors, postgres_errors
+from pipeline.database.schema import Side
+from pipeline.database.schema_revisions import MIGRATIONS, known_revisions, refuse_unknown, revision_of, run_alembic
+from pipeline.maintenance.estimate_migrations import TableSize, estimate, table_sizes
+from pipeline.settings import Settings
+
+
+def plan(mysql: Engine, postgres: Engine, use: Settings, *, migrations: Traversable = MIGRATIONS) -> str:
+    """Return a line for each revision that `upgrade` would run, by side, and one for each of its statements with an estimate;
+    none of those for an empty database. Raises Misconfigured if it would refuse."""
+    lines: list[str] = []
+    sides: tuple[tuple[Side, Engine], ...] = (("mysql", mysql), ("postgres", postgres))
+    for side, engine in sides:
+        with mysql_errors() if side == "mysql" else postgres_errors(), engine.connect() as connection:
+            revision = revision_of(side, connection)
+            refuse_unknown(side, revision, migrations)
+            pending = [number for number in known_revisions(side, migrations) if revision is None or number > revision]
+            lines.append(f"{side} is at revision {revision or 'none'}: {len(pending)} to run")
+            sizes: dict[str, TableSize] = {}
+            statements: dict[str, list[str]] = {}
+            if pending and revision:
+                sizes = table_sizes(side, connection)
+                # A revision that writes by itself, instead of by Alembic's operations, fails instead of changing anything.
+                connection.execute(text(f"SET SESSION {_READ_ONLY[side]}"))
+                connection.commit()
+                try:
+                    statements = _statements(side, connection, use, since=revision, migrations=migrations)
+                finally:
+                    connection.invalidate()
+            for number in pending:
+                lines.append(f"  {number}: {_description(migrations / side, number)}")
+                lines += [f"    {_shortened(one)}: {estimate(side, one, sizes)}" for one in statements.get(number, ())]
+    return "\n".join(lines)
+
+
+def _statements(
+    side: Side, connection: Connection, use: Settings, *, since: str, migrations: Traversable
+) -> dict[str, list[str]]:
+    """Return the statements of each revision after ``since``, without those for Alembic's own table."""
+    output = io.StringIO()
+    run_alembic("upgrade", f"{since}:head", side, connection, use, migrations=migrations, into=output)
+    _, *parts = re.split(r"^-- Running upgrade \w+ -> (\w+)$", output.getvalue(), flags=re.MULTILINE)
+    found: dict[str, list[str]] = {}
+    for number, text_ in zip(parts[::2], parts[1::2], strict=True):
+        statements = (one.strip() for one in text_.split(";\n\n"))
+        found[number] = [
+            one for one in statements if one and not re.search(r"\bschema_version_|^(?:BEGIN|COMMIT)$", one)
+        ]
+    return found
+
+
+def _shortened(statement: str) -> str:
+    line = " ".join(statement.split())
+    return line if len(line) <= _LONGEST_SHOWN else f"{line[: _LONGEST_SHOWN - 1]}…"
+
+
+_LONGEST_SHOWN = 70
+_READ_ONLY: dict[Side, str] = {
+    "mysql": "TRANSACTION READ ONLY",
+    "postgres": "CHARACTERISTICS AS TRANSACTION READ ONLY",
+}
+
+
+def _description(folder: Traversable, number: str) -> str:
+    """Return the first sentence of a revision's docstring."""
+    (file,) = [file for file in (folder / "versions").iterdir() if file.name.startswith(f"{number}_")]
+    documentation = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return documentation.partition(". ")[0].partition("\n")[0].rstrip(".")
