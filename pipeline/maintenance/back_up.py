@@ -11,15 +11,15 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import structlog
-from sqlalchemy import URL, Engine, inspect
+from sqlalchemy import URL, Engine, inspect, text
 
-from pipeline.database import schema_revisions
+from pipeline.database import schema, schema_revisions
 from pipeline.database.engines import mysql_errors, postgres_errors
 from pipeline.database.statements import tenant_ids
 from pipeline.database.unit_of_work import reading
@@ -40,7 +40,8 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The description of a backup. ``files``: SHA-256 by name; ``revisions``: of ``mysql`` and ``postgres``."""
+    """The description of a backup. ``files``: SHA-256 by name; ``revisions``: of ``mysql`` and ``postgres``; ``servers``:
+    their versions by kind (MySQL or MariaDB, PostgreSQL), empty in backups from before it was recorded."""
 
     format: int
     installation_id: str
@@ -51,6 +52,7 @@ class Manifest:
     embedding_dim: int
     distance: str
     files: dict[str, str]
+    servers: dict[str, str] = field(default_factory=dict)
 
 
 def back_up(mysql: Engine, postgres: Engine, settings: Settings, to: Path) -> Manifest:
@@ -84,6 +86,7 @@ def back_up(mysql: Engine, postgres: Engine, settings: Settings, to: Path) -> Ma
             embedding_dim=settings.embedding_dim,
             distance=settings.pgvector_distance,
             files={name: digest(unfinished / name) for name in (MYSQL_FILE, POSTGRES_FILE)},
+            servers=_servers(mysql, postgres),
         )
         (unfinished / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1) + "\n", encoding="utf-8")
         os.replace(unfinished, to)
@@ -110,7 +113,8 @@ def read_manifest(folder: Path) -> Manifest:
         content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if content.get("format") != FORMAT:
             raise BackupFailed(f"{folder / MANIFEST} has format {content.get('format')}; this version reads {FORMAT}")
-        manifest = Manifest(**content)
+        known = {each.name for each in fields(Manifest)}
+        manifest = Manifest(**{name: value for name, value in content.items() if name in known})
         damaged = [name for name, expected in manifest.files.items() if digest(folder / name) != expected]
     except OSError as error:
         raise BackupFailed(f"{folder} is not a backup: {error.filename}: {error.strerror}") from error
@@ -132,11 +136,15 @@ def restore(
     """Load a backup into two empty databases, migrate them to this version's schemas, claim Redis and empty it of the
     earlier state, and repair each tenant's vectors. No worker, clock or client may be active.
 
-    Raises BackupFailed for a damaged backup, other settings than the backup's, or a database with tables, before any
-    change; Misconfigured without the servers' programs.
+    Raises BackupFailed for a damaged backup, other settings than the backup's, another kind of server or an older one, or a
+    database with tables, and Misconfigured for a schema that this version cannot migrate, before any change; Misconfigured
+    without the servers' programs.
     """
     manifest = read_manifest(folder)
+    schema_revisions.refuse_unknown("mysql", manifest.revisions.get("mysql"), of=" of the backup")
+    schema_revisions.refuse_unknown("postgres", manifest.revisions.get("postgres"), of=" of the backup")
     _refuse_other_settings(manifest, settings)
+    _refuse_other_servers(manifest, _servers(mysql, postgres))
     _refuse_tables(mysql, postgres)
     load_mysql(mysql, folder / MYSQL_FILE)
     load_postgres(postgres, folder / POSTGRES_FILE)
@@ -162,6 +170,33 @@ def _refuse_other_settings(manifest: Manifest, settings: Settings) -> None:
     for variable, (backup, present) in pairs.items():
         if backup != present:
             raise BackupFailed(f"{variable} is {present}, and the backup was made with {backup}")
+
+
+def _servers(mysql: Engine, postgres: Engine) -> dict[str, str]:
+    """Return the versions of both servers by their kinds."""
+    with mysql_errors(), mysql.connect() as connection:
+        kind, version = schema.mysql_server(connection)
+    found = {kind: version.partition("-")[0]}
+    with postgres_errors(), postgres.connect() as connection:
+        version = str(connection.execute(text("SHOW server_version")).scalar_one())
+    return found | {"PostgreSQL": version.partition(" ")[0]}
+
+
+def _refuse_other_servers(manifest: Manifest, present: Mapping[str, str]) -> None:
+    """Raise BackupFailed for another kind of server than the backup's, or an older major version."""
+    for kind, version in manifest.servers.items():
+        needed = f"{kind} {_major(version)} or newer"
+        if kind not in present:
+            (other,) = present.keys() - {"PostgreSQL"}
+            raise BackupFailed(f"the backup was made from {kind} {version}, and this is {other}: restore into {needed}")
+        if _major(present[kind]) < _major(version):
+            raise BackupFailed(
+                f"the backup was made from {kind} {version}, and this is {kind} {present[kind]}: restore into {needed}"
+            )
+
+
+def _major(version: str) -> int:
+    return int(version.partition(".")[0])
 
 
 def _refuse_tables(mysql: Engine, postgres: Engine) -> None:

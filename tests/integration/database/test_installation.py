@@ -35,6 +35,7 @@ from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import in_mysql, in_postgres
 from tests.support.stacks.corner import Corner
 from tests.support.stacks.processes import ROOT, free_port
+from workers.names import Queue
 
 VARIABLES = {
     "mysql_url": "CHORDWISE_MYSQL_URL",
@@ -246,14 +247,16 @@ class DescribeMigrations:
     def it_adopts_when_asked_and_drops_what_redis_kept(self, settings):
         with databases_of_its_own(settings) as old, scratch_databases(settings) as elsewhere:
             Corner(old, make_tenant(old)[0], Namespace("kb")).ingest(upload("d0", "The pump."))
-            old.redis.set("demo:answer:ab", b"an old answer")
+            left = ["demo:answer:ab", "demo:computation:ab", *(queue.value for queue in Queue)]
+            for name in left:
+                old.redis.set(name, b"of the old installation")
             old.redis.set("somebody", b"else's")
             changed = old.settings.model_copy(update={"mysql_url": elsewhere.mysql_url})
             with closing(Resources(changed)) as fresh:
                 adopt(fresh.mysql, fresh.postgres, fresh.settings)
                 assert id_of(fresh.mysql) == id_of(fresh.postgres) != id_of(old.mysql)
                 assert old.redis.get(installation.KEY) == id_of(fresh.mysql).encode()
-                assert old.redis.get("demo:answer:ab") is None
+                assert [name for name in left if old.redis.exists(name)] == []
                 assert old.redis.get("somebody") == b"else's"
                 assert vectors(fresh) >= 1
 

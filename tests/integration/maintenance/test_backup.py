@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import inspect
 
 from compose.localstack import programs
 from compose.localstack.progress import Failure
@@ -118,6 +121,23 @@ def _programs_of_mysql() -> Mapping[str, str]:
     return {"PATH": os.pathsep.join([*map(str, folders), os.environ["PATH"]])}
 
 
+def with_manifest(backup: Path, to: Path, change: Callable[[dict[str, object]], dict[str, object]]) -> None:
+    """Copy a backup with another manifest."""
+    shutil.copytree(backup, to, dirs_exist_ok=True)
+    manifest = to / "manifest.json"
+    manifest.write_text(json.dumps(change(json.loads(manifest.read_text(encoding="utf-8")))), encoding="utf-8")
+
+
+def shadowed(servers: Servers, folder: Path, program: str, script: str) -> str:
+    """Return a PATH on which a shell script runs before a program."""
+    programs_of_test = folder / "programs"
+    programs_of_test.mkdir()
+    real = shutil.which(program, path=servers.programs["PATH"])
+    (programs_of_test / program).write_text(f'#!/bin/sh\n{script}\nexec "{real}" "$@"\n', encoding="utf-8")
+    (programs_of_test / program).chmod(0o755)
+    return f"{programs_of_test}{os.pathsep}{servers.programs['PATH']}"
+
+
 @pytest.fixture(scope="module")
 def source(servers: Servers) -> Iterator[Corner]:
     with databases_of_its_own(servers.source) as use:
@@ -167,11 +187,7 @@ class DescribeBackup:
         assert again.stderr == f"backup: {backup} exists already; name a new folder\n"
 
     def it_leaves_nothing_behind_when_a_server_refuses(self, servers: Servers, source: Corner, tmp_path: Path):
-        full = tmp_path / "programs"
-        full.mkdir()
-        (full / "pg_dump").write_text("#!/bin/sh\necho 'pg_dump: error: no space left on device' >&2; exit 1\n")
-        (full / "pg_dump").chmod(0o755)
-        path = f"{full}{os.pathsep}{servers.programs['PATH']}"
+        path = shadowed(servers, tmp_path, "pg_dump", "echo 'pg_dump: error: no space left on device' >&2; exit 1")
         failed = servers.run(source.use.settings, "backup", str(tmp_path / "b"), PATH=path)
         assert failed.returncode == 1
         assert failed.stderr == "backup: pg_dump ended with 1: pg_dump: error: no space left on device\n"
@@ -224,6 +240,48 @@ class DescribeRestore:
             refused = servers.run(empty, "restore", str(tmp_path))
         assert refused.returncode == 1
         assert refused.stderr == f"restore: {sentence.format(folder=tmp_path)}\n"
+
+    @pytest.mark.parametrize(
+        ("change", "sentence"),
+        [
+            (
+                {"revisions": {"mysql": "9999", "postgres": "9999"}},
+                r"the mysql schema of the backup is at revision 9999, which this version cannot migrate: a newer version of"
+                r" Chordwise made it, so use that one",
+            ),
+            (
+                {"servers": {"Oracle": "23.1", "PostgreSQL": "13.1"}},
+                r"the backup was made from Oracle 23\.1, and this is (MariaDB|MySQL): restore into Oracle 23 or newer",
+            ),
+            (
+                {"servers": {"PostgreSQL": "99.1"}},
+                r"the backup was made from PostgreSQL 99\.1, and this is PostgreSQL [\d.]+: restore into PostgreSQL 99 or"
+                r" newer",
+            ),
+        ],
+        ids=["newer-schema", "other-server", "older-server"],
+    )
+    def it_refuses_what_it_could_not_finish_before_it_loads_anything(
+        self, servers: Servers, backup: Path, tmp_path: Path, change: Mapping[str, object], sentence: str
+    ):
+        with_manifest(backup, tmp_path, lambda manifest: manifest | change)
+        with scratch_databases(servers.target) as empty:
+            refused = servers.run(empty, "restore", str(tmp_path))
+            with closing(Resources(empty)) as use:
+                assert [inspect(engine).get_table_names() for engine in (use.mysql, use.postgres)] == [[], []]
+        assert refused.returncode == 1
+        assert re.fullmatch(f"restore: {sentence}\n", refused.stderr)
+
+    def it_takes_a_backup_from_before_servers_were_recorded_and_fields_of_a_later_version(
+        self, servers: Servers, source: Corner, backup: Path, tmp_path: Path
+    ):
+        with_manifest(backup, tmp_path, lambda manifest: manifest | {"later": 1})
+        before = json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))
+        assert before.pop("servers").keys() == {servers.dump.partition(" ")[0], "PostgreSQL"}
+        (tmp_path / "manifest.json").write_text(json.dumps(before), encoding="utf-8")
+        with scratch_databases(servers.target) as empty:
+            restored = servers.run(empty, "restore", str(tmp_path))
+            assert restored.returncode == 0, restored.stderr
 
     def it_names_a_setting_that_differs(self, servers: Servers, backup: Path):
         with scratch_databases(servers.target) as empty:
