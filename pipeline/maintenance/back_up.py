@@ -8,13 +8,13 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import IO, BinaryIO, Final
 
 import structlog
 from sqlalchemy import URL, Engine, inspect, text
@@ -59,7 +59,8 @@ def back_up(mysql: Engine, postgres: Engine, settings: Settings, to: Path) -> Ma
     """Write a backup into the new folder ``to``, which appears only when complete. Raises Misconfigured, WrongInstallation,
     BackupFailed.
 
-    MySQL's snapshot is begun first: a document added between the two has surplus vectors, which `restore` removes.
+    MySQL's snapshot begins first: a document added between the two has surplus vectors, which `restore` removes, instead of
+    chunks to be embedded again.
     """
     installation_id = migrate_schema.check_all(mysql, postgres, settings)
     if to.exists():
@@ -69,13 +70,7 @@ def back_up(mysql: Engine, postgres: Engine, settings: Settings, to: Path) -> Ma
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True, mode=0o700)
         made_at = datetime.now(UTC)
-        with ThreadPoolExecutor(2) as both:
-            dumps = [
-                both.submit(dump_mysql, mysql, unfinished / MYSQL_FILE),
-                both.submit(dump_postgres, postgres, unfinished / POSTGRES_FILE),
-            ]
-        for dump in dumps:
-            dump.result()
+        _dump(mysql, postgres, into=unfinished)
         manifest = Manifest(
             format=FORMAT,
             installation_id=installation_id,
@@ -218,16 +213,41 @@ _LIBPQ = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "sslcert": "PG
 _LAST_LINES = 3  # of a program's complaint
 
 
-def dump_mysql(mysql: Engine, to: Path) -> None:
-    """Write a snapshot of MySQL into a file. Raises Misconfigured without a program for it, BackupFailed."""
+# A line that the programs of MySQL and MariaDB write with --verbose once their snapshot has begun.
+_SNAPSHOT_BEGAN = "-- Retrieving "
+_LOOK_AGAIN_S = 0.02
+
+
+def _dump(mysql: Engine, postgres: Engine, *, into: Path) -> None:
+    """Write a snapshot of both databases, PostgreSQL's begun once MySQL's has. Raises Misconfigured without the programs,
+    BackupFailed."""
     program, url = _found(_of_server(mysql, _MYSQL_DUMPS), "mariadb-client or mysql-client"), mysql.url
+    pg_dump = _found(("pg_dump",), "postgresql-client")
     # The application's user has no rights on tablespaces, the whole server's log or its replication positions.
-    options = ["--single-transaction", "--quick", "--hex-blob", "--skip-lock-tables", "--no-tablespaces"]
+    options = ["--single-transaction", "--quick", "--hex-blob", "--skip-lock-tables", "--no-tablespaces", "--verbose"]
     if "--set-gtid-purged" in _output(
         program, "--help"
     ):  # MySQL's alone: with it the dump cannot be loaded where it came from
         options += ["--set-gtid-purged=OFF", "--column-statistics=0"]
-    _run_mysql(program, url, [*options, f"--result-file={to}", str(url.database)])
+    # Comments are those of extensions, which only their owner may set.
+    of_postgres = [
+        "--format=custom",
+        "--no-comments",
+        "--no-owner",
+        "--no-privileges",
+        f"--file={into / POSTGRES_FILE}",
+    ]
+    with _option_file(url) as login:
+        arguments = [
+            f"--defaults-extra-file={login}",
+            *options,
+            f"--result-file={into / MYSQL_FILE}",
+            str(url.database),
+        ]
+        with _running(program, arguments) as first:
+            first.wait_for(_SNAPSHOT_BEGAN)
+            _run(pg_dump, of_postgres, environment=_libpq(postgres.url))
+            first.finish()
 
 
 def load_mysql(mysql: Engine, source: Path) -> None:
@@ -241,14 +261,6 @@ def _of_server(mysql: Engine, names: tuple[str, str]) -> Sequence[str]:
     """Return the names of a program, the one of this server first: that of MariaDB may not know how users of MySQL log in."""
     with mysql_errors(), mysql.connect() as connection:
         return names if getattr(connection.dialect, "is_mariadb", True) else names[::-1]
-
-
-def dump_postgres(postgres: Engine, to: Path) -> None:
-    """Write a snapshot of PostgreSQL into a file. Raises as `dump_mysql`."""
-    program, url = _found(("pg_dump",), "postgresql-client"), postgres.url
-    # Comments are those of extensions, which only their owner may set.
-    options = ["--format=custom", "--no-comments", "--no-owner", "--no-privileges", f"--file={to}"]
-    _run(program, options, environment=_libpq(url))
 
 
 def load_postgres(postgres: Engine, source: Path) -> None:
@@ -301,17 +313,59 @@ def _run(
     stdin: BinaryIO | None = None,
 ) -> None:
     """Run a program to its end. Raises BackupFailed with the last lines of its complaint."""
-    ended = subprocess.run(
-        [program, *arguments],
-        env={**os.environ, **(environment or {})},
-        stdin=stdin or subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        check=False,
-    )
-    if ended.returncode != 0:
-        lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise BackupFailed(f"{Path(program).name} ended with {ended.returncode}: {' '.join(lines[-_LAST_LINES:])}")
+    with _running(program, arguments, environment=environment, stdin=stdin) as running:
+        running.finish()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """A program that runs beside this process."""
+
+    name: str
+    process: "subprocess.Popen[bytes]"
+    complaints: IO[bytes]
+
+    def wait_for(self, beginning: str) -> None:
+        """Return once it wrote a line that begins so, or ended. Raises BackupFailed if it failed."""
+        while self.process.poll() is None:
+            if any(line.startswith(beginning) for line in self._lines()):
+                return
+            time.sleep(_LOOK_AGAIN_S)
+        self.finish()
+
+    def finish(self) -> None:
+        """Wait for its end. Raises BackupFailed with the last lines of its complaint."""
+        if self.process.wait() != 0:
+            lines = [line for line in self._lines() if not line.startswith("--")]  # those are its progress
+            raise BackupFailed(f"{self.name} ended with {self.process.returncode}: {' '.join(lines[-_LAST_LINES:])}")
+
+    def _lines(self) -> list[str]:
+        file = self.complaints.fileno()  # its position belongs to the program as well, so it must not move
+        return os.pread(file, os.fstat(file).st_size, 0).decode("utf-8", "replace").strip().splitlines()
+
+
+@contextmanager
+def _running(
+    program: str,
+    arguments: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    stdin: BinaryIO | None = None,
+) -> Iterator[_Running]:
+    """Run a program beside this process; kill it with the block if it did not end."""
+    with tempfile.TemporaryFile() as complaints:  # of a pipe nobody reads while another program runs
+        process = subprocess.Popen(
+            [program, *arguments],
+            env={**os.environ, **(environment or {})},
+            stdin=stdin or subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=complaints,
+        )
+        try:
+            yield _Running(name=Path(program).name, process=process, complaints=complaints)
+        finally:
+            process.kill()  # of one that ended this does nothing
+            process.wait()
 
 
 def _found(names: Sequence[str], package: str) -> str:

@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,6 +194,31 @@ class DescribeBackup:
         assert failed.returncode == 1
         assert failed.stderr == "backup: pg_dump ended with 1: pg_dump: error: no space left on device\n"
         assert sorted(path.name for path in tmp_path.iterdir()) == ["programs"]
+
+    def it_begins_postgres_after_mysql_so_that_what_is_added_between_needs_no_embedding(
+        self, servers: Servers, source: Corner, tmp_path: Path
+    ):
+        asked, go = tmp_path / "asked", tmp_path / "go"
+        slow = shadowed(
+            servers,
+            tmp_path,
+            "mariadb-dump" if servers.dump.startswith("MariaDB") else "mysqldump",
+            f'case "$*" in *single-transaction*) touch {asked}; until [ -e {go} ]; do sleep 0.1; done;; esac',
+        )
+        folder = tmp_path / "backup"
+        with ThreadPoolExecutor(1) as beside:
+            running = beside.submit(servers.run, source.use.settings, "backup", str(folder), PATH=slow)
+            while not asked.exists():
+                assert not running.done(), running.result().stderr
+                time.sleep(0.1)
+            time.sleep(1.0)  # in which a dump of PostgreSQL that waited for nothing ends
+            source.fill({"late": "A document that is added before MySQL's snapshot begins."})
+            go.touch()
+            assert running.result().returncode == 0, running.result().stderr
+        with scratch_databases(servers.target) as empty:
+            restored = servers.run(empty, "restore", str(folder))
+        assert restored.returncode == 0, restored.stderr
+        assert restored.stdout.splitlines()[0].endswith(" 0 differences repaired")
 
 
 class DescribeRestore:
