@@ -7,7 +7,8 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 from sqlalchemy import Connection, Engine, text
@@ -29,19 +30,25 @@ from pipeline.maintenance.plan_migrations import plan
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
 
-# Two migrations at once would both find the tables missing. Any constant will do; it names the lock.
-_LOCK = 0x63686F7264
+# Two migrations at once would both find the tables missing. Any constants will do; they name the locks. MySQL's locks are
+# those of the whole server, on which other installations may have databases.
+_POSTGRES_LOCK = 0x63686F7264
+_MYSQL_LOCK = "CONCAT('chordwise_migrations.', LEFT(SHA2(DATABASE(), 256), 32))"
+_OTHER_MIGRATION_S = 60.0  # one without statements of large tables ends by then
+_RUNNING = "another migration is running; run this one again when that one has ended"
+_LOOK_AGAIN_S = 0.5
 # Of a large table an index takes longer than any statement of a gateway; given up by the client, MySQL goes on with it.
 _LONGEST_STATEMENT_S = 86_400.0
 # A statement that waits for a long transaction has all others of its table wait behind it.
 _LONGEST_LOCK_WAIT_S = 60
 
 
-def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> str:
-    """Run pending migrations and return the installation's id. Raises WrongInstallation before any change."""
+def upgrade(mysql: Engine, postgres: Engine, use: Settings, *, wait_s: float = _OTHER_MIGRATION_S) -> str:
+    """Run pending migrations and return the installation's id. ``wait_s``: for another migration to end. Raises
+    WrongInstallation before any change, StoreUnavailable if another migration goes on."""
     _refuse_unfit(mysql, postgres)
     installation.refuse_strangers(mysql, postgres, use)
-    _upgrade(mysql, postgres, use)
+    _upgrade(mysql, postgres, use, wait_s)
     return installation.establish(mysql, postgres, use)
 
 
@@ -62,37 +69,57 @@ def _refuse_unfit(mysql: Engine, postgres: Engine) -> None:
             schema.check_create(connection)
 
 
-def _upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
-    upgrade_mysql(mysql, use)
+def _upgrade(mysql: Engine, postgres: Engine, use: Settings, wait_s: float = _OTHER_MIGRATION_S) -> None:
+    upgrade_mysql(mysql, use, wait_s=wait_s)
+    with _migrating_postgres(postgres, wait_s) as connection:
+        schema.check_postgres(connection, create=True)
+        _migrate("upgrade", "head", "postgres", connection, use)
+    _make_lost_spaces(mysql, postgres, use)
+
+
+def upgrade_mysql(mysql: Engine, use: Settings, *, wait_s: float = _OTHER_MIGRATION_S) -> None:
+    """Run the pending migrations of MySQL alone. Raises StoreUnavailable as `upgrade`."""
+    with _migrating_mysql(mysql, wait_s) as connection:
+        schema.check_mysql(connection)
+        _migrate("upgrade", "head", "mysql", connection, use)
+
+
+@contextmanager
+def _migrating_mysql(mysql: Engine, wait_s: float) -> Iterator[Connection]:
+    """Provide a connection beside which no other one migrates. Raises StoreUnavailable if another one goes on to."""
+    with mysql_errors(), mysql.connect() as connection:
+        if connection.execute(text(f"SELECT GET_LOCK({_MYSQL_LOCK}, :wait)"), {"wait": wait_s}).scalar_one() != 1:
+            raise location(MYSQL, mysql.url).away(_RUNNING)
+        try:
+            connection.execute(text(f"SET SESSION lock_wait_timeout = {_LONGEST_LOCK_WAIT_S}"))
+            yield connection
+            connection.commit()
+        finally:
+            connection.execute(text("SET SESSION lock_wait_timeout = DEFAULT"))
+            connection.execute(text(f"SELECT RELEASE_LOCK({_MYSQL_LOCK})"))
+
+
+@contextmanager
+def _migrating_postgres(postgres: Engine, wait_s: float) -> Iterator[Connection]:
+    """Provide a connection as `_migrating_mysql` does."""
+    ends = time.monotonic() + wait_s
     with postgres_errors(), postgres.connect() as connection:
-        connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
+        while not connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _POSTGRES_LOCK}).scalar_one():
+            connection.commit()
+            if time.monotonic() >= ends:
+                raise location(POSTGRES, postgres.url).away(_RUNNING)
+            time.sleep(_LOOK_AGAIN_S)
         connection.commit()
         try:
-            schema.check_postgres(connection, create=True)
             connection.execute(text(f"SET SESSION lock_timeout = '{_LONGEST_LOCK_WAIT_S}s'"))
             connection.commit()
-            _migrate("upgrade", "head", "postgres", connection, use)
+            yield connection
             connection.commit()
         finally:
             connection.rollback()  # a failed transaction takes no further statement, and would hide why it failed
             connection.execute(text("RESET lock_timeout"))
-            connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
+            connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _POSTGRES_LOCK})
             connection.commit()
-    _make_lost_spaces(mysql, postgres, use)
-
-
-def upgrade_mysql(mysql: Engine, use: Settings) -> None:
-    """Run the pending migrations of MySQL alone."""
-    with mysql_errors(), mysql.connect() as connection:
-        connection.execute(text("SELECT GET_LOCK('chordwise_migrations', 60)"))
-        try:
-            schema.check_mysql(connection)
-            connection.execute(text(f"SET SESSION lock_wait_timeout = {_LONGEST_LOCK_WAIT_S}"))
-            _migrate("upgrade", "head", "mysql", connection, use)
-            connection.commit()
-        finally:
-            connection.execute(text("SET SESSION lock_wait_timeout = DEFAULT"))
-            connection.execute(text("SELECT RELEASE_LOCK('chordwise_migrations')"))
 
 
 def _make_lost_spaces(mysql: Engine, postgres: Engine, use: Settings) -> None:
@@ -106,15 +133,13 @@ def _make_lost_spaces(mysql: Engine, postgres: Engine, use: Settings) -> None:
         space_store.create_table(postgres, space, like=base)
 
 
-def downgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
+def downgrade(mysql: Engine, postgres: Engine, use: Settings, *, wait_s: float = _OTHER_MIGRATION_S) -> None:
     """Revert every revision. All data is lost."""
     installation.release_redis(mysql, use)
-    with postgres_errors(), postgres.connect() as connection:
+    with _migrating_postgres(postgres, wait_s) as connection:
         _migrate("downgrade", "base", "postgres", connection, use)
-        connection.commit()
-    with mysql_errors(), mysql.connect() as connection:
+    with _migrating_mysql(mysql, wait_s) as connection:
         _migrate("downgrade", "base", "mysql", connection, use)
-        connection.commit()
 
 
 def check(mysql: Engine, postgres: Engine, use: Settings) -> None:

@@ -20,7 +20,7 @@ from pipeline.database.engines import engines as engines_of_a_command
 from pipeline.database.engines import mysql_engine, postgres_engine
 from pipeline.database.schema_revisions import MIGRATIONS, OPERATOR_CLASSES
 from pipeline.embedding import space_store
-from pipeline.errors import Misconfigured
+from pipeline.errors import Misconfigured, StoreUnavailable
 from pipeline.maintenance.migrate_schema import check, downgrade, main, upgrade
 from pipeline.maintenance.plan_migrations import plan
 from pipeline.resources import Resources
@@ -92,6 +92,24 @@ class DescribeMigrations:
         upgrade(mysql, postgres, fresh)
         upgrade(mysql, postgres, fresh)
         check(mysql, postgres, fresh)
+
+    @pytest.mark.parametrize("side", [0, 1], ids=["mysql", "postgres"])
+    def it_does_not_run_beside_another_migration(self, fresh, engines, side):
+        lock, unlock = (
+            ("GET_LOCK(CONCAT('chordwise_migrations.', LEFT(SHA2(DATABASE(), 256), 32)), 0)", "RELEASE_ALL_LOCKS()"),
+            ("pg_try_advisory_lock(426953896548)", "pg_advisory_unlock_all()"),
+        )[side]
+        server = rf"{('MySQL', 'PostgreSQL')[side]} at [^ ]+, database \w+"
+        with engines[side].connect() as other:
+            assert other.execute(text(f"SELECT {lock}")).scalar_one() in (1, True)
+            other.commit()
+            expected = f"^{server}: another migration is running; run this one again when that one has ended$"
+            for migrate in (upgrade, downgrade):
+                with pytest.raises(StoreUnavailable, match=expected):
+                    migrate(*engines, fresh, wait_s=0)
+            assert _tables(engines[side]) == set()
+            other.execute(text(f"SELECT {unlock}"))
+        upgrade(*engines, fresh, wait_s=0)
 
     def it_makes_what_is_recorded(self, use_alone):
         with use_alone.mysql.connect() as mysql, use_alone.postgres.connect() as postgres:
