@@ -1,9 +1,10 @@
 """The revisions of both schemas: those that this code can run, those that databases are at, and running them by Alembic."""
 
+import ast
 import io
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Literal
+from typing import Final, Literal
 
 from sqlalchemy import Connection, Engine, inspect, text
 
@@ -14,6 +15,7 @@ from pipeline.settings import Settings
 
 OPERATOR_CLASSES = {"cosine": "halfvec_cosine_ops", "euclidean": "halfvec_l2_ops"}
 MIGRATIONS = files("pipeline.database") / "migrations"
+BASE: Final = "base"  # the revision of a database without tables, in Alembic's words
 
 
 def revision_of(side: Side, connection: Connection) -> str | None:
@@ -29,6 +31,32 @@ def known_revisions(side: Side, migrations: Traversable = MIGRATIONS) -> list[st
     """Return the revisions of this code in order: their files begin with them, and each is higher than those before."""
     names = (file.name for file in (migrations / side / "versions").iterdir())
     return sorted(name[:4] for name in names if name[:4].isdecimal())
+
+
+def source(side: Side, revision: str, migrations: Traversable = MIGRATIONS) -> ast.Module:
+    """Return the code of a revision."""
+    versions = migrations / side / "versions"
+    (file,) = [file for file in versions.iterdir() if file.name.startswith(f"{revision}_")]
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def refuse_downgrade(side: Side, present: str | None, to: str, migrations: Traversable = MIGRATIONS) -> None:
+    """Raise Misconfigured unless a database at revision ``present`` can be taken back ``to`` an earlier one, or to `BASE`."""
+    refuse_unknown(side, present, migrations)
+    known = known_revisions(side, migrations)
+    if to != BASE and to not in known:
+        raise Misconfigured(f"{side} has no revision {to}; those of this version are {known[0]} to {known[-1]}")
+    if to != BASE and (present is None or to > present):
+        raise Misconfigured(f"the {side} schema is at revision {present or 'none'}, which is before {to}")
+    for revision in reversed(known):
+        is_undone = present is not None and revision <= present and (to == BASE or revision > to)
+        if is_undone and not any(
+            isinstance(part, ast.FunctionDef) and part.name == "downgrade"
+            for part in source(side, revision, migrations).body
+        ):
+            raise Misconfigured(
+                f"revision {revision} of {side} cannot be taken back: restore a backup from before it (docs/operations.md)"
+            )
 
 
 def refuse_unknown(side: Side, revision: str | None, migrations: Traversable = MIGRATIONS, *, of: str = "") -> None:

@@ -1,15 +1,19 @@
 """Upgrade or check both schemas: `python -m pipeline.maintenance.migrate_schema upgrade | downgrade | check | plan | adopt`.
 
+`downgrade --to SIDE:REVISION` takes one side back, as often as given; `downgrade --to base` drops every table.
 `plan` prints the revisions that `upgrade` would run, with an estimate for each of their statements.
 `adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whatever they belonged to.
 """
 
 import argparse
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from functools import partial
+from importlib.resources.abc import Traversable
+from typing import Final, Literal
 
 from sqlalchemy import Connection, Engine, text
 
@@ -17,10 +21,14 @@ from pipeline.database import installation, schema
 from pipeline.database.engines import engines, mysql_errors, postgres_errors
 from pipeline.database.schema import Side
 from pipeline.database.schema_revisions import (
+    BASE,
+    MIGRATIONS,
     OPERATOR_CLASSES,
     known_revisions,
+    refuse_downgrade,
     refuse_unknown,
     revision_of,
+    revisions,
     run_alembic,
 )
 from pipeline.database.store_errors import MYSQL, POSTGRES, location
@@ -133,13 +141,44 @@ def _make_lost_spaces(mysql: Engine, postgres: Engine, use: Settings) -> None:
         space_store.create_table(postgres, space, like=base)
 
 
-def downgrade(mysql: Engine, postgres: Engine, use: Settings, *, wait_s: float = _OTHER_MIGRATION_S) -> None:
-    """Revert every revision. All data is lost."""
-    installation.release_redis(mysql, use)
-    with _migrating_postgres(postgres, wait_s) as connection:
-        _migrate("downgrade", "base", "postgres", connection, use)
-    with _migrating_mysql(mysql, wait_s) as connection:
-        _migrate("downgrade", "base", "mysql", connection, use)
+Target = Mapping[Side, str]
+EVERYTHING: Final[Target] = {"mysql": BASE, "postgres": BASE}
+
+
+def downgrade(
+    mysql: Engine, postgres: Engine, use: Settings, *, to: Target, wait_s: float = _OTHER_MIGRATION_S
+) -> None:
+    """Take each side of ``to`` back to a revision; with `EVERYTHING` all data is lost. Raises Misconfigured before any
+    change if one cannot be, StoreUnavailable as `upgrade`."""
+    check_downgrade(mysql, postgres, to=to)
+    if "postgres" in to:
+        with _migrating_postgres(postgres, wait_s) as connection:
+            _migrate("downgrade", to["postgres"], "postgres", connection, use)
+    if "mysql" in to:
+        with _migrating_mysql(mysql, wait_s) as connection:
+            if to["mysql"] == BASE:
+                installation.release_redis(mysql, use)
+            _migrate("downgrade", to["mysql"], "mysql", connection, use)
+
+
+def check_downgrade(mysql: Engine, postgres: Engine, *, to: Target, migrations: Traversable = MIGRATIONS) -> None:
+    """Raise Misconfigured if a side of ``to`` cannot be taken back that far."""
+    present = revisions(mysql, postgres)
+    for side, revision in to.items():
+        refuse_downgrade(side, present[side] or None, revision, migrations)
+
+
+def _target(words: Sequence[str]) -> Target:
+    """Return the revisions that ``--to`` names. Raises Misconfigured."""
+    if list(words) == [BASE]:
+        return EVERYTHING
+    named = [re.fullmatch(r"(mysql|postgres):(\d{4})", word) for word in words]
+    if not named or None in named:
+        raise Misconfigured(
+            "downgrade needs --to SIDE:REVISION, such as --to mysql:0030 or --to postgres:0007, or --to base, which drops"
+            " every table"
+        )
+    return {match[1]: match[2] for match in named if match}  # type: ignore[misc]  # the pattern allows sides alone
 
 
 def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
@@ -250,7 +289,6 @@ def check_all(mysql: Engine, postgres: Engine, use: Settings) -> str:
 _Action = Callable[[Engine, Engine, Settings], str | None]
 _ACTIONS: dict[str, _Action] = {
     "upgrade": upgrade,
-    "downgrade": downgrade,
     "check": check_all,
     "plan": plan,
     "adopt": adopt,
@@ -259,7 +297,7 @@ _ACTIONS: dict[str, _Action] = {
 
 def _on_further_pair(action: _Action, default: Engine, use: Settings, installation_id: str) -> str | None:
     """Do the same on another pair of stores; a new one joins the installation and gets its embedding spaces."""
-    with engines(use) as (mysql, postgres):
+    with engines(use, timeout_s=_LONGEST_STATEMENT_S) as (mysql, postgres):
         if action is not upgrade:
             return action(mysql, postgres, use)
         installation.refuse_strangers(mysql, postgres, use)
@@ -270,19 +308,36 @@ def _on_further_pair(action: _Action, default: Engine, use: Settings, installati
         return installation.establish(mysql, postgres, use, join=installation_id)
 
 
+def _on_every_pair(action: _Action, use: Settings) -> str | None:
+    with engines(use, timeout_s=_LONGEST_STATEMENT_S) as (mysql, postgres):
+        result = action(mysql, postgres, use)
+        for name in sorted(use.store_pairs):
+            further = _on_further_pair(action, mysql, use.of_pair(name), str(result))
+            if action is plan:
+                result = f"{result}\npair {name}:\n{further}"
+    return result
+
+
+TO_HELP = "for downgrade, once or for both sides: such as mysql:0030 or postgres:0007; base drops every table"
+
+
 def main(arguments: Sequence[str] | None = None, use: Settings | None = None) -> int:
     """Run the command line: exit code 0 when done, 1 with one sentence on standard error when not."""
     parser = argparse.ArgumentParser(prog="python -m pipeline.maintenance.migrate_schema", description=__doc__)
-    parser.add_argument("action", choices=list(_ACTIONS))
-    action = _ACTIONS[parser.parse_args(arguments).action]
+    parser.add_argument("action", choices=[*_ACTIONS, "downgrade"])
+    parser.add_argument("--to", action="append", default=[], metavar="SIDE:REVISION", help=TO_HELP)
+    chosen = parser.parse_args(arguments)
+    if chosen.to and chosen.action != "downgrade":
+        parser.error("--to belongs to downgrade")
     try:
         use = use or settings()
-        with engines(use, timeout_s=_LONGEST_STATEMENT_S) as (mysql, postgres):
-            result = action(mysql, postgres, use)
-            for name in sorted(use.store_pairs):
-                further = _on_further_pair(action, mysql, use.of_pair(name), str(result))
-                if action is plan:
-                    result = f"{result}\npair {name}:\n{further}"
+        if chosen.action == "downgrade":
+            to = _target(chosen.to)
+            _on_every_pair(lambda mysql, postgres, _: check_downgrade(mysql, postgres, to=to), use)
+            _on_every_pair(partial(downgrade, to=to), use)
+            return 0
+        action = _ACTIONS[chosen.action]
+        result = _on_every_pair(action, use)
     except PipelineError as error:
         print(f"migrate: {error}", file=sys.stderr)  # noqa: T201 - this is a command
         return 1

@@ -9,7 +9,14 @@ from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors
 from pipeline.database.schema import Side
-from pipeline.database.schema_revisions import MIGRATIONS, known_revisions, refuse_unknown, revision_of, run_alembic
+from pipeline.database.schema_revisions import (
+    MIGRATIONS,
+    known_revisions,
+    refuse_unknown,
+    revision_of,
+    run_alembic,
+    source,
+)
 from pipeline.maintenance.estimate_migrations import TableSize, estimate, table_sizes
 from pipeline.settings import Settings
 
@@ -37,7 +44,7 @@ def plan(mysql: Engine, postgres: Engine, use: Settings, *, migrations: Traversa
                 finally:
                     connection.invalidate()
             for number in pending:
-                lines.append(f"  {number}: {_description(migrations / side, number)}")
+                lines.append(f"  {number}: {_description(source(side, number, migrations))}")
                 lines += [f"    {_shortened(one)}: {estimate(side, one, sizes)}" for one in statements.get(number, ())]
     return "\n".join(lines)
 
@@ -70,8 +77,6 @@ _READ_ONLY: dict[Side, str] = {
 }
 
 
-def _description(folder: Traversable, number: str) -> str:
+def _description(revision: ast.Module) -> str:
     """Return the first sentence of a revision's docstring."""
-    (file,) = [file for file in (folder / "versions").iterdir() if file.name.startswith(f"{number}_")]
-    documentation = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    return documentation.partition(". ")[0].partition("\n")[0].rstrip(".")
+    return (ast.get_docstring(revision) or "").partition(". ")[0].partition("\n")[0].rstrip(".")

@@ -10,16 +10,16 @@ from pipeline.maintenance import migrate_schema
 from pipeline.settings import Settings
 from tests.support.stacks.refusals import PASSWORD
 
-Says = Callable[[str, Settings], str]
+Says = Callable[..., str]
 
 
 @pytest.fixture
 def says(capsys) -> Says:
     """Return a function that runs the migrate command, requires it to fail with one sentence, and returns that."""
 
-    def run(action: str, use: Settings) -> str:
+    def run(action: str, use: Settings, *flags: str) -> str:
         capsys.readouterr()
-        assert migrate_schema.main([action], use) == 1
+        assert migrate_schema.main([action, *flags], use) == 1
         captured = capsys.readouterr()
         assert captured.out == ""
         [line] = captured.err.splitlines()

@@ -23,7 +23,7 @@ from pipeline.maintenance import examine_stores
 from pipeline.maintenance.build_indexes import keep_indexes
 from pipeline.maintenance.doctor import Severity
 from pipeline.maintenance.erase import erase_tenant
-from pipeline.maintenance.migrate_schema import adopt, downgrade, upgrade
+from pipeline.maintenance.migrate_schema import EVERYTHING, adopt, downgrade, upgrade
 from pipeline.maintenance.reconcile import reconcile
 from pipeline.maintenance.verify import verify
 from pipeline.records import Namespace
@@ -279,7 +279,7 @@ class DescribeMigrations:
         use = resources(fresh)
         upgrade(use.mysql, use.postgres, fresh)
         before = id_of(use.mysql)
-        downgrade(use.mysql, use.postgres, fresh)
+        downgrade(use.mysql, use.postgres, fresh, to=EVERYTHING)
         upgrade(use.mysql, use.postgres, fresh)
         assert id_of(use.mysql) != before
         use.installation.confirm_redis()

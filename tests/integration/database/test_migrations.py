@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,10 +19,10 @@ from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, tex
 from pipeline.database import mysql_tables, postgres_tables, schema
 from pipeline.database.engines import engines as engines_of_a_command
 from pipeline.database.engines import mysql_engine, postgres_engine
-from pipeline.database.schema_revisions import MIGRATIONS, OPERATOR_CLASSES
+from pipeline.database.schema_revisions import MIGRATIONS, OPERATOR_CLASSES, refuse_downgrade, revisions
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, StoreUnavailable
-from pipeline.maintenance.migrate_schema import check, downgrade, main, upgrade
+from pipeline.maintenance.migrate_schema import EVERYTHING, check, check_downgrade, downgrade, main, upgrade
 from pipeline.maintenance.plan_migrations import plan
 from pipeline.resources import Resources
 from pipeline.settings import Settings
@@ -86,7 +87,7 @@ class DescribeMigrations:
         check(mysql, postgres, fresh)
         assert _tables(mysql) >= MYSQL_TABLES
         assert "chunk_embeddings" in _tables(postgres)
-        downgrade(mysql, postgres, fresh)
+        assert main(["downgrade", "--to", "base"], fresh) == 0
         assert not _tables(mysql) & MYSQL_TABLES
         assert "chunk_embeddings" not in _tables(postgres)
         upgrade(mysql, postgres, fresh)
@@ -104,12 +105,56 @@ class DescribeMigrations:
             assert other.execute(text(f"SELECT {lock}")).scalar_one() in (1, True)
             other.commit()
             expected = f"^{server}: another migration is running; run this one again when that one has ended$"
-            for migrate in (upgrade, downgrade):
+            for migrate in (upgrade, partial(downgrade, to=EVERYTHING)):
                 with pytest.raises(StoreUnavailable, match=expected):
                     migrate(*engines, fresh, wait_s=0)
             assert _tables(engines[side]) == set()
             other.execute(text(f"SELECT {unlock}"))
         upgrade(*engines, fresh, wait_s=0)
+
+    def it_takes_one_side_back_to_a_revision_and_keeps_the_rest(self, fresh, engines):
+        mysql, postgres = engines
+        upgrade(mysql, postgres, fresh)
+        newest = revisions(mysql, postgres)
+        assert main(["downgrade", "--to", "mysql:0029"], fresh) == 0
+        assert revisions(mysql, postgres) == newest | {"mysql": "0029"}
+        assert _tables(mysql) >= MYSQL_TABLES
+        assert "placements" not in _tables(mysql)
+        assert main(["downgrade", "--to", "mysql:0029", "--to", "postgres:0007"], fresh) == 0
+        assert revisions(mysql, postgres) == {"mysql": "0029", "postgres": "0007"}
+        upgrade(mysql, postgres, fresh)
+        check(mysql, postgres, fresh)
+
+    @pytest.mark.parametrize(
+        ("flags", "sentence"),
+        [
+            ([], "downgrade needs --to SIDE:REVISION, such as .* or --to base, which drops every table"),
+            (["--to", "0030"], "downgrade needs --to SIDE:REVISION, such as .*"),
+            (["--to", "mysql:base"], "downgrade needs --to SIDE:REVISION, such as .*"),
+            (
+                ["--to", "mysql:0029", "--to", "postgres:0003"],
+                r"postgres has no revision 0003; those .* are 0007 to \d+",
+            ),
+        ],
+    )
+    def it_refuses_a_downgrade_that_it_cannot_do_and_changes_nothing(self, fresh, engines, says, flags, sentence):
+        upgrade(*engines, fresh)
+        before = revisions(*engines), [_tables(engine) for engine in engines]
+        assert re.fullmatch(f"migrate: {sentence}", says("downgrade", fresh, *flags))
+        assert (revisions(*engines), [_tables(engine) for engine in engines]) == before
+
+    def it_refuses_to_take_back_a_revision_that_has_no_way_back(self, engines, fresh, tmp_path):
+        upgrade(*engines, fresh)
+        migrations = shutil.copytree(str(MIGRATIONS), tmp_path / "migrations")
+        newest = revisions(*engines)["mysql"]
+        (migrations / "mysql/versions/9000_later.py").write_text(_LATER.format(newest=newest), encoding="utf-8")
+        with engines[0].begin() as connection:
+            connection.execute(text("UPDATE schema_version_mysql SET version_num = '9000'"))
+        expected = "^revision 9000 of mysql cannot be taken back: restore a backup from before it"
+        with pytest.raises(Misconfigured, match=expected):
+            check_downgrade(*engines, to={"mysql": newest}, migrations=migrations)
+        with pytest.raises(Misconfigured, match=r"^the mysql schema is at revision 0029, which is before 9000$"):
+            refuse_downgrade("mysql", "0029", "9000", migrations)
 
     def it_makes_what_is_recorded(self, use_alone):
         with use_alone.mysql.connect() as mysql, use_alone.postgres.connect() as postgres:

@@ -18,7 +18,7 @@ from pipeline.embedding.model_comparison import Gate, GoldenQuery
 from pipeline.errors import MigrationRefused, Misconfigured, StoreUnavailable
 from pipeline.maintenance import backfill, migrate_model
 from pipeline.maintenance.migrate_model import compare_models
-from pipeline.maintenance.migrate_schema import check, downgrade, upgrade
+from pipeline.maintenance.migrate_schema import EVERYTHING, check, downgrade, upgrade
 from pipeline.maintenance.verify import verify
 from pipeline.models import sentence_encoders
 from pipeline.models.live_spaces import Spaces
@@ -171,7 +171,7 @@ class DescribeAMove:
 
     def it_leaves_one_table_when_the_schema_is_taken_back(self, corner, use):
         start(use)
-        downgrade(use.mysql, use.postgres, use.settings)
+        downgrade(use.mysql, use.postgres, use.settings, to=EVERYTHING)
         upgrade(use.mysql, use.postgres, use.settings)
         check(use.mysql, use.postgres, use.settings)
 
