@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,9 +29,9 @@ from pipeline.resources import Resources
 from pipeline.retrieval.make_channels import make_channels
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant, scratch_databases
-from tests.support.repository.project import ROOT
 from tests.support.servers.own_stores import own_mysql
 from tests.support.stacks.corner import Corner, documents
+from tests.support.stacks.processes import server_command
 
 PARTS = {
     **{"valve": "阀门", "lid": "盖子", "drain": "排水口", "filter": "滤网", "hatch": "舱口", "seal": "密封圈"},
@@ -56,16 +55,7 @@ class Servers:
 
     def run(self, settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run `chordwise-server` with these settings and the servers' own programs."""
-        urls = {
-            f"CHORDWISE_{name.upper()}": getattr(settings, name).get_secret_value()
-            for name in ("mysql_url", "postgres_url", "redis_url")
-        }
-        broker = {"CHORDWISE_BROKER_URL": urls["CHORDWISE_REDIS_URL"]}
-        environment = {**os.environ, **self.programs, **urls, **broker, **more}
-        command = [sys.executable, "-m", "workers.server", *arguments]
-        return subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False
-        )
+        return server_command(settings, *arguments, **{**self.programs, **more})
 
 
 def names_found(corner: Corner, question: str, channel: ChannelName | None = None) -> list[str]:

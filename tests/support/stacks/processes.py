@@ -97,6 +97,20 @@ def environment_of(settings: Settings, *, redis_url: str, port: int) -> dict[str
     }
 
 
+def server_command(settings: Settings, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `chordwise-server` with these databases to its end."""
+    urls = environment_of(settings, redis_url=settings.redis_url.get_secret_value(), port=0)
+    return subprocess.run(
+        [sys.executable, "-m", "workers.server", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **urls, **environment},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
 def wait_for_log(log: Path, text: str, *, seconds: float = 40) -> None:
     """Wait until a process has written ``text``. Fails with the end of the log."""
     ends = time.monotonic() + seconds
