@@ -17,6 +17,7 @@ _DUMP = LOCAL / "mariadb-client"
 _SERVERS = LOCAL / "servers"
 _FAKETIME = LOCAL / "faketime"
 _PGBOUNCER = LOCAL / "pgbouncer"
+_NGINX = LOCAL / "nginx"
 _TESSERACT = LOCAL / "tesseract"
 _PACKAGES = ("tesseract-ocr", "tesseract-ocr-eng", "tesseract-ocr-chi-sim")
 _LANGUAGES = frozenset({"eng", "chi_sim"})
@@ -40,6 +41,8 @@ def fetch_missing() -> None:
         _fetch("libfaketime", "tests of wrong clocks", _FAKETIME, "libfaketime")
     if pgbouncer() is None:
         _fetch("pgbouncer", "tests of pooled connections", _PGBOUNCER, "pgbouncer", libraries=True)
+    if nginx() is None:
+        _fetch("nginx", "tests of gateways behind a proxy", _NGINX, "nginx", libraries=True)
 
 
 def promtool() -> Path | None:
@@ -73,16 +76,25 @@ def other_time() -> Path | None:
 
 def pgbouncer() -> tuple[Path, Mapping[str, str]] | None:
     """Return the program, from PATH or unpacked, and the variables to run it with; None if there is neither."""
-    if path := shutil.which("pgbouncer"):
-        return Path(path), {}
-    unpacked = _PGBOUNCER / "usr/sbin/pgbouncer"
-    return (unpacked, programs.loader_environment(_PGBOUNCER)) if unpacked.is_file() else None
+    return _server("pgbouncer", _PGBOUNCER)
+
+
+def nginx() -> tuple[Path, Mapping[str, str]] | None:
+    """Return as `pgbouncer`."""
+    return _server("nginx", _NGINX)
 
 
 def tesseract() -> Path | None:
     """Return the program, from PATH or unpacked; None unless it has the data of English and Chinese."""
     candidates = (shutil.which("tesseract"), _TESSERACT / "tesseract")
     return next((Path(path) for path in candidates if path and _runs(Path(path))), None)
+
+
+def _server(name: str, folder: Path) -> tuple[Path, Mapping[str, str]] | None:
+    if path := shutil.which(name):
+        return Path(path), {}
+    unpacked = folder / "usr/sbin" / name
+    return (unpacked, programs.loader_environment(folder)) if unpacked.is_file() else None
 
 
 def _of_prometheus(name: str) -> Path | None:
