@@ -22,7 +22,7 @@ from pipeline.database.schema import mysql_server
 from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
 from pipeline.database.write_fence import make_fence, set_fence
 from pipeline.deadline import Deadline
-from pipeline.errors import PlacementRefused, Unavailable
+from pipeline.errors import Misconfigured, PlacementRefused, Unavailable
 from pipeline.maintenance import migrate_schema
 from pipeline.maintenance.build_indexes import drop_indexes, keep_indexes
 from pipeline.maintenance.tenant_rows_store import (
@@ -131,7 +131,8 @@ def undo(tenant_id: TenantId, use: Resources) -> bool:
 
 
 def thaw_abandoned(use: Resources) -> int:
-    """Let the tenants write again whose move died while they were frozen; return how many. The moves can be continued."""
+    """Let the tenants write again whose move died while they were frozen; return how many. The moves can be continued. A
+    tenant whose stores do not answer is left to the next sweep."""
     if not use.settings.store_pairs:
         return 0
     with reading(use.mysql) as connection:
@@ -147,6 +148,8 @@ def thaw_abandoned(use: Resources) -> int:
                     log.warning("abandoned_move_thawed", tenant_id=placement.tenant_id, target=placement.target)
         except PlacementRefused:
             continue  # its mover is alive
+        except (Unavailable, Misconfigured) as error:
+            log.warning("abandoned_move_not_thawed", tenant_id=placement.tenant_id, code=error.code)
     return thawed
 
 

@@ -31,6 +31,7 @@ from pipeline.keyword.statistics_store import Statistics, tenants_with_waiting_t
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.records import ChunkId, DocumentId, JobId, Namespace, TenantId
 from pipeline.resources import Resources
+from pipeline.setting_values import DEFAULT_PAIR
 from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
 from pipeline.tenants.namespace_store import Publications, tenants_with_old_publications
 from pipeline.tenants.usage_store import Usage, tenants_with_usage
@@ -77,14 +78,21 @@ def _prune(tenant_id: TenantId, use: Resources) -> int:
 
 
 def _for_each(tenants: Iterable[TenantId], use: Resources, step: Callable[[TenantId, Resources], int]) -> int:
-    """Return the sum of ``step`` over the tenants, each where it is placed. A transaction that loses against a worker, or
-    a moving tenant, is left to the next sweep."""
+    """Return the sum of ``step`` over the tenants, each where it is placed. A transaction that loses against a worker, a
+    moving tenant, or one that is placed on another pair that does not answer, is left to the next sweep."""
     done = 0
     for tenant_id in tenants:
+        pair = DEFAULT_PAIR  # has the directory of placements
         try:
-            done += step(tenant_id, use.placed(tenant_id))
+            stores = use.placed(tenant_id)
+            pair = stores.pair
+            done += step(tenant_id, stores)
         except (Conflict, TenantMoving) as error:
             log.info("sweep_postponed", tenant_id=tenant_id, code=error.code)
+        except Unavailable as error:
+            if pair == use.pair:
+                raise
+            log.warning("sweep_postponed", tenant_id=tenant_id, pair=pair, code=error.code)
     return done
 
 

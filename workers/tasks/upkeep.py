@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 from celery import shared_task
@@ -26,9 +27,13 @@ log = structlog.get_logger(__name__)
 @shared_task(name=TaskName.SWEEP.value, base=LoggedTask, send_events=False)
 def sweep() -> None:
     """Send stalled work again, and delete expired data."""
-    move_tenant.thaw_abandoned(for_ingestion())
-    _on_each_pair(_sweep_pair)
+    sweep_pairs(for_ingestion())
     for_ingestion().last_sweep.note()
+
+
+def sweep_pairs(use: Resources) -> None:
+    """Sweep each pair of stores. Raises Unavailable at the end if one of them does not answer."""
+    _each(partial(move_tenant.thaw_abandoned, use), partial(_on_each_pair, _sweep_pair, use))
 
 
 def _sweep_pair(stores: Resources) -> None:
@@ -53,13 +58,13 @@ def audit() -> None:
 @shared_task(name=TaskName.RECONCILE.value, base=LoggedTask, send_events=False)
 def reconcile() -> None:
     """Compare and repair a piece of one tenant."""
-    _on_each_pair(reconciling.reconcile)
+    _on_each_pair(reconciling.reconcile, for_ingestion())
 
 
 @shared_task(name=TaskName.VECTOR_INDEXES.value, base=LoggedTask, send_events=False)
 def keep_vector_indexes() -> None:
     """Build and drop the approximate indexes of large tenants. Takes minutes while one is built."""
-    _on_each_pair(build_indexes.keep_indexes)
+    _on_each_pair(build_indexes.keep_indexes, for_ingestion())
 
 
 # One sender in a process: hanging calls would otherwise take every thread of this worker from the sweeper.
@@ -72,21 +77,38 @@ def send_webhooks() -> None:
     if not _sending.acquire(blocking=False):
         return
     try:
-        _on_each_pair(edit_webhooks.note_progress)
-        edit_webhooks.deliver(for_ingestion())
-        _on_each_pair(edit_webhooks.forget_old)
+        send_messages(for_ingestion())
     finally:
         _sending.release()
 
 
-def _on_each_pair(step: Callable[[Resources], object]) -> None:
+def send_messages(use: Resources) -> None:
+    """Send the messages of each pair of stores. Raises Unavailable at the end if one of them does not answer."""
+    _on_each_pair(edit_webhooks.note_progress, use)
+    edit_webhooks.deliver(use)
+    _on_each_pair(edit_webhooks.forget_old, use)
+
+
+def _on_each_pair(step: Callable[[Resources], object], use: Resources) -> None:
     """Do the work on each pair of stores. One that does not answer keeps no other from it, and is raised at the end."""
-    away: Unavailable | None = None
-    for stores in for_ingestion().pairs:
+
+    def work(stores: Resources) -> None:
         try:
             step(stores)
         except Unavailable as error:
             log.warning("store_pair_skipped", pair=stores.pair, code=error.code, detail=str(error))
+            raise
+
+    _each(*(partial(work, stores) for stores in use.pairs))
+
+
+def _each(*steps: Callable[[], object]) -> None:
+    """Take every step, also after one that raises Unavailable; raise the first such error at the end."""
+    away: Unavailable | None = None
+    for step in steps:
+        try:
+            step()
+        except Unavailable as error:
             away = away or error
     if away is not None:
         raise away

@@ -1,0 +1,104 @@
+"""A pair of stores that does not answer, and the tenants of the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from pydantic import SecretStr
+
+from pipeline.administration.manage_tenants import create_tenant
+from pipeline.errors import Unavailable
+from pipeline.ingestion.run import take
+from pipeline.maintenance import migrate_schema, move_tenant
+from pipeline.outbound.addresses import parse_networks
+from pipeline.records import Namespace, TenantId
+from pipeline.resources import Resources
+from pipeline.setting_values import StorePair
+from pipeline.tenants.placement import Placement, PlacementState
+from tests.conftest import make_tenant, scratch_databases
+from tests.support.corpora.uploads import upload
+from tests.support.servers.administration import mysql_url
+from tests.support.servers.proxy import Proxy
+from tests.support.servers.receiver import LOOPBACK
+from tests.support.stacks.corner import Corner
+from workers.tasks import upkeep
+
+pytestmark = [pytest.mark.own_databases, pytest.mark.timeout(300)]
+
+KB = Namespace("kb")
+TIMEOUT_S = 2.0
+
+
+@pytest.fixture(scope="module")
+def proxy(settings) -> Iterator[Proxy]:
+    """The way to the MySQL of pair b."""
+    url = mysql_url(settings)
+    with Proxy(url.host or "", url.port or 3306) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def both(settings, proxy) -> Iterator[Resources]:
+    """Resources with two pairs of migrated databases."""
+    with scratch_databases(settings) as first, scratch_databases(settings) as second:
+        through = mysql_url(second, host="127.0.0.1", port=proxy.port).render_as_string(hide_password=False)
+        b = StorePair(mysql_url=SecretStr(through), postgres_url=second.postgres_url)
+        private = parse_networks(LOOPBACK)
+        config = first.model_copy(
+            update={"store_pairs": {"b": b}, "store_timeout_s": TIMEOUT_S, "webhook_allow_private": private}
+        )
+        assert migrate_schema.main(["upgrade"], config) == 0
+        use = Resources(config)
+        yield use
+        use.close()
+
+
+@pytest.fixture
+def pairs(both: Resources, proxy: Proxy) -> Iterator[Resources]:
+    """The same for one test, after which pair b answers again."""
+    yield both
+    proxy.heal()
+
+
+@pytest.fixture
+def here(pairs: Resources) -> Corner:
+    """A namespace of a tenant of the default pair."""
+    tenant_id = make_tenant(pairs)[0]
+    return Corner(pairs.placed(tenant_id), tenant_id, KB)
+
+
+def on_b(pairs: Resources, name: str) -> Corner:
+    """Return a namespace of a new tenant of pair b."""
+    tenant_id = TenantId(f"{name}-{time.time_ns()}")
+    move_tenant.place(tenant_id, "b", pairs)
+    assert create_tenant(tenant_id, name, None, pairs)
+    return Corner(pairs.placed(tenant_id), tenant_id, KB)
+
+
+class DescribeUpkeepWithoutAPair:
+    """The periodic work while one of two pairs does not answer."""
+
+    def it_releases_the_work_of_the_other_pair(self, pairs, here, proxy):
+        ticket = here.accept(upload("a", "waits 等待"))
+        claims = take(here.tenant, ticket.job_id, here.use)
+        assert claims is not None
+        here.execute("UPDATE job_items SET lease_until = '2000-01-01' WHERE tenant_id = :tenant")
+        frozen = on_b(pairs, "a-frozen")  # the first of the tenants in order
+        frozen.accept(upload("b", "moves"))
+        settled = Placement(tenant_id=frozen.tenant, pair="b")
+        dying = move_tenant._Move(frozen.tenant, settled, "default", pairs, lambda _: None)
+        dying.begin(1.1)
+        dying._round()
+        move_tenant._change(dying._placement, pairs, state=PlacementState.FROZEN)
+        proxy.cut()
+        assert move_tenant.thaw_abandoned(pairs) == 0
+        with pytest.raises(Unavailable):
+            upkeep.sweep_pairs(pairs)
+        here.work(ticket)
+        assert here.job(ticket).finished_at
+        proxy.heal()
+        upkeep.sweep_pairs(pairs)
+        frozen.work(frozen.accept(upload("c", "written again")))
+        assert move_tenant.undo(frozen.tenant, pairs)
