@@ -256,7 +256,10 @@ def note_progress(use: Resources) -> int:
         tenants = tenants_following_progress(work.connection)
     messages = 0
     for tenant_id in tenants:
-        with suppress(TenantMoving), unit_of_work(use.placed(tenant_id).mysql) as work:
+        stores = use.placed(tenant_id)
+        if stores.pair != use.pair:
+            continue  # a copy of a tenant that moves
+        with suppress(TenantMoving), unit_of_work(stores.mysql) as work:
             outbox = Outbox(work.connection, tenant_id)
             for job_id in Ledger(work.connection, tenant_id).unfinished():
                 messages += outbox.job_progressed(job_id)

@@ -84,9 +84,11 @@ def send_webhooks() -> None:
 
 def send_messages(use: Resources) -> None:
     """Send the messages of each pair of stores. Raises Unavailable at the end if one of them does not answer."""
-    _on_each_pair(edit_webhooks.note_progress, use)
-    edit_webhooks.deliver(use)
-    _on_each_pair(edit_webhooks.forget_old, use)
+    _each(
+        partial(_on_each_pair, edit_webhooks.note_progress, use),
+        partial(edit_webhooks.deliver, use),
+        partial(_on_each_pair, edit_webhooks.forget_old, use),
+    )
 
 
 def _on_each_pair(step: Callable[[Resources], object], use: Resources) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic import SecretStr
 
+from pipeline.administration import edit_webhooks
 from pipeline.administration.manage_tenants import create_tenant
 from pipeline.errors import Unavailable
 from pipeline.ingestion.run import take
@@ -21,7 +22,7 @@ from tests.conftest import make_tenant, scratch_databases
 from tests.support.corpora.uploads import upload
 from tests.support.servers.administration import mysql_url
 from tests.support.servers.proxy import Proxy
-from tests.support.servers.receiver import LOOPBACK
+from tests.support.servers.receiver import LOOPBACK, receiving
 from tests.support.stacks.corner import Corner
 from workers.tasks import upkeep
 
@@ -102,3 +103,12 @@ class DescribeUpkeepWithoutAPair:
         upkeep.sweep_pairs(pairs)
         frozen.work(frozen.accept(upload("c", "written again")))
         assert move_tenant.undo(frozen.tenant, pairs)
+
+    def it_sends_the_webhooks_of_the_other_pair(self, pairs, here, proxy):
+        with receiving() as receiver:
+            edit_webhooks.add(here.tenant, receiver.url, ["job.succeeded"], here.use)
+            assert here.ingest(upload("a", "done")).finished_at
+            proxy.cut()
+            with pytest.raises(Unavailable):
+                upkeep.send_messages(pairs)
+            assert len(receiver.calls) == 1
