@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import structlog
 from sqlalchemy import Connection, Engine
 
 from pipeline.database.unit_of_work import reading
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, Unavailable
 from pipeline.keyword_index.index_faults import IndexDamaged
 from pipeline.keyword_index.index_folder import disk_bytes
 from pipeline.keyword_index.indexed_chunk_store import (
@@ -75,6 +76,7 @@ class KeywordIndexer:
     _writers: dict[TenantId, LocalIndexWriter] = field(default_factory=dict)  # the least recently used first
     lag: IndexLag = IndexLag(tenants=0, failing=0, seconds=0.0)
     _wanted: Mapping[TenantId, Mapping[Namespace, str]] = field(default_factory=dict)
+    _is_partial: bool = False  # a pair of stores did not answer when ``_wanted`` was read
     _disk: int = 0
     _measured_at: float = float("-inf")
     _looked_at: float = float("-inf")
@@ -98,16 +100,16 @@ class KeywordIndexer:
                 self._begin(tenant_id, tenant, stamps, moment)
         behind = [tenant.behind_since for tenant in self._tenants.values() if tenant.behind_since is not None]
         failing = sum(tenant.failures > 0 for tenant in self._tenants.values())
-        self._wanted = wanted
         self.lag = IndexLag(tenants=len(behind), failing=failing, seconds=moment - min(behind, default=moment))
         return self.lag
 
     def _revisions(self) -> dict[TenantId, dict[Namespace, str]]:
-        """Return the stamps of all namespaces. A pair of stores that does not answer keeps those of the last step; raises
+        """Return the stamps of all namespaces. A pair of stores that does not answer keeps those read last; raises
         StoreUnavailable if it is the default one."""
         with reading(self.mysql) as connection:
             wanted = revisions_of_all(connection)
         engines: dict[TenantId, Engine] = {}
+        self._is_partial = False
         use = self.use
         for stores in use.pairs[1:] if use else ():
             try:
@@ -115,13 +117,14 @@ class KeywordIndexer:
                     there = revisions_of_all(connection)
             except PipelineError as error:
                 log.warning("store_pair_skipped", pair=stores.pair, code=error.code)
+                self._is_partial = True
                 there = {name: dict(self._wanted[name]) for name, e in self._engines.items() if e is stores.mysql}
             for tenant_id, stamps in there.items():
                 # A tenant that moves has rows on both sides.
                 if use and (tenant_id not in wanted or use.placed(tenant_id).pair == stores.pair):
                     wanted[tenant_id] = stamps
                     engines[tenant_id] = stores.mysql
-        self._engines = engines
+        self._engines, self._wanted = engines, wanted
         return wanted
 
     def _mysql_of(self, tenant_id: TenantId) -> Engine:
@@ -159,9 +162,12 @@ class KeywordIndexer:
         )
 
     def _built(self) -> float:
+        """Return the share of chunks that the indexes have, of those in pairs of stores that answer."""
         chunks: dict[tuple[TenantId, Namespace], int] = {}
-        for mysql in [stores.mysql for stores in self.use.pairs] if self.use else [self.mysql]:
-            with reading(mysql) as connection:
+        with reading(self.mysql) as connection:
+            chunks |= chunk_counts(connection)
+        for stores in self.use.pairs[1:] if self.use else ():
+            with suppress(Unavailable), reading(stores.mysql) as connection:
                 chunks |= chunk_counts(connection)
         total = sum(chunks.values())
         built = sum(
@@ -179,9 +185,10 @@ class KeywordIndexer:
         return self._disk
 
     def tidy(self) -> None:
-        """Delete the indexes of tenants that MySQL does not know, and those of other formats."""
+        """Delete the indexes of tenants that MySQL does not know, and those of other formats; none while a pair of stores
+        does not answer, whose tenants are not known."""
         revisions = self._revisions()
-        if folders := remove_others(self.root, revisions):
+        if not self._is_partial and (folders := remove_others(self.root, revisions)):
             log.info("keyword_indexes_removed", folders=folders)
 
     def close(self) -> None:
@@ -199,12 +206,15 @@ class KeywordIndexer:
         tenant.task = pool.submit(self._catch_up, tenant_id, tenant, stamps)
 
     def _is_large(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str]) -> bool:
-        """Return whether the index lacks a namespace with many chunks."""
+        """Return whether the index lacks a namespace with many chunks, or with a number that cannot be read."""
         new = [namespace for namespace in stamps if namespace not in (tenant.stamps or {})]
         if not new:
             return False
-        with reading(self._mysql_of(tenant_id)) as connection:
-            states = [IndexedChunks(connection, tenant_id).state(namespace) for namespace in new]
+        try:
+            with reading(self._mysql_of(tenant_id)) as connection:
+                states = [IndexedChunks(connection, tenant_id).state(namespace) for namespace in new]
+        except PipelineError:
+            return True
         return any(state is not None and state.chunk_count > _LARGE for state in states)
 
     def _is_idle(self, tenant_id: TenantId) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -12,7 +13,9 @@ from pipeline.administration import edit_webhooks
 from pipeline.administration.manage_tenants import create_tenant
 from pipeline.errors import Unavailable
 from pipeline.ingestion.run import take
+from pipeline.keyword_index.local_index_store import LocalIndexReader
 from pipeline.maintenance import migrate_schema, move_tenant
+from pipeline.maintenance.index_keywords import KeywordIndexer
 from pipeline.outbound.addresses import parse_networks
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
@@ -112,3 +115,69 @@ class DescribeUpkeepWithoutAPair:
             with pytest.raises(Unavailable):
                 upkeep.send_messages(pairs)
             assert len(receiver.calls) == 1
+
+
+class DescribeIndexingWithoutAPair:
+    """An indexer while one of two pairs does not answer."""
+
+    def it_keeps_the_indexes_of_that_pair_when_it_starts(self, pairs, here, proxy, tmp_path):
+        there = on_b(pairs, "indexed")
+        for corner in (here, there):
+            corner.fill({"a": "pump 水泵"})
+        catch_up(KeywordIndexer(pairs.mysql, tmp_path, pairs.meter, use=pairs))
+        proxy.cut()
+        started = KeywordIndexer(pairs.mysql, tmp_path, pairs.meter, use=pairs)
+        started.tidy()
+        here.fill({"b": "valve 阀门"})
+        catch_up(started)
+        assert indexed(tmp_path, there.tenant) == 1
+        assert indexed(tmp_path, here.tenant) == 2
+
+    def it_goes_on_when_that_pair_fails_right_after_the_start(self, pairs, here, proxy, tmp_path):
+        there = on_b(pairs, "indexed")
+        for corner in (here, there):
+            corner.fill({"a": "pump 水泵"})
+        catch_up(KeywordIndexer(pairs.mysql, tmp_path, pairs.meter, use=pairs))
+        here.fill({"b": "valve 阀门"})
+        started = KeywordIndexer(pairs.mysql, tmp_path, pairs.meter, use=pairs)
+        started.tidy()
+        proxy.cut()
+        catch_up(started)
+        assert indexed(tmp_path, there.tenant) == 1
+        assert indexed(tmp_path, here.tenant) == 2
+
+    def it_goes_on_when_that_pair_fails_before_a_new_namespace_is_read(self, pairs, here, proxy, tmp_path):
+        there = on_b(pairs, "indexed")
+        there.fill({"a": "pump 水泵"})
+        indexer = KeywordIndexer(pairs.mysql, tmp_path, pairs.meter, use=pairs)
+        reach(indexer)
+        Corner(there.use, there.tenant, Namespace("new")).fill({"b": "valve 阀门"})
+        indexer.tidy()
+        proxy.cut()
+        here.fill({"c": "pipe 管道"})
+        catch_up(indexer)
+        assert indexed(tmp_path, here.tenant) == 1
+        assert indexed(tmp_path, there.tenant) == 1
+
+
+def reach(indexer: KeywordIndexer) -> None:
+    """Step until every index that can be is up to date."""
+    ends = time.monotonic() + 60
+    while indexer.step().tenants > indexer.lag.failing and time.monotonic() < ends:
+        time.sleep(0.05)
+    indexer.facts("host")
+
+
+def catch_up(indexer: KeywordIndexer) -> None:
+    """Reach the same, and close the indexer."""
+    try:
+        reach(indexer)
+    finally:
+        indexer.close()
+
+
+def indexed(root: Path, tenant_id: TenantId) -> int:
+    """Return how many chunks a tenant's index has."""
+    view = LocalIndexReader(root, tenant_id).view()
+    assert view is not None
+    return sum(state.chunk_count for state in view.states().values())
