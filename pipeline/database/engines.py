@@ -110,14 +110,19 @@ _OUTAGES: weakref.WeakKeyDictionary[Pool, Outage] = weakref.WeakKeyDictionary()
 
 def watch(engine: Engine) -> None:
     """Start to note outages of this engine's server."""
+    _OUTAGES[engine.pool] = probed(engine)
+
+
+def probed(engine: Engine) -> Outage:
+    """Return an outage, not begun yet, that ends once this engine's server answers."""
     reference = weakref.ref(engine)
 
     def probe() -> None:
-        if (mysql := reference()) is not None:
-            with mysql.connect() as connection:
+        if (server := reference()) is not None:
+            with server.connect() as connection:
                 connection.exec_driver_sql("SELECT 1")
 
-    _OUTAGES[engine.pool] = Outage(probe)
+    return Outage(probe)
 
 
 def outage_of(engine: Engine) -> Outage | None:

@@ -6,9 +6,12 @@ generations are dropped only afterwards (`maintenance/sweep`).
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import structlog
+from sqlalchemy import Engine
 
+from pipeline.database.engines import Outage, probed
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents, IngestedDocument
@@ -173,19 +176,29 @@ def _others_wait(use: Resources, *, besides: Collection[TenantId]) -> bool:
     return any(turn.tenant_id not in besides for turn in _turns(use))
 
 
+# Of this process, where there are several pairs of stores.
+_OUTAGES: WeakKeyDictionary[Engine, Outage] = WeakKeyDictionary()
+
+
 def _turns(use: Resources) -> list[WaitingJob]:
     """Return the waiting jobs of all pairs of stores in the order of service. A pair that does not answer has none, unless
-    it is the only one."""
+    it is the only one: it is not asked again, which might take long each time, before a probe beside the work succeeds."""
+    pairs = use.pairs
+    if len(pairs) == 1:
+        with unit_of_work(use.mysql) as work:
+            return turns(work.connection)
     waiting: list[list[WaitingJob]] = []
-    for stores in use.pairs:
+    for stores in pairs:
+        outage = _OUTAGES.get(stores.mysql) or _OUTAGES.setdefault(stores.mysql, probed(stores.mysql))
+        if outage.is_on:
+            continue
         try:
             with unit_of_work(stores.mysql) as work:
                 waiting.append(turns(work.connection))
         except Unavailable as error:
-            if len(use.pairs) == 1:
-                raise
+            outage.suspect(waited=True)
             log.warning("store_pair_skipped", pair=stores.pair, code=error.code)
-    return waiting[0] if len(waiting) == 1 else in_turn(waiting)
+    return in_turn(waiting)
 
 
 def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBatch | None:

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from pipeline.administration import edit_webhooks
 from pipeline.administration.manage_tenants import create_tenant
 from pipeline.errors import Unavailable
-from pipeline.ingestion.run import take
+from pipeline.ingestion.run import ingest_next, take
 from pipeline.keyword_index.local_index_store import LocalIndexReader
 from pipeline.maintenance import migrate_schema, move_tenant
 from pipeline.maintenance.index_keywords import KeywordIndexer
@@ -115,6 +115,34 @@ class DescribeUpkeepWithoutAPair:
             with pytest.raises(Unavailable):
                 upkeep.send_messages(pairs)
             assert len(receiver.calls) == 1
+
+
+class DescribeIngestionWithoutAPair:
+    """Batches while one of two pairs takes statements and answers none."""
+
+    def it_waits_for_that_pair_once_and_serves_it_when_it_is_back(self, pairs, here, proxy):
+        there = on_b(pairs, "ingested")
+        waiting = there.accept(upload("a", "waits 等待"))
+        tickets = [here.accept(upload(f"d{number}", f"document {number} 文档")) for number in range(6)]
+        proxy.freeze()
+        began = time.monotonic()
+        assert ingest_all(pairs) == 6
+        assert time.monotonic() - began < 4 * TIMEOUT_S  # a ping, a new connection, and the work
+        assert all(here.job(ticket).finished_at for ticket in tickets)
+        proxy.heal()
+        ends = time.monotonic() + 30
+        while not there.job(waiting).finished_at and time.monotonic() < ends:
+            ingest_all(pairs)
+            time.sleep(0.1)
+        assert there.job(waiting).finished_at
+
+
+def ingest_all(pairs: Resources) -> int:
+    """Ingest batch by batch until nothing is due; return how many documents."""
+    done = 0
+    while batch := ingest_next(pairs, ring=lambda *_: None):
+        done += batch
+    return done
 
 
 class DescribeIndexingWithoutAPair:
