@@ -90,7 +90,7 @@ class Homes:
         return cached.refresh() if patient and placement.state is not PlacementState.SETTLED else placement
 
     def _value(self, tenant_id: TenantId) -> RefreshingValue[Placement]:
-        return RefreshingValue(partial(self._read, tenant_id), fresh_s=FRESH_S, patience_s=_PATIENCE_S)
+        return RefreshingValue(partial(self._read, tenant_id), fresh_s=FRESH_S, patience_s=_PATIENCE_S, joins=True)
 
     def _read(self, tenant_id: TenantId) -> Placement:
         with reading(self._mysql()) as connection:

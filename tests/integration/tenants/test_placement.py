@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from pydantic import SecretStr
 from sqlalchemy import text
 
 from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.list_documents import list_documents
 from pipeline.administration.manage_tenants import create_tenant, issue_key, list_tenants, principal_of
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.write_fence import make_fence
+from pipeline.documents.document_views import DocumentSelection
 from pipeline.errors import PlacementRefused, StoreUnavailable, TenantMoving
 from pipeline.ingestion.run import ingest_next, take
 from pipeline.jobs.turn_store import turns
@@ -168,6 +171,27 @@ class DescribeMoving:
         assert back.use.pair == "default"
         assert back.ingest(upload("e", "home again")).finished_at
         assert rows_of(pairs.of_pair("b"), resident) == {}
+
+    def it_is_found_there_at_once_by_a_process_that_was_idle(self, pairs, resident):
+        _corner(pairs, resident).fill({"a": "moved while nobody asked"})
+        gateway = Resources(pairs.settings)
+        callers = 8
+        together = threading.Barrier(callers)
+
+        def documents() -> int:
+            return len(list_documents(resident, gateway.placed(resident), DocumentSelection(), limit=10))
+
+        def documents_at_once(_: int) -> int:
+            together.wait(10)
+            return documents()
+
+        try:
+            assert documents() == 1
+            assert _move(pairs, resident, "b") is not None
+            with ThreadPoolExecutor(callers) as threads:
+                assert list(threads.map(documents_at_once, range(callers))) == [1] * callers
+        finally:
+            gateway.close()
 
     @pytest.mark.thorough
     def it_copies_what_changes_meanwhile(self, pairs, resident):
