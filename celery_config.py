@@ -6,6 +6,7 @@ from __future__ import annotations
 from kombu import Exchange
 from kombu import Queue as KombuQueue
 
+from pipeline.database.clock_skew import WORST_SKEW_S
 from pipeline.errors import Misconfigured
 from pipeline.setting_values import for_celery
 from pipeline.settings import settings
@@ -95,7 +96,7 @@ beat_schedule = {
     name.value.removeprefix("upkeep."): {
         "task": name.value,
         "schedule": interval_s,
-        "options": {"expires": max(1.0, interval_s)},
+        "options": {"expires": interval_s + WORST_SKEW_S},  # by the sender's clock
     }
     for name, interval_s in _INTERVALS_S.items()
 }

@@ -7,6 +7,7 @@ from typing import Any
 import structlog
 from celery.beat import PersistentScheduler
 
+from pipeline.database.clock_skew import ADVICE, WORST_SKEW_S
 from pipeline.database.engines import redis_client
 from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.worker_heartbeats import ProcessSign
@@ -28,6 +29,7 @@ class SingleClock(PersistentScheduler):  # type: ignore[misc]
         client = redis_client(settings())
         self._lock, self._heartbeats = ClockLock(client, seconds=LOCK_S), WorkerHeartbeats(client)
         self._sign = ProcessSign(host=settings().host, name="clock", serves=("clock",))
+        self._wrong = False
         self._active: bool | None = None  # unknown until the first look
         super().__init__(*args, **options)
 
@@ -49,8 +51,8 @@ class SingleClock(PersistentScheduler):  # type: ignore[misc]
 
     def _is_active(self) -> bool:
         try:
-            active = self._lock.hold()
             self._heartbeats.sign(self._sign)
+            active = self._has_the_time() and self._lock.hold()
         except Unavailable as error:
             log.warning("clock_lock_not_read", code=error.code, active=bool(self._active))
             return bool(self._active)
@@ -58,3 +60,15 @@ class SingleClock(PersistentScheduler):  # type: ignore[misc]
             log.info("clock_active" if active else "clock_standby")
         self._active = active
         return active
+
+    def _has_the_time(self) -> bool:
+        """Return whether this host's clock is near that of Redis. Let a standby take over if not: messages carry the time at
+        which they expire, and workers would drop those of a slow clock."""
+        skew_s = self._lock.skew_s()
+        was_wrong, self._wrong = self._wrong, abs(skew_s) >= WORST_SKEW_S
+        if self._wrong:
+            self._lock.let_go()
+        if self._wrong and not was_wrong:
+            order = "ahead of" if skew_s < 0 else "behind"
+            log.error("clock_wrong", detail=f"this host's clock is {abs(skew_s):.0f} s {order} that of Redis; {ADVICE}")
+        return not self._wrong

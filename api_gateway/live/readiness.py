@@ -235,10 +235,7 @@ async def _workers(probes: Probes) -> dict[str, Check]:
     heartbeats, reading = await _probed(probes.use.heartbeats.all)
     if heartbeats is None:
         lines = [f"queue:{queue}" for queue in Queue]
-        return {
-            line: _unknown(line, "heartbeats", reading)
-            for line in (*lines, "worker_versions", "worker_brokers", "clocks")
-        }
+        return {line: _unknown(line, "heartbeats", reading) for line in (*lines, "worker_versions", "worker_brokers")}
     workers = [facts_of(heartbeat) for heartbeat in heartbeats]
     checks: dict[str, Check] = {}
     for queue in Queue:
@@ -247,16 +244,13 @@ async def _workers(probes: Probes) -> dict[str, Check]:
         checks[finding.check] = replace(_line(finding, reading), workers=consumers)
     own_broker = broker_address(probes.settings.broker)
     findings = [doctor.worker_versions(workers, own_versions()), doctor.worker_brokers(workers, own_broker)]
-    if heartbeats:
-        findings.append(_clocks(heartbeats, reading.checked_at))
     for finding in findings:
         checks[finding.check] = _line(finding, reading)
     return checks
 
 
-def _clocks(heartbeats: Sequence[WorkerHeartbeat], read_at: float) -> CheckResult:
-    """Check the clock that differs most from ours. A heartbeat was written in the last `EXPIRES_S` seconds."""
-    skews = {beat.name: examine_stores.distance(beat.beat_at, read_at - EXPIRES_S, read_at) for beat in heartbeats}
+def _clocks(skews: Mapping[str, float]) -> CheckResult:
+    """Check the clock that differs most from ours."""
     name, skew_s = max(skews.items(), key=lambda skew: abs(skew[1]))
     finding = doctor.clock(name, skew_s)
     bad = f"{name} is {finding.detail}; {finding.advice}"
@@ -264,10 +258,14 @@ def _clocks(heartbeats: Sequence[WorkerHeartbeat], read_at: float) -> CheckResul
 
 
 async def _hosts(probes: Probes) -> dict[str, Check]:
-    states, reading = await _probed(probes.use.heartbeats.hosts)
-    if states is None:
-        return {"hosts": _unknown("hosts", "signs of hosts", reading)}
-    return {"hosts": replace(_line(doctor.hosts(states), reading), lost=[state for state in states if state.is_lost])}
+    """Return the checks of hosts and of their processes' clocks."""
+    beats = probes.use.heartbeats
+    signs, reading = await _probed(lambda: (beats.hosts(), beats.skews()))
+    if signs is None:
+        return {line: _unknown(line, "signs of hosts", reading) for line in ("hosts", "clocks")}
+    states, skews = signs
+    checks = {"hosts": replace(_line(doctor.hosts(states), reading), lost=[one for one in states if one.is_lost])}
+    return checks | ({"clocks": _line(_clocks(skews), reading)} if skews else {})
 
 
 async def keep_sign(gateway: Gateway) -> None:

@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
@@ -24,6 +24,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.live.lane import LaneFacts
 from api_gateway.live.readiness import facts_of, own_versions
 from api_gateway.resources.route_parts import CurrentGateway
+from pipeline.database.clock_skew import distance
 from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
 from pipeline.errors import PipelineError, StoreMisconfigured
 from pipeline.maintenance import doctor as checks
@@ -130,7 +131,7 @@ def _checks(
     yield "clock:mysql", lambda: [checks.clock("mysql", examine_stores.mysql_skew(use))]
     yield "clock:postgres", lambda: [checks.clock("postgres", examine_stores.postgres_skew(use))]
     yield "clock:redis", lambda: [checks.clock("redis", examine_stores.redis_skew(use))]
-    yield "clock:workers", lambda: worker_clocks(workers)
+    yield "clock:workers", lambda: process_clocks(workers, use.heartbeats.skews())
     yield "flower", lambda: [checks.flower(flower_facts(settings.flower_url))]
 
 
@@ -176,9 +177,10 @@ def result_expiry(settings: Settings, app: Celery = producer) -> CheckResult:
     return checks.expiry(seconds, deadline_s=settings.query_deadline_ms / 1000)
 
 
-def worker_clocks(workers: Sequence[WorkerFacts]) -> list[CheckResult]:
-    """Report the worker whose clock differs most from ours, in one line for all workers."""
-    skews = {worker.name: worker.skew_s for worker in workers if worker.skew_s is not None}
+def process_clocks(workers: Sequence[WorkerFacts], signs: Mapping[str, float]) -> list[CheckResult]:
+    """Report the process whose clock differs most from ours, in one line for all. ``signs``: skews by signs of life, which
+    are less exact than a worker's reply."""
+    skews = {**signs, **{worker.name: worker.skew_s for worker in workers if worker.skew_s is not None}}
     if not skews:
         return []
     name, skew_s = max(skews.items(), key=lambda skew: abs(skew[1]))
@@ -235,7 +237,7 @@ def _facts(
         version=facts["version"],
         celery=facts.get("celery"),
         kombu=facts.get("kombu"),
-        skew_s=examine_stores.distance(facts["now"], asked_at, replied_at),
+        skew_s=distance(facts["now"], asked_at, replied_at),
         visibility_timeout_s=facts["visibility_timeout_s"],
         task_time_limit_s=facts["task_time_limit_s"],
     )

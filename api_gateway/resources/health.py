@@ -107,7 +107,7 @@ async def healthz(gateway: CurrentGateway) -> Response:
 async def readyz(gateway: CurrentGateway) -> Response:
     """Return every check by name, each within 1.5 seconds and with its age. 503 unless MySQL, PostgreSQL, Redis, the
     broker and the schema are well and a worker listens to each of `ingest`, `recall` and `answer`; `queue:rerank`,
-    `queue:upkeep`, `worker_versions`, `worker_brokers`, `clocks` (of workers), `hosts`, `last_sweep`, `store_space`
+    `queue:upkeep`, `worker_versions`, `worker_brokers`, `clocks` (of processes), `hosts`, `last_sweep`, `store_space`
     (stores that refused a write as full), `keyword_index` (the indexers; not with the engine `mysql`) and
     `query_lane` (this gateway's processes for queries, once it has any) are named in `failing` and decide nothing.
     """

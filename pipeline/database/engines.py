@@ -22,6 +22,7 @@ from redis.retry import Retry
 from sqlalchemy import URL, Engine, Pool, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
+from pipeline.database.clock_skew import redis_skew, refuse_skew
 from pipeline.database.store_errors import (
     MYSQL,
     MYSQL_REPLICA,
@@ -295,7 +296,7 @@ def async_redis_client(settings: Settings, *, timeout_s: float) -> redis.asyncio
 
 def check_redis(settings: Settings) -> None:
     """Greet each Redis of the settings. Raises StoreMisconfigured (password, certificate, a version that is too old, a replica
-    or a cluster), StoreUnavailable."""
+    or a cluster, a clock ten seconds from this host's), StoreUnavailable."""
     urls = {settings.broker: "CHORDWISE_BROKER_URL", settings.redis_url.get_secret_value(): REDIS.variable}
     for url, variable in urls.items():
         if not url.startswith(("redis://", "rediss://")):
@@ -303,7 +304,9 @@ def check_redis(settings: Settings) -> None:
         client = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0))
         with closing(client), redis_errors():
             client.ping()
-            _refuse_unfit(client, replace(location(REDIS, make_url(url)), variable=variable))
+            at = replace(location(REDIS, make_url(url)), variable=variable)
+            _refuse_unfit(client, at)
+            refuse_skew(at, redis_skew(client))
 
 
 def _refuse_unfit(client: redis.Redis, at: Location) -> None:

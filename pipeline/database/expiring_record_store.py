@@ -1,18 +1,21 @@
 """Expiring records in Redis, of workers, indexers and hosts. A worker writes its heartbeat with its queues twice a second.
 The heartbeat of a killed worker disappears after `EXPIRES_S`, that of a stopping worker at once."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, Final
 
 import orjson
 import redis
 
+from pipeline.database.clock_skew import distance
 from pipeline.database.engines import redis_errors
 from pipeline.database.worker_heartbeats import (
     EXPIRES_S,
     FORGOTTEN_S,
+    SILENT_S,
     HostState,
     ProcessSign,
     RunningTask,
@@ -20,6 +23,8 @@ from pipeline.database.worker_heartbeats import (
     host_states,
 )
 from pipeline.errors import StoreFull, StoreUnavailable
+
+_WRITTEN_WITHIN_S: Final = 1.0  # a write that takes longer fails
 
 
 class ExpiringRecords:
@@ -103,8 +108,8 @@ class WorkerHeartbeats:
         return [heartbeat for heartbeat in self.all() if queue in heartbeat.queues]
 
     def sign(self, sign: ProcessSign) -> None:
-        """Write a process's sign of life."""
-        self._signs.write(sign.process_id, sign)
+        """Write a process's sign of life, with the time of this host."""
+        self._signs.write(sign.process_id, asdict(sign) | {"at": time.time()})
 
     def withdraw_sign(self, sign: ProcessSign) -> None:
         """Delete the sign of a process that ends in order, so that nobody misses it."""
@@ -113,6 +118,18 @@ class WorkerHeartbeats:
     def hosts(self) -> list[HostState]:
         """Return the hosts of the last day, by name."""
         return host_states((_sign(record), age_s) for record, age_s in self._signs.aged())
+
+    def skews(self, *, clock: Callable[[], float] = time.time) -> dict[str, float]:
+        """Return by how many seconds the clock of each process that gave a sign lately is ahead of this host's, at least. The
+        age of a sign is measured by Redis, so no third clock matters."""
+        before = clock()
+        signs = self._signs.aged()
+        after = clock()
+        return {
+            _name(record): distance(record["at"], before - age_s - _WRITTEN_WITHIN_S, after - age_s)
+            for record, age_s in signs
+            if age_s <= SILENT_S and "at" in record  # without in signs of older versions
+        }
 
 
 class FullStores:
@@ -135,6 +152,11 @@ class FullStores:
 
 def _sign(record: dict[str, Any]) -> ProcessSign:
     return ProcessSign(host=record["host"], name=record["name"], serves=tuple(record["serves"]))
+
+
+def _name(record: dict[str, Any]) -> str:
+    name = str(record["name"])
+    return name if "@" in name else f"{name} on {record['host']}"
 
 
 def _heartbeat(record: dict[str, Any]) -> WorkerHeartbeat:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from sqlalchemy import Connection, exc, text
 
+from pipeline.database.clock_skew import refuse_skew, skew
 from pipeline.database.store_errors import (
     DIRECT,
     MYSQL,
@@ -175,19 +176,13 @@ def check_mysql(connection: Connection) -> None:
         raise at.refused(f"the server takes no writes (read_only); name the primary server in {at.variable}")
 
 
-_WORST_SKEW_S = 10.0  # by then queries end at once, or documents wait for their time
 _NOW = text("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000000.0")
 
 
 def check_clock(connection: Connection, *, clock: Callable[[], float] = time.time) -> None:
     """Compare this host's clock with MySQL's. Raises StoreMisconfigured if they differ by ten seconds or more."""
-    before = clock()
-    theirs = float(connection.execute(_NOW).scalar_one())
-    skew_s = max(before - theirs, theirs - clock())
-    if skew_s >= _WORST_SKEW_S:
-        order = "behind" if theirs < before else "ahead of"
-        at = location(MYSQL, connection.engine.url)
-        raise at.refused(f"its clock is {skew_s:.0f} s {order} this host's; have NTP or chrony keep the time on both")
+    skew_s = skew(lambda: float(connection.execute(_NOW).scalar_one()), clock=clock)
+    refuse_skew(location(MYSQL, connection.engine.url), skew_s)
 
 
 # Each needs a right that the product has to have, and none finds a row.

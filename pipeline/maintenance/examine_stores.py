@@ -10,6 +10,8 @@ from typing import Any
 import redis
 from sqlalchemy import Connection, text
 
+from pipeline.database import clock_skew
+from pipeline.database.clock_skew import skew
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.expiring_record_store import FullStores
 from pipeline.database.replica import Replica
@@ -54,18 +56,6 @@ def ping_redis(use: Resources) -> None:
         use.redis.set(_PROBE, b"", px=1000)
 
 
-def distance(moment: float, earliest: float, latest: float) -> float:
-    """Return how far ``moment`` lies outside of a span of time; 0 within."""
-    return min(0.0, moment - earliest) or max(0.0, moment - latest)
-
-
-def skew(ask: Callable[[], float], *, clock: Callable[[], float] = time.time) -> float:
-    """Return the seconds that the clock of ``ask`` is ahead at least; 0 if its time lies within the call."""
-    before = clock()
-    theirs = ask()
-    return distance(theirs, before, clock())
-
-
 def mysql_skew(use: Resources, *, clock: Callable[[], float] = time.time) -> float:
     """Return the skew of MySQL's clock; see `skew`."""
     with mysql_errors(), use.mysql.connect() as connection:
@@ -80,14 +70,8 @@ def postgres_skew(use: Resources, *, clock: Callable[[], float] = time.time) -> 
 
 def redis_skew(use: Resources, *, clock: Callable[[], float] = time.time) -> float:
     """Return the skew of Redis' clock; see `skew`."""
-
-    def ask() -> float:
-        seconds, microseconds = use.quick_redis.time()  # type: ignore[misc]
-        return float(seconds + microseconds / 1e6)
-
     with redis_errors():
-        use.quick_redis.ping()
-        return skew(ask, clock=clock)
+        return clock_skew.redis_skew(use.quick_redis, clock=clock)
 
 
 def _number(connection: Connection, statement: Any) -> float:

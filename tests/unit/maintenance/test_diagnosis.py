@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.database.clock_skew import distance, skew
 from pipeline.database.worker_heartbeats import HostState
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import FlowerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts
-from pipeline.maintenance.examine_stores import connections_left, distance, of_replica, skew, store_space
+from pipeline.maintenance.examine_stores import connections_left, of_replica, store_space
 from workers.names import Queue
 
 OK, WARNING, FAILED = Severity.OK, Severity.WARNING, Severity.FAILED
