@@ -36,7 +36,7 @@ class _Server(uvicorn.Server):
 def _check_redis_and_broker(use: Settings) -> None:
     """Raise StoreMisconfigured if Redis or the broker rejects our credentials or permissions, or is unfit. Ignore an
     unreachable one: it may come back."""
-    from pipeline.database.engines import check_redis
+    from pipeline.database.redis_checks import check_redis
     from workers.producer import check_broker
 
     for event, check in (("redis_not_checked", lambda: check_redis(use)), ("broker_not_checked", check_broker)):

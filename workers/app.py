@@ -25,8 +25,9 @@ from celery.signals import (
     worker_shutdown,
 )
 
-from pipeline.database.engines import check_redis, engines
+from pipeline.database.engines import engines
 from pipeline.database.installation import confirm_stores
+from pipeline.database.redis_checks import check_redis
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
 from pipeline.garbage import keep_for_good
 from pipeline.maintenance.migrate_schema import check_all

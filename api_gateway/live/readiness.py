@@ -21,6 +21,7 @@ from redis.exceptions import RedisError
 
 from api_gateway.live.lane import LaneFacts
 from pipeline.caches import RecentValues
+from pipeline.database.redis_checks import ping_broker
 from pipeline.database.worker_heartbeats import (
     EVERY_S,
     EXPIRES_S,
@@ -36,7 +37,7 @@ from pipeline.maintenance.doctor import CheckResult, Severity, Versions, WorkerF
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from workers.names import Queue
-from workers.producer import check_broker, producer
+from workers.producer import check_broker
 
 if TYPE_CHECKING:
     from api_gateway.gateway import Gateway
@@ -175,10 +176,8 @@ class Probes:
         return time.monotonic() - self._started
 
     def _broker(self) -> None:
-        if check_broker():
-            return
-        with producer.connection_for_write() as connection:
-            connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+        if not check_broker():
+            ping_broker(self.settings)
 
     def _installation(self) -> str | None:
         """Check whether the stores belong to one installation. An unavailable store is reported by its own check."""

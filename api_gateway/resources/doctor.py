@@ -25,8 +25,11 @@ from api_gateway.live.lane import LaneFacts
 from api_gateway.live.readiness import facts_of, own_versions
 from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.database.clock_skew import distance
+from pipeline.database.engines import redis_errors
+from pipeline.database.redis_checks import broker_location, ping_redis
+from pipeline.database.store_errors import REDIS, Location
 from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
-from pipeline.errors import PipelineError, StoreMisconfigured
+from pipeline.errors import PipelineError, StoreFull, StoreMisconfigured
 from pipeline.maintenance import doctor as checks
 from pipeline.maintenance import examine_stores
 from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, WorkerFacts
@@ -110,9 +113,11 @@ def _checks(
         yield "keyword_index", lambda: [checks.keyword_index(use.indexer_reports.all())]
     if broker is not None:
         yield "broker_visibility_timeout", check_broker
+        yield "broker", lambda: [_fit("broker", partial(_write_to, broker, broker_location(settings)))]
         yield "broker_eviction", lambda: [examine_stores.eviction("broker_eviction", broker)]
     else:
-        yield "broker", lambda: [_greet_broker(app)]
+        yield "broker", lambda: [_fit("broker", partial(_greet_broker, app))]
+    yield "redis", lambda: [_fit("redis", partial(_write_to, use.quick_redis, REDIS))]
     yield "redis_eviction", lambda: [examine_stores.eviction("redis_eviction", use.quick_redis)]
     yield "installation", lambda: [examine_stores.installation(use)]
     yield "recognition", lambda: [checks.recognition(use.settings.ocr_languages, recognition_flaw(use.settings))]
@@ -160,14 +165,24 @@ def _replicas(use: Resources) -> list[CheckResult]:
     return found
 
 
-def _greet_broker(app: Celery) -> CheckResult:
-    """Check that an AMQP broker accepts this installation, as its processes do at their start."""
+def _fit(check: str, ask: Callable[[], str]) -> CheckResult:
+    """Check that a server serves this installation. ``ask`` returns a detail, or raises the sentence with the remedy."""
     try:
-        check_broker(app)
-    except StoreMisconfigured as error:
-        return CheckResult(check="broker", severity=Severity.FAILED, detail=str(error))
-    versions = " ".join(f"{name} {version}" for name, version in broker_version(app).items())
-    return CheckResult(check="broker", severity=Severity.OK, detail=versions)
+        return CheckResult(check=check, severity=Severity.OK, detail=ask())
+    except (StoreMisconfigured, StoreFull) as error:
+        return CheckResult(check=check, severity=Severity.FAILED, detail=str(error))
+
+
+def _greet_broker(app: Celery) -> str:
+    """Check an AMQP broker as processes do at their start; return its version."""
+    check_broker(app)
+    return " ".join(f"{name} {version}" for name, version in broker_version(app).items())
+
+
+def _write_to(client: redis.Redis, at: Location) -> str:
+    with redis_errors(at):
+        ping_redis(client)
+    return "it takes writes and messages"
 
 
 def result_expiry(settings: Settings, app: Celery = producer) -> CheckResult:

@@ -6,7 +6,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,12 +16,11 @@ import sqlalchemy
 import structlog
 from psycopg.types.string import TextLoader
 from pydantic import SecretStr
-from redis.backoff import ExponentialBackoff, NoBackoff
+from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 from sqlalchemy import URL, Engine, Pool, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipeline.database.clock_skew import redis_skew, refuse_skew
 from pipeline.database.store_errors import (
     MYSQL,
     MYSQL_REPLICA,
@@ -42,7 +40,6 @@ from pipeline.telemetry.tracing import edge
 
 log = structlog.get_logger(__name__)
 
-OLDEST_REDIS: Final = (6, 2)
 _GRACE_S: Final = 0.05  # a connection closed by the server fails once, and a new one is made within this time
 _PAUSE_S: Final = 0.25  # between two probes
 _FORGOTTEN_S: Final = 30.0  # after the last query the probes end
@@ -294,44 +291,6 @@ def async_redis_client(settings: Settings, *, timeout_s: float) -> redis.asyncio
     return client
 
 
-def check_redis(settings: Settings) -> None:
-    """Greet each Redis of the settings. Raises StoreMisconfigured (password, certificate, a version that is too old, a replica
-    or a cluster, a clock ten seconds from this host's), StoreUnavailable."""
-    urls = {settings.broker: "CHORDWISE_BROKER_URL", settings.redis_url.get_secret_value(): REDIS.variable}
-    for url, variable in urls.items():
-        if not url.startswith(("redis://", "rediss://")):
-            continue
-        client = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0))
-        with closing(client), redis_errors():
-            client.ping()
-            at = replace(location(REDIS, make_url(url)), variable=variable)
-            _refuse_unfit(client, at)
-            refuse_skew(at, redis_skew(client))
-
-
-def _refuse_unfit(client: redis.Redis, at: Location) -> None:
-    """Raise StoreMisconfigured for a server that cannot hold queues and answers. HELLO needs no right, unlike INFO."""
-    needed = f"Redis {'.'.join(map(str, OLDEST_REDIS))} or newer is needed"
-    try:
-        reply: list[Any] = client.execute_command("HELLO")  # type: ignore[no-untyped-call]
-    except redis.ResponseError as error:
-        if "unknown command" not in str(error):
-            raise
-        raise at.refused(f"the server is older than Redis 6, but {needed}; upgrade it") from error
-    facts = {str(_plain(name)): _plain(value) for name, value in zip(reply[::2], reply[1::2], strict=True)}
-    version = str(facts["version"])
-    if tuple(map(int, version.split(".")[:2])) < OLDEST_REDIS:
-        raise at.refused(f"the server is version {version}, but {needed}; upgrade it")
-    if facts["role"] != "master":
-        raise at.refused(f"the server is a replica, which takes no writes; name the primary server in {at.variable}")
-    if facts["mode"] == "cluster":
-        raise at.refused(f"the server is part of a cluster; name one without cluster mode in {at.variable}")
-
-
-def _plain(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value
-
-
 @contextmanager
 def mysql_errors() -> Iterator[None]:
     """Let no SQLAlchemy or PyMySQL exception past the MySQL stores."""
@@ -345,13 +304,13 @@ def postgres_errors() -> Iterator[None]:
 
 
 @contextmanager
-def redis_errors() -> Iterator[None]:
+def redis_errors(at: Location = REDIS) -> Iterator[None]:
     """Let no redis-py exception past the Redis stores."""
     try:
         with edge("redis", **{"db.system.name": "redis"}):
             yield
     except redis.RedisError as error:
-        raise of_redis(error) from error
+        raise of_redis(error, at) from error
 
 
 def traced(engine: Engine, system: str) -> Engine:

@@ -264,24 +264,27 @@ def _other(at: Location, error: exc.DBAPIError, code: int | str | None) -> Pipel
     return None
 
 
-def of_redis(error: redis.RedisError) -> StoreUnavailable:
+_IN_PIPELINE = re.compile(r"^Command # .*? of pipeline caused error: ", re.DOTALL)
+
+
+def of_redis(error: redis.RedisError, of: Location = REDIS) -> StoreUnavailable:
     """Translate an error of redis-py; the result names the server's address if it is known."""
-    message = str(error)
+    message = _IN_PIPELINE.sub("", str(error))
     address = re.search(r"connecting to ([^\s]+:\d+)", message)
-    at = replace(REDIS, address=address[1].rstrip(".") if address else "")
+    at = replace(of, address=of.address or (address[1].rstrip(".") if address else ""), database="")
     if (reason := untrusted(error)) is not None:
         advice = certificate_advice(reason, f"?ssl_ca_certs=/path/ca.pem with the CA of this server to {at.variable}")
         return at.refused(f"the server's certificate is not trusted ({reason}); {advice}")
     if isinstance(error, redis.AuthenticationError) or message.startswith(("NOAUTH", "WRONGPASS")):
         return at.refused(f"the user or the password is wrong; check {at.settings}")
     if isinstance(error, redis.exceptions.NoPermissionError):
-        advice = "give it the rights in docs/operations.md (Rights of the servers' users)"
+        advice = "give it the rights in docs/operations.md (Servers, users and rights)"
         return at.refused(f"the user may not run a command of this service ({_words(message)}); {advice}")
     if isinstance(error, redis.exceptions.ReadOnlyError):
         return at.refused(f"the server is a replica, which takes no writes; name the primary server in {at.variable}")
     if isinstance(error, redis.exceptions.OutOfMemoryError):
         return at.full("its memory is used up (maxmemory)", "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S")
-    if message.startswith("MISCONF"):
+    if "MISCONF" in message:  # the words around it depend on where the command stood: alone, in a script, in a pipeline
         return at.full("it cannot write to its disk (MISCONF)")
     if "max number of clients" in message:
         return at.away(f"{_words(message)}; raise maxclients of the server, or lower the number of processes")

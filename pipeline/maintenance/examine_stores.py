@@ -10,7 +10,7 @@ from typing import Any
 import redis
 from sqlalchemy import Connection, text
 
-from pipeline.database import clock_skew
+from pipeline.database import clock_skew, redis_checks
 from pipeline.database.clock_skew import skew
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.expiring_record_store import FullStores
@@ -30,7 +30,6 @@ from pipeline.resources import Resources
 from pipeline.setting_values import DEFAULT_PAIR
 
 _PING = text("SELECT 1")
-_PROBE = "chordwise:probe"
 _REPLICA_BEHIND_S = 10.0
 _CROWDED = 0.8  # of the connections that may be open at once
 _MYSQL_NOW = text("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000000.0")
@@ -51,9 +50,9 @@ def ping_postgres(use: Resources) -> None:
 
 
 def ping_redis(use: Resources) -> None:
-    """Return if Redis takes writes: a full or read-only one answers PING."""
+    """Return if Redis takes writes and messages."""
     with redis_errors():
-        use.redis.set(_PROBE, b"", px=1000)
+        redis_checks.ping_redis(use.redis)
 
 
 def mysql_skew(use: Resources, *, clock: Callable[[], float] = time.time) -> float:

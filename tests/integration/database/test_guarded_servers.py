@@ -21,7 +21,7 @@ import pytest
 import redis
 
 from compose.localstack import programs
-from pipeline.database.engines import check_redis
+from pipeline.database.redis_checks import check_redis
 from pipeline.errors import Misconfigured, StoreMisconfigured, StoreUnavailable
 from pipeline.resources import Resources
 from pipeline.settings import load

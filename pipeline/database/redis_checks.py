@@ -1,0 +1,89 @@
+"""Whether a Redis can serve this installation: its version, its role, its clock, its space and the user's rights."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from sqlalchemy import make_url
+
+from pipeline.database.clock_skew import redis_skew, refuse_skew
+from pipeline.database.engines import redis_errors
+from pipeline.database.store_errors import REDIS, Location, location
+from pipeline.settings import Settings
+
+OLDEST_REDIS: Final = (6, 2)
+
+
+def check_redis(settings: Settings) -> None:
+    """Greet each Redis of the settings. Raises StoreMisconfigured (password, certificate, a version that is too old, a replica
+    or a cluster, a clock ten seconds from this host's, a right that is missing), StoreUnavailable."""
+    own = settings.redis_url.get_secret_value()
+    for url, at in {settings.broker: broker_location(settings), own: location(REDIS, make_url(own))}.items():
+        if not url.startswith(("redis://", "rediss://")):
+            continue
+        with _greeting(url, at, timeout_s=2.0) as client:
+            client.ping()
+            _refuse_unfit(client, at)
+            refuse_skew(at, redis_skew(client))
+            ping_redis(client)
+
+
+def broker_location(settings: Settings) -> Location:
+    """Return the location of the broker's Redis."""
+    return replace(location(REDIS, make_url(settings.broker)), variable="CHORDWISE_BROKER_URL")
+
+
+def ping_broker(settings: Settings, *, timeout_s: float = 1.0) -> None:
+    """Return if the broker's Redis takes messages on a new connection. Raises StoreUnavailable with the remedy."""
+    with _greeting(settings.broker, broker_location(settings), timeout_s=timeout_s) as client:
+        ping_redis(client)
+
+
+@contextmanager
+def _greeting(url: str, at: Location, *, timeout_s: float) -> Iterator[redis.Redis]:
+    client = redis.Redis.from_url(
+        url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
+    )
+    with closing(client), redis_errors(at):
+        yield client
+
+
+# Names as our own keys and channels, those of Celery's results and those of tenants have them.
+_PROBES: Final = ("chordwise:probe", "celery-task-meta-probe", "probe:probe")
+
+
+def ping_redis(client: redis.Redis) -> None:
+    """Return if Redis takes writes and messages: one that is full, read-only or without rights answers PING. Raises
+    redis.RedisError."""
+    with client.pipeline(transaction=False) as pipe:
+        for name in _PROBES:
+            pipe.set(name, b"", px=1000)
+            pipe.publish(name, b"")
+        pipe.execute()
+
+
+def _refuse_unfit(client: redis.Redis, at: Location) -> None:
+    """Raise StoreMisconfigured for a server that cannot hold queues and answers. HELLO needs no right, unlike INFO."""
+    needed = f"Redis {'.'.join(map(str, OLDEST_REDIS))} or newer is needed"
+    try:
+        reply: list[Any] = client.execute_command("HELLO")  # type: ignore[no-untyped-call]
+    except redis.ResponseError as error:
+        if "unknown command" not in str(error):
+            raise
+        raise at.refused(f"the server is older than Redis 6, but {needed}; upgrade it") from error
+    facts = {str(_plain(name)): _plain(value) for name, value in zip(reply[::2], reply[1::2], strict=True)}
+    version = str(facts["version"])
+    if tuple(map(int, version.split(".")[:2])) < OLDEST_REDIS:
+        raise at.refused(f"the server is version {version}, but {needed}; upgrade it")
+    if facts["role"] != "master":
+        raise at.refused(f"the server is a replica, which takes no writes; name the primary server in {at.variable}")
+    if facts["mode"] == "cluster":
+        raise at.refused(f"the server is part of a cluster; name one without cluster mode in {at.variable}")
+
+
+def _plain(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
