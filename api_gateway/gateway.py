@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import redis
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from fastapi import Request
 
 from api_gateway.http.auth import Keys, WrongKeys
@@ -19,6 +19,7 @@ from api_gateway.live.lane import Lane
 from api_gateway.live.query_deadlines import Deadlines
 from api_gateway.live.readiness import LiveWorkers, Probes
 from api_gateway.live.stale_cache import Configurations, KnownNamespaces, OwnRates
+from api_gateway.live.threads import Threads
 from api_gateway.live.wakes import Wakes
 from pipeline.administration.edit_profiles import load_configuration
 from pipeline.administration.manage_tenants import principal_of
@@ -30,8 +31,9 @@ from pipeline.query.configuration import Configuration, make_assigner
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.reuse_answer import AnswerCache
+from pipeline.setting_values import DEFAULT_PAIR
 from pipeline.settings import Settings
-from pipeline.tenants.accounts import Principal
+from pipeline.tenants.accounts import Principal, tenant_of
 from pipeline.tenants.request_buckets import Rate
 
 P = ParamSpec("P")
@@ -89,12 +91,13 @@ class Gateway:
         self.wakes = Wakes()
         self.shared_reads = SharedReads()
         self.turns = Turns(most_bytes=settings.max_body_bytes)
-        self.keys = Keys(self._look_up)
-        away = self.keys.is_away  # all read from the same MySQL; only the key cache has its own view of an outage
+        pair_of = self.pair_of
+        self.keys = Keys(self._look_up, pair_of=pair_of)
+        away = self.keys.is_away  # all read from the same MySQLs; only the key cache has its own view of an outage
         self.installation_id: str | None = None  # set when the gateway starts to serve
-        self.answer_cache = AnswerCache(replace(resources, timeout_s=CACHE_TIMEOUT_S, reading=True), away=away)
-        self.namespaces = KnownNamespaces(self.run, quick, away=away)
-        self.configurations = Configurations(self._configuration, away=away)
+        self.answer_cache = AnswerCache(replace(resources, timeout_s=CACHE_TIMEOUT_S, reading=True), away=self._is_away)
+        self.namespaces = KnownNamespaces(self.run, quick, away=away, pair_of=pair_of)
+        self.configurations = Configurations(self._configuration, away=away, pair_of=pair_of)
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, quick)
         self.sign = ProcessSign(host=settings.host, name="gateway", serves=("gateway",))
@@ -113,12 +116,10 @@ class Gateway:
         self.request_rates = resources.request_rates
         wrong = Rate(per_minute=settings.wrong_keys_per_minute, burst=settings.wrong_keys_burst)
         self.wrong_keys = WrongKeys(self.request_rates, wrong, proxies=settings.trusted_proxies)
-        self.own_rates = OwnRates(self.run, quick, away=away)
+        self.own_rates = OwnRates(self.run_for, quick, away=away, pair_of=pair_of)
         self._background: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._threads: CapacityLimiter | None = None
-        self._heavy: CapacityLimiter | None = None
-        self._calling: CapacityLimiter | None = None
+        self._threads, self._heavy, self._calling = map(Threads, (THREADS, HEAVY_THREADS, CALLING_THREADS))
 
     @property
     def resources(self) -> Resources:
@@ -138,9 +139,20 @@ class Gateway:
         """Return the connections for work on any tenant. Blocking."""
         return self._resources.placed(tenant_id)
 
+    def pair_of(self, tenant_id: TenantId) -> str | None:
+        """Return the pair of stores that a tenant is on, as far as is known without waiting; None if it is not."""
+        if not self.settings.store_pairs:
+            return DEFAULT_PAIR
+        placement = self._quick.homes.last(tenant_id)
+        return None if placement is None else placement.pair
+
+    def _is_away(self, tenant_id: TenantId) -> bool:
+        return self.keys.is_away(self.pair_of(tenant_id))
+
     async def serve(self, tenant_id: TenantId | None) -> None:
         """Have the rest of this request use the stores of a tenant; None: those of the installation. Raises
         Unavailable."""
+        self.resume(None)  # placements are on the stores of the installation
         if tenant_id is not None and self.settings.store_pairs:
             await self.run(self._resources.placed, tenant_id)
             await self.run(self._quick.placed, tenant_id)
@@ -152,25 +164,31 @@ class Gateway:
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a blocking function in a thread."""
-        self._threads = self._threads or CapacityLimiter(THREADS)  # needs a running loop, so not made earlier
-        return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._threads)
+        return await self._threads.run(partial(function, *args, **kwargs), pair=self._share(_CALLER.get()))
+
+    async def run_for(self, tenant_id: TenantId, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a blocking function in a thread, on the stores of a tenant that `serve` has not looked up."""
+        if self.pair_of(tenant_id) is None:
+            await self.run(self._quick.placed, tenant_id)
+        return await self._threads.run(partial(function, *args, **kwargs), pair=self._share(tenant_id))
 
     async def run_or_leave(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a blocking function in a thread, for a caller with a deadline. On cancellation return at once and let
         the call finish."""
-        self._threads = self._threads or CapacityLimiter(THREADS)
         call = partial(function, *args, **kwargs)
-        return await to_thread.run_sync(call, limiter=self._threads, abandon_on_cancel=True)
+        return await self._threads.run(call, pair=self._share(_CALLER.get()), abandon_on_cancel=True)
 
     async def run_heavy(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that may take seconds, in the threads for heavy work."""
-        self._heavy = self._heavy or CapacityLimiter(HEAVY_THREADS)
-        return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._heavy)
+        return await self._heavy.run(partial(function, *args, **kwargs), pair=self._share(_CALLER.get()))
 
     async def run_calling(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that waits for a server of a tenant's choosing, in threads of its own."""
-        self._calling = self._calling or CapacityLimiter(CALLING_THREADS)
-        return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._calling)
+        return await self._calling.run(partial(function, *args, **kwargs), pair=self._share(_CALLER.get()))
+
+    def _share(self, tenant_id: TenantId | None) -> str | None:
+        """Return the pair whose share of the threads a call for this tenant takes, if there are several pairs."""
+        return self.pair_of(tenant_id) if tenant_id is not None and self.settings.store_pairs else None
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine that continues after the request that started it."""
@@ -215,7 +233,8 @@ class Gateway:
         return await self.run(lambda: load_configuration(tenant_id, self._quick.placed(tenant_id)))
 
     async def _look_up(self, api_key: str) -> Principal | None:
-        return await self.run(principal_of, api_key, self._quick)
+        tenant_id = tenant_of(api_key)
+        return None if tenant_id is None else await self.run_for(tenant_id, principal_of, api_key, self._quick)
 
 
 def _broker_redis(settings: Settings) -> redis.Redis | None:

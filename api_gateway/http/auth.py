@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from typing import Annotated, Any, Final, Protocol
@@ -68,28 +68,34 @@ async def owner_of(request: Request) -> TenantId | None:
 
 
 class Keys:
-    """A short-lived cache of verified keys, so that a request needs no database query. Holds hashes only."""
+    """A short-lived cache of verified keys, so that a request needs no database query. Holds hashes only. ``pair_of``
+    returns the pair of stores with a tenant's keys: an outage of one leaves the others' keys as fresh as ever."""
 
     def __init__(
         self,
         look_up: Callable[[str], Awaitable[Principal | None]],
         *,
+        pair_of: Callable[[TenantId], Hashable] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look_up = look_up
-        self._principals: StaleCache[bytes, Principal | None] = StaleCache("key", fresh_s=FRESH_S, clock=clock)
-        self.is_away = self._principals.is_away  # whether the last read of MySQL timed out
+        self._principals: StaleCache[tuple[TenantId, bytes], Principal | None] = StaleCache(
+            "key", fresh_s=FRESH_S, group_of=lambda key: pair_of(key[0]), clock=clock
+        )
+        self.is_away = self._principals.is_away  # whether the last read of a pair's MySQL timed out
 
     async def principal(self, api_key: str) -> Principal | None:
         """Return the key's principal, or None for an unknown key. Raises Unavailable if MySQL is away and the key was
         not verified recently."""
-        if tenant_of(api_key) is None:
+        tenant_id = tenant_of(api_key)
+        if tenant_id is None:
             return None
-        return await self._principals.of(hashed(api_key), lambda: self._look_up(api_key))
+        return await self._principals.of((tenant_id, hashed(api_key)), lambda: self._look_up(api_key))
 
     def is_verified(self, api_key: str) -> bool:
         """Return whether this process has verified the key and has not seen it refused since."""
-        return self._principals.last(hashed(api_key)) is not None
+        tenant_id = tenant_of(api_key)
+        return tenant_id is not None and self._principals.last((tenant_id, hashed(api_key))) is not None
 
 
 def api_key_of(headers: Mapping[str, str]) -> str:

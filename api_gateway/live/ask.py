@@ -28,6 +28,7 @@ from pipeline.retrieval.measure import count_unsent
 from pipeline.retrieval.run_chord import answer as answer_now
 from pipeline.retrieval.run_chord import fail, failed_answer
 from pipeline.retrieval.understand import understand_at_once
+from pipeline.setting_values import DEFAULT_PAIR
 from pipeline.tenants.accounts import Principal
 from workers import dispatch
 
@@ -184,9 +185,8 @@ def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) ->
     """Store the query as it is understood, and enqueue it if ``chord``. Return it, and the answer if there is one."""
     queries = gateway.resources.queries(query.tenant_id)
     with suppress(Unavailable):  # then each part uses the active space as it knows it
-        query = replace(
-            query, embedding_space=gateway.quick.spaces.live(patient=not gateway.keys.is_away()).active.number
-        )
+        patient = not gateway.keys.is_away(DEFAULT_PAIR)
+        query = replace(query, embedding_space=gateway.quick.spaces.live(patient=patient).active.number)
     directives = {directive.strip().lower() for directive in cache_control.split(",")}
     query = gateway.answer_cache.keyed(query, keep="no-store" not in directives)
     if "no-cache" not in directives and (answer := gateway.answer_cache.answer(query)) is not None:

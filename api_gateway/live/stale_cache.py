@@ -44,8 +44,11 @@ class StaleCache(Generic[K, V]):
 
     While a value is read again, callers wait for the new one for ``patience_s``, and get the old one after that, or if
     the read fails; the old one holds for ``STALE_S``. After a failed read callers get the old value at once, and one
-    read at a time goes on beside them until one succeeds, or until no caller has come for ``PAUSE_S``. ``away`` returns
-    whether MySQL is known to be unavailable. None, which stands for a missing row, is never served after it is old.
+    read at a time goes on beside them until one succeeds, or until no caller has come for ``PAUSE_S``. None, which stands
+    for a missing row, is never served after it is old.
+
+    Keys of different groups, which ``group_of`` returns, are read from different MySQLs: each group has its own outage.
+    ``away`` returns whether that of a group is known to be unavailable.
     """
 
     def __init__(
@@ -54,7 +57,8 @@ class StaleCache(Generic[K, V]):
         *,
         fresh_s: float,
         patience_s: float = PATIENCE_S,
-        away: Callable[[], bool] = lambda: False,
+        away: Callable[[Hashable], bool] = lambda _: False,
+        group_of: Callable[[K], Hashable] = lambda _: None,
         most: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -62,17 +66,18 @@ class StaleCache(Generic[K, V]):
         self._fresh_s = fresh_s
         self._patience_s = patience_s
         self._mysql_is_away = away
+        self._group_of = group_of
         self._clock = clock
         self._cached: FIFOCache[K, _Reading[V]] = FIFOCache(most)
         self._tasks: dict[K, asyncio.Task[V]] = {}
-        self._away_until = float("-inf")
+        self._away_until: dict[Hashable, float] = {}  # by group
 
     def __len__(self) -> int:
         return len(self._cached)
 
-    def is_away(self) -> bool:
-        """Return whether the last read timed out or failed."""
-        return self._clock() < self._away_until
+    def is_away(self, group: Hashable = None) -> bool:
+        """Return whether the last read of a group timed out or failed."""
+        return self._clock() < self._away_until.get(group, float("-inf"))
 
     def last(self, key: K) -> V | None:
         """Return the value that was read last, however old; None if none was ever read."""
@@ -87,15 +92,16 @@ class StaleCache(Generic[K, V]):
             return cached.value
         if cached is None or cached.value is None or age_s > STALE_S:
             return await self._read_first(key, read)
-        if self.is_away() or self._mysql_is_away():
-            if not self._tasks:
+        group = self._group_of(key)
+        if self.is_away(group) or self._mysql_is_away(group):
+            if not any(self._group_of(reading) == group for reading in self._tasks):
                 self._begin(key, read)
             return cached.value
         task = self._tasks.get(key) or self._begin(key, read)
         try:
             return await asyncio.wait_for(asyncio.shield(task), self._patience_s)
         except (Unavailable, TimeoutError) as error:
-            self._note_outage()
+            self._note_outage(key)
             log.warning("stale_value_served", cache=self._name, age_s=round(age_s, 1), error=type(error).__name__)
             return cached.value
 
@@ -103,11 +109,12 @@ class StaleCache(Generic[K, V]):
         """Read a value for which the cache holds nothing usable. Raises Unavailable if it cannot be read within
         FIRST_S, or, shortly after a failed read, within the patience."""
         task = self._tasks.get(key) or self._begin(key, read)
-        patience_s = self._patience_s if self.is_away() or self._mysql_is_away() else FIRST_S
+        group = self._group_of(key)
+        patience_s = self._patience_s if self.is_away(group) or self._mysql_is_away(group) else FIRST_S
         try:
             return await asyncio.wait_for(asyncio.shield(task), patience_s)
         except TimeoutError:
-            self._note_outage()
+            self._note_outage(key)
             raise StoreUnavailable(f"MySQL did not answer within {patience_s:g} s ({self._name})") from None
 
     def forget(self, is_forgotten: Callable[[K], bool]) -> None:
@@ -122,15 +129,15 @@ class StaleCache(Generic[K, V]):
         task.add_done_callback(_retrieve_result)
         return task
 
-    def _note_outage(self) -> None:
-        self._away_until = self._clock() + PAUSE_S
+    def _note_outage(self, key: K) -> None:
+        self._away_until[self._group_of(key)] = self._clock() + PAUSE_S
 
     async def _read(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
         task = asyncio.current_task()
         try:
             value = await read()
         except Unavailable:
-            self._note_outage()
+            self._note_outage(key)
             raise
         except Problem:  # the row no longer exists, whether or not anyone waited for the read
             if self._tasks.get(key) is task:
@@ -142,7 +149,7 @@ class StaleCache(Generic[K, V]):
                 del self._tasks[key]
         if is_newest:
             self._cached[key] = _Reading(value, self._clock())
-            self._away_until = float("-inf")
+            self._away_until.pop(self._group_of(key), None)
         return value
 
 
@@ -159,10 +166,13 @@ class Configurations:
         self,
         read: Callable[[TenantId], Awaitable[Configuration]],
         *,
-        away: Callable[[], bool] = lambda: False,
+        away: Callable[[Hashable], bool] = lambda _: False,
+        pair_of: Callable[[TenantId], Hashable] = lambda _: None,
     ) -> None:
         self._read = read
-        self._cached: StaleCache[TenantId, Configuration] = StaleCache("configuration", fresh_s=_PROFILES_S, away=away)
+        self._cached: StaleCache[TenantId, Configuration] = StaleCache(
+            "configuration", fresh_s=_PROFILES_S, away=away, group_of=pair_of
+        )
 
     async def of(self, tenant_id: TenantId) -> Configuration:
         """Return the tenant's configuration.
@@ -182,20 +192,25 @@ class Configurations:
 
 
 class OwnRates:
-    """Rates of all tenants. ``run`` calls a blocking function in a thread."""
+    """Rates of all tenants. ``run`` calls a blocking function for a tenant in a thread."""
 
     def __init__(
-        self, run: Callable[..., Awaitable[Any]], use: Resources, *, away: Callable[[], bool] = lambda: False
+        self,
+        run: Callable[..., Awaitable[Any]],
+        use: Resources,
+        *,
+        away: Callable[[Hashable], bool] = lambda _: False,
+        pair_of: Callable[[TenantId], Hashable] = lambda _: None,
     ) -> None:
         self._run = run
         self._use = use
         self._default = Rate(per_minute=use.settings.quota_requests_per_minute, burst=use.settings.quota_requests_burst)
-        self._cached: StaleCache[TenantId, Rate] = StaleCache("rate", fresh_s=_RATES_S, away=away)
+        self._cached: StaleCache[TenantId, Rate] = StaleCache("rate", fresh_s=_RATES_S, away=away, group_of=pair_of)
 
     async def of(self, tenant_id: TenantId) -> Rate | None:
         """Return the tenant's rate, None for no limit. While MySQL is away, return the last known rate, or the setting."""
         try:
-            rate = await self._cached.of(tenant_id, lambda: self._run(self._read, tenant_id))
+            rate = await self._cached.of(tenant_id, lambda: self._run(tenant_id, self._read, tenant_id))
         except Unavailable as error:
             log.info("rate_not_read", code=error.code)
             rate = self._default
@@ -214,16 +229,17 @@ class KnownNamespaces:
         run: Callable[..., Awaitable[Any]],
         use: Resources,
         *,
-        away: Callable[[], bool] = lambda: False,
+        away: Callable[[Hashable], bool] = lambda _: False,
+        pair_of: Callable[[TenantId], Hashable] = lambda _: None,
     ) -> None:
         self._run = run
         self._use = use
         self._missing: StaleCache[tuple[TenantId, tuple[Namespace, ...], tuple[str, ...]], tuple[Namespace, ...]] = (
-            StaleCache("namespaces", fresh_s=_NAMESPACES_S, away=away)
+            StaleCache("namespaces", fresh_s=_NAMESPACES_S, away=away, group_of=lambda key: pair_of(key[0]))
         )
         # Read each time, because a new one must be visible at once; the last read serves while MySQL is away.
         self._every: StaleCache[tuple[TenantId, int], tuple[Namespace, ...]] = StaleCache(
-            "namespaces", fresh_s=0.0, away=away
+            "namespaces", fresh_s=0.0, away=away, group_of=lambda key: pair_of(key[0])
         )
 
     async def require(

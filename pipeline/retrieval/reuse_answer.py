@@ -23,6 +23,7 @@ from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.query.cacheable_answers import cache_key, has_settled, is_cacheable
 from pipeline.query.request import Query
+from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.compose import render
 from pipeline.retrieval.measure import log_answer, measure_answer
@@ -43,7 +44,11 @@ class AnswerCache:
     MySQL is already known to be unavailable."""
 
     def __init__(
-        self, use: Resources, *, away: Callable[[], bool] = lambda: False, clock: Callable[[], float] = time.monotonic
+        self,
+        use: Resources,
+        *,
+        away: Callable[[TenantId], bool] = lambda _: False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.use = use
         self._known_away = away
@@ -57,7 +62,7 @@ class AnswerCache:
         changed a moment ago."""
         # An earlier query that this one repeats leaves outdated revisions.
         query = replace(query, cache_key="", stamps={})
-        if not self._pause.has_passed or self._known_away():
+        if not self._pause.has_passed or self._known_away(query.tenant_id):
             return query
         names = query.namespaces_depended_on
         try:

@@ -89,6 +89,10 @@ class Homes:
         placement = cached.get(patient=patient)
         return cached.refresh() if patient and placement.state is not PlacementState.SETTLED else placement
 
+    def last(self, tenant_id: TenantId) -> Placement | None:
+        """Return the placement that was read last, without waiting; None if none was."""
+        return self._cached.get(tenant_id, lambda: self._value(tenant_id)).last
+
     def _value(self, tenant_id: TenantId) -> RefreshingValue[Placement]:
         return RefreshingValue(partial(self._read, tenant_id), fresh_s=FRESH_S, patience_s=_PATIENCE_S, joins=True)
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
+from api_gateway.app import create_app
+from api_gateway.gateway import THREADS
+from api_gateway.http.auth import FRESH_S
+from api_gateway.live.stale_cache import PATIENCE_S
 from pipeline.administration import edit_webhooks
-from pipeline.administration.manage_tenants import create_tenant
+from pipeline.administration.manage_tenants import create_tenant, issue_key, list_keys, revoke_key
 from pipeline.errors import Unavailable
 from pipeline.ingestion.run import ingest_next, take
 from pipeline.keyword_index.local_index_store import LocalIndexReader
@@ -115,6 +121,59 @@ class DescribeUpkeepWithoutAPair:
             with pytest.raises(Unavailable):
                 upkeep.send_messages(pairs)
             assert len(receiver.calls) == 1
+
+
+class DescribeAGatewayWithoutAPair:
+    """A gateway while one of two pairs takes statements and answers none."""
+
+    async def it_answers_the_tenants_of_the_other_pair_as_fast_as_ever(self, pairs, here, proxy, client):
+        there = on_b(pairs, "waits")
+        mine, theirs = key_of(here), key_of(there)
+        for key in (mine, theirs):
+            assert (await ask(client, key)).status_code == 200
+        proxy.freeze()
+        waiting = [ask(client, theirs) for _ in range(THREADS + 8)]
+        await asyncio.sleep(0.5)  # until as many threads wait as may
+        began = time.monotonic()
+        assert (await ask(client, mine)).status_code == 200
+        assert time.monotonic() - began < TIMEOUT_S / 2
+        assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {503}
+
+    async def it_notices_the_revoked_keys_of_the_other_pair(self, pairs, here, proxy, client):
+        there = on_b(pairs, "waits")
+        mine, theirs = key_of(here), key_of(there)
+        for key in (mine, theirs):
+            assert (await ask(client, key)).status_code == 200
+        proxy.freeze()
+        for issued in list_keys(here.tenant, here.use, after=None, limit=10):
+            revoke_key(here.tenant, here.use, issued.key_id)
+        await asyncio.sleep(FRESH_S)
+        waiting = ask(client, theirs)
+        await asyncio.sleep(PATIENCE_S + 0.25)  # by then this pair is known to be away
+        assert (await ask(client, mine)).status_code == 401
+        await waiting
+
+
+def ask(client: httpx.AsyncClient, key: dict[str, str]) -> asyncio.Task[httpx.Response]:
+    """Begin a request in a task of its own, as a server does."""
+    return asyncio.create_task(client.get("/v1/namespaces", headers=key))
+
+
+@pytest.fixture
+async def client(pairs: Resources) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway of its own."""
+    config = pairs.settings.model_copy(update={"quota_requests_per_minute": 0})
+    app = create_app(config)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway", timeout=60) as found:
+        yield found
+    await app.state.gateway.close()
+
+
+def key_of(corner: Corner) -> dict[str, str]:
+    """Return the header with a new key of a corner's tenant."""
+    secret = issue_key(corner.tenant, corner.use, "k", ("read",)).secret
+    return {"Authorization": f"Bearer {secret}"}
 
 
 class DescribeIngestionWithoutAPair:
