@@ -48,9 +48,11 @@ def stores(use_alone: Resources) -> dict[str, str]:
 
 @pytest.fixture
 def gateway(use_alone: Resources, stores: dict[str, str], own_clock, tmp_path: Path) -> Iterator[httpx.Client]:
-    """A gateway with the right time beside a worker for all queues with its own."""
+    """A gateway and a clock process with the right time beside a worker for all queues with its own."""
     with ExitStack() as whole:
         address = whole.enter_context(right_gateway(stores, tmp_path))
+        # It queues again the items that were not yet due by the worker's time.
+        whole.enter_context(clock("right", tmp_path, **stores))
         whole.enter_context(worker("wrong", _QUEUES, log=tmp_path / "worker.log", **stores, **own_clock))
         wait_for_log(tmp_path / "worker.log", " ready.", seconds=120)
         _, key = make_tenant(use_alone)

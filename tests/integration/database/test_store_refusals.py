@@ -44,6 +44,9 @@ def outdated(use: Resources) -> Iterator[str]:
 
 class DescribePgvector:
     def it_says_that_the_server_does_not_have_it(self, use_alone: Resources, says):
+        with use_alone.postgres.connect() as connection:
+            if (connection.dialect.server_version_info or ()) < (18,):
+                pytest.skip("PostgreSQL before 18 looks for extensions in its own folder only")
         with bare_postgres(use_alone.settings) as bare:
             database = postgres_url(bare).database
             as_postgres_superuser(bare, f"ALTER DATABASE {database} SET extension_control_path = '/nowhere'")

@@ -100,7 +100,7 @@ class DescribeUpkeepWithoutAPair:
         settled = Placement(tenant_id=frozen.tenant, pair="b")
         dying = move_tenant._Move(frozen.tenant, settled, "default", pairs, lambda _: None)
         dying.begin(1.1)
-        dying._round()
+        move_tenant._round(dying._copies(pairs))
         move_tenant._change(dying._placement, pairs, state=PlacementState.FROZEN)
         proxy.cut()
         assert move_tenant.thaw_abandoned(pairs) == 0
