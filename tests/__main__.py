@@ -13,13 +13,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import certifi
 
-from tests.lanes import APART_FOLDERS, CALM_FOLDERS, bundled, marked, spare, together
+from tests.lanes import APART_FOLDERS, CALM_FOLDERS, bundled, kind, marked, spare, together
 from tests.warm import pytest_apart
 
 _PASSED, _FAILED, _NONE = 0, 1, 5  # pytest's; others say that tests were not run as they should
@@ -37,19 +38,47 @@ class Part:
     yielding: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the suite: a folder for what its processes write, the kinds of tests meant (all if empty), whether the
+    thorough ones are, and where pytest's reports go."""
+
+    folder: Path
+    kinds: Sequence[str] = ()
+    also_thorough: bool = False
+    reports: Path | None = None
+
+    def report(self, name: str) -> list[str]:
+        """Return pytest's option for the report of one process."""
+        return [f"--junitxml={self.reports / name}.xml"] if self.reports else []
+
+
 def main(arguments: Sequence[str]) -> int:
     """0 if everything passed."""
+    with _prepared() as folder:
+        if others := [each for each in arguments if each != "--thorough"]:
+            return _pytest(*others)
+        return _suite(Run(folder, also_thorough="--thorough" in arguments))
+
+
+def run_kinds(kinds: Sequence[str], reports: Path) -> int:
+    """Run these kinds of tests but the thorough ones, with pytest's reports into a folder, that of repeated tests last by
+    name; 0 if everything passed."""
+    with _prepared() as folder:
+        return _suite(Run(folder, kinds, reports=reports))
+
+
+@contextmanager
+def _prepared() -> Iterator[Path]:
+    """Set what every process of tests needs; a folder for their files."""
     with TemporaryDirectory(prefix="chordwise-tests-") as folder:
         os.environ["SSL_CERT_FILE"] = str(_one_authority(Path(folder)))
         os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the stack's own processes have it
-        thorough = "--thorough" in arguments
-        if others := [each for each in arguments if each != "--thorough"]:
-            return _pytest(*others)
-        return _suite(Path(folder), also_thorough=thorough)
+        yield Path(folder)
 
 
-def _suite(folder: Path, *, also_thorough: bool) -> int:
-    which = "" if also_thorough else " and not thorough"
+def _suite(run: Run) -> int:
+    which = "" if run.also_thorough else " and not thorough"
     # Tests wait for processes, deadlines and servers more than they compute.
     first = Part("together", together(), 4, f"not alone and not apart and not calm{which}")
     calm = Part("calm", marked("calm", CALM_FOLDERS), 4, f"calm and not alone{which}")
@@ -58,33 +87,36 @@ def _suite(folder: Path, *, also_thorough: bool) -> int:
     alone = Part("alone", marked("alone", ()), 1, f"alone{which}")
     beside = Part("spare", spare(), 2, f"not alone and not apart and not calm{which}", yielding=True)
     with ThreadPoolExecutor(1) as thread:
-        statuses_beside = thread.submit(lambda: set(_side_by_side(beside, folder)))
-        statuses = {status for part in (first, calm, apart, alone) for status in _side_by_side(part, folder)}
+        statuses_beside = thread.submit(lambda: set(_side_by_side(beside, run)))
+        statuses = {status for part in (first, calm, apart, alone) for status in _side_by_side(part, run)}
     statuses |= statuses_beside.result()
     if statuses - {_PASSED, _FAILED, _NONE}:
         return max(statuses, key=abs)
-    failed = sorted({name for kept in folder.glob("*/v/cache/lastfailed") for name in json.loads(kept.read_bytes())})
+    kept = run.folder.glob("*/v/cache/lastfailed")
+    failed = sorted({name for each in kept for name in json.loads(each.read_bytes())})
     if failed:
         _say("\n  ".join([f"{len(failed)} failed; each once more:", *failed]))
-        return _pytest(*failed)
+        return _pytest(*run.report("zz-once-more"), *failed)
     return _FAILED if _FAILED in statuses else _PASSED
 
 
-def _side_by_side(part: Part, folder: Path) -> Iterator[int]:
+def _side_by_side(part: Part, of: Run) -> Iterator[int]:
     """Run each bundle in a process of its own, some at a time, and say what it said when it ends; their statuses."""
 
     def run(number: int, bundle: Sequence[Path]) -> int:
         begun = time.monotonic()
         name = f"{part.name}-{number}"
-        output = folder / f"{name}.txt"
-        arguments = ["-o", f"cache_dir={folder / name}", "-m", part.expression, *map(str, bundle)]
+        output = of.folder / f"{name}.txt"
+        options = ["-o", f"cache_dir={of.folder / name}", "-m", part.expression, *of.report(name)]
+        arguments = [*options, *map(str, bundle)]
         status = pytest_apart(arguments, output, yielding=part.yielding)
         took = time.monotonic() - begun
         said = output.read_text(encoding="utf-8", errors="replace")
         _say(f"{said}{part.name} {number} of {len(bundles)}: status {status} after {took:.0f} s")
         return status
 
-    bundles = bundled(part.files, part.processes)
+    meant = [file for file in part.files if not of.kinds or kind(file) in of.kinds]
+    bundles = bundled(meant, part.processes)
     with ThreadPoolExecutor(part.processes) as threads:
         yield from threads.map(run, range(1, len(bundles) + 1), bundles)
 

@@ -44,7 +44,7 @@ SMOKE = (
     "faults/test_killed_worker.py",
 )
 SHORT = ("integration/database/test_migrations.py::DescribeMigrations::it_goes_up_down_and_up_again", *SMOKE[2:4])
-_INSIDE = "--inside"
+_INSIDE, _VERSIONS = "--inside", "versions.json"
 HEAD = "| column | servers | tests | passed | failed | skipped | date | result |"
 RULE = "|---|---|---|---|---|---|---|---|"
 
@@ -135,9 +135,12 @@ NOT_RUN = {
 
 def main(arguments: Sequence[str]) -> int:
     """Run columns one after another; 0 if every test of each passed."""
-    if arguments[:1] == [_INSIDE]:  # on the stack of a column: the file for the versions, and what pytest is given
-        Path(arguments[1]).write_text(json.dumps(versions()), encoding="utf-8")
-        return suite.main(arguments[2:])
+    if arguments[:1] == [_INSIDE]:  # on the stack of a column: a folder for what is found out, and the tests if not all
+        folder, *tests = arguments[1:]
+        (Path(folder) / _VERSIONS).write_text(json.dumps(versions()), encoding="utf-8")
+        if tests:
+            return suite.main(["-q", f"--junitxml={folder}/tests.xml", *tests])
+        return suite.run_kinds(KINDS, Path(folder))
     parser = argparse.ArgumentParser(prog="make matrix", description=__doc__)
     parser.add_argument("columns", nargs="*", metavar="COLUMN", help=", ".join(column.name for column in COLUMNS))
     parser.add_argument("--whole", action="store_true", help="all integration, acceptance and fault tests of make test")
@@ -148,30 +151,29 @@ def main(arguments: Sequence[str]) -> int:
     columns = [column for column in COLUMNS if not chosen.columns or any(map(column.answers_to, chosen.columns))]
     if unknown := [name for name in chosen.columns if not any(column.answers_to(name) for column in columns)]:
         parser.error(f"there is no column {', '.join(unknown)}")
-    tests = [str(ROOT / "tests" / test) for test in (KINDS if chosen.whole else SHORT if chosen.short else SMOKE)]
-    if chosen.whole:  # the thorough ones start servers of their own
-        tests += ["-m", "not thorough"]
+    # The thorough ones start servers of their own.
+    tests = [str(ROOT / "tests" / test) for test in (() if chosen.whole else SHORT if chosen.short else SMOKE)]
     return max(run(column, tests, report=say_row if chosen.short else write_row) for column in columns)
 
 
 def run(column: Column, tests: Sequence[str], *, report: Callable[[str, Sequence[str]], None]) -> int:
-    """Run one column and report its row."""
+    """Run one column, all of `KINDS` if no tests are named, and report its row."""
     with TemporaryDirectory(prefix="chordwise-matrix-") as made, ExitStack() as whole:
         folder = Path(made)
-        servers, outcomes = folder / "versions.json", folder / "outcomes.xml"
+        servers = folder / _VERSIONS
         try:
             environment = column.prepare(folder, whole)
         except Failure as missing:
             report(column.name, ["not to be had here", "0", "0", "0", "0", _today(), f"not run: {missing}"])
             return 0
         stack = [sys.executable, "compose/local.py", "with", "matrix", "--fresh", "--dev", *column.flags, "--"]
-        inside = [sys.executable, "-m", "tests.matrix", _INSIDE, str(servers), "-q", f"--junitxml={outcomes}"]
+        inside = [sys.executable, "-m", "tests.matrix", _INSIDE, made]
         status = subprocess.run(
             [*stack, *inside, *tests], cwd=ROOT, env={**os.environ, **environment}, check=False
         ).returncode
         names = "; ".join(json.loads(servers.read_text("utf-8"))) if servers.exists() else "did not start"
-        counts = _counts(outcomes)
-        result = "passed" if status == 0 else "failed" if outcomes.exists() else "did not run"
+        counts = _counts(sorted(folder.glob("*.xml")))
+        result = "passed" if status == 0 else "failed" if any(counts) else "did not run"
         report(column.name, [names, *map(str, counts), _today(), result])
         return status
 
@@ -207,11 +209,10 @@ def _rows() -> list[tuple[str, str]]:
     return [(found[1], found[0]) for found in re.finditer(r"^\| `([\w.-]+)` \|.*$", page, re.MULTILINE)]
 
 
-def _counts(report: Path) -> tuple[int, int, int, int]:
-    """Return how many tests there were, passed, failed and were skipped."""
-    if not report.exists():
-        return 0, 0, 0, 0
-    cases = list(ElementTree.parse(report).iter("testcase"))
+def _counts(reports: Sequence[Path]) -> tuple[int, int, int, int]:
+    """Return how many tests there were, passed, failed and were skipped. Of a repeated test the last report counts."""
+    found = [case for report in reports for case in ElementTree.parse(report).iter("testcase")]
+    cases = {(case.get("classname"), case.get("name")): case for case in found}.values()
     failed = sum(case.find("failure") is not None or case.find("error") is not None for case in cases)
     skipped = sum(case.find("skipped") is not None for case in cases)
     return len(cases), len(cases) - failed - skipped, failed, skipped
