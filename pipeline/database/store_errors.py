@@ -218,7 +218,7 @@ def _of_postgres(at: Location, error: exc.DBAPIError) -> PipelineError | None:
                 return at.refused(f"{reason.removeprefix('FATAL: ')}; {remedy}")
         if re.search(_TOO_MANY_CONNECTING, message):
             limit = (
-                f'CONNECTION LIMIT of role "{at.user}"' if "for role" in message else "max_connections of the server"
+                f'CONNECTION LIMIT of role "{at.user}"' if 'for role "' in message else "max_connections of the server"
             )
             remedy = f"raise the {limit}, or lower CHORDWISE_POSTGRES_POOL_SIZE or the number of processes"
             return at.away(f"{reason.removeprefix('FATAL: ').strip()}; {remedy}")
