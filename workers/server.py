@@ -187,7 +187,10 @@ def _pairs_and_moves(use: Resources) -> list[str]:
     from pipeline.maintenance import move_tenant
 
     tenants, moves = move_tenant.status(use)
-    pairs = [f"pair {pair}: {count} tenants" for pair, count in tenants.items()]
+    pairs = [
+        f"pair {pair}: {found} tenants" if isinstance(found, int) else f"pair {pair}: {found}"
+        for pair, found in tenants.items()
+    ]
     return pairs + [f"{move.tenant_id}: {move.state}, on {move.pair}, other side {move.target}" for move in moves]
 
 

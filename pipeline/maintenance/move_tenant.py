@@ -72,12 +72,16 @@ def place(tenant_id: TenantId, pair: str, use: Resources) -> Placement:
     return placement
 
 
-def status(use: Resources) -> tuple[dict[str, int], list[Placement]]:
-    """Return the number of tenants on each pair, as its own table has them, and the moves under way."""
-    tenants: dict[str, int] = {}
+def status(use: Resources) -> tuple[dict[str, int | Unavailable], list[Placement]]:
+    """Return the number of tenants on each pair, as its own table has them, or why it does not answer; and the moves under
+    way. Raises the default pair's errors."""
+    tenants: dict[str, int | Unavailable] = {}
     for stores in use.pairs:
-        with reading(stores.mysql) as connection:
-            tenants[stores.pair] = int(connection.execute(text("SELECT COUNT(*) FROM tenants")).scalar_one())
+        try:
+            with reading(stores.mysql) as connection:
+                tenants[stores.pair] = int(connection.execute(text("SELECT COUNT(*) FROM tenants")).scalar_one())
+        except Unavailable as away:
+            tenants[stores.pair] = away
     with reading(use.mysql) as connection:
         return tenants, placement_store.moves(connection)
 

@@ -268,3 +268,14 @@ def indexed(root: Path, tenant_id: TenantId) -> int:
     view = LocalIndexReader(root, tenant_id).view()
     assert view is not None
     return sum(state.chunk_count for state in view.states().values())
+
+
+class DescribeTheStatusOfPairs:
+    def it_names_the_pair_that_is_away_and_counts_the_others(self, pairs, here, proxy):
+        on_b(pairs, "counted")
+        counted, _ = move_tenant.status(pairs)
+        proxy.cut()
+        tenants, _ = move_tenant.status(pairs)
+        assert tenants["default"] == counted["default"]
+        assert isinstance(counted["b"], int)
+        assert "it does not answer" in str(tenants["b"])
