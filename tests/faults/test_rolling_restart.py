@@ -1,4 +1,4 @@
-"""Every process of a small installation is restarted, one after another, while queries and uploads go on."""
+"""Every process of an installation is restarted, one after another, while queries and uploads go on."""
 
 from __future__ import annotations
 
@@ -18,34 +18,40 @@ from chordwise import Chordwise
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant
 from tests.support.clients.loop import PATIENCE_S, Loop
-from tests.support.stacks.processes import end, environment_of, on_socket, process, wait_for_http, wait_for_log, worker
-from workers.names import Queue
-from workers.roles import clock_command
+from tests.support.stacks.processes import end, environment_of, on_socket, process, wait_for_http, wait_for_log
+from workers.roles import ROLES
 
 pytestmark = [pytest.mark.calm, pytest.mark.thorough]
 
 log = structlog.get_logger(__name__)
 
 LONGEST_JOB_S = 10.0
-QUEUES = ",".join(queue.value for queue in Queue)
 Start = Callable[[Path], AbstractContextManager["Popen[bytes]"]]
 
 
 class Installation:
-    """Two gateways on one socket, two workers for every queue, and two clocks of which one is active."""
+    """What one host has, as `chordwise-server` starts it: two gateways on one socket, two workers of each role, an indexer and
+    two clocks of which one is active."""
 
     def __init__(self, environment: dict[str, str], listening: socket.socket, logs: Path, whole: ExitStack) -> None:
         schedules = itertools.count()
 
+        def server(*arguments: str) -> Start:
+            return lambda log: process("workers.server", *arguments, log=log, **environment)
+
         def clock(log: Path) -> AbstractContextManager[Popen[bytes]]:
-            return process(*clock_command(str(logs / f"schedule-{next(schedules)}")), log=log, **environment)
+            return server("clock", "--schedule", str(logs / f"schedule-{next(schedules)}"))(log)
 
         def gateway(log: Path) -> AbstractContextManager[Popen[bytes]]:
             return on_socket("api_gateway", listening, log=log, **environment)
 
+        workers = {f"{role}-{number}": role for role in ROLES for number in (1, 2)}
         self._starts: dict[str, tuple[Start, str]] = {
-            "worker-1": (lambda log: worker("one", QUEUES, log=log, **environment), " ready."),
-            "worker-2": (lambda log: worker("two", QUEUES, log=log, **environment), " ready."),
+            **{
+                name: (server("worker", "--role", role, "--name", name, "--concurrency", "2"), " ready.")
+                for name, role in workers.items()
+            },
+            "indexer": (server("indexer"), "indexer_ready"),
             "gateway-1": (gateway, "Application startup complete"),
             "gateway-2": (gateway, "Application startup complete"),
             "clock-1": (clock, "beat: Starting"),
@@ -85,8 +91,6 @@ def installation(settings: Settings, tmp_path: Path) -> Iterator[tuple[Installat
         environment = {
             **environment_of(use.settings, redis_url=use.settings.redis_url.get_secret_value(), port=port),
             "CHORDWISE_SWEEP_INTERVAL_S": "1",
-            "CHORDWISE_KEYWORD_ENGINE": "mysql",  # no indexer runs here
-            "OPENBLAS_NUM_THREADS": "1",
         }
         started = Installation(environment, listening, tmp_path, whole)
         url = f"http://127.0.0.1:{port}"
