@@ -36,8 +36,7 @@ from pipeline.local_models import LOCAL_MODELS
 from pipeline.models.make_models import make_local_embedder
 from pipeline.models.ports import Matrix, query_vectors
 from pipeline.parsing.formats import parse
-from pipeline.ranking.fusion import best_first, weighted_fusion
-from pipeline.ranking.neighbours import CONSIDERED, feedback_share, neighbour_feedback
+from pipeline.ranking.fusion import CONSIDERED, best_first, feedback_share, neighbour_feedback, weighted_fusion
 from pipeline.records import (
     ChannelName,
     Chunk,

@@ -18,7 +18,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, retrieved
 from api_gateway.resources.retrieval.queries import query_from
 from api_gateway.resources.route_parts import CurrentGateway, read_shape
-from pipeline.filters.hit_conditions import (
+from pipeline.filters.python_filters import (
     LOOKED_AT,
     HitCondition,
     HitConditions,

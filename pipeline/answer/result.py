@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pipeline.filters.hit_conditions import as_sent
+from pipeline.filters.python_filters import as_sent
 from pipeline.query.request import Degradation, Envelope, Query, Understanding, copied, filters_as_sent
 from pipeline.ranking.fusion import Contribution
 from pipeline.ranking.hits import Hit

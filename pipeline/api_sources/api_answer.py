@@ -16,8 +16,7 @@ import orjson
 
 from pipeline.api_sources.api_source import MISSING, ApiMapping, ApiSource, resolve
 from pipeline.errors import ApiSourceFailed
-from pipeline.filters.hit_conditions import finite
-from pipeline.filters.python_filters import unmet
+from pipeline.filters.python_filters import finite, unmet
 from pipeline.query.request import Brought
 from pipeline.records import DocumentFields, Filters, TenantId
 

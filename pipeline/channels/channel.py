@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from pipeline.errors import Misconfigured
 from pipeline.query.request import Query
 from pipeline.query.request import Recalled as Recalled  # channels of packages import it from here
-from pipeline.ranking.neighbours import Terms
+from pipeline.ranking.fusion import Terms
 from pipeline.records import ChannelName, ChunkId
 
 

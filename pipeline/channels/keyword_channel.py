@@ -27,7 +27,7 @@ from pipeline.keyword_index.index_faults import IndexDamaged
 from pipeline.keyword_index.index_search import IndexSearch
 from pipeline.query.channel_options import KeywordOptions, options_of
 from pipeline.query.request import Query, Recalled
-from pipeline.ranking.neighbours import Terms, terms_of
+from pipeline.ranking.fusion import Terms, terms_of
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, TenantId
 
 log = structlog.get_logger(__name__)

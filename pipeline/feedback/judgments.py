@@ -1,4 +1,4 @@
-"""Derive judgments of documents from users' ratings of hits (not from `ranking.neighbours`)."""
+"""Derive judgments of documents from users' ratings of hits (not from `ranking.fusion`)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import httpx
 
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable
-from pipeline.filters.hit_conditions import finite
+from pipeline.filters.python_filters import finite
 from pipeline.models.prompt_texts import masked_beginning, sendable
 from pipeline.models.retries import bounded, keep_trying
 from pipeline.outbound.web import retry_after_s

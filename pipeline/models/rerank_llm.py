@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable, Unavailable
-from pipeline.filters.hit_conditions import finite
+from pipeline.filters.python_filters import finite
 from pipeline.models.prompt_texts import as_json, load_prompt, masked_beginning
 from pipeline.models.retries import bounded
 from pipeline.models.service_client import Counted, OpenAIService, ignore_tokens

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
 from pipeline.deadline import Deadline
-from pipeline.filters.hit_conditions import HitConditions
-from pipeline.filters.python_filters import condition_as_json
+from pipeline.filters.python_filters import HitConditions, condition_as_json
 from pipeline.query.background import Background
 from pipeline.query.plan import Plan
 from pipeline.records import Actor, ChannelName, ChunkId, Filters, Namespace, QueryId, TenantId

@@ -1,26 +1,151 @@
-"""Choose the hits to return from the ordered ones: thresholds, grades, caps per document, diversity."""
+"""Choose the hits to return from the ordered ones: age, duplicates, thresholds, grades, caps per document, diversity."""
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Literal
 
 from pipeline.keyword.normal_form import normal_form
-from pipeline.query.plan import Plan, QualityPlan
-from pipeline.ranking.hits import Drop, Hit
+from pipeline.query.plan import DecayPlan, LadderPlan, Plan, QualityPlan
+from pipeline.query.request import QueryMoment
+from pipeline.ranking.fusion import Contribution
+from pipeline.ranking.hits import Drop, Hit, Hydrated, cosine_of
 from pipeline.records import ChannelName
 
 # The number of candidates of diversity per returned hit; hits further down are too weak to be returned.
 CHOICE = 3
+Sameness = Literal["chunk", "document", "content"]
+_DAY_S = 86_400.0
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # Han and kana, in which words have no gaps between them
 _RUNS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _WORDS = re.compile(r"[a-z0-9]+")
+
+
+def decayed(hits: Sequence[Hit], plan: DecayPlan, present: QueryMoment) -> list[Hit]:
+    """Multiply scores by what age leaves, best first, ties in order; a hit without an age keeps its score."""
+    aged = []
+    for hit in hits:
+        age = age_of(hit.passage, plan, present)
+        if age is None:
+            aged.append(hit)
+        else:
+            left = remaining(age, plan)
+            aged.append(replace(hit, score=hit.score * left, decay=left))
+    return sorted(aged, key=lambda hit: -hit.score)
+
+
+def age_of(passage: Hydrated, plan: DecayPlan, present: QueryMoment) -> float | None:
+    """Return the age of a passage in seconds, or in the story's own unit; negative in the future, None without a date."""
+    if plan.by == "story_time":
+        has_both = passage.story_time is not None and present.story_time is not None
+        return float(present.story_time - passage.story_time) if has_both else None  # type: ignore[operator]  # both known
+    moment = passage.published_at if plan.by == "published_at" else passage.updated_at
+    if moment is None:
+        return None
+    return (present.at - (moment if moment.tzinfo else moment.replace(tzinfo=UTC))).total_seconds()
+
+
+def remaining(age: float, plan: DecayPlan) -> float:
+    """Return the share of a score that remains at ``age``: 1 for age 0 and in the future, never below ``plan.floor``.
+
+    ``half_life``: ``0.5 ** (days / half_life_days)``; ``hyperbolic``: ``1 / (1 + age / scale)``; ``window``: 1 up to an
+    age of ``scale``, ``floor`` beyond it.
+    """
+    if age <= 0:
+        return 1.0
+    if plan.shape == "half_life":
+        left = math.exp2(-age / _DAY_S / plan.half_life_days)
+    elif plan.shape == "hyperbolic":
+        left = 1.0 / (1.0 + age / plan.scale)
+    else:
+        left = 1.0 if age <= plan.scale else 0.0
+    return max(plan.floor, left)
+
+
+def deduplicated(hits: Sequence[Hit], by: Sameness) -> tuple[list[Hit], list[Drop]]:
+    """Keep the best of equal hits with each channel's largest contribution; return the others as drops."""
+    if by == "chunk":  # fusion has seen to that
+        return list(hits), []
+    groups: dict[Hashable, list[Hit]] = {}
+    for hit in hits:
+        groups.setdefault(hit.document if by == "document" else content_hash(hit.passage.text), []).append(hit)
+    kept = [_merged(group) if len(group) > 1 else group[0] for group in groups.values()]
+    dropped = [
+        hit.as_drop("dedupe", f"same_{by}", hit.score, group[0].score) for group in groups.values() for hit in group[1:]
+    ]
+    return kept, dropped
+
+
+def content_hash(text: str) -> bytes:
+    """Return a hash that ignores case, white space and Unicode forms (full width, composed)."""
+    normal = " ".join(normal_form("NFKC", text).casefold().split())
+    return hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _merged(group: Sequence[Hit]) -> Hit:
+    best = group[0]
+    parts: dict[str, Contribution] = {}
+    for hit in group:
+        for part in hit.fused.contributions:
+            best_part = parts.get(part.channel)
+            if best_part is None or (part.contribution or 0.0) > (best_part.contribution or 0.0):
+                parts[part.channel] = part
+    fused = best.fused._replace(contributions=tuple(parts[channel] for channel in sorted(parts)))
+    return replace(best, fused=fused, duplicates=tuple(hit.chunk_id for hit in group[1:]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """The threshold at which the ladder ended. ``hits``: the number that reached it; ``enough``: whether they suffice."""
+
+    threshold: float
+    hits: int
+    enough: bool
+
+
+def similarity_of(hit: Hit, *, zero: float | None) -> float:
+    """Return the similarity of a hit to the query, in [0, 1]: its cosine, or its confidence if the semantic channel did
+    not score it. ``zero``: the semantic channel's score of an unrelated chunk."""
+    for part in hit.fused.contributions:
+        if part.channel == ChannelName.SEMANTIC and part.score is not None:
+            return min(1.0, max(0.0, cosine_of(part.score, zero)))
+    return hit.confidence
+
+
+def stepped_down(
+    hits: Sequence[Hit], plan: LadderPlan, *, top_k: int, zero: float | None = None, per_document: int | None = None
+) -> tuple[list[Hit], list[Drop], Rung]:
+    """Return the hits that reach the highest threshold which ``min_results`` of them reach (or ``top_k``, if less),
+    else those that reach the lowest. Their order stays.
+
+    Hits of one document count up to ``per_document``, because no more of them are returned.
+    """
+    similarity = {hit.chunk_id: similarity_of(hit, zero=zero) for hit in hits}
+    wanted = min(plan.min_results, top_k)
+    for threshold in plan.thresholds:
+        kept = [hit for hit in hits if similarity[hit.chunk_id] >= threshold]
+        if _returnable(kept, per_document) >= wanted:
+            break
+    below = (hit for hit in hits if similarity[hit.chunk_id] < threshold)
+    dropped = [hit.as_drop("ladder", "below_similarity", similarity[hit.chunk_id], threshold) for hit in below]
+    enough = _returnable(kept, per_document) >= wanted
+    return kept, dropped, Rung(threshold=threshold, hits=len(kept), enough=enough)
+
+
+def _returnable(hits: Sequence[Hit], per_document: int | None) -> int:
+    if per_document is None:
+        return len(hits)
+    counted = Counter(hit.document for hit in hits)
+    return sum(min(count, per_document) for count in counted.values())
 
 
 def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
@@ -34,7 +159,7 @@ def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
     limit = plan.retrieve.score_threshold
     kept = [hit for hit in hits if hit.confidence >= limit]
     below = (hit for hit in hits if hit.confidence < limit)
-    dropped = [hit.drop("threshold", "below_score_threshold", hit.confidence, limit) for hit in below]
+    dropped = [hit.as_drop("threshold", "below_score_threshold", hit.confidence, limit) for hit in below]
     if how.quality is not None:
         kept, poor = graded(kept, how.quality)
         dropped += poor
@@ -50,7 +175,7 @@ def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
     if len(chosen) < len(kept):
         returned = {hit.chunk_id for hit in chosen}
         dropped += [
-            hit.drop("select", "too_alike" if position <= plan.top_k else "beyond_top_k", position, plan.top_k)
+            hit.as_drop("select", "too_alike" if position <= plan.top_k else "beyond_top_k", position, plan.top_k)
             for position, hit in enumerate(kept, start=1)
             if hit.chunk_id not in returned
         ]
@@ -85,7 +210,7 @@ def capped(hits: Sequence[Hit], per_document: int) -> tuple[list[Hit], list[Drop
         if taken[hit.document] <= per_document:
             kept.append(hit)
         else:
-            dropped.append(hit.drop("select", "beyond_per_document", taken[hit.document], per_document))
+            dropped.append(hit.as_drop("select", "beyond_per_document", taken[hit.document], per_document))
     return kept, dropped
 
 
@@ -103,7 +228,7 @@ def graded(hits: Sequence[Hit], plan: QualityPlan) -> tuple[list[Hit], list[Drop
         better = [hit for hit in hits if grade_of(hit, plan) < worst]
         if better:
             poor = [hit for hit in hits if grade_of(hit, plan) == worst]
-            kept, dropped = better, [hit.drop("quality", "worst_grade", len(hits), plan.enough) for hit in poor]
+            kept, dropped = better, [hit.as_drop("quality", "worst_grade", len(hits), plan.enough) for hit in poor]
     return _near_ties(kept, plan), dropped
 
 

@@ -1,10 +1,13 @@
-"""The state of a query when its answer is composed: its channels' results, and their weights."""
+"""The state of a query when its answer is composed: its channels' results and their weights, and the journal of the steps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Final
 
 from pipeline.deadline import Deadline
 from pipeline.keyword.scoring import long_share
@@ -13,15 +16,81 @@ from pipeline.local_models import weights_of
 from pipeline.query.plan import Lane
 from pipeline.query.request import Degradation, Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState
-from pipeline.ranking.channel_gate import WeakChannel, gated, lead_factor
+from pipeline.ranking.hits import Drop, Hit
+from pipeline.ranking.selection import Rung
 from pipeline.records import ChannelName, ChunkId, Ranking
+from pipeline.telemetry.tracing import OutsideCall
+
+_FROM_INDEX: Final = (
+    "MySQL does not answer, so words and texts are those of this host's keyword index, whose age is stats.index_age_s: what"
+    " was changed or deleted since then is shown as it was"
+)
+
+
+@dataclass(slots=True)
+class Journal:
+    """The record of one composition, written by every stage. ``orders``: the hits after each stage, recorded only when
+    ``tracing``, since a trace must not change the answer. ``rung``: where the ladder of thresholds ended. ``second``:
+    the changes of a second retrieval, and ``asked_again`` the channels' results after it. ``rerank_weight``: the weight
+    of the reranker's scores. ``index_age_s``: the age of the index that answered in place of MySQL. ``began_at``: when
+    composing began, seconds since the epoch; ``steps``: each step with its beginning and its milliseconds; ``calls``: to
+    stores and models."""
+
+    tracing: bool = False
+    began_at: float = field(default_factory=time.time)
+    steps: list[tuple[str, float, float]] = field(default_factory=list)
+    calls: Sequence[OutsideCall] = ()
+    degradations: list[Degradation] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    latency_ms: dict[str, float] = field(default_factory=dict)
+    drops: list[Drop] = field(default_factory=list)
+    orders: list[tuple[str, tuple[Hit, ...]]] = field(default_factory=list)
+    rung: Rung | None = None
+    second: Mapping[str, Any] | None = None
+    rerank_weight: float | None = None
+    asked_again: Mapping[ChannelName, Envelope] | None = None
+    index_age_s: float | None = None
+
+    def lost(self, part: str, code: str, detail: str) -> None:
+        """Record that something failed and that the answer continues without it."""
+        lost = Degradation(part=part, code=code, detail=detail)
+        if lost not in self.degradations:  # a second round may lose the same again
+            self.degradations.append(lost)
+
+    def answered_from_index(self, age_s: float) -> None:
+        """Record that this host's index answered instead of MySQL. ``age_s``: of its oldest revision."""
+        self.index_age_s = round(max(age_s, self.index_age_s or 0.0), 3)
+        self.lost("mysql", "mysql_unavailable", _FROM_INDEX)
+
+    def took(self, step: str, started: float) -> None:
+        """Add the time since ``started`` (of ``time.perf_counter``) to a step, which may run twice."""
+        elapsed = (time.perf_counter() - started) * 1000
+        self.latency_ms[step] = round(self.latency_ms.get(step, 0.0) + elapsed, 3)
+        self.steps.append((step, time.time() - elapsed / 1000, elapsed))
+
+    def dropped(self, drops: Iterable[Drop]) -> None:
+        """Record dropped candidates, by rule; only when tracing."""
+        if self.tracing:
+            self.drops.extend(drops)
+
+    def step(self, stage: str, hits: list[Hit], drops: Iterable[Drop] = ()) -> list[Hit]:
+        """Return the hits of ``stage`` after recording their order, only when tracing, and the dropped ones."""
+        self.dropped(drops)
+        if self.tracing:
+            self.orders.append((stage, tuple(hits)))
+        return hits
+
+    def begin_again(self) -> None:
+        """Forget the dropped candidates before a second round, which may return some of them."""
+        self.drops.clear()
+        self.remarks[:] = dict.fromkeys(self.remarks)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arrived:
     """A query and the results of the channels that returned one. ``losses``: of understanding the query. ``ran``: when
     each channel was asked, and by which worker. ``opened_at``: when the gateway stored the query, seconds since the
-    epoch. ``lane``: the one that composes the answer."""
+    epoch. ``lane``: the one that composes the answer. ``journal``: the record of the composition, one for both rounds."""
 
     query: Query
     envelopes: Mapping[ChannelName, Envelope]
@@ -30,6 +99,7 @@ class Arrived:
     ran: Mapping[str, ChannelRun] = field(default_factory=dict)
     opened_at: float | None = None
     lane: Lane = "chord"
+    journal: Journal = field(default_factory=Journal)
 
     @classmethod
     def of(cls, state: QueryState) -> Arrived:
@@ -93,3 +163,79 @@ def _admitted(envelope: Envelope) -> Ranking:
     pairs = envelope.admitted
     chunk_ids, scores = zip(*pairs, strict=True) if pairs else ((), ())
     return Ranking(channel=envelope.channel, chunk_ids=tuple(map(ChunkId, chunk_ids)), scores=scores)
+
+
+# A channel that gives so many hits one and the same score has put them in no order at all.
+_LEAST_TO_BE_FLAT = 3
+_FLAT = 1e-9  # spread of the scores, as a share of the highest
+
+# Learnt on three collections and questions derived from them, stable with any one left out: docs/decisions/0056.
+_SLOPE = 2.5
+_USUAL_LEAD = 0.2
+_MOST = 0.5
+_CONSIDERED = 100  # best hits, the default pool
+_LEAST_TO_TELL = 10  # hits; the lead of fewer says more about the collection than about the query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeakChannel:
+    """A channel that the gate excludes. ``strength``: of its best hit, in [0, 1]."""
+
+    channel: ChannelName
+    strength: float
+
+
+def strength_of(scores: Sequence[float], upper_bound: float | None) -> float | None:
+    """Return the strength of a channel's best hit: its score over the highest possible score, in [0, 1].
+
+    Three or more hits with equal scores have no meaningful order and count as 0. None without hits or upper bound.
+    """
+    if not scores:
+        return None
+    highest, lowest = max(scores), min(scores)
+    if len(scores) >= _LEAST_TO_BE_FLAT and highest - lowest <= _FLAT * abs(highest):
+        return 0.0
+    if not upper_bound or upper_bound < 0:
+        return None
+    return min(1.0, max(0.0, highest / upper_bound))
+
+
+def lead_of(scores: Sequence[float]) -> float | None:
+    """Return how far the first hit is ahead of the second, as a share of the span from the first to the last of the best
+    100, in [0, 1]. ``scores``: best first. None for less than 10 hits and for hits that score alike."""
+    first = scores[:_CONSIDERED]
+    if len(first) < _LEAST_TO_TELL or not first[0] - first[-1] > _FLAT * abs(first[0]):
+        return None
+    return (first[0] - first[1]) / (first[0] - first[-1])
+
+
+def lead_factor(scores: Sequence[float], *, share: float = 1.0) -> float:
+    """Return the factor of the semantic channel's weight for this query, from 0.61 to 1.65.
+
+    ``exp(share * min(0.5, 2.5 * (lead - 0.2)))`` with `lead_of`: a vector search always finds a hundred neighbours, and
+    if the first does not stand out, it did not recognise the query. ``share``: how long the query is, from 0 to 1
+    (`keyword.scoring.long_share`). 1 where `lead_of` is None.
+    """
+    lead = lead_of(scores)
+    return 1.0 if lead is None else math.exp(share * min(_MOST, _SLOPE * (lead - _USUAL_LEAD)))
+
+
+def gated(
+    rankings: Sequence[Ranking], bounds: Mapping[ChannelName, float | None], *, gate: float
+) -> tuple[list[Ranking], list[WeakChannel]]:
+    """Split channels into the rankings that pass, and the weak channels, whose best hit is below ``gate``. A channel of
+    unknown strength passes. If no channel with hits would pass, the strongest one does, the first by name among equals.
+    Several rankings of one channel pass or fail together, by the best of them."""
+    strengths: dict[ChannelName, float] = {}
+    unknown = set()
+    for ranking in rankings:
+        strength = strength_of(ranking.scores, bounds.get(ranking.channel))
+        if strength is not None:
+            strengths[ranking.channel] = max(strength, strengths.get(ranking.channel, 0.0))
+        elif ranking.scores:
+            unknown.add(ranking.channel)
+    weak = {channel for channel, strength in strengths.items() if strength < gate and channel not in unknown}
+    if weak and weak == {ranking.channel for ranking in rankings if ranking.scores}:
+        weak.discard(min(weak, key=lambda channel: (-strengths[channel], channel)))
+    kept = [ranking for ranking in rankings if ranking.channel not in weak]
+    return kept, [WeakChannel(channel=channel, strength=strengths[channel]) for channel in sorted(weak)]

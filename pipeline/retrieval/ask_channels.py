@@ -16,7 +16,7 @@ from pipeline.deadline import Deadline
 from pipeline.errors import ApiSourceTimedOut, CircuitOpen, PipelineError, Unavailable
 from pipeline.query.request import Envelope, Query, Recalled, copied
 from pipeline.records import ChannelName
-from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.arrived import Arrived
 
 log = structlog.get_logger(__name__)
 
@@ -126,15 +126,15 @@ def settled(call: Future[T], deadline: Deadline, *, bug: str, **ids: object) -> 
 
 
 def in_time(
-    call: Future[T], *, deadline: Deadline, journal: Journal, part: str, otherwise: str, bug: str, **ids: object
+    call: Future[T], arrived: Arrived, *, deadline: Deadline, part: str, otherwise: str, bug: str, **ids: object
 ) -> T | None:
     """Return the result of ``call`` by ``deadline``. Without one, return None and report ``part`` as lost, with the
     sentence ``otherwise``; see `settled`."""
-    result = settled(call, deadline, bug=bug, **ids)
+    result = settled(call, deadline, bug=bug, query_id=arrived.query.query_id, **ids)
     if not isinstance(result, CallFailure):
         return result
     unexpected = f": unexpected {result.bug}" if result.bug else ""
-    journal.lost(part, result.code, f"{otherwise}{unexpected}")
+    arrived.journal.lost(part, result.code, f"{otherwise}{unexpected}")
     return None
 
 

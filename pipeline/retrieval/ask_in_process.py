@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,11 +18,10 @@ from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.ask_channels import RESERVE_S, aside, ask_side_by_side
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings
 from pipeline.retrieval.compose import compose
-from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.record_trace import trace_from
 from pipeline.retrieval.run_chord import ask_and_report, settle
 from pipeline.retrieval.understand import understand
@@ -83,9 +83,8 @@ def _ask_all(
 
 def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
     """Return the trace of a query that is answered in this process."""
-    arrived, journal = arrived_in_process(query, channels), Journal(tracing=True)
-    answer = compose(arrived, use, channels, journal)
-    return trace_from(arrived, answer, journal)
+    arrived = replace(arrived_in_process(query, channels), journal=Journal(tracing=True))
+    return trace_from(arrived, compose(arrived, use, channels))
 
 
 def arrived_in_process(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:

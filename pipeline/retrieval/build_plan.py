@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.channels.channel_plugins import installed_channels
 from pipeline.query.channel_options import require_options
 from pipeline.query.plan import Plan, PlanFlaw, overlaid, plan_as_json, read_plan
-from pipeline.ranking.custom_fusion import installed_fusions
+from pipeline.retrieval.fuse import installed_fusions
 from pipeline.settings import Settings
 
 # For channels without a configured weight; API passages weigh as little as curated answers.

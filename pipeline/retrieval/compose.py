@@ -26,21 +26,16 @@ from pipeline.channels.channel import Channel, TermChannel
 from pipeline.errors import Unavailable
 from pipeline.keyword.terms import query_terms
 from pipeline.query.request import Envelope, Query, Understanding
-from pipeline.ranking.decay import decayed
-from pipeline.ranking.dedupe import deduplicated
 from pipeline.ranking.hits import Hydrated
-from pipeline.ranking.rerank_order import passing, rerank_lift
-from pipeline.ranking.selection import select
-from pipeline.ranking.threshold_ladder import stepped_down
+from pipeline.ranking.selection import decayed, deduplicated, select, stepped_down
 from pipeline.records import ChannelName
 from pipeline.resources import Resources
-from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.build_context import build_context
 from pipeline.retrieval.fall_back import fall_back
 from pipeline.retrieval.fuse import add_coverage, fuse, support_neighbours
-from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_text import load_text
-from pipeline.retrieval.rerank import rerank_hits
+from pipeline.retrieval.rerank import passing, rerank_hits, rerank_lift
 from pipeline.retrieval.retry_poor import RetrievalRound, retry_poor
 from pipeline.retrieval.understand import expand_query
 
@@ -49,42 +44,39 @@ log = structlog.get_logger(__name__)
 _NOTHING = AnswerContext(text="", token_count=0, citations=())
 
 
-def compose(
-    arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal | None = None
-) -> Answer:
+def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
     """Compose the answer to a query from its channels' results, in these steps; `rank` has those of one round. Never
     raises for a dependency: the journal names losses for ``stats``."""
-    query, journal = arrived.query, journal or Journal(tracing=arrived.query.trace)
+    query, journal = arrived.query, arrived.journal
     journal.remarks.extend(query.remarks)
     journal.degradations.extend(arrived.losses)
     if not query.channels:  # understood as a question that no namespace answers
-        return empty_answer(arrived, journal)
-    record_losses(arrived, journal)
+        return empty_answer(arrived)
+    record_losses(arrived)
 
     def rank_round(arrived: Arrived) -> RetrievalRound:
-        return rank(arrived, use, channels, journal)
+        return rank(arrived, use, channels)
 
     expand = partial(expand_query, use=use) if use.settings.llm_model else None
-    ranked = retry_poor(rank_round(arrived), rank_round, channels, journal, expand=expand)
+    ranked = retry_poor(rank_round(arrived), rank_round, channels, expand=expand)
     chunks = answer_chunks(ranked.returned, envelopes=ranked.arrived.usable)
     failed = problem_of(query, usable=ranked.arrived.usable, losses=journal.degradations, chunks=chunks)
-    fallback = fall_back(ranked.arrived, chunks, use, channels, journal, hints=failed is None)
+    fallback = fall_back(ranked.arrived, chunks, use, channels, hints=failed is None)
     passages: Mapping[str, Hydrated] = {hit.chunk_id: hit.passage for hit in ranked.returned} | dict(fallback.passages)
     chunks, passages = _mask(query, fallback.chunks, passages)
     chunks = highlight(chunks, _terms(query, channels)) if chunks else ()
-    context = build_context(ranked.arrived, [passages[chunk.chunk_id] for chunk in chunks], use, journal)
+    context = build_context(ranked.arrived, [passages[chunk.chunk_id] for chunk in chunks], use)
     lift = rerank_lift(ranked.ordered, top_k=query.top_k)
-    return _answer(query, ranked.arrived, chunks, context, lift, journal, fallback=fallback.given)
+    return _answer(query, ranked.arrived, chunks, context, lift, fallback=fallback.given)
 
 
-def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> RetrievalRound:
+def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> RetrievalRound:
     """Rank the channels' results of one round, in these steps. Steps that the plan leaves out cost nothing."""
-    query, plan = arrived.query, arrived.query.plan
+    query, plan, journal = arrived.query, arrived.query.plan, arrived.journal
     retrieve = plan.retrieve
-    fused = fuse(arrived, channels, journal)
-    fused = add_coverage(arrived, fused, channels, journal)
-    fused = support_neighbours(arrived, fused, use, channels, journal)
-    hits = load_text(arrived, fused, use, journal)
+    fused = add_coverage(arrived, fuse(arrived, channels), channels)
+    fused = support_neighbours(arrived, fused, use, channels)
+    hits = load_text(arrived, fused, use)
     if retrieve.time_decay is not None:
         hits = journal.step("decay", decayed(hits, retrieve.time_decay, query.present))
     if retrieve.selection.dedupe != "chunk":  # fused hits are unique by chunk
@@ -96,24 +88,26 @@ def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channe
             hits, retrieve.ladder, top_k=query.top_k, zero=zero, per_document=per_document
         )
         hits = journal.step("ladder", hits, unlike)
-    ordered = rerank_hits(arrived, hits, use, journal)
-    returned, weak = passing(ordered, threshold=plan.rerank.threshold, min_results=plan.rerank.min_results)
-    journal.dropped(weak)
-    returned = journal.step("select", *select(returned, plan))
+    ordered = rerank_hits(arrived, hits, use)
+    strong, weak = passing(ordered, threshold=plan.rerank.threshold, min_results=plan.rerank.min_results)
+    returned, dropped = select(strong, plan)
+    returned = journal.step("select", returned, [*weak, *dropped])
     return RetrievalRound(arrived=arrived, ordered=ordered, returned=returned)
 
 
-def empty_answer(arrived: Arrived, journal: Journal) -> Answer:
+def empty_answer(arrived: Arrived) -> Answer:
     """Return an answer without chunks, for a query that is searched nowhere or that failed."""
-    return _answer(arrived.query, arrived, (), _NOTHING, None, journal)
+    return _answer(arrived.query, arrived, (), _NOTHING, None)
 
 
-def record_losses(arrived: Arrived, journal: Journal) -> None:
+def record_losses(arrived: Arrived) -> None:
     """Record every missing namespace, and every channel that failed or was late."""
     for name in arrived.query.missing_namespaces:
-        journal.lost("namespaces", "namespace_not_found", f"there is no namespace {name}; the others were searched")
+        arrived.journal.lost(
+            "namespaces", "namespace_not_found", f"there is no namespace {name}; the others were searched"
+        )
     for channel in arrived.query.channels:
-        _record_loss(channel, arrived.envelopes.get(channel), journal)
+        _record_loss(channel, arrived.envelopes.get(channel), arrived.journal)
 
 
 def render(answer: Answer) -> bytes:
@@ -153,11 +147,10 @@ def _answer(
     chunks: tuple[AnswerChunk, ...],
     context: AnswerContext,
     lift: float | None,
-    journal: Journal,
     *,
     fallback: str | None = None,
 ) -> Answer:
-    usable = arrived.usable
+    journal, usable = arrived.journal, arrived.usable
     latency = {
         "total": round((time.time() - query.created_at) * 1000, 3),
         **{channel: round(elapsed, 3) for channel, elapsed in arrived.elapsed_ms.items()},

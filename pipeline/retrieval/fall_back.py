@@ -18,7 +18,6 @@ from pipeline.records import ChannelName, Filters, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import aside, in_time
-from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_text import read
 
 _RESERVE_S = 0.05  # reserved of the query's time for the steps after the fallback
@@ -38,14 +37,13 @@ def fall_back(
     chunks: tuple[AnswerChunk, ...],
     use: Resources,
     channels: Mapping[ChannelName, Channel],
-    journal: Journal,
     *,
     hints: bool = True,
 ) -> Fallback:
     """Return the same chunks, unless the plan has a fallback and they are too few or too unsure; never for a query that
     was routed nowhere. Unavailable curated answers are a loss. ``hints`` is false where the search itself failed: a
     hint states that nothing was found."""
-    query = arrived.query
+    query, journal = arrived.query, arrived.journal
     plan = query.plan.fallback
     reason = reason_for(plan, chunks)
     if reason is None or (query.understanding is not None and query.understanding.route is None):
@@ -56,7 +54,7 @@ def fall_back(
     passages: dict[str, Hydrated] = {}
     kinds: list[Kind] = []
     if plan.faq:
-        curated = _answers(arrived, use, channels, journal)[:MOST_ANSWERS]
+        curated = _answers(arrived, use, channels)[:MOST_ANSWERS]
         for rank, (passage, score) in enumerate(curated, start=1):
             more.append(fallback_chunk(passage, "faq", reason, score=score, rank=rank, below=lowest))
             passages[passage.chunk_id] = passage
@@ -78,14 +76,12 @@ def fall_back(
     return Fallback(chunks=given, passages=passages, given=fallback_label(kinds[: query.top_k], reason))
 
 
-def _answers(
-    arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
-) -> list[tuple[Hydrated, float]]:
+def _answers(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> list[tuple[Hydrated, float]]:
     """Return the best curated answers with their scores, best first; fewer, or none, where they are unavailable."""
     channel = channels.get(ChannelName.FAQ)
     deadline = arrived.deadline.before(_RESERVE_S)
     if channel is None or deadline.has_passed:
-        journal.lost("fallback", "no_time", "there was no time to look for curated answers")
+        arrived.journal.lost("fallback", "no_time", "there was no time to look for curated answers")
         return []
     query = _faq_query(arrived.query)
     deadline = deadline.at_most(query.timeout_ms_of(ChannelName.FAQ) / 1000)
@@ -97,18 +93,17 @@ def _answers(
 
     answers = in_time(
         aside(look),
+        arrived,
         deadline=deadline,
-        journal=journal,
         part="fallback",
         otherwise="curated answers could not be looked for",
         bug="fallback_bug",
-        query_id=query.query_id,
     )
     if answers is None:
         return []
     recalled, texts = answers
     if recalled.guard and "lost" in recalled.guard:
-        journal.lost("fallback", recalled.guard["lost"]["code"], recalled.guard["lost"]["detail"])
+        arrived.journal.lost("fallback", recalled.guard["lost"]["code"], recalled.guard["lost"]["detail"])
     pairs = zip(recalled.chunk_ids, recalled.scores, strict=True)
     return [(texts[chunk_id], score) for chunk_id, score in pairs if chunk_id in texts]
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from importlib.metadata import entry_points
+from numbers import Real
+from types import MappingProxyType
+from typing import Protocol, cast
 
 import structlog
 
@@ -14,68 +19,60 @@ from pipeline.database.unit_of_work import reading
 from pipeline.errors import FusionPluginFailed
 from pipeline.keyword.fulltext_store import KeywordIndex
 from pipeline.query.request import Query
-from pipeline.ranking.channel_gate import WeakChannel, lead_of
-from pipeline.ranking.coverage import CONSIDERED as COVERED
-from pipeline.ranking.coverage import coverage_share, covered
-from pipeline.ranking.custom_fusion import custom_fusion, load_fusion
-from pipeline.ranking.fusion import Completed, Fused, Weights, reciprocal_rank_fusion, weighted_fusion
+from pipeline.ranking.fusion import (
+    CONSIDERED,
+    Completed,
+    Fused,
+    Terms,
+    Weights,
+    best_first,
+    coverage_share,
+    covered,
+    feedback_share,
+    neighbour_feedback,
+    reciprocal_rank_fusion,
+    terms_of,
+    weighted_fusion,
+)
 from pipeline.ranking.hits import Drop
-from pipeline.ranking.neighbours import CONSIDERED as SUPPORTED
-from pipeline.ranking.neighbours import Terms, feedback_share, neighbour_feedback, terms_of
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.resources import Resources
-from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.arrived import Arrived, WeakChannel, lead_of
 from pipeline.retrieval.ask_channels import aside, in_time
-from pipeline.retrieval.journal import Journal
 
 log = structlog.get_logger(__name__)
 
 _PLUGIN_S = 0.2  # a rule over a few hundred numbers takes milliseconds; a hanging one must not use up the deadline
 
 
-def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Journal) -> list[Fused]:
+def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel]) -> list[Fused]:
     """Return the candidates of every channel that worked, in the fused order; each channel has scored them all."""
-    fusion = arrived.query.plan.retrieve.fusion
+    fusion, journal = arrived.query.plan.retrieve.fusion, arrived.journal
     rankings, weak = arrived.admitted
-    if fusion.gate is not None:
-        journal.remarks.extend(
-            f"the {weak_channel.channel} channel had no say: its best hit reaches {weak_channel.strength:.2f},"
-            f" the gate is {fusion.gate:g}"
-            for weak_channel in weak
-        )
-        journal.dropped(_gated_out(arrived, weak, rankings, gate=fusion.gate))
     weights = {ranking.channel: arrived.weights[ranking.channel] for ranking in rankings}
-    reading_remarks = _reading_remarks(arrived, {name: arrived.reading_weights[name] for name in weights})
-    journal.remarks.extend(remark for remark in reading_remarks if remark not in journal.remarks)
-    if arrived.query.trace:
-        journal.remarks.extend(remark for remark in _signal_remarks(arrived, weights) if remark not in journal.remarks)
-    if fusion.strategy == "rrf":
-        started = time.perf_counter()
+    journal.remarks.extend(_remarks(arrived, weak, weights))
+    completed = {} if fusion.strategy == "rrf" else _complete(arrived, rankings, channels)
+    started = time.perf_counter()
+    own = _by_plugin(arrived, rankings, weights, completed) if fusion.strategy == "custom" else None
+    if own is not None:
+        fused = own
+    elif fusion.strategy == "rrf":
         fused = reciprocal_rank_fusion(rankings, weights=weights, k=fusion.k)
     else:
-        completed = _complete(arrived, rankings, channels, journal)
-        started = time.perf_counter()
-        own = _by_plugin(arrived, rankings, weights, completed, journal) if fusion.strategy == "custom" else None
-        fused = (
-            own
-            if own is not None
-            else weighted_fusion(
-                rankings,
-                weights=weights,
-                normalisation=fusion.normalisation,
-                completed=completed,
-                scales=_scales(arrived, rankings),
-            )
+        fused = weighted_fusion(
+            rankings,
+            weights=weights,
+            normalisation=fusion.normalisation,
+            completed=completed,
+            scales=_scales(arrived, rankings),
         )
     journal.took("fuse", started)
-    journal.dropped(_not_admitted(arrived, rankings))
+    journal.dropped(_drops(arrived, rankings, weak, fused))
     return fused
 
 
-def add_coverage(
-    arrived: Arrived, fused: Sequence[Fused], channels: Mapping[ChannelName, Channel], journal: Journal
-) -> list[Fused]:
-    """Return the fused order after `ranking.coverage`: the weight of channels that could not read the query goes to its
+def add_coverage(arrived: Arrived, fused: Sequence[Fused], channels: Mapping[ChannelName, Channel]) -> list[Fused]:
+    """Return the fused order after `ranking.fusion`: the weight of channels that could not read the query goes to its
     words.
 
     The order stays where every channel read the query, where scores were not merged by weights, and where the keyword
@@ -90,28 +87,27 @@ def add_coverage(
     if not applies or not isinstance(keyword, CoverageChannel):
         return list(fused)
     started = time.perf_counter()
-    first = [hit.chunk_id for hit in fused[:COVERED]]
+    first = [hit.chunk_id for hit in fused[:CONSIDERED]]
     coverage = in_time(
         aside(keyword.coverage, query, first),
+        arrived,
         deadline=query.deadline.at_most(query.timeout_ms_of(ChannelName.KEYWORD) / 1000),
-        journal=journal,
         part="fuse",
         otherwise="the coverage of the query by the candidates was not computed",
         bug="channel_bug",
         channel=ChannelName.KEYWORD,
-        query_id=query.query_id,
     )
     if coverage is None:
         return list(fused)
     moved = covered(fused, coverage, share=share)
-    journal.took("coverage", started)
+    arrived.journal.took("coverage", started)
     return moved
 
 
 def support_neighbours(
-    arrived: Arrived, fused: Sequence[Fused], use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
+    arrived: Arrived, fused: Sequence[Fused], use: Resources, channels: Mapping[ChannelName, Channel]
 ) -> list[Fused]:
-    """Return the fused order after `ranking.neighbours`: similar candidates support each other.
+    """Return the fused order after `ranking.fusion`: similar candidates support each other.
 
     The order stays where ranks were merged, where fewer than two channels have weight after the gate, and where the
     words of the candidates are late; the support shrinks with the share of the query that the channels could not read.
@@ -124,23 +120,22 @@ def support_neighbours(
     if not fusion.feedback or fusion.strategy == "rrf" or not share:
         return list(fused)
     started = time.perf_counter()
-    first = [ChunkId(hit.chunk_id) for hit in fused[:SUPPORTED]]
+    first = [ChunkId(hit.chunk_id) for hit in fused[:CONSIDERED]]
     keyword = channels.get(ChannelName.KEYWORD)
     terms = keyword.indexed(query, first) if isinstance(keyword, TokenChannel) else None
     if terms is None:
         terms = in_time(
             aside(_terms, query, first, use),
+            arrived,
             deadline=arrived.deadline.at_most(use.settings.recall_timeout_ms / 1000),
-            journal=journal,
             part="feedback",
             otherwise="the candidates could not be compared with each other; the fused order stands",
             bug="feedback_bug",
-            query_id=query.query_id,
         )
     if terms is None:
         return list(fused)
     moved = neighbour_feedback(fused, terms, share=share)
-    journal.took("feedback", started)
+    arrived.journal.took("feedback", started)
     return moved
 
 
@@ -162,35 +157,44 @@ def _scales(arrived: Arrived, rankings: Sequence[Ranking]) -> dict[ChannelName, 
     return {channel: (usable[channel].zero, usable[channel].upper_bound) for channel in own}
 
 
-def _gated_out(
-    arrived: Arrived, weak: Sequence[WeakChannel], rankings: Sequence[Ranking], *, gate: float
+def _drops(
+    arrived: Arrived, rankings: Sequence[Ranking], weak: Sequence[WeakChannel], fused: Sequence[Fused]
 ) -> Iterator[Drop]:
-    """Yield a Drop for every chunk that only channels below the gate found."""
-    fused_ids = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
-    for weak_channel in weak:
-        for chunk_id in arrived.usable[weak_channel.channel].chunk_ids:
-            if chunk_id not in fused_ids:
-                yield Drop(
-                    chunk_id=chunk_id, stage="gate", reason="weak_channel", value=weak_channel.strength, limit=gate
-                )
-
-
-def _not_admitted(arrived: Arrived, rankings: Sequence[Ranking]) -> Iterator[Drop]:
-    """Yield a Drop for every chunk that scored less than its channel's zero and that no channel admits."""
-    admitted = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
-    for ranking in rankings:
-        envelope = arrived.usable[ranking.channel]
+    """Yield a Drop for every chunk that only channels below the gate found, that a plug-in left out, or that scored less
+    than its channel's zero and that no channel admits."""
+    gate = arrived.query.plan.retrieve.fusion.gate
+    candidates = dict.fromkeys(chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids)
+    for channel, strength in ((weak_channel.channel, weak_channel.strength) for weak_channel in weak):
+        for chunk_id in arrived.usable[channel].chunk_ids:
+            if chunk_id not in candidates:
+                yield Drop(chunk_id=chunk_id, stage="gate", reason="weak_channel", value=strength, limit=gate)
+    kept = {hit.chunk_id for hit in fused}
+    for chunk_id in candidates:
+        if chunk_id not in kept:
+            yield Drop(chunk_id=chunk_id, stage="fuse", reason="left_out_by_plugin")
+    for envelope in (arrived.usable[ranking.channel] for ranking in rankings):
         for chunk_id, score in zip(envelope.chunk_ids, envelope.scores, strict=True):
-            if chunk_id not in admitted and envelope.zero is not None and score < envelope.zero:
+            if chunk_id not in candidates and envelope.zero is not None and score < envelope.zero:
                 yield Drop(chunk_id=chunk_id, stage="fuse", reason="not_admitted", value=score, limit=envelope.zero)
 
 
+def _remarks(arrived: Arrived, weak: Sequence[WeakChannel], weights: Weights) -> Iterator[str]:
+    """Report every channel below the gate; every weight that the reading gate lowered and, for a trace, that the query's
+    own signal changed, as a share of all weights before and after, unless the journal says so."""
+    for weak_channel in weak:
+        yield (
+            f"the {weak_channel.channel} channel had no say: its best hit reaches {weak_channel.strength:.2f},"
+            f" the gate is {arrived.query.plan.retrieve.fusion.gate:g}"
+        )
+    changes = [*_reading_remarks(arrived, weights), *(_signal_remarks(arrived, weights) if arrived.query.trace else ())]
+    yield from (remark for remark in changes if remark not in arrived.journal.remarks)
+
+
 def _reading_remarks(arrived: Arrived, weights: Weights) -> Iterator[str]:
-    """Report every weight that the reading gate lowered, as a share of all weights before and after."""
     planned = {channel: weight for channel, weight in arrived.planned.items() if channel in weights}
     total = math.fsum(planned.values())
-    for channel, weight in weights.items():
-        if weight < planned[channel] and total:
+    for channel in weights:
+        if (weight := arrived.reading_weights[channel]) < planned[channel] and total:
             yield (
                 f"reading_gate: the {channel} channel counts {weight / total:.3f} instead of {planned[channel] / total:.3f},"
                 f" because its model reads too little of the query ({arrived.usable[channel].trust:.3f})"
@@ -198,7 +202,6 @@ def _reading_remarks(arrived: Arrived, weights: Weights) -> Iterator[str]:
 
 
 def _signal_remarks(arrived: Arrived, weights: Weights) -> Iterator[str]:
-    """Report the weight that the query's own signal gave a channel, as a share of all weights before and after."""
     before = {channel: arrived.reading_weights[channel] for channel in weights}
     for channel, weight in weights.items():
         if weight != before[channel] and len(weights) > 1:
@@ -211,38 +214,92 @@ def _signal_remarks(arrived: Arrived, weights: Weights) -> Iterator[str]:
 
 
 def _by_plugin(
-    arrived: Arrived, rankings: Sequence[Ranking], weights: Weights, completed: Completed, journal: Journal
+    arrived: Arrived, rankings: Sequence[Ranking], weights: Weights, completed: Completed
 ) -> list[Fused] | None:
     """Return the order of the query's own fusion; None when it fails or is late."""
-    fusion = arrived.query.plan.retrieve.fusion
-    name = fusion.plugin or ""
+    name = arrived.query.plan.retrieve.fusion.plugin or ""
     try:
         if arrived.deadline.has_passed:
             raise TimeoutError
-        plugin = load_fusion(name)
-        fused = aside(custom_fusion, plugin, rankings, weights=weights, completed=completed).result(
-            timeout=arrived.deadline.within(_PLUGIN_S)
-        )
+        call = aside(custom_fusion, load_fusion(name), rankings, weights=weights, completed=completed)
+        return call.result(timeout=arrived.deadline.within(_PLUGIN_S))
     except TimeoutError:
-        journal.lost(
-            "fuse", "fusion_plugin_timeout", f"the fusion {name} did not end in time; weighted fusion stands in"
-        )
+        detail = f"the fusion {name} did not end in time; weighted fusion stands in"
+        arrived.journal.lost("fuse", "fusion_plugin_timeout", detail)
     except FusionPluginFailed as error:
         log.warning("fusion_plugin_failed", plugin=name, detail=str(error), exc_info=error.__cause__)
-        journal.lost("fuse", error.code, f"the fusion {name} failed: {error}; weighted fusion stands in")
-    else:
-        kept = {hit.chunk_id for hit in fused}
-        journal.dropped(
-            Drop(chunk_id=chunk_id, stage="fuse", reason="left_out_by_plugin")
-            for chunk_id in dict.fromkeys(chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids)
-            if chunk_id not in kept
-        )
-        return fused
+        arrived.journal.lost("fuse", error.code, f"the fusion {name} failed: {error}; weighted fusion stands in")
     return None
 
 
+GROUP = "chordwise.fusion"
+
+
+class FusionPlugin(Protocol):
+    """A rule that fuses several channels' rankings into one score per chunk. It is called concurrently in threads."""
+
+    def __call__(
+        self, rankings: Sequence[Ranking], *, weights: Weights, completed: Completed
+    ) -> Mapping[ChunkId, float]:
+        """Return the score of each chunk to keep, at least 0, higher is better. ``rankings``: one per channel that
+        worked, best first. ``completed``: a channel's scores of chunks that only others recalled. Do not modify the
+        arguments."""
+        ...
+
+
+def custom_fusion(
+    plugin: FusionPlugin, rankings: Sequence[Ranking], *, weights: Weights, completed: Completed | None = None
+) -> list[Fused]:
+    """Merge rankings by the scores of ``plugin``. Best first; equal scores are ordered by chunk id.
+
+    A chunk without a score is dropped. A plug-in returns totals only, so ``contribution`` and ``normalized`` of every
+    channel are None; rank and score are the channel's own. Raises FusionPluginFailed when the plug-in raises, invents a
+    chunk, or gives a score that is not a finite number of 0 or more.
+    """
+    candidates = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
+    extra = {channel: MappingProxyType(dict(scores)) for channel, scores in (completed or {}).items()}
+    try:
+        scores = plugin(tuple(rankings), weights=MappingProxyType(dict(weights)), completed=MappingProxyType(extra))
+    except Exception as error:  # every error of a plug-in has the same meaning: the rule did not work
+        raise FusionPluginFailed(f"it raised {type(error).__name__}") from error
+    if not isinstance(scores, Mapping):
+        raise FusionPluginFailed(f"it gave a {type(scores).__name__} instead of a mapping from chunk to score")
+    for chunk_id, score in scores.items():
+        if chunk_id not in candidates:
+            raise FusionPluginFailed("it gave a chunk that no channel recalled")
+        if isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score) or score < 0:
+            raise FusionPluginFailed("it gave a score that is not a finite number of 0 or more")
+    seen = weighted_fusion(rankings, completed=completed)
+    return best_first(_rescored(hit, float(scores[hit.chunk_id])) for hit in seen if hit.chunk_id in scores)
+
+
+def _rescored(hit: Fused, score: float) -> Fused:
+    parts = tuple(part._replace(normalized=None, contribution=None) for part in hit.contributions)
+    return hit._replace(score=score, contributions=parts)
+
+
+@functools.cache
+def installed_fusions() -> tuple[str, ...]:
+    """Return the names of the installed fusions without loading any."""
+    return tuple(sorted(entry_points(group=GROUP).names))
+
+
+@functools.cache
+def load_fusion(name: str) -> FusionPlugin:
+    """Return the fusion of this name, loaded once in each process. Raises FusionPluginFailed."""
+    try:
+        fusion = next(iter(entry_points(group=GROUP, name=name))).load()
+    except StopIteration:
+        raise FusionPluginFailed("it is not installed here") from None
+    except Exception as error:  # a third-party module may raise anything when it is loaded
+        raise FusionPluginFailed(f"it could not be loaded: {type(error).__name__}") from error
+    if not callable(fusion):
+        raise FusionPluginFailed(f"a {type(fusion).__name__} cannot be called")
+    return cast(FusionPlugin, fusion)
+
+
 def _complete(
-    arrived: Arrived, rankings: Sequence[Ranking], channels: Mapping[ChannelName, Channel], journal: Journal
+    arrived: Arrived, rankings: Sequence[Ranking], channels: Mapping[ChannelName, Channel]
 ) -> dict[ChannelName, dict[ChunkId, float]]:
     """Return each channel's scores of the candidates that only others found, which would count as 0."""
     if len(rankings) < 2:
@@ -259,15 +316,14 @@ def _complete(
     for name, future in running.items():
         scores = in_time(
             future,
+            arrived,
             deadline=arrived.deadline.at_most(arrived.query.timeout_ms_of(name) / 1000),
-            journal=journal,
             part="fuse",
             otherwise=f"{name} could not score what other channels found",
             bug="channel_bug",
             channel=name,
-            query_id=arrived.query.query_id,
         )
         if scores is not None:
             completed[name] = scores
-    journal.took("complete", started)
+    arrived.journal.took("complete", started)
     return completed

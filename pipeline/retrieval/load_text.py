@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from typing import Final, TypeVar
 
 from sqlalchemy import Connection
 
 from pipeline.channels.local_indexes import IndexAtRevision
 from pipeline.chunking.strategies.registry import window_of
+from pipeline.database.engines import outage_of
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.chunk_store import Chunks, StoredChunk
-from pipeline.errors import Unavailable
-from pipeline.filters.hit_conditions import SHOWN_FIELDS, may_be_more
-from pipeline.filters.python_filters import unmet
+from pipeline.errors import CircuitOpen, PipelineError, TooLate, Unavailable
+from pipeline.filters.python_filters import SHOWN_FIELDS, may_be_more, unmet
 from pipeline.query.plan import Plan
 from pipeline.query.request import Query, QueryMoment, copied
-from pipeline.ranking.confidence import confidences
-from pipeline.ranking.decay import decayed
-from pipeline.ranking.dedupe import deduplicated
 from pipeline.ranking.fusion import Fused
-from pipeline.ranking.hits import Drop, Hit, Hydrated, fields_of, flaw
-from pipeline.ranking.selection import CHOICE, capped, grade_of
+from pipeline.ranking.hits import Drop, Hit, Hydrated, confidences, fields_of, flaw
+from pipeline.ranking.selection import CHOICE, capped, decayed, deduplicated, grade_of
 from pipeline.records import ChunkId, DocumentFields
 from pipeline.resources import Resources
-from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.read_texts import read_in_time
+from pipeline.retrieval.arrived import Arrived, Journal
+from pipeline.retrieval.ask_channels import RESERVE_S, aside
 from pipeline.tenants.revision_store import has_reached
 
 _MOST_READ = 1000  # candidates whose text is read for one query, whatever depth a plan asks for
@@ -38,18 +35,20 @@ _NOT_ALL = (
 )
 
 
-def load_text(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: Journal) -> list[Hit]:
+def load_text(arrived: Arrived, fused: Sequence[Fused], use: Resources) -> list[Hit]:
     """Return the fused candidates that can be shown, with their text, as deep as the answer may need."""
     sure = confidences(arrived.query.query_text, fused, arrived.usable)
-    passages = hydrate(arrived, fused, sure, use, journal)
-    hits = [
+    passages = hydrate(arrived, fused, sure, use)
+    drops = _unread(fused, passages, arrived.query.plan)
+    return arrived.journal.step("fuse", _hits(fused, passages, sure), drops)
+
+
+def _hits(fused: Sequence[Fused], passages: Mapping[str, Hydrated], sure: Mapping[str, float]) -> list[Hit]:
+    return [
         Hit(fused=hit, passage=passages[hit.chunk_id], score=hit.score, confidence=sure[hit.chunk_id])
         for hit in fused
         if hit.chunk_id in passages
     ]
-    journal.saw("fuse", hits)
-    journal.dropped(_unread(fused, passages, arrived.query.plan))
-    return hits
 
 
 def _unread(fused: Sequence[Fused], passages: Mapping[str, Hydrated], plan: Plan) -> Iterator[Drop]:
@@ -64,14 +63,12 @@ def _unread(fused: Sequence[Fused], passages: Mapping[str, Hydrated], plan: Plan
             yield Drop(chunk_id=hit.chunk_id, stage="fuse", reason="below_what_was_read", value=position, limit=read)
 
 
-def hydrate(
-    arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float], use: Resources, journal: Journal
-) -> dict[str, Hydrated]:
+def hydrate(arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float], use: Resources) -> dict[str, Hydrated]:
     """Return the text of the best hits; later hits replace those that are not shown, fail the filters, or are not
     whole. Of a document replaced since the query began, only chunks of the newest recalled generation are returned.
     While MySQL is away the texts are those of this host's index. ``sure``: the confidences."""
     started = time.perf_counter()
-    query = arrived.query
+    query, journal = arrived.query, arrived.journal
     brought = {
         passage.chunk_id: copied(Hydrated, passage)
         for envelope in arrived.usable.values()
@@ -99,8 +96,7 @@ def hydrate(
         recalled = [len(envelope.chunk_ids) for envelope in arrived.usable.values()]
         if len(chunks) + len(brought) < query.top_k and may_be_more(recalled, position):
             journal.remarks.append(_NOT_ALL.format(looked_at=position))
-    passages = brought | {chunk_id: _hydrated(chunk) for chunk_id, chunk in _of_newest_generations(chunks).items()}
-    return _without_flaws(fused, passages, journal)
+    return _without_flaws(fused, brought | _newest_passages(chunks), journal)
 
 
 def _enough(
@@ -108,23 +104,18 @@ def _enough(
 ) -> bool:
     if counts_alone(query.plan):
         return len(chunks) >= needed(query.plan)
-    newest = _of_newest_generations(chunks)
-    hits = [
-        Hit(fused=hit, passage=_hydrated(newest[hit.chunk_id]), score=hit.score, confidence=sure[hit.chunk_id])
-        for hit in read
-        if hit.chunk_id in newest
-    ]
+    hits = _hits(read, _newest_passages(chunks), sure)
     return bool(hits) and enough(hits, unread, query.plan, query.present)
 
 
-def _of_newest_generations(chunks: Mapping[ChunkId, StoredChunk]) -> dict[ChunkId, StoredChunk]:
-    """Return the chunks of each document's newest generation."""
+def _newest_passages(chunks: Mapping[ChunkId, StoredChunk]) -> dict[str, Hydrated]:
+    """Return the texts of the chunks of each document's newest generation."""
     newest: dict[tuple[str, str], int] = {}
     for chunk in chunks.values():
         document = (chunk.namespace, chunk.document_id)
         newest[document] = max(chunk.generation, newest.get(document, 0))
     return {
-        chunk_id: chunk
+        chunk_id: _hydrated(chunk)
         for chunk_id, chunk in chunks.items()
         if chunk.generation == newest[chunk.namespace, chunk.document_id]
     }
@@ -133,16 +124,14 @@ def _of_newest_generations(chunks: Mapping[ChunkId, StoredChunk]) -> dict[ChunkI
 def _meeting(read: Mapping[ChunkId, StoredChunk], query: Query, journal: Journal) -> dict[ChunkId, StoredChunk]:
     """Keep the chunks that satisfy the filters by their stored fields, since a channel's own copy may be older, and the
     conditions, which channels do not apply."""
-    kept = {}
+    reasons: dict[ChunkId, str] = {}
     for chunk_id, chunk in read.items():
-        failed = unmet(query.filters, copied(DocumentFields, chunk)) if query.filters else None
-        if failed is not None:
-            journal.dropped([Drop(chunk_id=chunk_id, stage="filter", reason=f"filter_{failed}")])
+        if query.filters and (failed := unmet(query.filters, copied(DocumentFields, chunk))):
+            reasons[chunk_id] = f"filter_{failed}"
         elif query.conditions is not None and not query.conditions.met_by(fields_of(_hydrated(chunk))):
-            journal.dropped([Drop(chunk_id=chunk_id, stage="filter", reason="conditions")])
-        else:
-            kept[chunk_id] = chunk
-    return kept
+            reasons[chunk_id] = "conditions"
+    journal.dropped(Drop(chunk_id=name, stage="filter", reason=reason) for name, reason in reasons.items())
+    return {chunk_id: chunk for chunk_id, chunk in read.items() if chunk_id not in reasons}
 
 
 def _without_flaws(fused: Sequence[Fused], passages: dict[str, Hydrated], journal: Journal) -> dict[str, Hydrated]:
@@ -298,3 +287,35 @@ def enough(read: Sequence[Hit], unread: float, plan: Plan, present: QueryMoment)
     if how.quality is not None:  # a hit as good as the last may have a better grade
         return last - near_tie > unread
     return retrieve.time_decay is None or last >= unread
+
+
+T = TypeVar("T")
+
+PART: Final = "texts"  # the name of the circuit in logs and metrics
+_OVERDUE_S: Final = 0.15  # seconds for reads of an answer that is assembled after its deadline
+
+
+def read_in_time(query: Query, use: Resources, read: Callable[[], T]) -> T:
+    """Return the result of ``read``, waiting no longer than the query allows. Raises its errors, TooLate, and
+    CircuitOpen if MySQL failed a moment ago for this tenant or for several, or if other reads hang in this process."""
+    patience_s = use.settings.recall_timeout_ms / 1000
+    with use.bulkhead.place(PART):
+        ticket = use.breakers.enter(PART, query.tenant_id)
+        if ticket is None:
+            raise CircuitOpen("texts are not read for a while, because MySQL failed repeatedly")
+        left_s = query.deadline.before(RESERVE_S).left_s()
+        failed = False
+        try:
+            if left_s > 2 * patience_s and use.reading:  # the client's timeout is short enough; no thread is needed
+                return read()
+            return aside(read).result(timeout=max(_OVERDUE_S, min(left_s, patience_s)))
+        except TimeoutError:
+            failed = left_s >= patience_s  # the timeout of a query that came too late proves nothing about MySQL
+            if (outage := outage_of(use.mysql)) is not None:
+                outage.suspect()
+            raise TooLate("MySQL did not answer within the time that was left") from None
+        except PipelineError as error:
+            failed = isinstance(error, Unavailable)
+            raise
+        finally:
+            use.breakers.leave(ticket, failed=failed)

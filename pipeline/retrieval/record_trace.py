@@ -20,7 +20,6 @@ from pipeline.ranking.hits import Hit
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.journal import Journal
 from pipeline.telemetry.tracing import OutsideCall
 
 log = structlog.get_logger(__name__)
@@ -33,12 +32,12 @@ def may_keep(query: Query, use: Resources) -> bool:
     return query.trace or use.settings.traces_kept > 0
 
 
-def packed_trace(arrived: Arrived, answer: Answer, journal: Journal) -> bytes:
+def packed_trace(arrived: Arrived, answer: Answer) -> bytes:
     """Return the compressed trace of a composition that was made with a tracing journal."""
-    return zlib.compress(orjson.dumps(trace_from(arrived, answer, journal), option=orjson.OPT_NON_STR_KEYS), 1)
+    return zlib.compress(orjson.dumps(trace_from(arrived, answer), option=orjson.OPT_NON_STR_KEYS), 1)
 
 
-def keep_trace(arrived: Arrived, answer: Answer, journal: Journal, use: Resources) -> None:
+def keep_trace(arrived: Arrived, answer: Answer, use: Resources) -> None:
     """Keep the trace of an answered query if it is slow, degraded, failed or empty, if it was requested, or if it is in
     the sample. Called after the answer is stored, so that no caller waits for it. Never raises for a dependency."""
     query, settings = arrived.query, use.settings
@@ -58,7 +57,7 @@ def keep_trace(arrived: Arrived, answer: Answer, journal: Journal, use: Resource
         chunks=len(answer.chunks),
     )
     try:
-        trace = b"" if query.trace else packed_trace(arrived, answer, journal)
+        trace = b"" if query.trace else packed_trace(arrived, answer)
         use.traces(query.tenant_id).keep(entry, query, trace)
     except Unavailable as error:
         log.warning("trace_not_kept", query_id=query.query_id, code=error.code)
@@ -95,10 +94,11 @@ def _is_sampled(query_id: QueryId, percent: float) -> bool:
     return zlib.crc32(query_id.encode()) < percent / 100 * 2**32
 
 
-def trace_from(arrived: Arrived, answer: Answer, journal: Journal) -> dict[str, Any]:
+def trace_from(arrived: Arrived, answer: Answer) -> dict[str, Any]:
     """Return the trace of a composition that was made with a tracing journal, as JSON; ``explained`` describes each
     returned chunk in words. If it was asked again, the channels' results are those of both rounds."""
-    query, envelopes, orders = arrived.query, journal.asked_again or arrived.envelopes, journal.orders
+    query, journal = arrived.query, arrived.journal
+    envelopes, orders = journal.asked_again or arrived.envelopes, journal.orders
     last = {hit.chunk_id: hit for _, hits in orders for hit in hits}
     return {
         "query_id": query.query_id,
@@ -129,7 +129,7 @@ def trace_from(arrived: Arrived, answer: Answer, journal: Journal) -> dict[str, 
             for position, chunk in enumerate(answer.chunks, start=1)
         ],
         "timings_ms": dict(answer.stats.latency_ms),
-        "timeline": [asdict(span) for span in timeline(arrived, journal, total_ms=answer.stats.latency_ms["total"])],
+        "timeline": [asdict(span) for span in timeline(arrived, total_ms=answer.stats.latency_ms["total"])],
         "second": answer.stats.second,
         "ladder": answer.stats.ladder,
         "fallback": answer.stats.fallback,
@@ -254,9 +254,10 @@ class TimelineSpan:
     worker: str = ""
 
 
-def timeline(arrived: Arrived, journal: Journal, *, total_ms: float) -> list[TimelineSpan]:
+def timeline(arrived: Arrived, *, total_ms: float) -> list[TimelineSpan]:
     """Return the parts of a run in the order in which they began. A channel that did not return has no part."""
-    created_at, opened_at, composed_at = arrived.query.created_at, arrived.opened_at, journal.began_at
+    journal, created_at, opened_at = arrived.journal, arrived.query.created_at, arrived.opened_at
+    composed_at = journal.began_at
 
     def since(moment: float) -> float:
         return round((moment - created_at) * 1000, 3)

@@ -15,7 +15,6 @@ from pipeline.records import ChannelName, ChunkId
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_side_by_side
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings
-from pipeline.retrieval.journal import Journal
 
 # Not started with less than this left for the channels.
 _LEAST_S = 0.05
@@ -34,14 +33,13 @@ def retry_poor(
     first: RetrievalRound,
     run: Callable[[Arrived], RetrievalRound],
     channels: Mapping[ChannelName, Channel],
-    journal: Journal,
     *,
     expand: Callable[[Query], Query] | None = None,
 ) -> RetrievalRound:
     """Return the first round or, where it falls short of the plan's demands, the better of it and a second one: ``run``
     over the channels' results of both rounds. ``expand`` gives a query its sub-queries. Failures are losses in the
     journal."""
-    query = first.arrived.query
+    query, journal = first.arrived.query, first.arrived.journal
     poor = shortcomings(first.returned, query.plan)
     if not poor:
         return first
@@ -54,7 +52,7 @@ def retry_poor(
         journal.lost("second", "cannot_expand", "the query was to be expanded, for which nothing is configured")
         del changes["expand"]
     best = first
-    if not _is_possible(first.arrived, channels, changes, journal):
+    if not _is_possible(first.arrived, channels, changes):
         changes = {}
     again = replace(query, plan=changed(query.plan, changes, unrouted=unrouted))
     if "expand" in changes and expand is not None:
@@ -64,7 +62,7 @@ def retry_poor(
     if changes:
         left_out = list(journal.drops)
         journal.begin_again()
-        second = run(_ask_again(first.arrived, again, channels, changes, journal))
+        second = run(_ask_again(first.arrived, again, channels, changes))
         if len(second.returned) >= len(first.returned):
             best = second
             journal.asked_again = second.arrived.envelopes
@@ -85,26 +83,20 @@ def _needs_channels(changes: Mapping[str, object]) -> bool:
     return not changes.keys().isdisjoint({"pool", "method", "expand"})
 
 
-def _is_possible(
-    arrived: Arrived, channels: Mapping[ChannelName, Channel], changes: Mapping[str, object], journal: Journal
-) -> bool:
+def _is_possible(arrived: Arrived, channels: Mapping[ChannelName, Channel], changes: Mapping[str, object]) -> bool:
     if not changes:
         return True
     if arrived.deadline.left_s() < RESERVE_S + _LEAST_S:
-        journal.lost("second", "no_time", "the result was poor, but no time was left for a second retrieval")
+        arrived.journal.lost("second", "no_time", "the result was poor, but no time was left for a second retrieval")
         return False
     if _needs_channels(changes) and not channels:
-        journal.lost("second", "no_channels", "the result was poor, but channels cannot be asked from here")
+        arrived.journal.lost("second", "no_channels", "the result was poor, but channels cannot be asked from here")
         return False
     return True
 
 
 def _ask_again(
-    arrived: Arrived,
-    query: Query,
-    channels: Mapping[ChannelName, Channel],
-    changes: Mapping[str, object],
-    journal: Journal,
+    arrived: Arrived, query: Query, channels: Mapping[ChannelName, Channel], changes: Mapping[str, object]
 ) -> Arrived:
     """Return the results with those of a second request to the channels that may return something new."""
     envelopes = dict(arrived.envelopes)
@@ -117,7 +109,9 @@ def _ask_again(
     answered = ask_other_wordings(query, answered, asked_channels, reserve_s=RESERVE_S)
     for name, envelope in answered.items():
         if envelope.status != "ok":
-            journal.lost("second", envelope.code or envelope.status, f"the {name} channel failed when asked again")
+            arrived.journal.lost(
+                "second", envelope.code or envelope.status, f"the {name} channel failed when asked again"
+            )
         envelopes[name] = merged(envelopes.get(name), envelope)
     together = dict(arrived.elapsed_ms)
     for channel, elapsed in elapsed_ms.items():

@@ -19,11 +19,10 @@ from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_with_verdict
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings, unasked
 from pipeline.retrieval.compose import compose, empty_answer, record_losses, render
-from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.measure import log_answer, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row
 from pipeline.retrieval.record_trace import keep_trace, may_keep, packed_trace
@@ -112,38 +111,37 @@ def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: Map
 def settle(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel], *, lane: Lane = "chord") -> bool:
     """Assemble the answer from the results in ``state``, and store it. Returns False if there was one already."""
     began_at = time.time()
-    arrived = replace(await_understanding(state, use, channels), lane=lane)
     journal = Journal(tracing=may_keep(state.query, use), began_at=began_at)
+    arrived = replace(await_understanding(state, use, channels), lane=lane, journal=journal)
     with recorded_calls() as journal.calls:
-        answer = _compose_or_report(arrived, use, channels, journal)
-    return _store(arrived, answer, journal, use)
+        answer = _compose_or_report(arrived, use, channels)
+    return _store(arrived, answer, use)
 
 
 def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
     """Store that no worker answered a query by its deadline; False if one did, or the query is gone. Reads Redis alone.
     Raises StoreUnavailable."""
-    journal = Journal()
-    state = use.queries(tenant_id).state(query_id)
+    began_at, state = time.time(), use.queries(tenant_id).state(query_id)
     if state is None or state.answer is not None:
         return False
-    arrived = Arrived.of(state)
-    journal.tracing = may_keep(state.query, use)
-    return _store(arrived, _unanswered(arrived, journal), journal, use)
+    journal = Journal(tracing=may_keep(state.query, use), began_at=began_at)
+    arrived = replace(Arrived.of(state), journal=journal)
+    return _store(arrived, _unanswered(arrived), use)
 
 
 def failed_answer(query: Query) -> bytes:
     """Return the answer to a query whose state is unknown at its deadline, because Redis does not answer."""
-    return render(_unanswered(Arrived(query=query, envelopes={}, elapsed_ms={}), Journal()))
+    return render(_unanswered(Arrived(query=query, envelopes={}, elapsed_ms={})))
 
 
-def _unanswered(arrived: Arrived, journal: Journal) -> Answer:
-    record_losses(arrived, journal)
+def _unanswered(arrived: Arrived) -> Answer:
+    record_losses(arrived)
     if arrived.usable:
-        journal.lost("answer", "no_answer", "no worker put the answer together before the deadline")
-    return empty_answer(arrived, journal)
+        arrived.journal.lost("answer", "no_answer", "no worker put the answer together before the deadline")
+    return empty_answer(arrived)
 
 
-def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources) -> bool:
+def _store(arrived: Arrived, composed: Answer, use: Resources) -> bool:
     query, rendered = arrived.query, render(composed)
     first = use.queries(query.tenant_id).answer(
         query.query_id,
@@ -151,33 +149,33 @@ def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources)
         status=composed.status,
         note=search_row(query, composed, use),
         keep=cache_entry(query, composed, len(rendered), use),
-        trace=packed_trace(arrived, composed, journal) if query.trace else None,
+        trace=packed_trace(arrived, composed) if query.trace else None,
     )
     if first:
         if use.query_ended is not None:
-            use.query_ended(ended_query(arrived, composed, began_at=journal.began_at))
+            use.query_ended(ended_query(arrived, composed))
         measure_answer(query, composed, use.meter, by_tenant=use.settings.metrics_tenants)
     log_answer(query, composed, first=first)
     if first:
-        keep_trace(arrived, composed, journal, use)
+        keep_trace(arrived, composed, use)
     return first
 
 
-def _compose_or_report(
-    arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
-) -> Answer:
+def _compose_or_report(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
     """Compose the answer; return an empty one that reports a bug, which would occur at the deadline as well."""
     try:
-        return compose(arrived, use, channels, journal)
+        return compose(arrived, use, channels)
     except Exception as error:
         log.exception("answer_bug", query_id=arrived.query.query_id)
-        journal.lost("answer", "internal_error", f"it could not be put together: unexpected {type(error).__name__}")
-        return empty_answer(arrived, journal)
+        arrived.journal.lost(
+            "answer", "internal_error", f"it could not be put together: unexpected {type(error).__name__}"
+        )
+        return empty_answer(arrived)
 
 
-def ended_query(arrived: Arrived, answer: Answer, *, began_at: float) -> EndedQuery:
-    """Return the tasks of a query and its outcome. ``began_at``: when composing began, seconds since the epoch."""
-    query = arrived.query
+def ended_query(arrived: Arrived, answer: Answer) -> EndedQuery:
+    """Return the tasks of a query and its outcome."""
+    query, began_at = arrived.query, arrived.journal.began_at
     runs = [_run(channel, arrived) for channel in query.channels]
     if query.model_steps and UNDERSTAND in arrived.elapsed_ms:
         runtime_s = arrived.elapsed_ms[UNDERSTAND] / 1000

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.ranking.custom_fusion import FusionPlugin, custom_fusion, load_fusion
 from pipeline.ranking.fusion import reciprocal_rank_fusion, weighted_fusion
 from pipeline.records import ChannelName, ChunkId, Ranking
+from pipeline.retrieval.fuse import FusionPlugin, custom_fusion, load_fusion
 from tests.support.corpora.fusions import installed_package
 
 CHANNELS = (ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ)

@@ -9,12 +9,10 @@ from dataclasses import replace
 import pytest
 
 from pipeline.query.plan import DecayPlan, Plan, RerankPlan, RetrievePlan
-from pipeline.ranking.rerank_order import passing, rerank_lift
 from pipeline.records import Filters
 from pipeline.resources import Resources
-from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.rerank import rerank_hits
+from pipeline.retrieval.arrived import Arrived, Journal
+from pipeline.retrieval.rerank import passing, rerank_hits, rerank_lift
 from pipeline.settings import load
 from tests.support.corpora.queries import query_of
 from tests.support.servers.openai_answers import hangs, raw, refused
@@ -58,7 +56,7 @@ def use(service: RerankServer) -> Iterator[Resources]:
 class DescribeReranked:
     def it_asks_the_service_for_the_best_only(self, service: RerankServer, use: Resources):
         journal = Journal()
-        placed = rerank_hits(arrived(RerankPlan(top_n=2)), found(), use, journal)
+        placed = rerank_hits(replace(arrived(RerankPlan(top_n=2)), journal=journal), found(), use)
         assert service.bodies[0]["documents"] == ["an owl", "a fox"]
         assert [hit.chunk_id for hit in placed] == ["b", "a", "c"]
         assert [(hit.rerank, hit.from_rank) for hit in placed] == [(0.5, 2), (0.0, 1), (None, 3)]
@@ -67,7 +65,7 @@ class DescribeReranked:
         assert rerank_lift(placed, top_k=2) == pytest.approx(0.585, abs=1e-3)
 
     def it_drops_below_the_threshold_and_says_by_which_number(self, use: Resources):
-        placed = rerank_hits(arrived(RerankPlan(threshold=0.6)), found(), use, Journal(tracing=True))
+        placed = rerank_hits(replace(arrived(RerankPlan(threshold=0.6)), journal=Journal(tracing=True)), found(), use)
         kept, dropped = passing(placed, threshold=0.6, min_results=0)
         assert [hit.chunk_id for hit in kept] == ["c"]
         assert {(drop.chunk_id, drop.stage, drop.value, drop.limit) for drop in dropped} == {
@@ -80,7 +78,8 @@ class DescribeReranked:
         service.always = failure
         journal = Journal()
         started = time.monotonic()
-        placed = rerank_hits(arrived(RerankPlan(budget_ms=300, threshold=0.9)), found(), use, journal)
+        late = replace(arrived(RerankPlan(budget_ms=300, threshold=0.9)), journal=journal)
+        placed = rerank_hits(late, found(), use)
         assert time.monotonic() - started < 0.3 + SPARE_S
         assert [(hit.chunk_id, hit.score, hit.rerank) for hit in placed] == [(*each, None) for each in FUSED]
         assert passing(placed, threshold=0.9, min_results=0) == (placed, [])
@@ -89,14 +88,14 @@ class DescribeReranked:
 
     def it_does_not_begin_what_cannot_end(self, service: RerankServer, use: Resources):
         journal = Journal()
-        placed = rerank_hits(arrived(RerankPlan(), left_s=0.05), found(), use, journal)
+        placed = rerank_hits(replace(arrived(RerankPlan(), left_s=0.05), journal=journal), found(), use)
         assert [hit.chunk_id for hit in placed] == ["a", "b", "c"]
         assert [(lost.part, lost.code) for lost in journal.degradations] == [("rerank", "timeout")]
         assert service.bodies == []
 
     def it_reads_locally_where_a_profile_names_what_is_not_there(self):
         use, journal = Resources(load()), Journal()
-        placed = rerank_hits(arrived(RerankPlan(provider="http", weight=1.0)), found(), use, journal)
+        placed = rerank_hits(replace(arrived(RerankPlan(provider="http", weight=1.0)), journal=journal), found(), use)
         assert [hit.chunk_id for hit in placed] == ["c", "b", "a"]
         assert [(lost.part, lost.code) for lost in journal.degradations] == [("rerank", "reranker_not_configured")]
 
@@ -105,7 +104,8 @@ class DescribeReranked:
             monkeypatch.setenv("OPENAI_API_KEY", "none")
             monkeypatch.setenv("OPENAI_BASE_URL", server.url)
             use, journal = Resources(load({"llm_model": "judge"})), Journal()
-            rerank_hits(arrived(RerankPlan(), decay=DecayPlan(half_life_days=30)), found(), use, journal)
+            said = replace(arrived(RerankPlan(), decay=DecayPlan(half_life_days=30)), journal=journal)
+            rerank_hits(said, found(), use)
             use.close()
             prompt = server.seen("chat")[0]["messages"][1]["content"]
         assert not journal.degradations

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.answer.context_text import ContextPassage, answer_context, join_passages, story_line
 from pipeline.answer.result import AnswerChunk
 from pipeline.chunking.tokens import count_tokens
 from pipeline.models.tokenizer import token_counter
 from pipeline.query.plan import ContextOptions
 from pipeline.ranking.hits import Hydrated
+from pipeline.retrieval.build_context import ContextPassage, answer_context, join_passages, story_line
 
 
 def chunk(name: str, text: str, *, document_id: str = "d", title: str | None = None, **metadata) -> AnswerChunk:

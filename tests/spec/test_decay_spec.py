@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.query.plan import DecayPlan
 from pipeline.query.request import QueryMoment
-from pipeline.ranking.decay import decayed, remaining
+from pipeline.ranking.selection import decayed, remaining
 from tests.support.corpora.hits import hit, ids
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

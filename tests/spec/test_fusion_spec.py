@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from pipeline.errors import FusionPluginFailed
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.ranking.channel_gate import gated, strength_of
-from pipeline.ranking.custom_fusion import custom_fusion
 from pipeline.ranking.fusion import reciprocal_rank_fusion, weighted_fusion
 from pipeline.records import ChannelName, ChunkId, Ranking
+from pipeline.retrieval.arrived import gated, strength_of
+from pipeline.retrieval.fuse import custom_fusion
 from tests.support.corpora.queries import query_of
 
 KEYWORD, SEMANTIC, FAQ = ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ

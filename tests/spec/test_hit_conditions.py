@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from api_gateway.dialects.dify import OPERATORS, DifyConditions, to_conditions
 from api_gateway.http.problems import Problem
-from pipeline.filters.hit_conditions import as_sent, may_be_more, moment_in, narrowing, number_in
+from pipeline.filters.python_filters import as_sent, may_be_more, moment_in, narrowing, number_in
 from pipeline.records import Filters
 
 DAY = "2026-03-01T12:00:00Z"

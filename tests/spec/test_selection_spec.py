@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from pipeline.query.plan import DecayPlan, Plan, QualityPlan, RerankPlan, RetrievePlan, SelectionPlan
 from pipeline.query.request import QueryMoment
-from pipeline.ranking.decay import decayed
-from pipeline.ranking.dedupe import deduplicated
 from pipeline.ranking.fusion import Contribution
-from pipeline.ranking.selection import balanced, select
+from pipeline.ranking.selection import balanced, decayed, deduplicated, select
 from pipeline.records import ChannelName
 from pipeline.retrieval.load_text import counts_alone, enough, needed
 from tests.support.corpora.hits import hit, ids

@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 
 from pipeline.filters.python_filters import unmet
 from pipeline.query.plan import LadderPlan, QualityPlan
-from pipeline.ranking.dedupe import content_hash, deduplicated
 from pipeline.ranking.hits import flaw
-from pipeline.ranking.selection import diversified, graded, likeness, select, shingles
-from pipeline.ranking.threshold_ladder import similarity_of, stepped_down
+from pipeline.ranking.selection import (
+    content_hash,
+    deduplicated,
+    diversified,
+    graded,
+    likeness,
+    select,
+    shingles,
+    similarity_of,
+    stepped_down,
+)
 from pipeline.records import ChannelName, DocumentFields, Filters
 from tests.support.corpora.hits import hit, ids
 from tests.support.corpora.selections import NOW, plan

@@ -18,7 +18,6 @@ from pipeline.records import Filters, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.build_context import build_context, states_named
-from pipeline.retrieval.journal import Journal
 from pipeline.settings import Settings
 from pipeline.tenants.namespace_store import Namespaces
 from tests.conftest import make_tenant
@@ -166,9 +165,8 @@ class DescribeTheContext:
         found = passage(story, "林远")
         plan = Plan(context=ContextOptions(**options))
         query = query_of(tenant_id=tenant, namespaces=(story,), filters=Filters(story_time=250), plan=plan)
-        journal = Journal()
         arrived = Arrived(query=query, envelopes={}, elapsed_ms={})
-        return build_context(arrived, [found], use, journal), journal
+        return build_context(arrived, [found], use), arrived.journal
 
     def it_shows_states_of_the_querys_time_when_asked(self, use, tenant, story):
         context, journal = self.compose(use, tenant, story, entities=True)

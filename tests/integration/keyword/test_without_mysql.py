@@ -19,8 +19,7 @@ from pipeline.query.request import Query
 from pipeline.ranking.fusion import Fused
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.load_text import hydrate
 from tests.conftest import make_tenant
 from tests.integration.keyword.test_keyword_channel import query
@@ -71,10 +70,10 @@ def channel(use: Resources) -> KeywordChannel:
 
 
 def texts(asked: Query, chunk_ids: tuple[ChunkId, ...], use: Resources) -> tuple[dict[str, str], Journal]:
-    journal = Journal()
     fused = [Fused(chunk_id=each, score=1.0 - place / 100, contributions=()) for place, each in enumerate(chunk_ids)]
-    found = hydrate(Arrived(query=asked, envelopes={}, elapsed_ms={}), fused, {}, use, journal)
-    return {chunk_id: passage.text for chunk_id, passage in found.items()}, journal
+    arrived = Arrived(query=asked, envelopes={}, elapsed_ms={})
+    found = hydrate(arrived, fused, {}, use)
+    return {chunk_id: passage.text for chunk_id, passage in found.items()}, arrived.journal
 
 
 class DescribeAMySQLThatIsAway:

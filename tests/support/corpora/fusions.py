@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.ranking.custom_fusion import installed_fusions, load_fusion
+from pipeline.retrieval.fuse import installed_fusions, load_fusion
 
 _CODE = """
 import time

@@ -11,7 +11,7 @@ from hypothesis.strategies import dictionaries, floats, lists, sampled_from, tup
 from pipeline.ingestion.finish_items import backoff_s
 from pipeline.ranking.fusion import Fused
 from pipeline.ranking.hits import Hit, Hydrated
-from pipeline.ranking.rerank_order import rerank, rerank_lift
+from pipeline.retrieval.rerank import rerank, rerank_lift
 
 unit = floats(0, 1)
 fused_orders = lists(tuples(sampled_from("abcdefgh"), unit), unique_by=lambda pair: pair[0]).map(

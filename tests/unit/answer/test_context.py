@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.answer.context_text import ContextPassage, join_passages
 from pipeline.chunking.tokens import count_tokens
 from pipeline.query.plan import ContextOptions
 from pipeline.ranking.hits import Hydrated
+from pipeline.retrieval.build_context import ContextPassage, join_passages
 
 
 def passage(text: str, *, title: str | None = None, path: tuple[str, ...] = (), chunk_id: str = "c") -> ContextPassage:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import dictionaries, integers, text
 
-from pipeline.filters.hit_conditions import HitCondition, HitConditions
+from pipeline.filters.python_filters import HitCondition, HitConditions
 from pipeline.query.background import Background
 from pipeline.query.cacheable_answers import NOT_IN_KEY, SETTLES_AFTER_S, cache_key, has_settled, is_cacheable
 from pipeline.query.plan import ChannelPlan, FallbackPlan, Plan, RetrievePlan

@@ -14,8 +14,8 @@ from pipeline.keyword.terms import holds_unspaced
 from pipeline.local_models import LOCAL_MODELS, calibrations_of
 from pipeline.models.local_embedder import LocalEmbedder
 from pipeline.query.request import Envelope
-from pipeline.ranking.confidence import confidences, cosine_of
 from pipeline.ranking.fusion import Contribution, Fused
+from pipeline.ranking.hits import confidences, cosine_of
 from pipeline.records import ChannelName, ChunkId
 
 KEYWORD, SEMANTIC, FAQ = ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ranking.coverage import CONSIDERED, coverage_share, covered
-from pipeline.ranking.fusion import Contribution, Fused
+from pipeline.ranking.fusion import CONSIDERED, Contribution, Fused, coverage_share, covered
 from pipeline.records import ChannelName, ChunkId
 
 KEYWORD, SEMANTIC, FAQ = ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ

@@ -13,8 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from pipeline.keyword.terms import Tokenizer
-from pipeline.ranking.fusion import Contribution, Fused
-from pipeline.ranking.neighbours import CONSIDERED, Terms, feedback_share, neighbour_feedback, similarities, terms_of
+from pipeline.ranking.fusion import (
+    CONSIDERED,
+    Contribution,
+    Fused,
+    Terms,
+    feedback_share,
+    neighbour_feedback,
+    similarities,
+    terms_of,
+)
 from pipeline.records import ChannelName, ChunkId, Namespace, Scope, TenantId
 
 TOKENS = Tokenizer(Scope(tenant_id=TenantId("t"), namespace=Namespace("n")))

@@ -12,9 +12,9 @@ from pipeline.errors import Misconfigured
 from pipeline.models.make_models import make_reranker
 from pipeline.models.rerank_client import HttpReranker
 from pipeline.query.plan import DecayPlan, PlanFlaw, RetrievePlan
-from pipeline.ranking.rerank_order import passing, rerank, rerank_lift, wishes
 from pipeline.records import Filters
 from pipeline.retrieval.build_plan import plan_of
+from pipeline.retrieval.rerank import passing, rerank, rerank_lift, wishes
 from pipeline.settings import load
 from tests.unit.answer.test_answer_parts import fused_orders, hits, unit
 

@@ -15,7 +15,6 @@ from pipeline.ranking.fusion import Contribution, Fused
 from pipeline.records import ChannelName, ChunkId
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.fuse import add_coverage
-from pipeline.retrieval.journal import Journal
 from tests.support.corpora.queries import query_of
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
@@ -75,14 +74,14 @@ class Words:
 
 class DescribeWithCoverage:
     def it_gives_words_what_the_semantic_channel_could_not_read(self):
-        words, journal = Words({ChunkId("a"): 0.2, ChunkId("b"): 1.0, ChunkId("c"): 0.1}), Journal()
-        moved = add_coverage(arrived(), FUSED, {KEYWORD: words}, journal)
+        words, said = Words({ChunkId("a"): 0.2, ChunkId("b"): 1.0, ChunkId("c"): 0.1}), arrived()
+        moved = add_coverage(said, FUSED, {KEYWORD: words})
         assert [(hit.chunk_id, pytest.approx(hit.score)) for hit in moved] == [
             ("b", 0.85 * 0.55 + 0.15),
             ("a", 0.85 * 0.60 + 0.03),
             ("c", 0.85 * 0.1 + 0.015),
         ]
-        assert journal.degradations == []
+        assert said.journal.degradations == []
 
     @pytest.mark.parametrize(
         "said",
@@ -109,14 +108,14 @@ class DescribeWithCoverage:
     )
     def it_asks_nobody_where_it_has_no_say(self, said):
         words = Words()
-        assert add_coverage(said, FUSED, {KEYWORD: words}, Journal()) == FUSED
+        assert add_coverage(said, FUSED, {KEYWORD: words}) == FUSED
         assert words.asked == 0
 
     def it_keeps_the_order_without_a_channel_that_can_tell(self):
-        assert add_coverage(arrived(), FUSED, {}, Journal()) == FUSED
+        assert add_coverage(arrived(), FUSED, {}) == FUSED
 
     def it_says_when_the_words_cannot_be_read(self):
-        journal = Journal()
+        said = arrived()
         words = Words(error=StoreUnavailable("gone"))
-        assert add_coverage(arrived(), FUSED, {KEYWORD: words}, journal) == FUSED
-        assert [(lost.part, lost.code) for lost in journal.degradations] == [("fuse", "store_unavailable")]
+        assert add_coverage(said, FUSED, {KEYWORD: words}) == FUSED
+        assert [(lost.part, lost.code) for lost in said.journal.degradations] == [("fuse", "store_unavailable")]

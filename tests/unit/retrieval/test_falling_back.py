@@ -12,7 +12,6 @@ from pipeline.records import ChannelName, Namespace
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.fall_back import fall_back
-from pipeline.retrieval.journal import Journal
 from pipeline.settings import load
 from tests.support.corpora.queries import query_of
 
@@ -44,9 +43,9 @@ def arrived(plan: FallbackPlan, *, left_s: float = 3.0, route="hybrid") -> Arriv
 
 
 def give_fallback(plan: FallbackPlan, faq: FaqAtTheEdge | None = None, **changes):
-    journal = Journal()
+    said = arrived(plan, **changes)
     channels = {ChannelName.FAQ: faq} if faq else {}
-    return fall_back(arrived(plan, **changes), (), Resources(load()), channels, journal), journal
+    return fall_back(said, (), Resources(load()), channels), said.journal
 
 
 class DescribeFallingBack:

@@ -13,7 +13,6 @@ from pipeline.records import ChannelName, ChunkId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.fuse import support_neighbours
-from pipeline.retrieval.journal import Journal
 from pipeline.settings import load
 from tests.support.corpora.queries import query_of
 
@@ -80,11 +79,10 @@ class DescribeWithFeedback:
         ],
     )
     def it_reads_nothing_where_it_has_no_say(self, use, said):
-        journal = Journal()
-        assert support_neighbours(said, FUSED, use, {}, journal) == FUSED
-        assert journal.degradations == []
+        assert support_neighbours(said, FUSED, use, {}) == FUSED
+        assert said.journal.degradations == []
 
     def it_says_when_the_words_cannot_be_read(self, use):
-        journal = Journal()
-        assert support_neighbours(arrived(), FUSED, use, {}, journal) == FUSED
-        assert [(lost.part, lost.code) for lost in journal.degradations] == [("feedback", "store_unavailable")]
+        said = arrived()
+        assert support_neighbours(said, FUSED, use, {}) == FUSED
+        assert [(lost.part, lost.code) for lost in said.journal.degradations] == [("feedback", "store_unavailable")]

@@ -12,12 +12,10 @@ from pipeline.embedding.distance import ORTHOGONAL
 from pipeline.errors import FusionPluginFailed, Misconfigured
 from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, PlanFlaw, RetrievePlan
 from pipeline.query.request import Envelope
-from pipeline.ranking.custom_fusion import installed_fusions, load_fusion
 from pipeline.records import ChannelName
-from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.build_plan import plan_of
-from pipeline.retrieval.fuse import fuse
-from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.fuse import fuse, installed_fusions, load_fusion
 from pipeline.settings import load
 from tests.support.corpora.fusions import installed_package
 from tests.support.corpora.queries import query_of
@@ -43,8 +41,8 @@ def arrived(fusion: FusionPlan, *, left_s: float = 3.0) -> Arrived:
 
 
 def fused(fusion: FusionPlan, *, left_s: float = 3.0) -> tuple[str, Journal]:
-    journal = Journal()
-    return " ".join(hit.chunk_id for hit in fuse(arrived(fusion, left_s=left_s), {}, journal)), journal
+    said = arrived(fusion, left_s=left_s)
+    return " ".join(hit.chunk_id for hit in fuse(said, {})), said.journal
 
 
 WEIGHTED = "a b c"
@@ -123,10 +121,10 @@ def answered(channel: ChannelName, **found: object) -> Envelope:
 
 
 def order_of(*envelopes: Envelope, text: str = "", **fusion: object) -> tuple[dict[str, float], Journal]:
-    journal = Journal(tracing=True)
-    said = replace(arrived(FusionPlan(**fusion)), envelopes={each.channel: each for each in envelopes})
+    recalled = {each.channel: each for each in envelopes}
+    said = replace(arrived(FusionPlan(**fusion)), envelopes=recalled, journal=Journal(tracing=True))
     said = replace(said, query=replace(said.query, trace=True, query_text=text or said.query.query_text))
-    return {hit.chunk_id: hit.score for hit in fuse(said, {}, journal)}, journal
+    return {hit.chunk_id: hit.score for hit in fuse(said, {})}, said.journal
 
 
 class DescribeAdmission:

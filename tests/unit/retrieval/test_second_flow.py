@@ -11,7 +11,6 @@ from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, SecondRetrieval
 from pipeline.query.request import Query, Understanding
 from pipeline.records import ChannelName, Namespace
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.retry_poor import RetrievalRound, retry_poor
 from tests.support.corpora.queries import query_of
 
@@ -34,19 +33,15 @@ def first() -> RetrievalRound:
 
 
 def it_does_not_say_that_it_expanded_what_has_no_other_wording(first):
-    journal = Journal()
-    found = retry_poor(
-        first, lambda _: pytest.fail("there was nothing to ask again"), CHANNELS, journal, expand=lambda q: q
-    )
+    journal = first.arrived.journal
+    found = retry_poor(first, lambda _: pytest.fail("there was nothing to ask again"), CHANNELS, expand=lambda q: q)
     assert (found, journal.second["changed"], journal.degradations) == (first, {}, [])
 
 
 def it_says_that_it_expanded(first):
-    journal = Journal()
-
     def expand(query: Query) -> Query:
         return replace(query, understanding=Understanding(sub_queries=("pump 9087",)))
 
-    found = retry_poor(first, lambda arrived: replace(first, arrived=arrived), CHANNELS, journal, expand=expand)
-    assert journal.second["changed"] == {"expand": True}
+    found = retry_poor(first, lambda arrived: replace(first, arrived=arrived), CHANNELS, expand=expand)
+    assert first.arrived.journal.second["changed"] == {"expand": True}
     assert found.arrived.query.understanding == Understanding(sub_queries=("pump 9087",))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.query.understanding import ChannelRun
-from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.record_trace import timeline
 from pipeline.telemetry.tracing import OutsideCall
 from tests.support.corpora.traces import query
@@ -17,17 +16,17 @@ RAN = {
 }
 
 
-def run_of(**changed: object) -> tuple[Arrived, Journal]:
+def run_of(**changed: object) -> Arrived:
     run = {"opened_at": 100.010, "ran": RAN, "elapsed_ms": {"keyword": 5.0, "semantic": 40.0}}
     record = {"steps": [("fuse", 100.071, 1.5)], "calls": [OutsideCall("mysql SELECT", 100.075, 2.0)]}
     arrived = {name: changed.get(name, value) for name, value in run.items()}
     journal = {name: changed.get(name, value) for name, value in record.items()}
     asked = replace(query(), created_at=100.0)
-    return Arrived(query=asked, envelopes={}, **arrived), Journal(began_at=100.070, **journal)
+    return Arrived(query=asked, envelopes={}, **arrived, journal=Journal(began_at=100.070, **journal))
 
 
 def parts(**changed: object) -> list[tuple[str, str, float, float]]:
-    spans = timeline(*run_of(**changed), total_ms=90.0)
+    spans = timeline(run_of(**changed), total_ms=90.0)
     return [(each.kind, f"{each.name} {each.part}".strip(), each.start_ms, each.ms) for each in spans]
 
 
@@ -47,7 +46,7 @@ class DescribeTheTimeline:
         ]
 
     def it_names_the_worker_of_a_channel(self):
-        spans = timeline(*run_of(opened_at=None, elapsed_ms={}, steps=[], calls=[]), total_ms=1.0)
+        spans = timeline(run_of(opened_at=None, elapsed_ms={}, steps=[], calls=[]), total_ms=1.0)
         assert [each.worker for each in spans if each.kind == "channel"] == ["queries@b", "queries@a"]
 
     def it_shows_the_wait_for_channels_that_never_came_back(self):

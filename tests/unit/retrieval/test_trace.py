@@ -13,9 +13,8 @@ from pipeline.answer.result import Answer, AnswerContext, Stats, answer_chunks, 
 from pipeline.query.request import Envelope
 from pipeline.ranking.hits import Drop
 from pipeline.records import ChannelName, TenantId
-from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.fall_back import fallback_chunk, hint_passage
-from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.record_trace import explain_position, mentions, trace_from
 from tests.support.corpora.hits import hit
 from tests.support.corpora.traces import query
@@ -55,7 +54,7 @@ def traced(*hits, orders=None, **more):
         drops=[Drop(chunk_id="z", stage="ladder", reason="below_similarity", value=0.1, limit=0.5)],
         **more,
     )
-    return trace_from(Arrived(query=ASKED, envelopes=ENVELOPES, elapsed_ms={}), answer(*hits), journal)
+    return trace_from(Arrived(query=ASKED, envelopes=ENVELOPES, elapsed_ms={}, journal=journal), answer(*hits))
 
 
 A = hit("a", 0.9, keyword=1.0, semantic=0.8, text="a passage nobody else should read")
@@ -79,7 +78,7 @@ class DescribeTheRecord:
         semantic = Envelope(channel=ChannelName.SEMANTIC, status="ok", chunk_ids=("b",), scores=(0.5,))
         envelopes = {**ENVELOPES, ChannelName.SEMANTIC: semantic}
         arrived = Arrived(query=replace(ASKED, plan=plan), envelopes=envelopes, elapsed_ms={})
-        said = trace_from(arrived, answer(B), Journal())["channels"]
+        said = trace_from(arrived, answer(B))["channels"]
         assert list(said) == ["keyword", "semantic"]
         wanted = (ASKED.plan.channels[ChannelName.SEMANTIC].weight, ASKED.pool_of(ChannelName.SEMANTIC))
         assert (said["semantic"]["weight"], said["semantic"]["pool"]) == wanted
