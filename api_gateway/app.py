@@ -64,7 +64,7 @@ from api_gateway.resources.retrieval import (
     recall,
     written_answers,
 )
-from pipeline.channels.channel_plugins import installed_channels
+from pipeline.channels.channel import installed_channels
 from pipeline.errors import Misconfigured, PipelineError, StoreFull, Unavailable, WrongInstallation
 from pipeline.maintenance import examine_stores, migrate_schema
 from pipeline.resources import Resources

@@ -29,8 +29,8 @@ import numpy as np
 from chordwise.evaluation.collection import Collection, JudgedQuery, read_collection
 from chordwise.evaluation.measures import first_occurrences, ndcg
 from pipeline.documents.cut_document import assembled, cut_document
-from pipeline.keyword.bm25 import K1, B
-from pipeline.keyword.bm25 import Collection as Statistics
+from pipeline.keyword.scoring import K1, B
+from pipeline.keyword.scoring import Collection as Statistics
 from pipeline.keyword.terms import Tokenizer, analyze, query_terms
 from pipeline.local_models import LOCAL_MODELS
 from pipeline.models.make_models import make_local_embedder

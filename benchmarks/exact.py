@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from benchmarks import floor
 from benchmarks.corpus import TENTH
-from pipeline.keyword.bm25 import K1, B, Collection
 from pipeline.keyword.matching import IndexRows, by_holder
+from pipeline.keyword.scoring import K1, B, Collection
 from pipeline.keyword.terms import Tokenizer, query_terms
 from pipeline.models.make_models import make_embedder
 from pipeline.records import Namespace, Scope, TenantId

@@ -14,8 +14,7 @@ from sqlalchemy import Engine
 from pipeline.answer.ended_query import EndedQuery
 from pipeline.caches import InheritedProperty, RecentValues, ReplaceableProperty
 from pipeline.channels.bulkhead import Bulkhead
-from pipeline.channels.circuit_breaker import BreakerLimits
-from pipeline.channels.circuit_breaker_store import Breakers
+from pipeline.channels.circuit_breaker_store import BreakerLimits, Breakers
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.semantic_channel import SearchedSpace
 from pipeline.database.engines import async_redis_client, indexed_engine, mysql_engine, postgres_engine, redis_client
@@ -44,11 +43,10 @@ from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.sandbox.accepted_formats import accept_formats, recognition_of
 from pipeline.sandbox.parser import Parser
 from pipeline.semantic.document_vector_store import DocumentVectors
-from pipeline.semantic.live_vector_store import LiveVectors
 from pipeline.semantic.search_plan import LONGEST_SCAN
 from pipeline.semantic.search_store import Samples, SearchTools, VectorSearch
 from pipeline.semantic.vector_index_store import KnownIndexes
-from pipeline.semantic.vector_store import Vectors
+from pipeline.semantic.vector_store import LiveVectors, Vectors
 from pipeline.setting_values import DEFAULT_PAIR
 from pipeline.settings import Settings
 from pipeline.tenants.placement_store import Homes

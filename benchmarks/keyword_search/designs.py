@@ -20,7 +20,7 @@ from sqlalchemy import Engine
 from benchmarks.keyword_search.synthetic_rows import NAMESPACE, Tenant, word, write
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.local_indexes import LocalIndexes
-from pipeline.keyword.bm25 import K1, B
+from pipeline.keyword.scoring import K1, B
 from pipeline.maintenance.index_keywords import KeywordIndexer
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query

@@ -30,8 +30,7 @@ from benchmarks.table import row, table
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.database.rows import now
-from pipeline.keyword.bm25 import K1, B
-from pipeline.keyword.scoring import long_share
+from pipeline.keyword.scoring import K1, B, long_share
 from pipeline.keyword_index.index_folder import disk_bytes
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, IndexedChunks, NamespaceState
 from pipeline.keyword_index.local_index_store import LocalIndexWriter

@@ -8,8 +8,7 @@ import structlog
 from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.query.built_in_profiles import DEFAULT_PROFILE
-from pipeline.query.configuration import Configuration
-from pipeline.query.experiments import Experiment, read_experiment
+from pipeline.query.configuration import Configuration, Experiment, read_experiment
 from pipeline.query.plan import Plan, PlanFlaw, overlaid
 from pipeline.query.profile_store import Experiments, Profiles
 from pipeline.records import TenantId

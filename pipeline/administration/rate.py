@@ -15,7 +15,7 @@ from pipeline.documents.document_view_store import DocumentViews
 from pipeline.errors import NothingRated, QueryUnanswered
 from pipeline.feedback.judgments import Feedback, JudgedText, Rating, feedback_id, judgments
 from pipeline.feedback.rating_store import ArmCounts, FeedbackStore
-from pipeline.query.experiments import read_experiment
+from pipeline.query.configuration import read_experiment
 from pipeline.query.profile_store import Experiments
 from pipeline.query.request import Query
 from pipeline.query.understanding import QueryState

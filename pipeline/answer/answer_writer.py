@@ -7,10 +7,9 @@ from typing import Final
 
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, Unavailable, WriterBusy, WriterUnavailable
-from pipeline.models.chat_events import ChatStream
 from pipeline.models.prompt_texts import as_json, estimated_tokens, load_prompt, masked_beginning
 from pipeline.models.retries import bounded
-from pipeline.models.service_client import OpenAIService, ServiceBusy
+from pipeline.models.service_client import ChatStream, OpenAIService, ServiceBusy
 from pipeline.privacy.redaction import redact
 
 LONGEST_S: Final = 60.0  # of one call, whatever its caller allows

@@ -1,15 +1,20 @@
 """Circuit breakers shared by all processes: one Redis hash of circuits in trouble, read at most once a second; without
 Redis each process uses its own observations. A part has a circuit per tenant (by a digest) and one shared by all, which
-no tenant opens alone; a part with a tenant's own sources has one per source instead."""
+no tenant opens alone; a part with a tenant's own sources has one per source instead.
+
+Several failures in a row open a circuit. After a while one probe is allowed (half open), whose success closes it; a probe
+whose process died is replaced. Times are seconds since the epoch.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import hashlib
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import redis
@@ -17,8 +22,6 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.caches import RefreshingValue
-from pipeline.channels import circuit_breaker
-from pipeline.channels.circuit_breaker import CLOSED, BreakerLimits, Circuit, CircuitState, Permission
 from pipeline.database.engines import redis_errors
 from pipeline.errors import Unavailable
 from pipeline.metrics.meter_store import Meter
@@ -26,6 +29,83 @@ from pipeline.records import ChannelName, TenantId
 from pipeline.setting_values import DEFAULT_PAIR
 
 log = structlog.get_logger(__name__)
+
+
+class CircuitState(enum.StrEnum):
+    """The states of a circuit."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+class Permission(enum.StrEnum):
+    """The possible answers to a caller."""
+
+    CALL = "call"
+    PROBE = "probe"  # the one probing call; it counts only if it moved the circuit to half open
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerLimits:
+    """``failures`` in a row open a circuit for ``open_s``. ``share``: the most failures counted of one caller; below
+    ``failures`` no caller opens it alone."""
+
+    failures: int
+    open_s: float
+    share: int | None = None
+
+    def between_callers(self) -> BreakerLimits:
+        """Return the limits of a circuit that several callers share: it takes two of them to open it."""
+        failures = max(2, self.failures)
+        return BreakerLimits(failures=failures, open_s=self.open_s, share=(failures + 1) // 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circuit:
+    """The state of one circuit. ``counted``: failures in a row, by caller. ``open_until``: None while closed."""
+
+    counted: Mapping[str, int] = field(default_factory=dict)
+    open_until: float | None = None
+    probing: bool = False
+    changed_at: float = 0.0
+
+    @property
+    def failures(self) -> int:
+        """The failures of all callers together."""
+        return sum(self.counted.values())
+
+    @property
+    def state(self) -> CircuitState:
+        """Closed, open, or open with a probe under way."""
+        if self.open_until is None:
+            return CircuitState.CLOSED
+        return CircuitState.HALF_OPEN if self.probing else CircuitState.OPEN
+
+    def permission(self, *, now: float) -> Permission:
+        """Return whether a call is permitted at this moment."""
+        if self.open_until is None:
+            return Permission.CALL
+        return Permission.PROBE if now >= self.open_until else Permission.REFUSED
+
+    def probed(self, limits: BreakerLimits, *, now: float) -> Circuit:
+        """Return the circuit after a probe was allowed: other calls are refused until it reports, or for ``open_s``."""
+        return replace(self, open_until=now + limits.open_s, probing=True, changed_at=now)
+
+    def failed(self, limits: BreakerLimits, *, now: float, caller: str = "") -> Circuit:
+        """Return the circuit after a failed call; calls under way when it opened do not keep it open for longer."""
+        if self.probing:
+            return replace(self, open_until=now + limits.open_s, probing=False, changed_at=now)
+        if self.open_until is not None:
+            return self
+        before = self.counted.get(caller, 0)
+        share = limits.failures if limits.share is None else limits.share
+        after = replace(self, counted={**self.counted, caller: min(share, before + 1)}, changed_at=now)
+        return replace(after, open_until=now + limits.open_s) if after.failures >= limits.failures else after
+
+
+CLOSED = Circuit()  # also after a success, even if the call began before the circuit opened
 
 CIRCUITS = "chordwise:circuits"
 OPENED = "chordwise:circuits:opened"  # counts of openings of each channel's circuits, ever
@@ -89,9 +169,7 @@ class Breakers:
             circuits = ()
         if states:
             now = self._clock()
-            permissions = {
-                name: circuit_breaker.permission(states[name], now=now) for name in circuits if name in states
-            }
+            permissions = {name: states[name].permission(now=now) for name in circuits if name in states}
             if Permission.REFUSED in permissions.values():
                 return None
             probes = [name for name, permission in permissions.items() if permission is Permission.PROBE]
@@ -105,9 +183,9 @@ class Breakers:
         for name in ticket.circuits:
             if failed:
                 limits = self._limits_of(name)
-                self._change(name, partial(circuit_breaker.failed, limits=limits, now=now, caller=ticket.caller))
+                self._change(name, partial(Circuit.failed, limits=limits, now=now, caller=ticket.caller))
             elif name in (self._circuits.last or {}):
-                self._change(name, circuit_breaker.succeeded)
+                self._change(name, lambda _: CLOSED)
 
     def circuits(self) -> dict[str, Circuit]:
         """Return every circuit that is not closed and clean, by name."""
@@ -129,9 +207,9 @@ class Breakers:
 
         def take(circuit: Circuit) -> Circuit:
             nonlocal taken
-            taken = circuit_breaker.permission(circuit, now=now) is not Permission.REFUSED
+            taken = circuit.permission(now=now) is not Permission.REFUSED
             probes = taken and circuit.open_until is not None
-            return circuit_breaker.probing(circuit, self._limits_of(name), now=now) if probes else circuit
+            return circuit.probed(self._limits_of(name), now=now) if probes else circuit
 
         self._change(name, take)
         return taken

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 
 from pipeline.channels.local_indexes import IndexAtRevision
 from pipeline.filters.index_filters import Clause
-from pipeline.keyword.bm25 import Collection
 from pipeline.keyword.dictionary import KeywordQuery, Lexicon, read
 from pipeline.keyword.fulltext_store import NARROW, Search, TermsRow
 from pipeline.keyword.matching import FieldWeights, IndexRows
-from pipeline.keyword.scoring import WeightedQuery, coverage, score, weigh
+from pipeline.keyword.scoring import Collection, WeightedQuery, coverage, score, weigh
 from pipeline.keyword.spellings import near_spellings
 from pipeline.keyword.statistics_store import NamespaceStatistics, Statistics
 from pipeline.keyword.terms import tokenizer_of

@@ -17,7 +17,7 @@ from pipeline.jobs.lease_store import Lease
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder
 from pipeline.records import Chunk, Generation, Stage, TenantId
 from pipeline.resources import Resources
-from pipeline.semantic.document_vectors import Means
+from pipeline.semantic.document_vector_store import Means
 from pipeline.tenants.usage import Purpose, UsageCounts
 
 _CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served

@@ -28,8 +28,8 @@ from pipeline.filters.index_filters import (
     sortable_values,
     terms_of_fields,
 )
-from pipeline.keyword.bm25 import K1
 from pipeline.keyword.fulltext_store import TermsRow, terms_row
+from pipeline.keyword.scoring import K1
 from pipeline.keyword_index.index_faults import readable
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState
 from pipeline.records import ChunkId, DocumentFields, DocumentId, Namespace

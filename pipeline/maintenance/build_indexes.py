@@ -34,7 +34,7 @@ from pipeline.semantic.index_plan import (
     plan_repairs,
     tail_name,
 )
-from pipeline.semantic.short_questions import short_questions
+from pipeline.semantic.question_text_store import short_questions
 from pipeline.semantic.vector_index_store import IndexBuilder, index_builder
 from pipeline.semantic.vector_store import halfvec_literal
 from pipeline.tenants.usage import Purpose

@@ -16,8 +16,7 @@ from pipeline.documents import alignment_store
 from pipeline.documents.alignment_store import AlignedRows, AlignedVectors, ChunkRow, VectorRow
 from pipeline.records import ChunkId, DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.semantic.document_vector_store import DocumentVectorRow
-from pipeline.semantic.document_vectors import hash_of
+from pipeline.semantic.document_vector_store import DocumentVectorRow, hash_of
 
 _LOOKED_FOR_ELSEWHERE = 20  # of the orphans of a page; a look costs one step into the index for each tenant
 UNNEEDED = "unneeded"

@@ -11,8 +11,8 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.metrics.definitions import QueueDepth
 from pipeline.metrics.history import RANGES, HistoryRange, sample_of, series_of
+from pipeline.metrics.history_store import mysql_bytes, postgres_bytes, redis_bytes
 from pipeline.metrics.meter_store import read_totals
-from pipeline.metrics.store_size_store import mysql_bytes, postgres_bytes, redis_bytes
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)

@@ -1,4 +1,5 @@
-"""Samples of an installation's counters in Redis: one a minute for a day, one every ten minutes for a week."""
+"""Samples of an installation's counters in Redis, one a minute for a day, one every ten minutes for a week; and the sizes of
+the stores, as each of them reports its own."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import Any, Final
 
 import orjson
 import redis
+from sqlalchemy import Connection, text
 
 from pipeline.database.engines import redis_errors
 from pipeline.metrics.history import HistorySample, Resolution
@@ -61,3 +63,24 @@ class MetricHistory:
 
 def _key(spacing_s: int) -> str:
     return f"chordwise:history:{spacing_s}"
+
+
+def mysql_bytes(connection: Connection) -> int:
+    """Return the bytes of all tables and indexes in the database, as InnoDB's statistics estimate them."""
+    return int(connection.execute(_MYSQL).scalar_one() or 0)
+
+
+def postgres_bytes(connection: Connection) -> int:
+    """Return the bytes of the database on disk."""
+    return int(connection.execute(_POSTGRES).scalar_one())
+
+
+def redis_bytes(client: redis.Redis) -> int:
+    """Return the bytes of memory that Redis uses. Raises StoreUnavailable."""
+    with redis_errors():
+        memory: Any = client.info("memory")
+    return int(memory["used_memory"])
+
+
+_MYSQL = text("SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE table_schema = DATABASE()")
+_POSTGRES = text("SELECT pg_database_size(current_database())")

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from pipeline.deadline import Deadline
 from pipeline.filters.python_filters import HitConditions, condition_as_json
-from pipeline.query.background import Background
+from pipeline.query.keywords import Background
 from pipeline.query.plan import Plan
 from pipeline.records import Actor, ChannelName, ChunkId, Filters, Namespace, QueryId, TenantId
 

@@ -12,7 +12,7 @@ from pipeline.models.prompt_texts import as_json, load_prompt
 from pipeline.models.retries import bounded
 from pipeline.models.service_client import Counted, OpenAIService, ignore_tokens
 from pipeline.privacy.redaction import redact
-from pipeline.query.background import Background
+from pipeline.query.keywords import Background
 from pipeline.query.model_replies import Rewritten, Routed, read_passage, read_rewrite, read_route, read_sub_queries
 
 _LONGEST_QUERY: Final = 2_000  # characters; a longer one is understood by its beginning

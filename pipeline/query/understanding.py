@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 
 from pipeline.deadline import Deadline
 from pipeline.keyword.terms import query_terms
-from pipeline.query.background import conversation_words, profile_words
-from pipeline.query.keywords import entities_of, keywords_of
+from pipeline.query.keywords import conversation_words, entities_of, keywords_of, profile_words
 from pipeline.query.model_replies import Rewritten, Routed
 from pipeline.query.plan import Method, Plan, RetrievePlan
 from pipeline.query.request import Degradation, Envelope, Query, Step, Understanding

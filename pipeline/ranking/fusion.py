@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.keyword.bm25 import K1, B
+from pipeline.keyword.scoring import K1, B
 from pipeline.records import ChannelName, ChunkId, Ranking
 
 Normalisation = Literal["min_max", "z_score"]

@@ -19,8 +19,7 @@ from pipeline.query.understanding import ChannelRun, QueryState
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
-from pipeline.retrieval.ask_channels import RESERVE_S, aside, ask_side_by_side
-from pipeline.retrieval.ask_other_wordings import ask_other_wordings
+from pipeline.retrieval.ask_channels import RESERVE_S, aside, ask_other_wordings, ask_side_by_side
 from pipeline.retrieval.compose import compose
 from pipeline.retrieval.record_trace import trace_from
 from pipeline.retrieval.run_chord import ask_and_report, settle

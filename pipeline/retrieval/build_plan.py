@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pipeline.channels.channel_plugins import installed_channels
+from pipeline.channels.channel import installed_channels
 from pipeline.query.channel_options import require_options
 from pipeline.query.plan import Plan, PlanFlaw, overlaid, plan_as_json, read_plan
 from pipeline.retrieval.fuse import installed_fusions

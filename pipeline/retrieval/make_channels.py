@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from pipeline.api_sources.api_client import ApiCaller
 from pipeline.api_sources.header_secrets import HeaderSecrets
 from pipeline.channels.business_api import ApiChannel
-from pipeline.channels.channel import Channel
-from pipeline.channels.channel_plugins import installed_channels
+from pipeline.channels.channel import Channel, installed_channels
 from pipeline.channels.faq_channel import FaqChannel
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.local_indexes import HostIndex

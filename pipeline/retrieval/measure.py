@@ -1,4 +1,4 @@
-"""Count, time and log a query by its answer, in one place for all steps."""
+"""Count, time and log a query by its answer, in one place for all steps, and charge calls of the language model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import structlog
 from pipeline.answer.result import Answer, outcome
 from pipeline.metrics.meter_store import Meter
 from pipeline.query.request import Envelope, Query
-from pipeline.records import ChannelName
+from pipeline.records import ChannelName, TenantId
 from pipeline.resources import Resources
+from pipeline.tenants.usage import Purpose, UsageCounts
 
 log = structlog.get_logger(__name__)
 
@@ -115,3 +116,12 @@ def answer_fields(query: Query, answer: Answer) -> dict[str, Any]:
         "profile": stats.profile,
         "config_version": stats.config_version,
     }
+
+
+def charge_model(tenant_id: TenantId, purpose: Purpose, use: Resources, sent: int, received: int) -> None:
+    """Count one request with the tokens of its prompt and of its reply."""
+    prices = use.settings
+    cost = sent * prices.llm_input_price_per_million + received * prices.llm_output_price_per_million
+    counts = UsageCounts(requests=1, texts=1, tokens=sent + received, cost=cost / 1_000_000)
+    use.usage_book.note(tenant_id, purpose, prices.llm_model, counts, job_id=None)
+    use.usage_book.write_soon()

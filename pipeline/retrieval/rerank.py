@@ -17,7 +17,7 @@ from pipeline.ranking.hits import Drop, Hit
 from pipeline.records import Candidate, ChunkId, Filters
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.charge_model import charge_model
+from pipeline.retrieval.measure import charge_model
 from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)

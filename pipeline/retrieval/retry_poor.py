@@ -13,8 +13,7 @@ from pipeline.query.request import Envelope, Query
 from pipeline.ranking.hits import Hit
 from pipeline.records import ChannelName, ChunkId
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_channels import RESERVE_S, ask_side_by_side
-from pipeline.retrieval.ask_other_wordings import ask_other_wordings
+from pipeline.retrieval.ask_channels import RESERVE_S, ask_other_wordings, ask_side_by_side
 
 # Not started with less than this left for the channels.
 _LEAST_S = 0.05

@@ -20,8 +20,7 @@ from pipeline.query.understanding import ChannelRun, QueryState
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
-from pipeline.retrieval.ask_channels import RESERVE_S, ask_with_verdict
-from pipeline.retrieval.ask_other_wordings import ask_other_wordings, unasked
+from pipeline.retrieval.ask_channels import RESERVE_S, ask_other_wordings, ask_with_verdict, unasked
 from pipeline.retrieval.compose import compose, empty_answer, record_losses, render
 from pipeline.retrieval.measure import log_answer, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row

@@ -32,9 +32,8 @@ from pipeline.query.understanding_store import Understandings, digest_of
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_channels import aside, settled
-from pipeline.retrieval.ask_other_wordings import ask_other_wordings, losses_of
-from pipeline.retrieval.charge_model import charge_model
+from pipeline.retrieval.ask_channels import aside, ask_other_wordings, losses_of, settled
+from pipeline.retrieval.measure import charge_model
 from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)

@@ -19,7 +19,7 @@ from pipeline.query.model_replies import json_in
 from pipeline.query.request import Degradation, Query
 from pipeline.records import QueryId
 from pipeline.resources import Resources
-from pipeline.retrieval.charge_model import charge_model
+from pipeline.retrieval.measure import charge_model
 from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)

@@ -1,11 +1,18 @@
-"""Texts for measuring recall: questions from the audit, and stored chunks to derive questions from."""
+"""Texts for measuring recall: questions from the audit, and questions of a few words derived from stored chunks.
+
+Whole texts would not do: an index is built from them, so it finds their neighbours more often than a question's.
+"""
 
 from __future__ import annotations
 
+import random
 import uuid
+from collections.abc import Iterable
 
 from sqlalchemy import Connection, text
 
+from pipeline.keyword.terms import holds_unspaced
+from pipeline.query.keywords import keywords_of
 from pipeline.records import TenantId
 from pipeline.tenants.audit_store import SEARCH
 
@@ -35,3 +42,23 @@ _QUESTIONS = text(
 _TEXTS = text(
     "SELECT LEFT(text, 2000) FROM chunks WHERE tenant_id = :tenant AND chunk_id > :after ORDER BY chunk_id LIMIT :most"
 )
+
+
+_FEWEST, _MOST = 2, 5
+_READ = 2000  # characters of a text
+_WORDS = 200
+
+
+def short_questions(texts: Iterable[str], *, seed: int) -> list[str]:
+    """Return two to five keywords of each text, in their order; all keywords of a shorter text; nothing for a text
+    without any.
+
+    Deterministic for a given seed.
+    """
+    rng = random.Random(seed)
+    questions = []
+    for passage in texts:
+        words = keywords_of(passage[:_READ], most=_WORDS)
+        chosen = sorted(rng.sample(range(len(words)), min(len(words), rng.randint(_FEWEST, _MOST))))
+        questions.append(("" if holds_unspaced(passage) else " ").join(words[index] for index in chosen))
+    return [question for question in questions if question]

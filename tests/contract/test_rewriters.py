@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.errors import RewriterUnavailable
 from pipeline.models.prompt_texts import Prompt, as_json, load_prompt
-from pipeline.query.background import Background
+from pipeline.query.keywords import Background
 from pipeline.query.model_replies import Rewritten, Routed
 from pipeline.query.rewriter import Rewriter
 from tests.support.clients.openai_clients import SECRET, rewriter_on

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.channels.channel import Channel, Recalled
-from pipeline.channels.channel_plugins import GROUP
+from pipeline.channels.channel import GROUP, Channel, Recalled
 from pipeline.parsing.formats import Format
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, Ranking

@@ -15,7 +15,7 @@ from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing, read_shape
 from pipeline.administration import edit_profiles as flow
-from pipeline.query.experiments import Experiment, read_experiment
+from pipeline.query.configuration import Experiment, read_experiment
 from pipeline.query.plan import PlanFlaw
 
 

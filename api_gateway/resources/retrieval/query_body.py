@@ -24,7 +24,6 @@ from api_gateway.http.fields import (
 )
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.resources.route_parts import validated
-from pipeline.query.background import background_of
 from pipeline.query.configuration import (
     Assign,
     Choice,
@@ -34,6 +33,7 @@ from pipeline.query.configuration import (
     choose,
     nobody,
 )
+from pipeline.query.keywords import background_of
 from pipeline.query.plan import (
     ContextOptions,
     FallbackPlan,

@@ -12,8 +12,7 @@ import redis
 from structlog.testing import capture_logs
 
 from pipeline.channels import circuit_breaker_store as stores
-from pipeline.channels.circuit_breaker import BreakerLimits
-from pipeline.channels.circuit_breaker_store import Breakers
+from pipeline.channels.circuit_breaker_store import BreakerLimits, Breakers
 from pipeline.database.engines import redis_client
 from pipeline.records import ChannelName, TenantId
 from pipeline.resources import Resources

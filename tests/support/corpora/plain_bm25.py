@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from pipeline.keyword.bm25 import K1, B, Collection
+from pipeline.keyword.scoring import K1, B, Collection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

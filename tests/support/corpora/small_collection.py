@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.keyword.bm25 import Collection
 from pipeline.keyword.dictionary import Dictionary, Lexicon, read
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.matching import FieldWeights, IndexRows
-from pipeline.keyword.scoring import score, weigh
+from pipeline.keyword.scoring import Collection, score, weigh
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.records import Namespace, Passage, Scope, Segment, TenantId
 

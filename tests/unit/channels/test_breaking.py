@@ -6,16 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.channels.circuit_breaker import (
+from pipeline.channels.circuit_breaker_store import (
     CLOSED,
     BreakerLimits,
     Circuit,
     CircuitState,
     Permission,
-    failed,
-    permission,
-    probing,
-    succeeded,
 )
 
 LIMITS = BreakerLimits(failures=3, open_s=10.0)
@@ -28,11 +24,11 @@ def told(story: str, limits: BreakerLimits = LIMITS) -> Circuit:
     circuit = CLOSED
     for now, letter in enumerate(story):
         if letter == "s":
-            circuit = succeeded(circuit)
+            circuit = CLOSED
         elif letter == "p":
-            circuit = probing(circuit, limits, now=float(now))
+            circuit = circuit.probed(limits, now=float(now))
         elif letter != " ":
-            circuit = failed(circuit, limits, now=float(now), caller=letter)
+            circuit = circuit.failed(limits, now=float(now), caller=letter)
     return circuit
 
 
@@ -69,7 +65,7 @@ class DescribeACircuit:
         ],
     )
     def it_answers_who_asks(self, story, now, allowed):
-        assert permission(told(story), now=now) == allowed
+        assert told(story).permission(now=now) == allowed
 
     def it_is_not_kept_open_by_calls_that_were_under_way(self):
         assert told("aaaaaa").open_until == told("aaa").open_until
@@ -105,7 +101,7 @@ class DescribeLaws:
     @given(stories, st.floats(min_value=0, max_value=1000))
     def it_never_refuses_for_longer_than_it_is_open(self, story, later):
         if later >= len(story) + LIMITS.open_s:
-            assert permission(told(story), now=later) is not Permission.REFUSED
+            assert told(story).permission(now=later) is not Permission.REFUSED
 
     @settings(max_examples=30)
     @given(stories)

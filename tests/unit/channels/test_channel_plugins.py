@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 import pytest
 from pydantic import TypeAdapter
 
-from pipeline.channels import channel_plugins
+from pipeline.channels import channel as channels
 from pipeline.channels.channel import AbsentChannel, Recalled
 from pipeline.errors import Misconfigured
 from pipeline.query.plan import PlanFlaw, read_plan
@@ -45,20 +45,18 @@ def breaks(use: Resources) -> LegalChannel:
 def installed(monkeypatch) -> Iterator[None]:
     here = sys.modules[__name__].__name__
     found = [
-        EntryPoint(name, f"{here}:{made}", channel_plugins.GROUP)
+        EntryPoint(name, f"{here}:{made}", channels.GROUP)
         for name, made in [("legal", "make"), ("broken", "breaks"), ("keyword", "make"), ("Not A Name", "make")]
     ]
-    monkeypatch.setattr(
-        channel_plugins, "entry_points", lambda *, group: found if group == channel_plugins.GROUP else []
-    )
-    channel_plugins.installed_channels.cache_clear()
+    monkeypatch.setattr(channels, "entry_points", lambda *, group: found if group == channels.GROUP else [])
+    channels.installed_channels.cache_clear()
     yield
-    channel_plugins.installed_channels.cache_clear()
+    channels.installed_channels.cache_clear()
 
 
 class DescribeInstalledChannels:
     def it_knows_their_names_without_loading_them(self, installed):
-        assert list(channel_plugins.installed_channels()) == ["broken", "legal"]
+        assert list(channels.installed_channels()) == ["broken", "legal"]
 
     def it_lets_queries_ask_them(self, installed):
         plan = plan_of(load(), {}, {"retrieve": {"channels": {"legal": {"options": {"anything": 1}}}}})

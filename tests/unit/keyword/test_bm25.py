@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.keyword.bm25 import K1, B, Collection
+from pipeline.keyword.scoring import K1, B, Collection
 from tests.support.corpora.plain_bm25 import TermCounts, bm25, upper_bound
 
 terms = st.sampled_from("abcdef")

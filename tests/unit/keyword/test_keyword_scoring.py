@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.keyword.bm25 import Collection
 from pipeline.keyword.dictionary import KeywordQuery, Unit
 from pipeline.keyword.matching import FieldWeights, IndexRows
-from pipeline.keyword.scoring import coverage, score, weigh
+from pipeline.keyword.scoring import Collection, coverage, score, weigh
 from pipeline.records import FieldTerms
 from tests.support.corpora.plain_bm25 import TermCounts, bm25, upper_bound
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import Unavailable
-from pipeline.models.chat_events import ChatStream
+from pipeline.models.service_client import ChatStream
 
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}\n\n'
 DONE = b"data: [DONE]\n\n"

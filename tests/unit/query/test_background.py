@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.query.background import Background, background_of, conversation_words, profile_words
+from pipeline.query.keywords import Background, background_of, conversation_words, profile_words
 from pipeline.query.model_replies import Rewritten
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Query

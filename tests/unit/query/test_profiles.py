@@ -15,14 +15,16 @@ from pipeline.query.built_in_profiles import BUILT_IN, ProfileHead, ProfileVersi
 from pipeline.query.configuration import (
     Assignment,
     Configuration,
+    Experiment,
     UnknownProfile,
+    arm_of,
     built_in_configuration,
     choose,
     internal,
     make_assigner,
     nobody,
+    read_experiment,
 )
-from pipeline.query.experiments import Experiment, arm_of, read_experiment
 from pipeline.query.growthbook_client import GrowthBookExperiments
 from pipeline.query.plan import PlanFlaw, overlaid, plan_as_json, read_plan
 from pipeline.records import TenantId

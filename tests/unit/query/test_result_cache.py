@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis.strategies import dictionaries, integers, text
 
 from pipeline.filters.python_filters import HitCondition, HitConditions
-from pipeline.query.background import Background
-from pipeline.query.cacheable_answers import NOT_IN_KEY, SETTLES_AFTER_S, cache_key, has_settled, is_cacheable
+from pipeline.query.keywords import Background
 from pipeline.query.plan import ChannelPlan, FallbackPlan, Plan, RetrievePlan
 from pipeline.query.request import OriginalRequest, Query, Understanding
 from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
+from pipeline.retrieval.reuse_answer import NOT_IN_KEY, SETTLES_AFTER_S, cache_key, has_settled, is_cacheable
 
 NOON = datetime(2026, 3, 1, 12, 30, tzinfo=UTC).timestamp()
 KB, OTHER = Namespace("kb"), Namespace("other")

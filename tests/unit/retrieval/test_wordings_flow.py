@@ -17,7 +17,7 @@ from pipeline.query.request import Degradation, Envelope, Query, Understanding
 from pipeline.query.understanding import ModelResults, Understood
 from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.ask_other_wordings import ask_other_wordings, losses_of
+from pipeline.retrieval.ask_channels import ask_other_wordings, losses_of
 from pipeline.retrieval.run_chord import recall
 from pipeline.retrieval.understand import await_understanding
 from tests.support.corpora.queries import query_of

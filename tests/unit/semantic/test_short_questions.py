@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.semantic.short_questions import short_questions
+from pipeline.semantic.question_text_store import short_questions
 
 FOXES = "Foxes hunt hares at night, and red foxes hunt in the woods of the north."
 SALT = "高血压患者应当少吃盐，并且定期测量血压。"

@@ -12,12 +12,11 @@ from api_gateway.live.lane import Lane, LaneFacts, _environment, _Process
 from pipeline.errors import Misconfigured
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import Severity
-from pipeline.query.cacheable_answers import cache_key
 from pipeline.query.plan import Plan, PlanFlaw, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.records import Namespace, QueryId, TenantId
 from pipeline.retrieval.build_plan import plan_of
-from pipeline.retrieval.reuse_answer import _fingerprint
+from pipeline.retrieval.reuse_answer import _fingerprint, cache_key
 from pipeline.settings import load
 from tests.support.corpora.queries import query_of
 from workers.lane_messages import LaneReply, LaneRequest
