@@ -1,4 +1,4 @@
-"""Values that a process caches: one that is refreshed in place, and the most recently used of many."""
+"""Values that a process caches: one that is refreshed in place, the most recently used of many, and all of many texts."""
 
 import math
 import threading
@@ -183,6 +183,23 @@ class RecentValues(Generic[K, T]):
     def __contains__(self, key: K) -> bool:
         with self._lock:
             return key in self._values
+
+
+class SelfFillingDict(dict[str, T]):
+    """Values by text, made at the first look-up, so that a cached one costs no call. Cleared at ``most`` values; the values
+    of texts of more than ``longest`` characters, which hardly repeat, are not cached."""
+
+    def __init__(self, make: Callable[[str], T], *, most: int, longest: float = math.inf) -> None:
+        super().__init__()
+        self._make, self._most, self._longest = make, most, longest
+
+    def __missing__(self, text: str) -> T:
+        value = self._make(text)
+        if len(text) <= self._longest:
+            if len(self) >= self._most:
+                self.clear()
+            self[text] = value
+        return value
 
 
 class InheritedProperty(cached_property[T]):

@@ -6,12 +6,13 @@ import functools
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, compress, filterfalse
 from operator import add, not_
 
 import snowballstemmer
 
+from pipeline.caches import SelfFillingDict
 from pipeline.keyword.han_variants import SIMPLIFIED
 from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.spellings import joined_parts
@@ -218,7 +219,7 @@ class Tokenizer:
         # Prefix each part with its length: no two scopes can give the same bytes, whatever characters their names hold.
         parts = [part.encode("utf-8", "surrogatepass") for part in (scope.tenant_id, scope.namespace)]
         salted = hashlib.blake2b(b"".join(len(part).to_bytes(4, "big") + part for part in parts), digest_size=8)
-        self._tokens = _Tokens(salted)
+        self._tokens = SelfFillingDict(functools.partial(_token, salted), most=_MOST_TOKENS)
 
     def token(self, term: str) -> str:
         """Return the token of ``term`` in this scope."""
@@ -229,20 +230,10 @@ class Tokenizer:
         return list(map(self._tokens.__getitem__, terms))
 
 
-class _Tokens(dict[str, str]):
-    """The tokens of one scope by term. A dict that fills itself, so that a cached token costs no call."""
-
-    def __init__(self, salted: hashlib.blake2b) -> None:
-        super().__init__()
-        self._salted = salted
-
-    def __missing__(self, term: str) -> str:
-        hashing = self._salted.copy()
-        hashing.update(term.encode("utf-8", "surrogatepass"))
-        if len(self) >= _MOST_TOKENS:
-            self.clear()
-        token = self[term] = _base32(int.from_bytes(hashing.digest(), "big"))
-        return token
+def _token(salted: hashlib.blake2b, term: str) -> str:
+    hashing = salted.copy()
+    hashing.update(term.encode("utf-8", "surrogatepass"))
+    return _base32(int.from_bytes(hashing.digest(), "big"))
 
 
 @functools.lru_cache(maxsize=8)
@@ -291,22 +282,6 @@ def _is_filler(bigram: str) -> bool:
     return bigram in _CHINESE_FILLERS or bool(_CHINESE_PARTICLE.search(bigram) and bigram not in _CHINESE_WORDS)
 
 
-class _CachedTerms(dict[str, tuple[str, ...]]):
-    """The terms of each text that was looked up. A dict that fills itself, so that cached terms cost no call."""
-
-    def __init__(self, analyse: Callable[[str], tuple[str, ...]]) -> None:
-        super().__init__()
-        self._analyse = analyse
-
-    def __missing__(self, text: str) -> tuple[str, ...]:
-        terms = self._analyse(text)
-        if len(text) <= _LONGEST_TERM:
-            if len(self) >= _MOST_REMEMBERED:
-                self.clear()
-            self[text] = terms
-        return terms
-
-
 def _terms_of_piece(piece: str, dropped: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Return the terms of a whitespace-separated piece, its punctuation included, without dropped words. Splitting a
     text at its spaces and looking up the pieces takes half of the time of matching its words."""
@@ -343,9 +318,10 @@ def _terms_of(word: str) -> tuple[str, ...]:
     return (word.replace("-", "").replace("_", "")[:_LONGEST_TERM], *stems)
 
 
-_terms_by_word = _CachedTerms(_terms_of)
-_terms_by_piece = _CachedTerms(_terms_of_piece)
-_content_by_piece = _CachedTerms(functools.partial(_terms_of_piece, dropped=STOP_WORDS))
+_terms_by_word, _terms_by_piece, _content_by_piece = (
+    SelfFillingDict(analyse, most=_MOST_REMEMBERED, longest=_LONGEST_TERM)
+    for analyse in (_terms_of, _terms_of_piece, functools.partial(_terms_of_piece, dropped=STOP_WORDS))
+)
 
 _per_thread = threading.local()  # the stemmer keeps state, so each thread needs its own
 

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from pipeline.caches import SelfFillingDict
 from pipeline.chunking.tokens import count_tokens
 from pipeline.errors import Misconfigured
 
+T = TypeVar("T")
 TokenCounter = Callable[[str], int]
 
 
@@ -76,18 +78,24 @@ class Tokens:
         joining = {character for token in tokenizer.get_vocab() if len(token) > 1 for character in token} - {_SPACE}
         joined = f"[{''.join(map(re.escape, sorted(joining)))}]"
         self._pieces = re.compile(f"{_SPACE}+{joined}*|{joined}+|.", re.DOTALL).findall
-        self._ids = _Ids(tokenizer)
+        self._ids = self._cached(self._ids_of)
+        self._before = len(self._encoded(_ALONE))
         self._space = tokenizer.token_to_id(_SPACE)
         first = tokenizer.token_to_id("<0x00>")  # characters outside the vocabulary are encoded as their UTF-8 bytes
         self._following, self._leading, self._beyond = first + 0x80, first + 0xC0, first + 0x100
         # These are matched before the text is split, and change how it is.
         self._special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
-        self._lengths = _Lengths(self)
+        # Numbers of ids by piece between two single spaces, for texts of which only the length is needed.
+        self._lengths = self._cached(lambda word: len(self.of(word)))
+
+    @staticmethod
+    def _cached(make: Callable[[str], T]) -> SelfFillingDict[T]:
+        return SelfFillingDict(make, most=_MOST_REMEMBERED, longest=_LONGEST_REMEMBERED)
 
     def of(self, text: str) -> list[int]:
         """Return the ids of ``text``, in order, without markers of its beginning or end."""
         if self._holds_special(text):
-            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+            return list(self._encoded(text))
         return list(chain.from_iterable(map(self._ids.__getitem__, self._parted(text))))
 
     def count(self, text: str) -> int:
@@ -112,44 +120,13 @@ class Tokens:
         listed = sum(not self._following <= token_id < self._beyond for token_id in ids)
         return listed / (listed + spelled) if listed + spelled else 1.0
 
-
-class _Ids(dict[str, tuple[int, ...]]):
-    """Ids by piece. A dict that fills itself, so that a cached piece costs no call."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        super().__init__()
-        self._tokenizer = tokenizer
-        self._before = len(self._encoded(_ALONE))
-
-    def __missing__(self, piece: str) -> tuple[int, ...]:
+    def _ids_of(self, piece: str) -> tuple[int, ...]:
         # The tokenizer puts a space before a text, but not before an empty one.
         if piece == _SPACE:
-            ids: tuple[int, ...] = (int(self._tokenizer.token_to_id(_SPACE)),)
-        elif piece[0] == _SPACE:
-            ids = self._encoded(piece[1:])
-        else:
-            ids = self._encoded(_ALONE + piece)[self._before :]
-        if len(piece) <= _LONGEST_REMEMBERED:
-            if len(self) >= _MOST_REMEMBERED:
-                self.clear()
-            self[piece] = ids
-        return ids
+            return (int(self._space),)
+        if piece[0] == _SPACE:
+            return self._encoded(piece[1:])
+        return self._encoded(_ALONE + piece)[self._before :]
 
     def _encoded(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
-
-
-class _Lengths(dict[str, int]):
-    """Numbers of ids by piece between two single spaces, for texts of which only the length is needed."""
-
-    def __init__(self, tokens: Tokens) -> None:
-        super().__init__()
-        self._of = tokens.of
-
-    def __missing__(self, word: str) -> int:
-        length = len(self._of(word))
-        if len(word) <= _LONGEST_REMEMBERED:
-            if len(self) >= _MOST_REMEMBERED:
-                self.clear()
-            self[word] = length
-        return length
