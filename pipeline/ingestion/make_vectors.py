@@ -59,7 +59,7 @@ def vectors_of(
         if unknown:
             wanted = [texts[positions[digest][0]] for digest in unknown]
             rows = embedder.embed_counted(
-                wanted, listener=recorder, urgent=purpose is Purpose.QUERY, timeout_s=timeout_s, stop=stop
+                wanted, answered=recorder.answered, urgent=purpose is Purpose.QUERY, timeout_s=timeout_s, stop=stop
             )
             vectors |= dict(zip(unknown, rows, strict=True))
     except EmbedderRefused as error:

@@ -14,7 +14,8 @@ from pipeline.deadline import Deadline
 from pipeline.embedding import space_store
 from pipeline.errors import PipelineError
 from pipeline.models.make_models import make_space_embedder
-from pipeline.models.ports import Embedder, Governor, prepare_references
+from pipeline.models.ports import Embedder, prepare_references
+from pipeline.models.service_pace_store import FleetGovernor
 from pipeline.records import EmbeddingSpace, LiveSpaces
 from pipeline.settings import Settings
 
@@ -38,7 +39,7 @@ class Spaces:
         settings: Settings,
         mysql: Callable[[], Engine],
         *,
-        governed_by: Callable[[str], Governor] | None = None,
+        governed_by: Callable[[str], FleetGovernor] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings

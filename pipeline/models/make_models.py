@@ -7,9 +7,10 @@ from typing import Literal
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model, stored_name
 from pipeline.models.local_embedder import LocalEmbedder
-from pipeline.models.ports import Embedder, Governor, Reranker
+from pipeline.models.ports import Embedder, Reranker
 from pipeline.models.rerank_local import LocalReranker
 from pipeline.models.sentence_encoders import onnx_encoder, packaged_encoder
+from pipeline.models.service_pace_store import FleetGovernor
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import RerankProvider, Settings
 
@@ -17,7 +18,7 @@ from pipeline.settings import RerankProvider, Settings
 
 
 def make_space_embedder(
-    settings: Settings, space: EmbeddingSpace, *, governed_by: Callable[[str], Governor] | None = None
+    settings: Settings, space: EmbeddingSpace, *, governed_by: Callable[[str], FleetGovernor] | None = None
 ) -> Embedder:
     """Return the embedder of one embedding space; see ``make_embedder``. Raises Misconfigured."""
     space_settings = settings.model_copy(
@@ -33,7 +34,7 @@ def make_space_embedder(
 def make_embedder(
     settings: Settings,
     *,
-    governed_by: Callable[[str], Governor] | None = None,
+    governed_by: Callable[[str], FleetGovernor] | None = None,
     base_url: str | None = None,
     api_key: str | None = None,
 ) -> Embedder:

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from pipeline.deadline import Deadline
 from pipeline.errors import EmbedderRefused, EmbedderUnavailable, Misconfigured, RateLimited, Unavailable
-from pipeline.models.ports import Governor, Listener, Matrix
+from pipeline.models.ports import Answered, Matrix
 from pipeline.models.prompt_texts import estimated_tokens, sendable
 from pipeline.models.retries import FIRST_WAIT_S, keep_trying
 from pipeline.models.service_client import OpenAIService, ServiceBusy, ServiceRefused, ServiceUnavailable
 from pipeline.models.service_pace import ProviderLimits, limits_in
+from pipeline.models.service_pace_store import FleetGovernor
 
 _REMEMBERED: Final = 0.98  # weight of earlier observations in the correction of token estimates
 _PROBE: Final = "hello"  # a text no service has a reason to refuse
@@ -43,7 +44,7 @@ class OpenAIEmbedder:
         first_wait_s: float = FIRST_WAIT_S,
         base_url: str | None = None,
         api_key: str | None = None,
-        governed_by: Callable[[str], Governor] | None = None,
+        governed_by: Callable[[str], FleetGovernor] | None = None,
     ) -> None:
         """``timeout_s`` bounds one request, ``concurrency`` is the number of batches of a call at once; ``governed_by``
         gives an account's governor by address and model. Without ``base_url`` and ``api_key`` the openai package's
@@ -62,22 +63,19 @@ class OpenAIEmbedder:
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
         """Embed ``texts``, the beginning of those above about 8192 tokens; see the port. Raises EmbedderRefused with
         ``indexes`` once the others are known to work; EmbedderUnavailable after retries; Misconfigured."""
-        return self._embed(_Call(texts, self.dimension, Deadline.after(timeout_s)))
+        return self.embed_counted(texts, answered=lambda *_: None, timeout_s=timeout_s)
 
     def embed_counted(
         self,
         texts: Sequence[str],
         *,
-        listener: Listener,
+        answered: Answered,
         urgent: bool = False,
         timeout_s: float | None = None,
         stop: threading.Event | None = None,
     ) -> Matrix:
-        """Embed the texts, reporting every answer to ``listener``; see the port. Sets ``stop`` when it is over."""
-        call = _Call(texts, self.dimension, Deadline.after(timeout_s), listener=listener, urgent=urgent, over=stop)
-        return self._embed(call)
-
-    def _embed(self, call: _Call) -> Matrix:
+        """Embed the texts, passing every answer to ``answered``; see the port. Sets ``stop`` when it is over."""
+        call = _Call(texts, self.dimension, Deadline.after(timeout_s), answered, urgent=urgent, over=stop)
         limits = (self._batch_tokens, self._governor.largest_request_tokens if self._governor else None)
         most_tokens = min(limit for limit in limits if limit is not None)
         batches = list(_batches(call.texts, max_texts=self._batch_texts, max_tokens=most_tokens))
@@ -188,7 +186,7 @@ class OpenAIEmbedder:
             rows = unit_rows(answer, count=len(texts), dimension=self.dimension)
         finally:  # the service has counted it, even if the vectors are unusable
             vectors = rows if positions is not None else None
-            call.listener.answered(positions or range(0), vectors, estimated if tokens is None else tokens)
+            call.answered(positions or range(0), vectors, estimated if tokens is None else tokens)
         return rows
 
     @property
@@ -206,13 +204,6 @@ class _ReportedLimits:
         self.limits = limits_in(headers)
 
 
-class _NoListener:
-    """The listener of callers that count nothing."""
-
-    def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
-        """Do nothing."""
-
-
 class _Call:
     """One call of `embed`: its texts, the rows filled so far, and the state shared by its batches."""
 
@@ -221,13 +212,13 @@ class _Call:
         texts: Sequence[str],
         dimension: int,
         deadline: Deadline,
+        answered: Answered,
         *,
-        listener: Listener | None = None,
-        urgent: bool = False,
-        over: threading.Event | None = None,
+        urgent: bool,
+        over: threading.Event | None,
     ) -> None:
         self.texts = [sendable(text) for text in texts]
-        self.listener = listener or _NoListener()
+        self.answered = answered
         self.urgent = urgent
         self.vectors: Matrix = np.empty((len(texts), dimension), dtype=np.float32)
         self.refused: dict[int, str] = {}

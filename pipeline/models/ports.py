@@ -1,18 +1,19 @@
 """The contracts of models. Each port has at least two implementations, held to one contract in tests/contract."""
 
 import threading
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from cachetools import cached
 from numpy.typing import NDArray
 
 from pipeline.embedding.reference_sentences import SPACED, UNSPACED
-from pipeline.models.service_pace import ProviderLimits
 from pipeline.records import Candidate
 
 Matrix = NDArray[np.float32]
+# Receives one answer: the positions of its texts, their vectors (None if unusable), and the tokens it counts as.
+Answered = Callable[[range, Matrix | None, int], object]
 
 
 class Embedder(Protocol):
@@ -73,14 +74,6 @@ def query_vectors(embedder: Embedder, texts: Sequence[str], *, timeout_s: float 
     return embedder.embed(texts, timeout_s=timeout_s)
 
 
-class Listener(Protocol):
-    """A receiver of a service's answers, piece by piece. Called from several threads."""
-
-    def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
-        """Receive one answer: the vectors of the texts at ``places``, None if unusable, and the tokens it counts as."""
-        ...
-
-
 @runtime_checkable
 class PaidEmbedder(Embedder, Protocol):
     """An embedder that costs money or has limited capacity: cached, metered, and called no faster than it allows."""
@@ -89,34 +82,14 @@ class PaidEmbedder(Embedder, Protocol):
         self,
         texts: Sequence[str],
         *,
-        listener: Listener,
+        answered: Answered,
         urgent: bool = False,
         timeout_s: float | None = None,
         stop: threading.Event | None = None,
     ) -> Matrix:
-        """Embed as ``embed`` does. ``urgent``: takes precedence over requests that are not. ``stop`` ends it early.
-        Also raises RateLimited when no request could be sent within ``timeout_s`` or, without one, for long."""
-        ...
-
-
-class Governor(Protocol):
-    """Permits requests to a service, and learns from their results. The permit it returns is opaque to callers."""
-
-    @property
-    def largest_request_tokens(self) -> int | None:
-        """The most tokens one request should have; None if no limit is known."""
-        ...
-
-    def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> Any:
-        """Wait for permission to send one request. Raises RateLimited."""
-        ...
-
-    def answered(self, permit: Any, limits: ProviderLimits) -> None:
-        """Record that the request was answered, with these limits in the headers."""
-        ...
-
-    def refused(self, permit: Any, *, too_many: bool, retry_after_s: float | None, limits: ProviderLimits) -> None:
-        """Record that the request was refused, for ``too_many`` requests or for a while."""
+        """Embed as ``embed`` does, passing each answer of the service to ``answered``, from several threads. ``urgent``:
+        takes precedence over requests that are not. ``stop`` ends it early. Also raises RateLimited when no request could
+        be sent within ``timeout_s`` or, without one, for long."""
         ...
 
 
