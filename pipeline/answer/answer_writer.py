@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from pipeline.deadline import Deadline
-from pipeline.errors import Misconfigured, Rejected, Unavailable, WriterBusy, WriterUnavailable
+from pipeline.errors import WriterBusy, WriterUnavailable
 from pipeline.models.prompt_texts import as_json, estimated_tokens, load_prompt, masked_beginning
-from pipeline.models.retries import bounded
-from pipeline.models.service_client import ChatStream, OpenAIService, ServiceBusy
+from pipeline.models.service_client import ChatStream, Counted, LanguageModel
 from pipeline.privacy.redaction import redact
 
 LONGEST_S: Final = 60.0  # of one call, whatever its caller allows
@@ -17,13 +16,14 @@ _LONGEST_QUERY: Final = 2_000  # characters
 _LONGEST_PASSAGES: Final = 60_000
 
 
-class AnswerWriter:
-    """Sends masked text only, as JSON strings inside fences. Thread-safe; close it when done."""
+class AnswerWriter(LanguageModel):
+    """Sends masked text only, as JSON strings inside fences."""
+
+    unavailable, busy = WriterUnavailable, WriterBusy
 
     def __init__(self, *, model: str, base_url: str | None = None, api_key: str | None = None) -> None:
         """Connect to the service. Raises Misconfigured."""
-        self._service = OpenAIService(timeout_s=LONGEST_S, base_url=base_url, api_key=api_key)
-        self._model = model
+        super().__init__(model=model, timeout_s=LONGEST_S, base_url=base_url, api_key=api_key)
         self._prompt = load_prompt("rag_answer")
 
     def write(
@@ -34,18 +34,17 @@ class AnswerWriter:
         *,
         timeout_s: float,
         wrote: Callable[[str], None],
-        counted: Callable[[int, int], None],
+        counted: Counted,
     ) -> str:
         """Return the model's reply, unread. ``wrote`` gets the reply so far each time it grows, and may raise to end it.
         ``counted`` gets the tokens of prompt and reply, also of a reply that broke off; estimates if the service reports
         none. Raises WriterUnavailable; WriterBusy at a rate limit."""
         deadline = Deadline.after(min(timeout_s, LONGEST_S))
-        filled = self._prompt.fill(
+        messages = self._prompt.messages(
             query=as_json(redact(query_text)[:_LONGEST_QUERY]),
             passages=as_json(masked_beginning(passages, _LONGEST_PASSAGES)),
             markers=" ".join(markers),
         )
-        messages = [{"role": "system", "content": self._prompt.system}, {"role": "user", "content": filled}]
         stream = ChatStream(wrote)
 
         def read() -> str:
@@ -57,18 +56,4 @@ class AnswerWriter:
                     sent = sum(estimated_tokens(message["content"]) for message in messages)
                     counted(*(stream.tokens or (sent, estimated_tokens(stream.text))))
 
-        try:
-            return bounded(
-                read,
-                seconds=deadline.within(LONGEST_S),
-                late=WriterUnavailable("the language model did not answer in time"),
-            )
-        except WriterUnavailable:
-            raise
-        except (Unavailable, Rejected, Misconfigured) as error:
-            kind = WriterBusy if isinstance(error, ServiceBusy) else WriterUnavailable
-            raise kind(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
-
-    def close(self) -> None:
-        """Close the connections to the service."""
-        self._service.close()
+        return self._bounded(read, deadline)

@@ -33,6 +33,10 @@ class Prompt:
         """Replace each ``{{name}}`` of the template in one pass. Raises KeyError for a placeholder without a value."""
         return _PLACEHOLDER.sub(lambda match: values[match[1]], self.template)
 
+    def messages(self, **values: str) -> list[dict[str, str]]:
+        """Return the instruction and the filled template as messages of a chat."""
+        return [{"role": "system", "content": self.system}, {"role": "user", "content": self.fill(**values)}]
+
 
 @functools.cache
 def load_prompt(name: str) -> Prompt:

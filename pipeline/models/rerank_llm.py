@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from pipeline.deadline import Deadline
-from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable, Unavailable
+from pipeline.errors import RerankerUnavailable
 from pipeline.filters.python_filters import finite
 from pipeline.models.prompt_texts import as_json, load_prompt, masked_beginning
-from pipeline.models.retries import bounded
-from pipeline.models.service_client import Counted, OpenAIService, ignore_tokens
+from pipeline.models.service_client import Counted, LanguageModel, ignore_tokens
 from pipeline.privacy.redaction import redact
 from pipeline.records import Candidate
 
@@ -47,25 +46,18 @@ class Judgement:
         return self.relevance / 10 * detail
 
 
-class LlmReranker:
-    """One chat completion for all candidates, personal data masked, without chunk ids. Thread-safe; close it."""
+class LlmReranker(LanguageModel):
+    """One chat completion for all candidates, personal data masked, without chunk ids."""
 
     weight = 0.8  # a model that read the passages knows better than ranks do
+    unavailable = busy = RerankerUnavailable
 
     def __init__(
-        self,
-        *,
-        model: str,
-        timeout_s: float = 2.0,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        base_url: str | None = None,
-        api_key: str | None = None,
+        self, *, model: str, clock: Callable[[], datetime] = lambda: datetime.now(UTC), **service: Any
     ) -> None:
-        """``timeout_s`` is the most one call may take, whatever its caller allows. Raises Misconfigured."""
-        self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
+        """Connect to the service; see `LanguageModel`. Raises Misconfigured."""
+        super().__init__(model=model, **service)
         self.name = f"llm:{model}"
-        self._model = model
-        self._timeout_s = timeout_s
         self._clock = clock
         self._prompt = load_prompt("rag_rerank")
 
@@ -83,37 +75,22 @@ class LlmReranker:
         if not candidates:
             return {}
         deadline = Deadline.after(min(timeout_s, self._timeout_s))
-        messages = self._messages(query, candidates, wishes)
-        try:
-            reply = bounded(
-                lambda: self._service.chat(self._model, messages, deadline=deadline, counted=counted),
-                seconds=deadline.within(self._timeout_s),
-                late=RerankerUnavailable("the language model did not answer in time"),
-            )
-            judgements = read_judgements(reply, count=len(candidates))
-        except RerankerUnavailable:
-            raise
-        except (Unavailable, Rejected, Misconfigured) as error:
-            raise RerankerUnavailable(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
+        reply = self._chat(self._messages(query, candidates, wishes), deadline, counted)
+        judgements = read_judgements(reply, count=len(candidates))
         if len(judgements) < len(candidates) * _ENOUGH:
             raise RerankerUnavailable(f"the language model judged {len(judgements)} of {len(candidates)} candidates")
         return {candidates[ordinal - 1].chunk_id: judgement.score for ordinal, judgement in judgements.items()}
 
-    def close(self) -> None:
-        """Close the connections to the service."""
-        self._service.close()
-
     def _messages(self, query: str, candidates: Sequence[Candidate], wishes: str) -> list[dict[str, str]]:
         share = min(_LONGEST_TEXT, _TEXT_BUDGET // len(candidates))
         lines = [_as_data(ordinal, candidate, share) for ordinal, candidate in enumerate(candidates, start=1)]
-        filled = self._prompt.fill(
+        return self._prompt.messages(
             today=self._clock().date().isoformat(),
             query=as_json(_shortened(redact(query), _LONGEST_QUERY)),
             wishes=as_json(_shortened(redact(wishes), _LONGEST_WISHES)),
             count=str(len(candidates)),
             candidates="\n".join(lines),
         )
-        return [{"role": "system", "content": self._prompt.system}, {"role": "user", "content": filled}]
 
 
 def _as_data(ordinal: int, candidate: Candidate, limit: int) -> str:

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 import openai
 import orjson
@@ -16,7 +16,7 @@ import orjson
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, Unavailable
 from pipeline.models.prompt_texts import estimated_tokens
-from pipeline.models.retries import keep_trying
+from pipeline.models.retries import bounded, keep_trying
 from pipeline.outbound.web import retry_after_s
 from pipeline.telemetry.tracing import edge
 
@@ -257,6 +257,43 @@ def _repeats(words: str, private: Sequence[str]) -> bool:
     return any(stretch in sent for stretch in stretches) or any(
         text.strip() in words for text in private if 4 <= len(text.strip()) < _TELLTALE
     )
+
+
+class LanguageModel:
+    """One model of a service, asked with prompts. Every failure of the service is raised as ``unavailable``, at its rate
+    limit as ``busy``. Thread-safe; close it when done."""
+
+    unavailable: ClassVar[type[Unavailable]]
+    busy: ClassVar[type[Unavailable]]
+
+    def __init__(
+        self, *, model: str, timeout_s: float = 2.0, base_url: str | None = None, api_key: str | None = None
+    ) -> None:
+        """Connect to the service. ``timeout_s``: the limit of one call, whatever its caller allows. Raises
+        Misconfigured."""
+        self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
+        self._model = model
+        self._timeout_s = timeout_s
+
+    def close(self) -> None:
+        """Close the connections to the service."""
+        self._service.close()
+
+    def _chat(self, messages: Sequence[Mapping[str, str]], deadline: Deadline, counted: Counted) -> str:
+        """Return the text of the reply to these messages."""
+        return self._bounded(
+            lambda: self._service.chat(self._model, messages, deadline=deadline, counted=counted), deadline
+        )
+
+    def _bounded(self, call: Callable[[], str], deadline: Deadline) -> str:
+        late = self.unavailable("the language model did not answer in time")
+        try:
+            return bounded(call, seconds=deadline.within(self._timeout_s), late=late)
+        except self.unavailable:
+            raise
+        except (Unavailable, Rejected, Misconfigured) as error:
+            kind = self.busy if isinstance(error, ServiceBusy) else self.unavailable
+            raise kind(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
 
 
 _EVENT = b"data:"

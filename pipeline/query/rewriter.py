@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from pipeline.deadline import Deadline
-from pipeline.errors import Misconfigured, Rejected, RewriterUnavailable, Unavailable
+from pipeline.errors import RewriterUnavailable
 from pipeline.models.prompt_texts import as_json, load_prompt
-from pipeline.models.retries import bounded
-from pipeline.models.service_client import Counted, OpenAIService, ignore_tokens
+from pipeline.models.service_client import Counted, LanguageModel, ignore_tokens
 from pipeline.privacy.redaction import redact
 from pipeline.query.keywords import Background
 from pipeline.query.model_replies import Rewritten, Routed, read_passage, read_rewrite, read_route, read_sub_queries
@@ -20,18 +19,12 @@ _LONGEST_QUERY: Final = 2_000  # characters; a longer one is understood by its b
 Reply = TypeVar("Reply")
 
 
-class Rewriter:
+class Rewriter(LanguageModel):
     """Suggests other wordings of a query. Sends masked text only, the query as a JSON string inside a fence. Every step
-    raises RewriterUnavailable without a usable reply within ``timeout_s``; ``counted`` gets the tokens of prompt and reply.
-    Thread-safe; close it when done."""
+    raises RewriterUnavailable without a usable reply within ``timeout_s``; ``counted`` gets the tokens of prompt and
+    reply."""
 
-    def __init__(
-        self, *, model: str, timeout_s: float = 2.0, base_url: str | None = None, api_key: str | None = None
-    ) -> None:
-        """Connect to the service. ``timeout_s``: the limit of one call at most. Raises Misconfigured."""
-        self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
-        self._model = model
-        self._timeout_s = timeout_s
+    unavailable = busy = RewriterUnavailable
 
     def expand(
         self, query_text: str, *, most: int, timeout_s: float, counted: Counted = ignore_tokens
@@ -68,10 +61,6 @@ class Rewriter:
         """Return a passage that resembles an answer (HyDE)."""
         return self._ask("rag_hyde", query_text, read_passage, timeout_s=timeout_s, counted=counted)
 
-    def close(self) -> None:
-        """Close the connections to the service."""
-        self._service.close()
-
     def _ask(
         self,
         prompt: str,
@@ -84,20 +73,8 @@ class Rewriter:
     ) -> Reply:
         """Send a prompt and return what ``read`` parses from the reply. Raises RewriterUnavailable."""
         deadline = Deadline.after(min(timeout_s, self._timeout_s))
-        words = load_prompt(prompt)
-        sent = words.fill(query=as_json(redact(query_text)[:_LONGEST_QUERY]), **blanks)
-        messages = [{"role": "system", "content": words.system}, {"role": "user", "content": sent}]
-        try:
-            reply = bounded(
-                lambda: self._service.chat(self._model, messages, deadline=deadline, counted=counted),
-                seconds=deadline.within(self._timeout_s),
-                late=RewriterUnavailable("the language model did not answer in time"),
-            )
-            result = read(reply)
-        except RewriterUnavailable:
-            raise
-        except (Unavailable, Rejected, Misconfigured) as error:
-            raise RewriterUnavailable(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
+        messages = load_prompt(prompt).messages(query=as_json(redact(query_text)[:_LONGEST_QUERY]), **blanks)
+        result = read(self._chat(messages, deadline, counted))
         if result is None:
             raise RewriterUnavailable("the language model answered with nothing that could be read")
         return result
