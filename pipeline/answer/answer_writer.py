@@ -1,7 +1,5 @@
 """Have a language model write an answer from passages, in one chat completion."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Compare two answers to the same question."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

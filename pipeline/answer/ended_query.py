@@ -1,7 +1,5 @@
 """An answered query as the view of the queues shows it: its tasks, and whether it is shown."""
 
-from __future__ import annotations
-
 import uuid
 from dataclasses import dataclass
 

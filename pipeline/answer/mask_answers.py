@@ -1,7 +1,5 @@
 """Mask personal data in hits' texts before highlights, context and token counts. Ids and the question stay."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any

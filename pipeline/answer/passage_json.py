@@ -1,7 +1,5 @@
 """The JSON forms of a passage and of an encoding, the same in every response."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipeline.records import Encoding, Passage, Segment

@@ -1,7 +1,5 @@
 """The answer to a query, stored as it is sent: field names are those of the HTTP contract."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

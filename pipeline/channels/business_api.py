@@ -1,7 +1,5 @@
 """The channel of business APIs: each source of the tenant is called over HTTP and returns whole passages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context

@@ -1,8 +1,6 @@
 """The contract of every channel, checked by tests/contract, and the channels of installed packages: gateway and workers know
 their names; only workers load their code."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass

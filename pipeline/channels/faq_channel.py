@@ -1,8 +1,6 @@
 """Recall of curated answers: the keyword and the semantic channel propose pairs, which are scored by the similarity of
 the query to their questions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """This host's keyword indexes at the revision a query must see, or with the missing documents named."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The words of a query as the keyword index writes them, with their statistics, and BM25 of chunks by them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Recall by meaning: the chunks whose vectors are nearest to the query's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial

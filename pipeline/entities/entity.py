@@ -1,7 +1,5 @@
 """The entities of a story: people, places, things, and what they are like from which story time on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

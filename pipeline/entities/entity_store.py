@@ -1,7 +1,5 @@
 """States of entities by story time. The state at a time is the latest one that is not later."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Check rows and turn the valid ones into examples; report the others row by row."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Statistics of the stored example library: counts, lengths, duplicates, and whether an import can be found."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Names of the sheets and columns of a book, in Chinese and English."""
 
-from __future__ import annotations
-
 import re
 
 from pipeline.documents.clean_text import clean

@@ -1,7 +1,5 @@
 """The JSON form of a book: an object with a list of rows under the name of each category."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The report on a book of examples, as JSON."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, fields

@@ -1,7 +1,5 @@
 """The workbook form of a book: a sheet for each category, a header, and a row for each example."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence

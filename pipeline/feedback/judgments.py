@@ -1,7 +1,5 @@
 """Derive judgments of documents from users' ratings of hits (not from `ranking.fusion`)."""
 
-from __future__ import annotations
-
 import enum
 import hashlib
 import uuid

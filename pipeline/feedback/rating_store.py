@@ -1,7 +1,5 @@
 """Users' ratings of hits in MySQL. Query texts and notes are their data: never in a log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields

@@ -1,7 +1,5 @@
 """JSON with the numbers that the fast parser takes, and with the strings that it does not."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any, Final, NoReturn

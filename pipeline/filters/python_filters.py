@@ -7,8 +7,6 @@ key or another kind fails every operator but ``ne`` and ``nin``, the contraries 
 so also for a missing field.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import re

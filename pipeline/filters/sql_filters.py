@@ -1,7 +1,5 @@
 """Filters as SQL conditions with one meaning for both databases, so that every channel applies the same ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Count the values by which a namespace's documents can be filtered."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

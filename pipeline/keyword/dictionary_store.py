@@ -1,7 +1,5 @@
 """Store the tenants' dictionaries: one for each namespace, and one for all of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict

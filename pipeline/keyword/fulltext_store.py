@@ -2,8 +2,6 @@
 tf·idf² without length normalisation loses a quarter of its quality. Tokens carry tenant and namespace, so a search
 touches no other tenant's rows."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ phrases (乾隆, 乾燥) are folded alike in queries and texts. Index terms depe
 `keyword.terms.VERSION`.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 _TRADITIONAL: Final = (

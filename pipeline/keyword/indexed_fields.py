@@ -1,7 +1,5 @@
 """The index terms of a chunk: the terms of its fields one after the other, and how many belong to each."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

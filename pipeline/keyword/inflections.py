@@ -1,7 +1,5 @@
 """German and French words: detect texts in these languages, and give inflected words a common stem."""
 
-from __future__ import annotations
-
 import functools
 import re
 import threading

@@ -1,7 +1,5 @@
 """Find a query's terms in index rows, and count them for many rows at once with a weight for each field."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Unicode normal forms in time linear in the length of any text."""
 
-from __future__ import annotations
-
 import functools
 import sys
 import unicodedata

@@ -1,7 +1,5 @@
 """BM25 over a query's units: single terms, or alternative ways of writing one thing that count as one."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

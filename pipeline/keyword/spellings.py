@@ -1,7 +1,5 @@
 """Alternative spellings of words: identifiers without punctuation or in part, and words with one typing error."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Final

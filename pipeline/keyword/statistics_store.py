@@ -4,8 +4,6 @@ Adding a large change to every term's row at once is expensive, so it is deferre
 changes wait, or by the sweeper. Until then a term may look rarer than it is.
 """
 
-from __future__ import annotations
-
 import hashlib
 import uuid
 import zlib

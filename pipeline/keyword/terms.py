@@ -1,7 +1,5 @@
 """The keyword index's analysis: text to terms, and terms to the tokens that are written to the FULLTEXT column."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Errors of a local index, translated from those of tantivy."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ changes. Its access time is when the indexes last matched MySQL. A wall clock th
 restart of the host both lie too far in the future to be believed.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,5 @@
 """One tenant's tantivy index: its schema, the documents for chunks and namespaces, and searches at one of its commits."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import uuid

@@ -1,7 +1,5 @@
 """Read the shown chunks of a namespace, each with its terms, text and fields, for an index outside of MySQL."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The state of a host's keyword indexes, as its indexer reports it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

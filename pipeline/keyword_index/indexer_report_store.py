@@ -1,7 +1,5 @@
 """The reports of each host's indexer in Redis, for /readyz, the doctor and the metrics."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Final
 

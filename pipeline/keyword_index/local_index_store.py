@@ -5,8 +5,6 @@ and field terms), and the fields needed to score and show it. Each namespace has
 revision at which its chunks were read. Both change in one commit, so a reader sees a namespace at one revision.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import threading

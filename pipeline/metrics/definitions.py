@@ -1,8 +1,6 @@
 """Every metric summed over the fleet in Redis: name, unit, labels. ``recall_`` names are the designs', in milliseconds.
 Labels are never ids; a tenant is one only with CHORDWISE_METRICS_TENANTS."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """An installation's recent past: samples of its counters and gauges, and the rates between them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,8 +1,6 @@
 """Samples of an installation's counters in Redis, one a minute for a day, one every ten minutes for a week; and the sizes of
 the stores, as each of them reports its own."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import orjson

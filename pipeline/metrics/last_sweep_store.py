@@ -1,7 +1,5 @@
 """The time of the sweeper's last complete sweep by Redis's clock: evidence that beat, broker and worker cooperate."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import redis

@@ -1,7 +1,5 @@
 """Counters and times of all processes, summed in one Redis hash about once a second for any gateway to render."""
 
-from __future__ import annotations
-
 import bisect
 import threading
 import time

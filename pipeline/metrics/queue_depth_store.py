@@ -1,7 +1,5 @@
 """The backlog of the broker: number and age of the messages, read in Redis, or computed for another broker."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

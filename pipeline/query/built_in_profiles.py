@@ -1,8 +1,6 @@
 """The built-in profiles, and the choice of a version for a query. A profile is a partial plan that the installation's
 settings complete; versions that a tenant stores under a built-in name follow version 1."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Options of single channels under ``retrieve.channels.NAME.options``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar

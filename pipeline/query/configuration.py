@@ -1,7 +1,5 @@
 """The configuration of one tenant's queries: profiles, experiments, and the profile that a query gets from both."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

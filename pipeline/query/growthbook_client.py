@@ -1,8 +1,6 @@
 """Experiments run with GrowthBook's SDK on features (``profile``, ``overrides``, either may be missing) from a file or
 SDK endpoint, loaded before and renewed beside the queries."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping

@@ -1,8 +1,6 @@
 """Extract keywords and names from a query and its background (earlier messages and the profile of its user) without a model.
 Chinese and English."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

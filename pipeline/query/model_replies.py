@@ -1,7 +1,5 @@
 """Parse language models' replies about a query. A reply is data; no instruction in it is followed."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -1,8 +1,6 @@
 """The plan of one query: every setting of retrieval, resolved. A profile is the JSON form of a plan, whole or in part;
 a request overrides parts of it. `read_plan` merges such layers and checks the result once."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Profiles and experiments of one tenant, in MySQL."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Running and answered queries: one expiring Redis hash each, in which the first answer written wins."""
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A query with every setting resolved, and the result of each channel."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

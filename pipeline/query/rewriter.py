@@ -1,7 +1,5 @@
 """Understand a query with a language model: one chat completion for each step."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Final, TypeVar

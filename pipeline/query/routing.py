@@ -1,7 +1,5 @@
 """Route a query by its form alone: rules for Chinese and English, with their certainty."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """An entry of a tenant's list of kept traces, and a filter on the list."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

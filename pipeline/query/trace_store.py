@@ -1,8 +1,6 @@
 """The kept traces of one tenant: the newest ones, in a list with the question and the outcome of each. A trace is a Redis
 hash of its own with the query, so that it can be read and asked again after the answer has expired."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Understand a query by rules at once and by a model meanwhile, and derive the wordings for each channel."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple

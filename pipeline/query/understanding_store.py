@@ -1,8 +1,6 @@
 """A Redis cache of models' results for queries: one key per step, named by tenant and a digest of its inputs, never the
 query. An index by age bounds each tenant's number. Without Redis there are none."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The channel on which workers announce progress to gateways, and the names announced there."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pipeline.records import JobId, QueryId, TenantId

@@ -1,7 +1,5 @@
 """Choose the hits to return from the ordered ones: age, duplicates, thresholds, grades, caps per document, diversity."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

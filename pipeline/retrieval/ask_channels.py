@@ -1,8 +1,6 @@
 """Ask channels within their times, one or several in parallel, or again with a query's other wordings; run any other call
 within a time limit."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

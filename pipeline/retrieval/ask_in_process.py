@@ -1,7 +1,5 @@
 """Retrieval in this process without Celery: the same pipeline, and the same answer."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Build the text for a prompt: the returned hits with their parents, neighbours and entities."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

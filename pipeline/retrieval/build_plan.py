@@ -1,7 +1,5 @@
 """Build the plan of one query from settings, profile and request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any

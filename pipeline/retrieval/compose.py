@@ -1,7 +1,5 @@
 """Compose the answer to a query: the steps from the channels' results to the stored answer, in order."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Add curated answers and a contact hint where nothing, or nothing reliable, was found."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Merge the rankings of several channels into one order, and correct it by the candidates' contents."""
 
-from __future__ import annotations
-
 import functools
 import math
 import time

@@ -1,7 +1,5 @@
 """Load the current text of the best candidates from the system of record."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Create the channels of an installation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

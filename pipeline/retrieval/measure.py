@@ -1,7 +1,5 @@
 """Count, time and log a query by its answer, in one place for all steps, and charge calls of the language model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import structlog

@@ -1,7 +1,5 @@
 """Move searches from Redis into the audit, and delete rows older than the audit's retention."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final

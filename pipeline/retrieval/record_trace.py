@@ -1,7 +1,5 @@
 """Store the traces of queries that request one, keep those of queries that call for a look, and read both back."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """Rerank the best hits by their text, drop weak ones, and measure the gain."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Retrieve a second time where the first round was poor: once, within the deadline, fused with the first hits."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

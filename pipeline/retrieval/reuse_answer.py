@@ -5,8 +5,6 @@ query; the composing process stores the answer under that key. A revision change
 searches see, so an older answer is never found again. An answer composed during that transaction has the old key.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

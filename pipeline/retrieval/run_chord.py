@@ -2,8 +2,6 @@
 errback, and the task sent at the deadline run the same code on the results so far, and the first answer wins. Without a
 worker the gateway stores the failure."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@ task asks the model for missing results while the channels search the raw query.
 has the channels asked again in the other wordings, or continues without them: a model that fails or hangs costs its
 time budget, and no hit of the raw query."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

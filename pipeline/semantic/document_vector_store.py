@@ -1,7 +1,5 @@
 """One vector for each document, the mean of its chunks' vectors with length 1, stored beside them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

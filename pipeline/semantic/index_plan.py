@@ -8,8 +8,6 @@ While a tenant is being filled, neighbours are merged when they have become few 
 is then built into an index once for each power of four of the ranges, instead of with every new range.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import defaultdict

@@ -3,8 +3,6 @@
 Whole texts would not do: an index is built from them, so it finds their neighbours more often than a question's.
 """
 
-from __future__ import annotations
-
 import random
 import uuid
 from collections.abc import Iterable

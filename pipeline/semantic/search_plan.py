@@ -3,8 +3,6 @@
 exclude; the fewer rows pass, the more lists it reads. Where few rows pass, the host's keyword index lists them, and
 they are read by id. A sample of rows decides before the search. Rows outside the indexed ranges are read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,8 +1,6 @@
 """Vectors in PostgreSQL, one for each chunk under the chunk's own id. They can always be rebuilt from MySQL. While an
 installation has two tables of them, one is read and both are kept up to date."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

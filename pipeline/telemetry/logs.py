@@ -1,7 +1,5 @@
 """Logs as JSON lines: constant events with fields. Ids and numbers only, never document text or secrets."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,8 +1,6 @@
 """Files of a namespace: their attributes, and their status, always read from the ledger. Documents from other sources
 count too, named by source. A removed entry stays as a mark for a while, so that lists can continue at it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Vector stores, their files with status, and the ids of both."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Namespaces as vector stores: name, notes and expiry. One without a row uses the namespace's name and does not expire."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from datetime import timedelta

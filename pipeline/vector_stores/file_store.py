@@ -1,7 +1,5 @@
 """Uploaded files of a tenant that belong to no namespace yet."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict
