@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
-import redis
-from redis.asyncio import Redis as AsyncRedis
 from sqlalchemy import Engine
 
 from pipeline.answer.ended_query import EndedQuery
@@ -35,7 +33,7 @@ from pipeline.models.make_models import Rerankers
 from pipeline.models.ports import Embedder
 from pipeline.models.service_pace import ProviderLimits
 from pipeline.models.service_pace_store import FleetGovernor
-from pipeline.models.tokenizer import TokenCounter, token_counter
+from pipeline.models.tokenizer import token_counter
 from pipeline.outbound.fetch_client import Fetcher, FetchThreads
 from pipeline.query.query_store import Queries
 from pipeline.query.trace_store import KeptTraces
@@ -73,6 +71,11 @@ class _PairProperty(InheritedProperty[T]):
         return use.tenant_id is not None
 
 
+def _shared(make: Callable[[Resources], T]) -> InheritedProperty[T]:
+    """Return a part that the resources of all pairs and tenants share."""
+    return InheritedProperty(make)
+
+
 @dataclass(frozen=True)
 class Resources:
     """All dependencies of the use cases, connected at first use, so that creation never fails. ``timeout_s`` bounds its
@@ -88,6 +91,23 @@ class Resources:
     pair: str = DEFAULT_PAIR
     tenant_id: TenantId | None = None  # the tenant that these stores are fenced for, if any
     parent: Resources | None = field(default=None, repr=False, compare=False)
+
+    # Parts that a process has once, whatever the stores.
+    homes = _shared(lambda use: Homes(lambda: use.mysql))  # the pairs on which tenants are placed
+    redis = _shared(lambda use: redis_client(use.settings))  # results, caches and the wake channel
+    quick_redis = _shared(lambda use: redis_client(use.settings, timeout_s=_QUICK_REDIS_S))  # for optional reads
+    async_redis = _shared(lambda use: async_redis_client(use.settings, timeout_s=_QUICK_REDIS_S))  # its loop closes it
+    request_rates = _shared(lambda use: RequestRates(use.async_redis))  # the token buckets of the tenants' requests
+    heartbeats = _shared(lambda use: WorkerHeartbeats(use.quick_redis))  # of the installation's workers
+    indexer_reports = _shared(lambda use: IndexerReports(use.quick_redis))  # of each host's indexer
+    metric_history = _shared(lambda use: MetricHistory(use.quick_redis))  # the installation's figures over time
+    last_sweep = _shared(lambda use: LastSweep(use.quick_redis))  # the time of the sweeper's last complete sweep
+    meter = _shared(lambda use: Meter(use.quick_redis))  # the counters and timers behind /v1/metrics
+    bells = _shared(lambda use: JobBells(use.redis))  # notifications for callers that wait for a job or follow it
+    rerankers = _shared(lambda use: Rerankers(use.settings))  # by kind
+    count_tokens = _shared(lambda use: token_counter(use.settings.context_tokenizer))  # of contexts
+    quota_rooms = _shared(lambda _: QuotaRooms())  # recent counts of the tenants that are far from their quotas
+    fetches = _shared(lambda _: FetchThreads())  # the threads that fetch documents beside other work
 
     def placed(self, tenant_id: TenantId, *, patient: bool = True) -> Resources:
         """Return resources on the stores where the tenant is now: writes raise TenantMoving once it has left. Not
@@ -124,11 +144,6 @@ class Resources:
     @cached_property
     def _placed(self) -> RecentValues[tuple[str, TenantId], Resources]:
         return RecentValues(_MOST_PLACED)
-
-    @InheritedProperty
-    def homes(self) -> Homes:
-        """The pairs on which tenants are placed."""
-        return Homes(lambda: self.mysql)
 
     @cached_property
     def mysql(self) -> Engine:
@@ -188,51 +203,6 @@ class Resources:
             exact_chunks=self.settings.semantic_exact_chunks,
         )
 
-    @InheritedProperty
-    def quick_redis(self) -> redis.Redis:
-        """The Redis client with short timeouts, for the fleet's pace and cached vectors."""
-        return redis_client(self.settings, timeout_s=_QUICK_REDIS_S)
-
-    @InheritedProperty
-    def redis(self) -> redis.Redis:
-        """Results, caches and the wake channel."""
-        return redis_client(self.settings)
-
-    @InheritedProperty
-    def async_redis(self) -> AsyncRedis:
-        """The Redis client of an event loop, for checks ahead of every request. The loop's owner closes it."""
-        return async_redis_client(self.settings, timeout_s=_QUICK_REDIS_S)
-
-    @InheritedProperty
-    def request_rates(self) -> RequestRates:
-        """The token buckets of the tenants' requests."""
-        return RequestRates(self.async_redis)
-
-    @InheritedProperty
-    def heartbeats(self) -> WorkerHeartbeats:
-        """The heartbeats of the installation's workers."""
-        return WorkerHeartbeats(self.quick_redis)
-
-    @InheritedProperty
-    def indexer_reports(self) -> IndexerReports:
-        """The reports of each host's indexer."""
-        return IndexerReports(self.quick_redis)
-
-    @InheritedProperty
-    def metric_history(self) -> MetricHistory:
-        """The installation's figures over time."""
-        return MetricHistory(self.quick_redis)
-
-    @InheritedProperty
-    def last_sweep(self) -> LastSweep:
-        """The time of the sweeper's last complete sweep."""
-        return LastSweep(self.quick_redis)
-
-    @InheritedProperty
-    def meter(self) -> Meter:
-        """The counters and timers behind /v1/metrics."""
-        return Meter(self.quick_redis)
-
     @_PairProperty
     def breakers(self) -> Breakers:
         """The circuit breakers of the channels."""
@@ -243,11 +213,6 @@ class Resources:
     def bulkhead(self) -> Bulkhead:
         """The limits on threads per part. A worker with threads sets how many it has."""
         return Bulkhead(_USUAL_THREADS - 1)
-
-    @InheritedProperty
-    def bells(self) -> JobBells:
-        """The notifications for callers that wait for a job or follow it."""
-        return JobBells(self.redis)
 
     @InheritedProperty
     def vector_store(self) -> VectorCacheStore:
@@ -275,16 +240,6 @@ class Resources:
         """The model of the active space, for documents and queries alike. It changes with a switch: read it once, and
         use that object for both the vectors and the name."""
         return self.parent.embedder if self.parent else self.spaces.embedder(self.spaces.live().active)
-
-    @InheritedProperty
-    def rerankers(self) -> Rerankers:
-        """The rerankers by kind."""
-        return Rerankers(self.settings)
-
-    @InheritedProperty
-    def count_tokens(self) -> TokenCounter:
-        """The token counter for contexts."""
-        return token_counter(self.settings.context_tokenizer)
 
     @InheritedProperty
     def rewriter(self) -> Rewriter:
@@ -324,16 +279,6 @@ class Resources:
         return Fetcher(
             timeout_s=limits.fetch_timeout_s, max_bytes=limits.max_document_bytes, permitted=limits.fetch_allow_networks
         )
-
-    @InheritedProperty
-    def quota_rooms(self) -> QuotaRooms:
-        """This process's recent counts of the tenants that are far from their quotas."""
-        return QuotaRooms()
-
-    @InheritedProperty
-    def fetches(self) -> FetchThreads:
-        """The threads in which this process fetches documents beside its other work."""
-        return FetchThreads()
 
     def vectors(self, tenant_id: TenantId) -> LiveVectors:
         """Return one tenant's vectors: reads use the active space, writes reach every live one."""

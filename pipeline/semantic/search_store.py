@@ -147,8 +147,7 @@ class VectorSearch:
 
     def _sample(self, request: _SearchRequest) -> Sample:
         """Sample the lowest chunk ids: they are hashes, so these are as random as any, and always the same."""
-        condition, values = postgres_condition(request.filters)
-        values |= {"tenant": self._tenant_id, "namespaces": list(request.namespaces), "taken": _SAMPLED_ROWS}
+        condition, values = self._condition(request, taken=_SAMPLED_ROWS)
         with space_errors(self._table), self._tools.exact.connect() as connection:
             statement = text(_SAMPLE.format(table=self._table, condition=condition))
             taken, named, passing = connection.execute(statement, values).one()
@@ -165,9 +164,7 @@ class VectorSearch:
                 request.vector, namespaces=request.namespaces, filters=request.filters, limit=request.limit
             )
             return NearestChunks(hits=tuple(hits), guard=guard)
-        condition, values = postgres_condition(request.filters)
-        values |= {"tenant": self._tenant_id, "query": request.vector, "limit": request.limit}
-        values |= {"namespaces": list(request.namespaces), "each": per_namespace}
+        condition, values = self._condition(request, each=per_namespace)
         return NearestChunks(hits=self._hits(text(self._fill(_EXACT_EACH, condition)), values), guard=guard)
 
     def _hits(self, statement: TextClause, values: dict[str, Any]) -> tuple[Near, ...]:
@@ -180,14 +177,8 @@ class VectorSearch:
         passing = None if request.passing is None else request.passing(request.namespaces)
         if passing is None:
             return None
-        condition, values = postgres_condition(request.filters)
-        values |= {
-            "tenant": self._tenant_id,
-            "namespaces": list(request.namespaces),
-            "query": request.vector,
-            "limit": request.limit,
-            "ids": "{" + ",".join(chunk_id.hex() for chunk_id in passing.chunk_ids) + "}",
-        }
+        ids = "{" + ",".join(chunk_id.hex() for chunk_id in passing.chunk_ids) + "}"
+        condition, values = self._condition(request, ids=ids)
         parts = [self._fill(_OF_IDS, condition)]
         if passing.changed:
             parts.append(self._fill(_OF_DOCUMENTS, condition))
@@ -227,14 +218,8 @@ class VectorSearch:
     def _listed(self, request: _SearchRequest, plan: SearchPlan) -> tuple[list[Near], VisitedRows]:
         """Return the nearest rows of the lists that the plan reads and of the rows outside the indexes, nearest first."""
         whole = plan.indexed[0].whole
-        condition, values = postgres_condition(request.filters)
-        values |= {
-            "namespaces": list(request.namespaces),
-            "query": request.vector,
-            "limit": request.limit,
-            "longest": plan.longest_scan,
-            "most": request.limit + len(plan.indexed),
-        }
+        most = request.limit + len(plan.indexed)
+        condition, values = self._condition(request, longest=plan.longest_scan, most=most)
         spans = [(indexed.first, indexed.end) for indexed in plan.indexed]
         ranges = [f"tenant_id = {tenant_literal(self._tenant_id)}"] if whole else []
         ranges = ranges or [indexed_rows(self._tenant_id, [span]) for span in spans]
@@ -254,6 +239,12 @@ class VectorSearch:
         return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], VisitedRows(
             hits=len(near), rows=sum(visited.values()), passing=sum(row.part > 0 for row in near)
         )
+
+    def _condition(self, request: _SearchRequest, **more: object) -> tuple[str, dict[str, Any]]:
+        """Return the condition of the filters, and the values of a statement with it."""
+        condition, values = postgres_condition(request.filters)
+        own = {"tenant": self._tenant_id, "namespaces": list(request.namespaces)}
+        return condition, values | own | {"query": request.vector, "limit": request.limit} | more
 
     def _fill(self, shape: str, condition: str, **more: object) -> str:
         return shape.format(table=self._table, operator=OPERATORS[self._tools.distance], condition=condition, **more)
