@@ -83,11 +83,13 @@ _UNQUOTED = (
 )
 
 
-def completed(url: str, password: str | None, *, schemes: tuple[str, ...], password_variable: str) -> str:
+def completed(
+    url: SecretStr, password: SecretStr | None, *, schemes: tuple[str, ...], password_variable: str
+) -> SecretStr:
     """Return ``url`` with the quoted password unless it has one. Raises ValueError that continues the variable's name."""
-    if not url.strip():
+    if not url.get_secret_value().strip():
         raise ValueError(f"is empty; it {_example(schemes)}")
-    parts = _split(url, schemes)
+    parts = _split(url.get_secret_value(), schemes)
     if not _reads_as_meant(parts):
         raise ValueError(_UNQUOTED.format(password_variable=password_variable))
     _require_address(parts, schemes)
@@ -99,8 +101,8 @@ def completed(url: str, password: str | None, *, schemes: tuple[str, ...], passw
     if password and parts.password is None:
         user, at, host = parts.netloc.rpartition("@")
         user = user if at else ""
-        parts = parts._replace(netloc=f"{user.removesuffix(':')}:{quote(password, safe='')}@{host}")
-    return urlunsplit(parts)
+        parts = parts._replace(netloc=f"{user.removesuffix(':')}:{quote(password.get_secret_value(), safe='')}@{host}")
+    return SecretStr(urlunsplit(parts))
 
 
 DEFAULT_PAIR = "default"  # the pair of CHORDWISE_MYSQL_URL and CHORDWISE_POSTGRES_URL
@@ -127,15 +129,10 @@ class StorePair(BaseModel, frozen=True, extra="forbid"):
             server = name_of_url.partition("_")[0]
             password: SecretStr | None = getattr(self, f"{server}_password")
             try:
-                whole = completed(
-                    url.get_secret_value(),
-                    password.get_secret_value() if password else None,
-                    schemes=schemes[server],
-                    password_variable=f"{server}_password of pair {name}",
-                )
+                variable = f"{server}_password of pair {name}"
+                urls[name_of_url] = completed(url, password, schemes=schemes[server], password_variable=variable)
             except ValueError as error:
                 raise ValueError(f"{name_of_url} of pair {name} {error}") from None
-            urls[name_of_url] = SecretStr(whole)
         return self.model_copy(update=urls)
 
 

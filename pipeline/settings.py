@@ -338,17 +338,11 @@ def _with_passwords(read: Settings) -> Settings:
         password: SecretStr | None = getattr(read, f"{account}_password")
         if server == "broker" and not password and urlsplit(url.get_secret_value()).scheme not in schemes:
             continue  # another broker of Celery, with URL rules of its own
-        variable = f"CHORDWISE_{server.upper()}"
         try:
-            url_with_password = completed(
-                url.get_secret_value(),
-                password.get_secret_value() if password else None,
-                schemes=schemes,
-                password_variable=f"CHORDWISE_{account.upper()}_PASSWORD",
-            )
+            password_variable = f"CHORDWISE_{account.upper()}_PASSWORD"
+            urls[f"{server}_url"] = completed(url, password, schemes=schemes, password_variable=password_variable)
         except ValueError as error:
-            raise Misconfigured(f"{variable}_URL {error}") from None
-        urls[f"{server}_url"] = SecretStr(url_with_password)
+            raise Misconfigured(f"CHORDWISE_{server.upper()}_URL {error}") from None
     try:
         pairs = {name: pair.completed(name, _SCHEMES) for name, pair in read.store_pairs.items()}
     except ValueError as error:
