@@ -250,16 +250,11 @@ class IndexView:
         in_namespaces = self._any_of([key(NAMESPACE_KEY, namespace) for namespace in namespaces])
         meeting = tantivy.Query.const_score_query(self._query(clause), 0.0)
         parts = [(tantivy.Occur.Must, in_namespaces), (tantivy.Occur.Must, meeting), *self._unless(without)]
-        addresses = self._addresses(
-            parts, limit=limit + len(namespaces) + 1
-        )  # the states of namespaces may be among them
-        highs, lows = (self._integers(name, addresses) for name in (ID_HIGH, ID_LOW))
-        chunk_ids = chunk_id_bytes(highs, lows)
+        # The states of namespaces may be among them.
+        addresses = self._addresses(parts, limit=limit + len(namespaces) + 1)
+        columns: list[list[Any]] = [self._searcher.fast_field_values(name, addresses) for name in (ID_HIGH, ID_LOW)]
+        chunk_ids = chunk_id_bytes(*columns)
         return chunk_ids if len(chunk_ids) <= limit else None
-
-    def _integers(self, column: str, addresses: list[tantivy.DocAddress]) -> list[int | None]:
-        values: list[Any] = self._searcher.fast_field_values(column, addresses)
-        return values
 
     def _of_chunks(
         self, chunk_ids: Sequence[ChunkId], without: Sequence[tuple[Namespace, DocumentId]] = ()

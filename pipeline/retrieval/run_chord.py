@@ -47,24 +47,7 @@ def ask_and_report(
         envelope = _ask_all_wordings(query, channel, use, started)
     elapsed_ms = (time.perf_counter() - started) * 1000
     use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms, worker=worker, calls=calls)
-    log.info(
-        "channel_answered",
-        query_id=query.query_id,
-        request_id=query.request_id,
-        trace_id=query.request_id,
-        tenant_id=query.tenant_id,
-        session_id=query.session_id,
-        experiment_id=query.experiment_id,
-        channel=channel.name,
-        source=channel.name,
-        status=envelope.status,
-        code=envelope.code,
-        hits=len(envelope.admitted),
-        score=round(envelope.scores[0], 4) if envelope.scores else None,
-        latency_ms=round(elapsed_ms, 2),
-        config_version=query.config_version,
-    )
-    measure_channel(envelope, elapsed_ms, use.meter)
+    measure_channel(query, envelope, elapsed_ms, use.meter)
     return envelope, elapsed_ms, calls
 
 
@@ -75,9 +58,8 @@ def _ask_all_wordings(query: Query, channel: Channel, use: Resources, started: f
         return envelope
     elapsed_ms = (time.perf_counter() - started) * 1000
     use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms)  # in case the other wordings are lost
-    return ask_other_wordings(query, {channel.name: envelope}, {channel.name: channel}, reserve_s=RESERVE_S)[
-        channel.name
-    ]
+    name = channel.name
+    return ask_other_wordings(query, {name: envelope}, {name: channel}, reserve_s=RESERVE_S)[name]
 
 
 def _ask_within_limits(query: Query, channel: Channel, use: Resources) -> Envelope:
