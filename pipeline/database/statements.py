@@ -1,6 +1,8 @@
 """Statements of the MySQL stores, and the conditions that many of them share."""
 
 import re
+from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -40,3 +42,12 @@ def generation_columns(generation: Generation) -> tuple[str, str, str, int]:
 def tenant_ids(connection: Connection, statement: str, **values: Any) -> list[TenantId]:
     """Return the tenants that a statement across tenants selects."""
     return [TenantId(tenant_id) for tenant_id in connection.execute(sql(statement), values).scalars()]
+
+
+def tenants_with(statement: str) -> Callable[..., list[TenantId]]:
+    """Return a function that runs such a statement over a connection, with further values by name; ``:now``: in UTC."""
+
+    def read(connection: Connection, **values: Any) -> list[TenantId]:
+        return tenant_ids(connection, statement, now=datetime.now(UTC).replace(tzinfo=None), **values)
+
+    return read

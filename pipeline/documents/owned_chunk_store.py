@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, record_of
-from pipeline.database.statements import OF_GENERATION, same_document, same_generation, sql, tenant_ids
+from pipeline.database.statements import OF_GENERATION, same_document, same_generation, sql, tenants_with
 from pipeline.documents.chunk_store import chunk_passage, passage_of
 from pipeline.documents.cut_document import RecordedChunk
 from pipeline.documents.document_store import fields_of
@@ -157,10 +157,9 @@ class OutdatedTerms(TenantStore):
             self._connection.execute(_SETTLE, values)
 
 
-def tenants_with_outdated_terms(connection: Connection) -> list[TenantId]:
-    """Return the tenants that have any; reads nothing but their ids."""
-    statement = "SELECT DISTINCT tenant_id FROM generations WHERE terms_version < :version"
-    return tenant_ids(connection, statement, version=VERSION)
+tenants_with_outdated_terms = tenants_with(
+    f"SELECT DISTINCT tenant_id FROM generations WHERE terms_version < {VERSION:d}"
+)
 
 
 _DUE = sql(

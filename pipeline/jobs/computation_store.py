@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine
 
 from pipeline.database.engines import redis_errors
 from pipeline.database.rows import TenantStore, now
-from pipeline.database.statements import sql
+from pipeline.database.statements import sql, tenants_with
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.computation import (
     LIMITS,
@@ -205,9 +205,10 @@ class _Bodies(TenantStore):
         self._run(_DROP, computation=computation_id)
 
 
-def tenants_with_expired_bodies(connection: Connection) -> list[TenantId]:
-    """Return the tenants that have a body with no waiting caller, because its gateway died."""
-    return [TenantId(row.tenant_id) for row in connection.execute(_EXPIRED, {"now": now()})]
+# That have a body with no waiting caller, because its gateway died.
+tenants_with_expired_bodies = tenants_with(
+    "SELECT DISTINCT tenant_id FROM computation_bodies WHERE expires_at < :now LIMIT 1000"
+)
 
 
 def drop_expired_bodies(connection: Connection, tenant_id: TenantId) -> int:
@@ -231,5 +232,4 @@ _BODY = sql(
     "SELECT body FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :computation ORDER BY piece"
 )
 _DROP = sql("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :computation")
-_EXPIRED = sql("SELECT DISTINCT tenant_id FROM computation_bodies WHERE expires_at < :now LIMIT 1000")
 _DROP_EXPIRED = sql("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND expires_at < :now LIMIT :limit")

@@ -5,12 +5,10 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Any, Final
 
-from sqlalchemy import Connection
-
 from pipeline.database.rows import TenantStore
-from pipeline.database.statements import same_document, same_generation, sql, tenant_ids
+from pipeline.database.statements import same_document, same_generation, sql, tenants_with
 from pipeline.documents.retention_store import GenerationRows
-from pipeline.records import JobId, TenantId
+from pipeline.records import JobId
 from pipeline.vector_stores.attachment_store import PUT_A_LISTED_FILE
 
 _JOBS_AT_ONCE: Final = 1000
@@ -41,9 +39,7 @@ class EndedJobs(TenantStore):
         return len(ended)
 
 
-def tenants_with_jobs_ended(connection: Connection, before: datetime) -> list[TenantId]:
-    """Return the tenants with jobs that ended before this time; reads only their ids."""
-    return tenant_ids(connection, "SELECT DISTINCT tenant_id FROM jobs WHERE finished_at < :before", before=before)
+tenants_with_jobs_ended = tenants_with("SELECT DISTINCT tenant_id FROM jobs WHERE finished_at < :before")
 
 
 def _bounded(jobs: Sequence[Any], items: int) -> list[JobId]:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, insert_many, now, placeholders
-from pipeline.database.statements import same_document, same_generation, sql, tenant_ids
+from pipeline.database.statements import same_document, same_generation, sql, tenants_with
 from pipeline.documents.outcome_store import DocumentOutcomes
 from pipeline.errors import LeaseLost
 from pipeline.jobs.claims import WORKER_LOST, Claims, ItemClaim, NewItem, becomes, by_job, may
@@ -230,9 +230,7 @@ class Ledger(TenantStore):
             self._run(statement, job=job_id, ordinals=ordinals, now=now(), **values)
 
 
-def tenants_with_open_jobs(connection: Connection) -> list[TenantId]:
-    """Return the tenants with unfinished jobs. Reads only their ids, across tenants."""
-    return tenant_ids(connection, "SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL")
+tenants_with_open_jobs = tenants_with("SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL")
 
 
 _DUE = sql(

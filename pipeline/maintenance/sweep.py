@@ -272,14 +272,14 @@ def prune_ledger(use: Resources) -> int:
     since = keep_jobs_since(now(), keep_days=limits.job_keep_days, idempotency_ttl_s=limits.idempotency_ttl_s)
     if since is not None:
         with unit_of_work(use.mysql) as work:
-            with_jobs = tenants_with_jobs_ended(work.connection, since)
+            with_jobs = tenants_with_jobs_ended(work.connection, before=since)
         jobs = _for_each(_for_a_while(with_jobs), use, partial(_forget_jobs, before=since))
     first = keep_usage_since(
         datetime.now(UTC).date(), keep_days=limits.usage_keep_days, job_keep_days=limits.job_keep_days
     )
     if first is not None:
         with unit_of_work(use.mysql) as work:
-            with_usage = tenants_with_usage(work.connection, first)
+            with_usage = tenants_with_usage(work.connection, before=first)
         counts = _for_each(_for_a_while(with_usage), use, partial(_forget_usage, before=first))
     if jobs or counts:
         log.info("ledger_pruned", jobs=jobs, usage_rows=counts)

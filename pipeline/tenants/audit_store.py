@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import orjson
 import redis
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from pipeline.database.engines import redis_errors
 from pipeline.database.mysql_tables import audit
 from pipeline.database.rows import TenantStore, follows, insert_many, now, record_of, to_json, to_naive
-from pipeline.database.statements import sql, tenant_ids
+from pipeline.database.statements import sql, tenants_with
 from pipeline.records import Actor, TenantId
 from pipeline.tenants.audit import ArmSearches, AuditFilter, AuditRow, acting
 
@@ -115,9 +115,7 @@ class Audit(TenantStore):
         return self._run(_FORGET, before=to_naive(before), limit=limit).rowcount
 
 
-def tenants_with_audit(connection: Connection) -> list[TenantId]:
-    """Return the tenants with audit rows; reads only their ids."""
-    return tenant_ids(connection, "SELECT DISTINCT tenant_id FROM audit")
+tenants_with_audit = tenants_with("SELECT DISTINCT tenant_id FROM audit")
 
 
 def _row(row: Any) -> AuditRow:

@@ -5,11 +5,10 @@ import uuid
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import Executable
 
 from pipeline.database.rows import TenantStore, record_of
-from pipeline.database.statements import sql, tenant_ids
-from pipeline.records import TenantId
+from pipeline.database.statements import sql, tenants_with
 from pipeline.tenants.idempotency import Answered, Claimed, Running
 
 
@@ -59,16 +58,13 @@ class IdempotencyKeys(TenantStore):
         return self._run(_FORGET, limit=limit).rowcount
 
 
-def tenants_with_expired_keys(connection: Connection) -> list[TenantId]:
-    """Return the tenants with expired keys; reads only their ids."""
-    return tenant_ids(connection, f"SELECT DISTINCT tenant_id FROM idempotency_keys WHERE expires_at <= {_NOW}")
-
-
 def _micro(seconds: float) -> int:
     return round(seconds * 1_000_000)
 
 
 _NOW = "UTC_TIMESTAMP(6)"
+
+tenants_with_expired_keys = tenants_with(f"SELECT DISTINCT tenant_id FROM idempotency_keys WHERE expires_at <= {_NOW}")
 
 _INSERT = sql(
     "INSERT IGNORE INTO idempotency_keys (tenant_id, digest, work_id, token, claimed_until, expires_at)"

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection
-
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json
-from pipeline.database.statements import same_document, sql, tenant_ids
-from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.database.statements import same_document, sql, tenants_with
+from pipeline.records import DocumentId, Namespace
 from pipeline.tenants.accounts import NamespaceView
 
 KEPT_FOR = timedelta(days=7)
@@ -48,10 +46,11 @@ class Publications(TenantStore):
         return self._run(_PRUNE, before=now() - KEPT_FOR, limit=limit).rowcount
 
 
-def tenants_with_old_publications(connection: Connection) -> list[TenantId]:
-    """Return the tenants of which rows are older than `KEPT_FOR`."""
-    statement = "SELECT tenant_id FROM publications GROUP BY tenant_id HAVING MIN(revised_at) < :before"
-    return tenant_ids(connection, statement, before=now() - KEPT_FOR)
+# Of which rows are older than `KEPT_FOR`.
+tenants_with_old_publications = tenants_with(
+    "SELECT tenant_id FROM publications GROUP BY tenant_id"
+    f" HAVING MIN(revised_at) < :now - INTERVAL {KEPT_FOR.days} DAY"
+)
 
 
 _ADD = sql(

@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any, Final
 
 import structlog
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
 from pipeline.database.rows import TenantStore, insert_many
-from pipeline.database.statements import sql, tenant_ids
+from pipeline.database.statements import sql, tenants_with
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import PipelineError
 from pipeline.metrics.meter_store import Meter
@@ -52,11 +52,6 @@ class Usage(TenantStore):
     def forget(self, before: date, *, limit: int) -> int:
         """Delete some counts of days before this one whose jobs are gone, or of no job; return how many."""
         return self._run(_FORGET, before=before, limit=limit).rowcount
-
-
-def tenants_with_usage(connection: Connection, before: date) -> list[TenantId]:
-    """Return the tenants with counts of days before this one, by one index lookup each."""
-    return tenant_ids(connection, _WITH_USAGE, before=before)
 
 
 def _row(row: Any) -> UsageRow:
@@ -102,7 +97,8 @@ _FORGET = sql(
     " WHERE j.tenant_id = :tenant AND j.job_id = embedding_usage.job_id LIMIT 1) IS NULL LIMIT :limit"
 )
 
-_WITH_USAGE = (
+# With counts of days before this one, by one index lookup each.
+tenants_with_usage = tenants_with(
     "SELECT t.tenant_id FROM tenants t WHERE EXISTS (SELECT 1 FROM embedding_usage u"
     " WHERE u.tenant_id = t.tenant_id AND u.day < :before)"
 )

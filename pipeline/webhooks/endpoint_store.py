@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, and_, delete, s
 
 from pipeline.database.mysql_tables import webhook_deliveries, webhooks
 from pipeline.database.rows import TenantStore, follows, now, record_of
-from pipeline.database.statements import sql, tenant_ids
+from pipeline.database.statements import sql, tenants_with
 from pipeline.records import TenantId
 from pipeline.webhooks.delivery_retries import DeliveryResult
 from pipeline.webhooks.endpoint import Delivery, DeliveryState, Event, Webhook
@@ -145,10 +145,9 @@ def prune(connection: Connection, *, delivered_s: float, dead_s: float, progress
     return deleted
 
 
-def tenants_following_progress(connection: Connection) -> list[TenantId]:
-    """Return the tenants with an endpoint that subscribes to progress. Looks across tenants, and reads only ids."""
-    statement = "SELECT DISTINCT tenant_id FROM webhooks WHERE disabled_at IS NULL AND events LIKE '%job.progress%'"
-    return tenant_ids(connection, statement)
+tenants_following_progress = tenants_with(
+    "SELECT DISTINCT tenant_id FROM webhooks WHERE disabled_at IS NULL AND events LIKE '%job.progress%'"
+)
 
 
 class Deliveries(TenantStore):
