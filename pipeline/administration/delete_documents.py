@@ -9,7 +9,7 @@ from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents
 from pipeline.documents.document_view_store import SourceViews
-from pipeline.documents.retention_store import Retired
+from pipeline.documents.generation_store import Retired
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.resources import Resources

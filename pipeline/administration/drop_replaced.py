@@ -2,7 +2,7 @@
 
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.document_store import Documents
-from pipeline.documents.retention_store import GenerationRows, Retired
+from pipeline.documents.generation_store import GenerationRows, Retired
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 

@@ -18,8 +18,8 @@ from pipeline.documents.clean_text import clean
 from pipeline.documents.cut_document import bound_of, rebuild_edited, repeats
 from pipeline.documents.document_store import Documents
 from pipeline.documents.document_views import OwnedChunk
+from pipeline.documents.generation_store import Retired
 from pipeline.documents.parent_store import Parents, children_of, follow_children, rewrite_parent
-from pipeline.documents.retention_store import Retired
 from pipeline.errors import EmbedderRefused, Unavailable
 from pipeline.ingestion.make_vectors import embed_everywhere, write_everywhere
 from pipeline.jobs.computation import Computation, Done

@@ -11,7 +11,7 @@ from pipeline.administration.call_store import call_store
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
-from pipeline.documents.retention_store import GenerationRows, Retired
+from pipeline.documents.generation_store import GenerationRows, Retired
 from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import quotas
 from pipeline.ingestion.finish_items import close_jobs

@@ -1,9 +1,11 @@
 """Shared helpers of the MySQL stores: bulk statements, times, JSON."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any, TypeVar, overload
 
 import orjson
@@ -80,6 +82,22 @@ def generation_key(generation: Generation) -> dict[str, Any]:
         "document": generation.document_id,
         "generation": generation.number,
     }
+
+
+def by_namespace(generations: Sequence[Generation]) -> list[tuple[Namespace, list[Generation]]]:
+    """Group generations by namespace, in its order."""
+    grouped: defaultdict[Namespace, list[Generation]] = defaultdict(list)
+    for generation in generations:
+        grouped[generation.scope.namespace].append(generation)
+    return sorted(grouped.items(), key=itemgetter(0))
+
+
+def by_namespace_and_number(generations: Sequence[Generation]) -> list[tuple[Namespace, int, list[DocumentId]]]:
+    """Group documents by namespace and generation number, all sorted, so that one statement serves a group."""
+    grouped: defaultdict[tuple[Namespace, int], list[DocumentId]] = defaultdict(list)
+    for generation in generations:
+        grouped[generation.scope.namespace, generation.number].append(generation.document_id)
+    return [(namespace, number, sorted(ids)) for (namespace, number), ids in sorted(grouped.items())]
 
 
 def now() -> datetime:

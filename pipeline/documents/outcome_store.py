@@ -1,13 +1,11 @@
 """The outcome of each document's latest upload, as SQL conditions and writes: the status follows from comparing its
 number with those of the last failed and cancelled generations."""
 
-from collections import defaultdict
 from collections.abc import Sequence
-from operator import itemgetter
 
-from pipeline.database.rows import TenantStore, now
+from pipeline.database.rows import TenantStore, by_namespace_and_number, now
 from pipeline.database.statements import OF_DOCUMENTS, same_document, sql
-from pipeline.records import DocumentId, Generation, JobId, Namespace
+from pipeline.records import Generation, JobId
 
 STATUS = (
     "CASE WHEN d.failed_generation = d.latest_generation THEN 'failed'"
@@ -23,36 +21,20 @@ WORKED_ON = (
 )
 
 
-def by_namespace(generations: Sequence[Generation]) -> list[tuple[Namespace, list[Generation]]]:
-    """Group generations by namespace, in its order."""
-    grouped: defaultdict[Namespace, list[Generation]] = defaultdict(list)
-    for generation in generations:
-        grouped[generation.scope.namespace].append(generation)
-    return sorted(grouped.items(), key=itemgetter(0))
-
-
-def by_namespace_and_number(generations: Sequence[Generation]) -> list[tuple[Namespace, int, list[DocumentId]]]:
-    """Group documents by namespace and generation number, all sorted, so that one statement serves a group."""
-    grouped: defaultdict[tuple[Namespace, int], list[DocumentId]] = defaultdict(list)
-    for generation in generations:
-        grouped[generation.scope.namespace, generation.number].append(generation.document_id)
-    return [(namespace, number, sorted(ids)) for (namespace, number), ids in sorted(grouped.items())]
-
-
 class DocumentOutcomes(TenantStore):
     """Uploads of one tenant that ended without becoming searchable. Call with their items locked."""
 
     def failed(self, generations: Sequence[Generation]) -> None:
-        """Record that  these uploads failed, each where it is the latest of its document."""
+        """Record that these uploads failed, each where it is the latest of its document."""
         for namespace, number, document_ids in by_namespace_and_number(generations):
             self._run(_FAILED, now=now(), namespace=namespace, number=number, ids=document_ids)
 
     def cancelled(self, job_id: JobId, *, where: str) -> None:
-        """Record that  the items of a job that fit the condition ``where`` are cancelled; call before they are."""
+        """Record that the items of a job that fit the condition ``where`` are cancelled; call before they are."""
         self._run(_CANCELLED.format(where=where), job=job_id, now=now())
 
     def reopened(self, job_id: JobId, *, where: str) -> None:
-        """Record that  the items of a job that fit the condition ``where`` are tried again; call before they are queued."""
+        """Record that the items of a job that fit the condition ``where`` are tried again; call before they are queued."""
         self._run(_REOPENED.format(where=where), job=job_id, now=now())
 
 

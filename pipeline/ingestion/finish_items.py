@@ -9,7 +9,7 @@ import structlog
 from pipeline.database.expiring_record_store import FullStores
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.documents.document_store import Documents
-from pipeline.documents.retention_store import Retired
+from pipeline.documents.generation_store import Retired
 from pipeline.errors import IngestCrowded, LeaseLost, PipelineError, RateLimited, Rejected, Unavailable
 from pipeline.jobs.claims import ItemClaim
 from pipeline.jobs.lease_store import Lease

@@ -17,11 +17,9 @@ from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.cut_document import CutRequest, assembled
-from pipeline.documents.document_store import Documents, Source
-from pipeline.documents.generation_store import Generations, PublishedState
+from pipeline.documents.document_store import Documents, Source, recipe, same_fields
+from pipeline.documents.generation_store import Generations, PublishedState, Retired
 from pipeline.documents.parent_store import Parents
-from pipeline.documents.retention_store import Retired
-from pipeline.documents.unchanged_uploads import recipe, same_fields
 from pipeline.errors import IngestCrowded, Rejected
 from pipeline.ingestion.finish_items import close, end
 from pipeline.ingestion.unpack import unpacked

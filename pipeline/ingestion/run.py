@@ -15,8 +15,7 @@ from pipeline.database.engines import Outage, probed
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents, IngestedDocument
-from pipeline.documents.generation_store import Generations
-from pipeline.documents.retention_store import RetainedGenerations, Retired
+from pipeline.documents.generation_store import Generations, RetainedGenerations, Retired
 from pipeline.errors import (
     IngestCrowded,
     LeaseLost,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pipeline.database.rows import TenantStore
 from pipeline.database.statements import same_document, same_generation, sql, tenants_with
-from pipeline.documents.retention_store import GenerationRows
+from pipeline.documents.generation_store import GenerationRows
 from pipeline.records import JobId
 from pipeline.vector_stores.attachment_store import PUT_A_LISTED_FILE
 

@@ -19,8 +19,8 @@ from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
+from pipeline.documents.generation_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
-from pipeline.documents.retention_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.errors import TenantMoving, Unavailable
 from pipeline.ingestion.finish_items import close_jobs
 from pipeline.jobs.job_retention import keep_jobs_since, keep_usage_since

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pipeline.documents.cut_document import assembled, cut_document
-from pipeline.documents.document_store import Source
-from pipeline.documents.unchanged_uploads import ANALYSIS, recipe, same_fields
+from pipeline.documents.document_store import ANALYSIS, Source, recipe, same_fields
 from pipeline.keyword.terms import VERSION, Tokenizer
 from pipeline.parsing.formats import parse
 from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId
