@@ -103,10 +103,6 @@ class WorkerHeartbeats:
         """Return every worker with a heartbeat in the last `EXPIRES_S` seconds, by name."""
         return [_heartbeat(record) for record in self._records.all()]
 
-    def listening(self, queue: str) -> list[WorkerHeartbeat]:
-        """Return the workers that consume ``queue``; without any, messages there wait."""
-        return [heartbeat for heartbeat in self.all() if queue in heartbeat.queues]
-
     def sign(self, sign: ProcessSign) -> None:
         """Write a process's sign of life, with the time of this host."""
         self._signs.write(sign.process_id, asdict(sign) | {"at": time.time()})

@@ -63,12 +63,6 @@ def moves(connection: Connection) -> list[Placement]:
     return [_placement(row) for row in rows]
 
 
-def tenants_by_pair(connection: Connection) -> dict[str, int]:
-    """Return how many tenants have been placed on each pair by the directory."""
-    rows = connection.exec_driver_sql("SELECT pair, COUNT(*) FROM placements GROUP BY pair")
-    return {str(pair): int(count) for pair, count in rows}
-
-
 def _placement(row: object) -> Placement:
     found = record_of(Placement, row)
     return replace(found, state=PlacementState(found.state))
