@@ -3,7 +3,7 @@
 import hashlib
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -13,8 +13,7 @@ from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_
 from pipeline.document_sources import with_hash
 from pipeline.documents.document_store import Documents
 from pipeline.documents.duplicate_store import DocumentContent, Duplicates
-from pipeline.jobs.claims import NewItem
-from pipeline.jobs.ledger_store import Ledger
+from pipeline.jobs.ledger_store import Ledger, NewItem, RenamedDocument
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
@@ -49,15 +48,6 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RenamedDocument:
-    """A document of a job that is stored under another id than it was sent with."""
-
-    ordinal: int
-    requested_id: str
-    document_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedJob:
     """A job in the ledger. ``due``: how many of its items wait for a worker."""
 
@@ -69,12 +59,8 @@ class AcceptedJob:
     renamed: tuple[RenamedDocument, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _NumberedBatch:
-    """The entries of a batch as items of its job, and the uploads among them that become generations."""
-
-    items: Sequence[NewItem]
-    uploads: Sequence[tuple[Generation, Upload]]
+# The entries of a batch as items of its job, and the uploads among them that become generations.
+_Numbered = tuple[Sequence[NewItem], Sequence[tuple[Generation, Upload]]]
 
 
 @retry_conflicts()
@@ -92,19 +78,25 @@ def accept(
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, batch.tenant_id)
         if batch.job_id and (total := ledger.total(job_id)) is not None:
-            return _ticket(batch, job_id, total=total, due=0, renamed=ledger.renamed(job_id))
+            return AcceptedJob(
+                tenant_id=batch.tenant_id,
+                job_id=job_id,
+                request_id=batch.request_id,
+                total=total,
+                due=0,
+                renamed=ledger.renamed(job_id),
+            )
         documents = Documents(work.connection, batch.tenant_id)
         if batch.on_conflict == "new":
-            numbered = _keep_both(batch, documents, Duplicates(work.connection, batch.tenant_id))
+            items, uploads = _keep_both(batch, documents, Duplicates(work.connection, batch.tenant_id))
         else:
-            numbered = _by_id(batch, documents)
-        total, due = len(numbered.items), len(numbered.uploads)
-        quotas(work.connection, batch.tenant_id, use).check(arriving=due)
-        documents.store(job_id, numbered.uploads)
+            items, uploads = _by_id(batch, documents)
+        quotas(work.connection, batch.tenant_id, use).check(arriving=len(uploads))
+        documents.store(job_id, uploads)
         Audit(work.connection, batch.tenant_id).wrote(
-            "ingest", namespaces=[batch.namespace], ids=[job_id], count=due, total=total
+            "ingest", namespaces=[batch.namespace], ids=[job_id], count=len(uploads), total=len(items)
         )
-        ticket = open_job(work, replace(batch, job_id=job_id), numbered.items, use, ring=ring)
+        ticket = open_job(work, replace(batch, job_id=job_id), items, use, ring=ring)
         VectorStores(work.connection, batch.tenant_id).touch([batch.namespace])
         if together_with is not None:
             together_with(work.connection, ticket)
@@ -121,26 +113,20 @@ def open_job(
     Ledger(work.connection, batch.tenant_id).open(
         batch.job_id, batch.namespace, batch.request_id, items, priority=priority
     )
-    renamed = [
-        (new.ordinal, new.requested_id, new.document_id) for new in items if new.requested_id and new.document_id
-    ]
-    due = sum(new.generation is not None for new in items)
-    ticket = _ticket(batch, batch.job_id, total=len(items), due=due, renamed=renamed)
+    ticket = AcceptedJob(
+        tenant_id=batch.tenant_id,
+        job_id=batch.job_id,
+        request_id=batch.request_id,
+        total=len(items),
+        due=sum(new.generation is not None for new in items),
+        renamed=tuple(
+            RenamedDocument(ordinal=new.ordinal, requested_id=new.requested_id, document_id=new.document_id)
+            for new in items
+            if new.requested_id and new.document_id
+        ),
+    )
     work.after_commit(lambda: ring(ticket))
     return ticket
-
-
-def _ticket(
-    batch: Batch, job_id: JobId, *, total: int, due: int, renamed: Iterable[tuple[int, str, str]]
-) -> AcceptedJob:
-    return AcceptedJob(
-        tenant_id=batch.tenant_id,
-        job_id=job_id,
-        request_id=batch.request_id,
-        total=total,
-        due=due,
-        renamed=tuple(RenamedDocument(ordinal=n, requested_id=old, document_id=new) for n, old, new in renamed),
-    )
 
 
 def quota_use(tenant_id: TenantId, use: Resources) -> dict[str, tuple[int, int]]:
@@ -161,7 +147,7 @@ def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quota
     return Quotas(connection, tenant_id, defaults, rooms=use.quota_rooms)
 
 
-def _by_id(batch: Batch, documents: Documents) -> _NumberedBatch:
+def _by_id(batch: Batch, documents: Documents) -> _Numbered:
     """Assign generation numbers to the uploads under their own ids. Existing documents are replaced, skipped or refused."""
     uploads = {ordinal: entry for ordinal, entry in enumerate(batch.entries) if isinstance(entry, Upload)}
     last = {upload.document_id: ordinal for ordinal, upload in uploads.items()}
@@ -171,17 +157,14 @@ def _by_id(batch: Batch, documents: Documents) -> _NumberedBatch:
     numbered = documents.number(
         batch.namespace, [document_id for document_id in ids if document_id not in existing], only_new=only_new
     )
-    return _NumberedBatch(
-        items=[_item(ordinal, entry, numbered, last, batch) for ordinal, entry in enumerate(batch.entries)],
-        uploads=[
-            (numbered[upload.document_id], upload)
-            for ordinal, upload in uploads.items()
-            if upload.document_id in numbered and ordinal == last[upload.document_id]
-        ],
-    )
+    return [_item(ordinal, entry, numbered, last, batch) for ordinal, entry in enumerate(batch.entries)], [
+        (numbered[upload.document_id], upload)
+        for ordinal, upload in uploads.items()
+        if upload.document_id in numbered and ordinal == last[upload.document_id]
+    ]
 
 
-def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _NumberedBatch:
+def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _Numbered:
     """Assign generation numbers to the uploads under free ids."""
     uploads = {ordinal: entry for ordinal, entry in enumerate(batch.entries) if isinstance(entry, Upload)}
     assigned = assign_ids(documents, duplicates, batch.namespace, uploads)
@@ -202,13 +185,10 @@ def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _N
             number = assigned.numbered[document_id].number
             new = NewItem(ordinal=ordinal, document_id=document_id, generation=number, body_bytes=len(entry.body))
         items.append(replace(new, requested_id=requested))
-    return _NumberedBatch(
-        items=items,
-        uploads=[
-            (assigned.numbered[document_id], replace(uploads[ordinal], document_id=document_id))
-            for ordinal, document_id in sorted(assigned.ids.items())
-        ],
-    )
+    return items, [
+        (assigned.numbered[document_id], replace(uploads[ordinal], document_id=document_id))
+        for ordinal, document_id in sorted(assigned.ids.items())
+    ]
 
 
 def _item(

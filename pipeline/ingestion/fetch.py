@@ -12,9 +12,8 @@ from pipeline.deadline import Deadline
 from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected, Unavailable
 from pipeline.ingestion.fetch_store import BytesLocation, FetchedPayloads
 from pipeline.ingestion.finish_items import end, give_up_or_retry
-from pipeline.jobs.claims import ItemClaim
 from pipeline.jobs.lease_store import Lease
-from pipeline.jobs.ledger_store import Ledger
+from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.outbound.fetch_client import Fetched
 from pipeline.parsing.formats import charset_of
 from pipeline.parsing.sniffing import media_type_of_fetched

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, generation_key, now
-from pipeline.jobs.claims import ItemClaim, becomes, may
-from pipeline.jobs.states import Move
+from pipeline.jobs.ledger_store import ItemClaim
+from pipeline.jobs.states import Move, becomes, may
 from pipeline.records import Generation
 
 

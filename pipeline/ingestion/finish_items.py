@@ -11,9 +11,8 @@ from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.documents.document_store import Documents
 from pipeline.documents.generation_store import Retired
 from pipeline.errors import IngestCrowded, LeaseLost, PipelineError, RateLimited, Rejected, Unavailable
-from pipeline.jobs.claims import ItemClaim
 from pipeline.jobs.lease_store import Lease
-from pipeline.jobs.ledger_store import Ledger
+from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import FailureReason, JobId, TenantId
 from pipeline.resources import Resources

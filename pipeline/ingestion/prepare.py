@@ -23,8 +23,8 @@ from pipeline.documents.parent_store import Parents
 from pipeline.errors import IngestCrowded, Rejected
 from pipeline.ingestion.finish_items import close, end
 from pipeline.ingestion.unpack import unpacked
-from pipeline.jobs.claims import ItemClaim
 from pipeline.jobs.lease_store import Lease
+from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.parsing.formats import RECOGNISED
 from pipeline.records import Chunk, DocumentFields, Encoding, Generation, ParentChunk, Scope, Stage, TenantId

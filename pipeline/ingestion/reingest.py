@@ -13,7 +13,7 @@ from pipeline.documents.document_views import History
 from pipeline.documents.generation_store import Generations, StoredUpload
 from pipeline.errors import GenerationNotKept, NotReingestible, PreconditionFailed
 from pipeline.ingestion.accept import AcceptedJob, Batch, open_job, quotas
-from pipeline.jobs.claims import NewItem
+from pipeline.jobs.ledger_store import NewItem
 from pipeline.records import (
     Chunking,
     DocumentFields,

@@ -31,9 +31,8 @@ from pipeline.ingestion.finish_items import close, give_up_or_retry
 from pipeline.ingestion.make_vectors import settle
 from pipeline.ingestion.prepare import Aside, Breather, PreparedDocument, prepare, write_aside
 from pipeline.ingestion.unpack import write_brought_vectors
-from pipeline.jobs.claims import WORKER_LOST, Claims, ItemClaim
 from pipeline.jobs.lease_store import Lease
-from pipeline.jobs.ledger_store import Ledger
+from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
 from pipeline.jobs.turn_store import Turns, WaitingJob, in_turn, turns, waiting_for_each_other
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import Generation, JobId, TenantId

@@ -8,9 +8,8 @@ from typing import Any
 from pipeline.database.rows import TenantStore, now, record_of, slices, to_naive
 from pipeline.database.statements import same_generation, sql
 from pipeline.documents.outcome_store import DocumentOutcomes
-from pipeline.jobs.claims import becomes, may
 from pipeline.jobs.job_views import DeadLetter, DeadLetterFilter, LedgerPosition, Payload
-from pipeline.jobs.states import Move
+from pipeline.jobs.states import Move, becomes, may
 from pipeline.records import FailureReason, Generation, ItemState, JobId
 
 _ROWS_PER_STATEMENT = 1000

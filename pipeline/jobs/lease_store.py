@@ -13,8 +13,7 @@ from sqlalchemy import Engine
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
-from pipeline.jobs.claims import ItemClaim
-from pipeline.jobs.ledger_store import Ledger
+from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.records import JobId, Stage, TenantId
 
 T = TypeVar("T")

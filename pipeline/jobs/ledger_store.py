@@ -2,23 +2,81 @@
 the claim's fencing token, so a worker that lost its lease changes nothing."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from itertools import accumulate
-from typing import Any
+from itertools import accumulate, groupby
+from operator import attrgetter
+from typing import Any, Final
 
 from sqlalchemy import Connection
 
-from pipeline.database.rows import TenantStore, insert_many, now, placeholders
+from pipeline.database.rows import TenantStore, insert_many, now, placeholders, record_of
 from pipeline.database.statements import same_document, same_generation, sql, tenants_with
 from pipeline.documents.outcome_store import DocumentOutcomes
 from pipeline.errors import LeaseLost
-from pipeline.jobs.claims import WORKER_LOST, Claims, ItemClaim, NewItem, becomes, by_job, may
 from pipeline.jobs.outbox_store import Outbox
-from pipeline.jobs.states import Move
-from pipeline.records import FailureReason, ItemState, JobId, Namespace, Priority, Stage, TenantId
+from pipeline.jobs.states import Move, becomes, may
+from pipeline.records import FailureReason, Generation, ItemState, JobId, Namespace, Priority, Stage, TenantId
 
+WORKER_LOST: Final = "worker_lost"  # the code of an item whose lease ran out
 _DETAIL_LENGTH = 1000
 _DEATHS = 2  # of workers, after which an item is taken alone, since it may be what ends them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewItem:
+    """An entry of a new job, final with ``error_code`` or ``outcome``. ``requested_id``: the id sent, if replaced."""
+
+    ordinal: int
+    document_id: str | None
+    generation: int | None = None
+    body_bytes: int = 0
+    outcome: str | None = None
+    error_code: str | None = None
+    error_detail: str | None = None
+    error_pointer: str | None = None
+    requested_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenamedDocument:
+    """A document of a job that is stored under another id than it was sent with."""
+
+    ordinal: int
+    requested_id: str
+    document_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemClaim:
+    """An item that this worker holds. ``again``: it has begun to write. ``to_fetch``: its bytes are not there yet."""
+
+    job_id: JobId
+    ordinal: int
+    generation: Generation
+    fencing_token: int
+    attempts: int
+    again: bool = False
+    to_fetch: bool = False
+
+    @property
+    def may_have_rows(self) -> bool:
+        """Whether an earlier attempt may have left rows."""
+        return self.again or self.fencing_token > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """The claimed items of a job. ``more``: further items are due now."""
+
+    items: tuple[ItemClaim, ...]
+    more: bool
+
+
+def by_job(claims: Sequence[ItemClaim]) -> list[tuple[JobId, list[ItemClaim]]]:
+    """Group claims by job, both in order."""
+    ordered = sorted(claims, key=attrgetter("job_id", "ordinal"))
+    return [(job_id, list(group)) for job_id, group in groupby(ordered, key=attrgetter("job_id"))]
 
 
 class Ledger(TenantStore):
@@ -34,13 +92,13 @@ class Ledger(TenantStore):
         total: int | None = self._run(statement, job=job_id).scalar_one_or_none()
         return total
 
-    def renamed(self, job_id: JobId) -> list[tuple[int, str, str]]:
-        """Return ordinal, requested id and id of the items that were given another id."""
+    def renamed(self, job_id: JobId) -> tuple[RenamedDocument, ...]:
+        """Return the documents that were given another id."""
         statement = (
             "SELECT ordinal, requested_id, document_id FROM job_items"
             " WHERE tenant_id = :tenant AND job_id = :job AND requested_id IS NOT NULL ORDER BY ordinal"
         )
-        return [(ordinal, requested, given) for ordinal, requested, given in self._run(statement, job=job_id)]
+        return tuple(record_of(RenamedDocument, row) for row in self._run(statement, job=job_id))
 
     def open(
         self,
@@ -199,11 +257,6 @@ class Ledger(TenantStore):
             elif touch:
                 self._run(_TOUCH_JOB, job=job_id, now=now())
         return finished
-
-    def request_id(self, job_id: JobId) -> str:
-        """Return the id of the request that made the job, for logs; empty if there is no such job."""
-        statement = "SELECT request_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job"
-        return str(self._run(statement, job=job_id).scalar_one_or_none() or "")
 
     def release_expired(self) -> int:
         """Queue items with an expired lease again, with the reason; return how many."""

@@ -1,4 +1,4 @@
-"""The states of an item of a job, and the moves between them. See docs/ingestion.md."""
+"""The states of an item of a job, and the moves between them, as a table and as SQL. See docs/ingestion.md."""
 
 import enum
 from collections.abc import Mapping
@@ -38,3 +38,13 @@ TRANSITIONS: Mapping[Move, Transition] = {
     Move.CANCEL: Transition((_S.QUEUED, _S.RUNNING), _S.CANCELLED),
     Move.REPLAY: Transition((_S.FAILED, _S.CANCELLED), _S.QUEUED),
 }
+
+
+def becomes(move: Move) -> str:
+    """Return an assignment for SET, such as ``state = 'running'``."""
+    return f"state = '{TRANSITIONS[move].target}'"
+
+
+def may(move: Move) -> str:
+    """Return a condition for WHERE, such as ``state IN ('queued')``."""
+    return "state IN (" + ", ".join(f"'{state}'" for state in TRANSITIONS[move].sources) + ")"

@@ -11,7 +11,7 @@ from pipeline.errors import EmbedderUnavailable
 from pipeline.ingestion import finish_items
 from pipeline.ingestion.finish_items import give_up_or_retry
 from pipeline.ingestion.run import take
-from pipeline.jobs.claims import ItemClaim
+from pipeline.jobs.ledger_store import ItemClaim
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.corner import Corner
 

@@ -10,9 +10,8 @@ import pytest
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import LeaseLost
-from pipeline.jobs.claims import NewItem
 from pipeline.jobs.job_view_store import JobViews, status_of
-from pipeline.jobs.ledger_store import Ledger
+from pipeline.jobs.ledger_store import Ledger, NewItem
 from pipeline.records import ItemState, JobId
 
 pytestmark = pytest.mark.own_databases

@@ -14,8 +14,8 @@ import pytest
 
 from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.ingestion import embed as embedding
-from pipeline.jobs.claims import ItemClaim
 from pipeline.jobs.lease_store import Lease
+from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.local_models import LOCAL_MODELS
 from pipeline.models import sentence_encoders
 from pipeline.models.make_models import make_embedder, make_local_embedder
