@@ -151,6 +151,18 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkMark:
+    """Changes of a chunk since it was cut. The default: none."""
+
+    enabled: bool = True
+    version: int = 1
+    edited_at: datetime | None = None
+
+
+UNMARKED = ChunkMark()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentFields:
     """A document's descriptive fields, besides its text. ``story_time`` is in the unit of its namespace."""
 

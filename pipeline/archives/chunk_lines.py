@@ -18,7 +18,7 @@ from pipeline.errors import DocumentTooLarge, EmptyDocument, InvalidPackedDocume
 from pipeline.keyword.indexed_fields import indexed
 from pipeline.keyword.terms import Tokenizer
 from pipeline.outbound import json_limits
-from pipeline.records import Chunk, Generation, ParentChunk, Passage, Segment
+from pipeline.records import UNMARKED, Chunk, ChunkMark, Generation, ParentChunk, Passage, Segment
 
 _MOST = 2**31 - 1  # of every number: fits into all columns it may be stored in
 _LONGEST_TEXT = 1_000_000  # characters of a chunk; an edited one has at most 64,000
@@ -31,30 +31,18 @@ _PARENT_FIELDS = ("text", "start", "end", "token_count", "heading_path", "page",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """Changes of a chunk since it was cut. The default: none."""
-
-    enabled: bool = True
-    version: int = 1
-    edited_at: datetime | None = None
-
-
-UNMARKED = Mark()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacked:
     """A packed document as chunks of a new generation. ``marks`` and ``vectors``: by ordinal, where there are any; an
     enabled chunk without a vector is to be embedded. ``model`` made the vectors."""
 
     chunks: Sequence[Chunk]
-    marks: Mapping[int, Mark]
+    marks: Mapping[int, ChunkMark]
     vectors: Mapping[int, NDArray[np.float32]]
     model: str
     parents: Sequence[ParentChunk] = ()
 
 
-def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mark, has_vector: bool) -> bytes:
+def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: ChunkMark, has_vector: bool) -> bytes:
     """Return a chunk as its line of ``chunks.jsonl``. ``content_hash`` is of the text that was embedded."""
     fields = {
         **parent_as_json(ordinal, passage),
@@ -101,7 +89,7 @@ def unpack(
     if len(enclosed.chunks) > limit:
         raise DocumentTooLarge(f"the document has {len(enclosed.chunks)} chunks; this installation takes {limit}")
     chunks: list[Chunk] = []
-    marks: dict[int, Mark] = {}
+    marks: dict[int, ChunkMark] = {}
     vector_rows: dict[int, int] = {}  # by ordinal
     vector_count = 0
     for number, content in enumerate(enclosed.chunks):
@@ -211,12 +199,12 @@ def _parents(items: Any, generation: Generation) -> list[ParentChunk]:
     return list(parents.values())
 
 
-def _mark(line: _Line) -> Mark:
+def _mark(line: _Line) -> ChunkMark:
     edited_at = None if line.value("edited_at", None) is None else line.moment("edited_at")
     version = line.integer("version", 1)
     if version < 1:
         raise line.flaw("version", "must be at least 1")
-    return Mark(enabled=line.flag("enabled", True), version=version, edited_at=edited_at)
+    return ChunkMark(enabled=line.flag("enabled", True), version=version, edited_at=edited_at)
 
 
 def _is_storable(value: object) -> bool:

@@ -11,15 +11,25 @@ import numpy as np
 from sqlalchemy import Connection, Engine, text
 
 from pipeline.archives.archive import NewPart, PartView
-from pipeline.archives.chunk_lines import Mark
 from pipeline.database.engines import mysql_errors, postgres_errors
-from pipeline.database.rows import generation_key, now, record_of, to_naive
-from pipeline.database.statements import OF_GENERATION, same_document, sql
+from pipeline.database.rows import now, record_of
+from pipeline.database.statements import same_document, sql
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.documents.chunk_store import chunk_passage, passage_of
 from pipeline.documents.document_store import fields_of
 from pipeline.errors import PartKnown
-from pipeline.records import ChunkId, DocumentFields, DocumentId, Generation, JobId, Namespace, Passage, Scope, TenantId
+from pipeline.records import (
+    ChunkId,
+    ChunkMark,
+    DocumentFields,
+    DocumentId,
+    Generation,
+    JobId,
+    Namespace,
+    Passage,
+    Scope,
+    TenantId,
+)
 
 
 class Imports:
@@ -52,24 +62,6 @@ class Imports:
     def forget(self, import_id: str) -> int:
         """Allow the same parts to be imported again; their documents stay. Return how many parts there were."""
         return self._connection.execute(_FORGET, {**self._key, "import": import_id}).rowcount
-
-
-def mark_chunks(connection: Connection, tenant_id: TenantId, marks: Mapping[Generation, Mapping[int, Mark]]) -> None:
-    """Write the marks of imported chunks, equal ones in one statement."""
-    for generation, by_ordinal in marks.items():
-        ordinals_by_mark: defaultdict[Mark, list[int]] = defaultdict(list)
-        for ordinal, mark in by_ordinal.items():
-            ordinals_by_mark[mark].append(ordinal)
-        for mark, ordinals in ordinals_by_mark.items():
-            values = {"enabled": int(mark.enabled), "version": mark.version, "edited_at": to_naive(mark.edited_at)}
-            key = generation_key(generation) | {"tenant": tenant_id}
-            connection.execute(_MARK, {**values, **key, "ordinals": ordinals})
-
-
-_MARK = sql(
-    "UPDATE chunks SET enabled = :enabled, version = :version, edited_at = :edited_at"
-    f" WHERE {OF_GENERATION} AND ordinal IN :ordinals"
-)
 
 
 _ADD = sql(
@@ -113,7 +105,7 @@ class ShownChunk:
     ordinal: int
     passage: Passage
     content_hash: bytes
-    mark: Mark
+    mark: ChunkMark
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +162,7 @@ class Exports:
         """Return the chunks of the published documents, in the order of the text."""
         chunks: defaultdict[DocumentId, list[ShownChunk]] = defaultdict(list)
         for row in self._connection.execute(_CHUNKS, {**self._key, "ids": list(document_ids)}).mappings():
-            mark = record_of(Mark, row, enabled=bool(row["enabled"]))
+            mark = record_of(ChunkMark, row, enabled=bool(row["enabled"]))
             chunks[row["document_id"]].append(record_of(ShownChunk, row, passage=chunk_passage(row), mark=mark))
         return chunks
 

@@ -1,6 +1,7 @@
 """Chunks with their text and terms: written before they are published, read only if published."""
 
 import functools
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -22,7 +23,7 @@ from pipeline.database.rows import (
     to_naive,
 )
 from pipeline.database.statements import OF_GENERATION, generation_columns, same_document, same_generation, sql
-from pipeline.records import Chunk, ChunkId, Chunking, Generation, Passage, Segment, parent_ordinal
+from pipeline.records import Chunk, ChunkId, Chunking, ChunkMark, Generation, Passage, Segment, parent_ordinal
 
 _GENERATIONS_AT_ONCE = 200
 PASSAGE_COLUMNS = "text, heading_path, page, page_end, start_offset, end_offset, token_count"  # of chunks and parents
@@ -98,6 +99,16 @@ class Chunks(TenantStore):
             ],
         )
 
+    def mark(self, marks: Mapping[Generation, Mapping[int, ChunkMark]]) -> None:
+        """Write the marks of chunks by ordinal, equal ones in one statement."""
+        for generation, by_ordinal in marks.items():
+            ordinals_by_mark: defaultdict[ChunkMark, list[int]] = defaultdict(list)
+            for ordinal, mark in by_ordinal.items():
+                ordinals_by_mark[mark].append(ordinal)
+            for mark, ordinals in ordinals_by_mark.items():
+                values = {**asdict(mark), "edited_at": to_naive(mark.edited_at), "ordinals": ordinals}
+                self._connection.execute(_MARK, {**generation_key(generation), **values})
+
     def drop(self, generation: Generation) -> None:
         """Delete the chunks of exactly this generation, and their parents."""
         for table in ("chunks", "parent_chunks"):
@@ -134,6 +145,11 @@ class Chunks(TenantStore):
             chunks |= {chunk.chunk_id: chunk for chunk in (stored_chunk(*row) for row in rows)}
         return chunks
 
+
+_MARK = sql(
+    "UPDATE chunks SET enabled = :enabled, version = :version, edited_at = :edited_at"
+    f" WHERE {OF_GENERATION} AND ordinal IN :ordinals"
+)
 
 _TERMS = sql(
     "SELECT namespace, document_id, generation, terms FROM chunks WHERE tenant_id = :tenant"

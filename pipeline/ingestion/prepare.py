@@ -10,24 +10,31 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from pipeline.archives.archive import is_packed
-from pipeline.archives.chunk_lines import UNMARKED, Mark
-from pipeline.archives.import_store import mark_chunks
+from pipeline.archives.archive import is_packed, read_part
+from pipeline.archives.chunk_lines import Unpacked, unpack
 from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_store import Chunks
-from pipeline.documents.cut_document import CutRequest, assembled
-from pipeline.documents.document_store import Documents, Source, recipe, same_fields
+from pipeline.documents.cut_document import Assembled, CutRequest, assembled
+from pipeline.documents.document_store import Documents, IngestedDocument, Source, recipe, same_fields
 from pipeline.documents.generation_store import Generations, PublishedState, Retired
 from pipeline.documents.parent_store import Parents
-from pipeline.errors import IngestCrowded, Rejected
+from pipeline.errors import CuttingTooSlow, IngestCrowded, InvalidPackedDocument, Rejected
 from pipeline.ingestion.finish_items import close, end
-from pipeline.ingestion.unpack import unpacked
 from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.parsing.formats import RECOGNISED
-from pipeline.records import Chunk, DocumentFields, Encoding, Generation, ParentChunk, Scope, Stage, TenantId
+from pipeline.records import (
+    UNMARKED,
+    Chunk,
+    ChunkMark,
+    DocumentFields,
+    Generation,
+    ParentChunk,
+    Stage,
+    TenantId,
+)
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
@@ -143,27 +150,18 @@ class Breather:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedDocument:
+class PreparedDocument(IngestedDocument):
     """A claimed document as chunks. ``reused``: chunks not embedded. ``marks``, ``vectors``: imported, by ordinal."""
 
     claim: ItemClaim
     fields: DocumentFields
-    title: str | None
     chunks: Sequence[Chunk]
-    recipe: bytes
     replaces: bool  # searches see an earlier generation of it, whose vectors may be reusable
     reused: int = 0
     parents: Sequence[ParentChunk] = ()
-    marks: Mapping[int, Mark] = field(default_factory=dict)
+    marks: Mapping[int, ChunkMark] = field(default_factory=dict)
     vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
     model: str = ""  # that computed these vectors
-    encoding: Encoding | None = None
-
-    @property
-    def pages(self) -> tuple[int, int] | None:
-        """The first and the last page with text; None for a format without pages."""
-        spans = [(p.page, p.page_end or p.page) for p in (chunk.passage for chunk in self.chunks) if p.page is not None]
-        return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
     @property
     def searchable(self) -> Sequence[Chunk]:
@@ -249,34 +247,63 @@ def _put_back(lease: Lease, claims: Sequence[ItemClaim]) -> None:
 def _cut(
     claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]
 ) -> PreparedDocument:
-    shared: dict[str, Any] = {"claim": claim, "fields": source.fields, "replaces": replaces}
+    pieces: Unpacked | Assembled
     if is_packed(source.media_type):
-        tokenizer = tokenizer_of(claim.generation.scope)
-        packed = unpacked(source, claim.generation, tokenizer, use, meanwhile=meanwhile)
-        return PreparedDocument(
-            title=source.fields.title,
-            chunks=packed.chunks,
-            parents=packed.parents,
-            marks=packed.marks,
-            vectors=packed.vectors,
-            model=packed.model,
-            recipe=source.recipe,
-            **shared,
-        )
-    document = use.parser.cut(source.body, cut_request(source, claim.generation.scope, use), meanwhile=meanwhile)
-    pieces = assembled(document, claim.generation)
-    pages_left = document.encoding is not None and document.encoding.pages_warning is not None
+        pieces = packed = unpacked(source, use, meanwhile=meanwhile)
+        about: dict[str, Any] = {"title": source.fields.title, "recipe": source.recipe}
+        about |= {"marks": packed.marks, "vectors": packed.vectors, "model": packed.model}
+    else:
+        document = use.parser.cut(source.body, cut_request(source, use), meanwhile=meanwhile)
+        pieces = assembled(document, claim.generation)
+        pages_left = document.encoding is not None and document.encoding.pages_warning is not None
+        about = {"title": document.title, "recipe": _recipe(source, use, pages_left=pages_left)}
+        about |= {"encoding": document.encoding}
+    spans = [(p.page, p.page_end or p.page) for p in (chunk.passage for chunk in pieces.chunks) if p.page is not None]
     return PreparedDocument(
-        title=document.title,
+        claim=claim,
+        fields=source.fields,
+        replaces=replaces,
         chunks=pieces.chunks,
         parents=pieces.parents,
-        encoding=document.encoding,
-        recipe=_recipe(source, use, pages_left=pages_left),
-        **shared,
+        chunk_count=len(pieces.chunks),
+        pages=(min(first for first, _ in spans), max(last for _, last in spans)) if spans else None,
+        **about,
     )
 
 
-def cut_request(source: Source, scope: Scope, use: Resources) -> CutRequest:
+def unpacked(source: Source, use: Resources, *, meanwhile: Callable[[], None] = lambda: None) -> Unpacked:
+    """Return the chunks of a packed document, analysed within the cutting limit: processor time of this thread, checked
+    after every chunk, each of which has a limited length. ``meanwhile`` runs there too, untimed. Raises Rejected, and
+    the errors of ``meanwhile``."""
+    limit_s = use.settings.cutting_timeout_s
+    ends = time.thread_time() + limit_s
+    embedder = use.embedder  # read once: another model may be active a moment later
+    part = read_part(source.body)
+    if len(part.documents) != 1:
+        raise InvalidPackedDocument(f"the part holds {len(part.documents)} documents instead of one")
+
+    def between() -> None:
+        nonlocal ends
+        if (now := time.thread_time()) > ends:
+            raise CuttingTooSlow(f"analysing the document took more than {limit_s:g} s (CHORDWISE_CUTTING_TIMEOUT_S)")
+        meanwhile()
+        ends += time.thread_time() - now
+
+    return unpack(
+        part.documents[0],
+        part.origin,
+        source.generation,
+        title=source.fields.title,
+        strategy=source.chunking.strategy,
+        tokenizer=tokenizer_of(source.generation.scope),
+        model=embedder.model,
+        dimension=embedder.dimension,
+        limit=use.settings.max_chunks_per_document,
+        between=between,
+    )
+
+
+def cut_request(source: Source, use: Resources) -> CutRequest:
     """Return how the parser process shall cut a document."""
     return CutRequest(
         media_type=source.media_type,
@@ -284,7 +311,7 @@ def cut_request(source: Source, scope: Scope, use: Resources) -> CutRequest:
         title=source.fields.title,
         chunking=source.chunking,
         most_chunks=use.settings.max_chunks_per_document,
-        scope=scope,
+        scope=source.generation.scope,
     )
 
 
@@ -301,7 +328,8 @@ def write_aside(lease: Lease, prepared: Sequence[PreparedDocument], breather: Br
         if breather is not None:
             breather.take()
     with lease.held() as (work, ledger):
-        Chunks(work.connection, tenant_id).write(last, again=again)
-        mark_chunks(work.connection, tenant_id, {item.claim.generation: item.marks for item in prepared if item.marks})
+        stored = Chunks(work.connection, tenant_id)
+        stored.write(last, again=again)
+        stored.mark({item.claim.generation: item.marks for item in prepared if item.marks})
         Parents(work.connection, tenant_id).write([parent for item in prepared for parent in item.parents])
         lease.advance(ledger, Stage.CHUNKED)

@@ -4,19 +4,24 @@ Every step may fail anywhere or run twice: chunk ids repeat, vectors are complet
 generations are dropped only afterwards (`maintenance/sweep`).
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import structlog
 from sqlalchemy import Engine
 
 from pipeline.database.engines import Outage, probed
+from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.documents.chunk_store import Chunks
-from pipeline.documents.document_store import Documents, IngestedDocument
+from pipeline.documents.document_store import Documents
 from pipeline.documents.generation_store import Generations, RetainedGenerations, Retired
 from pipeline.errors import (
+    EmbedderRefused,
     IngestCrowded,
     LeaseLost,
     Misconfigured,
@@ -25,20 +30,23 @@ from pipeline.errors import (
     Unavailable,
     VectorsMissing,
 )
-from pipeline.ingestion.embed import embed
 from pipeline.ingestion.fetch import Ring, hand_over
-from pipeline.ingestion.finish_items import close, give_up_or_retry
-from pipeline.ingestion.make_vectors import settle
+from pipeline.ingestion.finish_items import close, end, give_up_or_retry
+from pipeline.ingestion.make_vectors import fill_standby, settle, vectors_of
 from pipeline.ingestion.prepare import Aside, Breather, PreparedDocument, prepare, write_aside
-from pipeline.ingestion.unpack import write_brought_vectors
 from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
 from pipeline.jobs.turn_store import Turns, WaitingJob, in_turn, turns, waiting_for_each_other
 from pipeline.keyword.statistics_store import Statistics
-from pipeline.records import Generation, JobId, TenantId
+from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder
+from pipeline.records import Chunk, Generation, JobId, Stage, TenantId
 from pipeline.resources import Resources
 from pipeline.sandbox.parser import MOST_AT_ONCE
+from pipeline.semantic.document_vector_store import Means
+from pipeline.tenants.usage import Purpose, UsageCounts
 
+_CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served
+_BROUGHT_PER_LEASE = 2048  # vectors stored before the lease is renewed
 _PATIENCE_S = 1.0  # seconds for a document if no other tenant can be served meanwhile
 
 log = structlog.get_logger(__name__)
@@ -243,6 +251,99 @@ def take(tenant_id: TenantId, job_id: JobId, use: Resources, *, share: int = 1) 
     return claims
 
 
+def write_brought_vectors(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) -> None:
+    """Store the vectors of imported chunks as they are, renewing the lease. Raises LeaseLost."""
+    for model in sorted({item.model for item in prepared if item.vectors}):
+        bringing = [item for item in prepared if item.vectors and item.model == model]
+        fields = {item.claim.generation: item.fields for item in bringing}
+        pairs = [
+            (chunk, item.vectors[chunk.ordinal])
+            for item in bringing
+            for chunk in item.searchable
+            if chunk.ordinal in item.vectors
+        ]
+        for piece in slices(pairs, _BROUGHT_PER_LEASE):
+            chunks, vectors = zip(*piece, strict=True)
+            use.vectors(lease.tenant_id).upsert(chunks, np.stack(vectors), fields=fields, model=model)
+            if piece[-1] is not pairs[-1]:
+                lease.renew()
+
+
+def embed(
+    lease: Lease, prepared: Sequence[PreparedDocument], use: Resources, *, breather: Breather | None = None
+) -> list[PreparedDocument]:
+    """Embed every chunk, renewing the lease; unchanged texts of a document keep their vectors. Documents with a text
+    that the model refuses are parked. ``breather`` runs between stored slices."""
+    tenant_id = lease.tenant_id
+    fields = {item.claim.generation: item.fields for item in prepared}
+    chunks = [chunk for item in prepared for chunk in item.to_embed]
+    replacing = {item.claim.generation for item in prepared if item.replaces}
+    reused_chunks: Counter[Generation] = Counter()
+    embedder = use.embedder  # read once: another model may be active a moment later
+    means = Means()
+    complete = {item.claim.generation for item in prepared if not item.vectors}
+    for piece in slices(chunks, _CHUNKS_PER_LEASE):
+        try:
+            vectors, reused = _embed_or_reuse(lease, embedder, use, piece, replacing)
+        except EmbedderRefused as error:
+            guilty = {piece[index].generation for index in error.indexes} or set(fields)
+            end(lease, [], [(claim, error) for claim in lease.claims if claim.generation in guilty], use)
+            rest = [item for item in prepared if item.claim.generation not in guilty]
+            return embed(lease, rest, use, breather=breather)
+        use.vectors(tenant_id).upsert(piece, vectors, fields=fields, model=embedder.model)
+        means.add(piece, vectors)
+        reused_chunks.update(chunk.generation for chunk in reused)
+        if piece[-1] is not chunks[-1]:
+            lease.renew()
+            if breather is not None:
+                breather.take()
+    document_vectors = use.document_vectors(tenant_id)
+    computed = [vector for vector in means.vectors() if vector.generation in complete]
+    document_vectors.write(computed, model=embedder.model)
+    document_vectors.refresh([generation for generation in fields if generation not in complete])
+    fill_standby(tenant_id, chunks, fields, use, after_each=lease.renew)
+    lease.reach(Stage.EMBEDDED, lease.claims)
+    lease.renew()
+    return [replace(item, reused=reused_chunks[item.claim.generation]) for item in prepared]
+
+
+def _vectors(lease: Lease, embedder: Embedder, use: Resources, chunks: Sequence[Chunk]) -> Matrix:
+    """Return the vectors of these chunks, renewing the lease while a model is slow or busy."""
+    tenant_id, job_id = lease.tenant_id, lease.job_id
+    texts = [chunk.embedding_text for chunk in chunks]
+    ask = partial(vectors_of, tenant_id, texts, use, purpose=Purpose.INGEST, embedder=embedder, job_id=job_id)
+    is_slow = isinstance(embedder, PaidEmbedder | SentenceEncoder)
+    vectors = lease.renew_during(lambda stop: ask(stop=stop)) if is_slow else ask()
+    if isinstance(embedder, PaidEmbedder):
+        return vectors
+    counts = UsageCounts(requests=1, texts=len(texts), tokens=sum(chunk.passage.token_count for chunk in chunks))
+    use.usage_book.note(tenant_id, Purpose.INGEST, embedder.model, counts, job_id=job_id)
+    use.usage_book.write()
+    return vectors
+
+
+def _embed_or_reuse(
+    lease: Lease, embedder: Embedder, use: Resources, chunks: Sequence[Chunk], replacing: set[Generation]
+) -> tuple[Matrix, list[Chunk]]:
+    """Return a vector per chunk, and the chunks that were reused: those in ``replacing`` take a vector of the same
+    text, document and model, in one statement. The ``indexes`` of EmbedderRefused are positions in ``chunks``."""
+    candidates = [chunk for chunk in chunks if chunk.generation in replacing]
+    stored = use.vectors(lease.tenant_id).of_texts(candidates, model=embedder.model) if candidates else {}
+    if not stored:
+        return _vectors(lease, embedder, use, chunks), []
+    new = [position for position, chunk in enumerate(chunks) if chunk.chunk_id not in stored]
+    vectors = np.empty((len(chunks), len(next(iter(stored.values())))), dtype=np.float32)
+    if new:
+        try:
+            vectors[new] = _vectors(lease, embedder, use, [chunks[position] for position in new])
+        except EmbedderRefused as error:
+            raise EmbedderRefused(str(error), indexes=tuple(new[index] for index in error.indexes)) from error
+    for position, chunk in enumerate(chunks):
+        if chunk.chunk_id in stored:
+            vectors[position] = stored[chunk.chunk_id]
+    return vectors, [chunk for chunk in chunks if chunk.chunk_id in stored]
+
+
 def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) -> None:
     """Move the pointers once vectors are complete; old ones are dropped later. Raises VectorsMissing, LeaseLost."""
     tenant_id = lease.tenant_id
@@ -285,17 +386,7 @@ def _flip(
     statistics = Statistics(work.connection, tenant_id)
     before = documents.lock(list(prepared))
     moving = {g: shown for g, shown in before.items() if shown != g.number}
-    shown = {
-        g: IngestedDocument(
-            chunk_count=len(prepared[g].chunks),
-            title=prepared[g].title,
-            recipe=prepared[g].recipe,
-            encoding=prepared[g].encoding,
-            pages=prepared[g].pages,
-        )
-        for g in moving
-    }
-    documents.show(shown, model=model)
+    documents.show({g: prepared[g] for g in moving}, model=model)
     for namespace in sorted({g.scope.namespace for g in moving}):
         mine = {g: shown for g, shown in moving.items() if g.scope.namespace == namespace}
         added = [chunk.terms for g in mine for chunk in prepared[g].searchable]

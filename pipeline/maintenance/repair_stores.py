@@ -8,8 +8,6 @@ import structlog
 
 from pipeline.administration.edit_chunks import lock_chunks
 from pipeline.archives.archive import is_packed
-from pipeline.archives.chunk_lines import Mark
-from pipeline.archives.import_store import mark_chunks
 from pipeline.chunking.strategies.registry import embedding_text_of
 from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
@@ -21,11 +19,19 @@ from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.parent_store import Parents
 from pipeline.errors import EmbedderRefused, Rejected
 from pipeline.ingestion.make_vectors import vectors_of
-from pipeline.ingestion.prepare import cut_request
-from pipeline.ingestion.unpack import unpacked
-from pipeline.keyword.terms import tokenizer_of
+from pipeline.ingestion.prepare import cut_request, unpacked
 from pipeline.maintenance.compare import UNNEEDED, DeletionLimit, NamespaceStores, PageDifferences, differences, look
-from pipeline.records import Chunk, ChunkId, DocumentId, EmbeddingSpace, Generation, Namespace, Scope, TenantId
+from pipeline.records import (
+    Chunk,
+    ChunkId,
+    ChunkMark,
+    DocumentId,
+    EmbeddingSpace,
+    Generation,
+    Namespace,
+    Scope,
+    TenantId,
+)
 from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Namespaces
 from pipeline.tenants.usage import Purpose
@@ -136,9 +142,9 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
         edits = ChunkEdits(work.connection, tenant_id)
         stored, removed = edits.ordinals(generation)
         lost = [chunk for chunk in document.chunks if chunk.ordinal not in stored and chunk.ordinal not in removed]
-        Chunks(work.connection, tenant_id).write(lost)
-        lost_marks = {chunk.ordinal: marks[chunk.ordinal] for chunk in lost if chunk.ordinal in marks}
-        mark_chunks(work.connection, tenant_id, {generation: lost_marks})
+        chunks = Chunks(work.connection, tenant_id)
+        chunks.write(lost)
+        chunks.mark({generation: {chunk.ordinal: marks[chunk.ordinal] for chunk in lost if chunk.ordinal in marks}})
         parents = Parents(work.connection, tenant_id).restore(document.parents, generation)
         edits.remove(generation, [])  # notes how many there are now
         Namespaces(work.connection, tenant_id).revise(namespace, [document_id])
@@ -146,15 +152,14 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
     return len(lost) + parents or 1
 
 
-def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, Mark]]:
+def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, ChunkMark]]:
     """Return the chunks as ingestion made them, with their original marks; none if the document is now at fault."""
     generation = source.generation
-    tokenizer = tokenizer_of(generation.scope)
     try:
         if is_packed(source.media_type):
-            packed = unpacked(source, generation, tokenizer, use)
+            packed = unpacked(source, use)
             return Assembled(chunks=list(packed.chunks), parents=packed.parents), packed.marks
-        return assembled(use.parser.cut(source.body, cut_request(source, generation.scope, use)), generation), {}
+        return assembled(use.parser.cut(source.body, cut_request(source, use)), generation), {}
     except Rejected as error:
         log.warning("document_not_cut_again", tenant_id=generation.scope.tenant_id, code=error.code)
         return Assembled(chunks=[]), {}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import EmbedderUnavailable, Misconfigured
-from pipeline.ingestion import embed as embedding
+from pipeline.ingestion import run as embedding
 from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.local_models import LOCAL_MODELS
