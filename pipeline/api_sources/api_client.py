@@ -26,7 +26,6 @@ from pipeline.outbound.connect_client import GuardedBackend, Resolve, resolved
 from pipeline.outbound.fetch_client import ENCODINGS, bad_certificate, read_body, status_sentence
 
 _TRY_LATER = frozenset({408, 425, 429})
-_PORTS = {"http": 80, "https": 443}
 
 
 class ApiCaller:
@@ -47,24 +46,25 @@ class ApiCaller:
 
     def call(self, request: ApiRequest, *, headers: Mapping[str, str], timeout_s: float, max_bytes: int) -> bytes:
         """Return the answer's body. Raises ApiSourceUnavailable for temporary failures, else ApiSourceFailed."""
-        with _translated(request.host, timeout_s, max_bytes):
-            deadline, resolve = Deadline.after(timeout_s), self._resolver(request)
-            backend = GuardedBackend(deadline, permitted=self._permitted, resolve=resolve)
+        address = request.address
+        with _translated(address.host, timeout_s, max_bytes):
+            resolve = self._resolve if address.scheme == "https" else self._permitted_only
+            backend = GuardedBackend(Deadline.after(timeout_s), permitted=self._permitted, resolve=resolve)
             with (
                 httpcore.ConnectionPool(
-                    ssl_context=self._ssl_context if request.scheme == "https" else None,
+                    ssl_context=self._ssl_context if address.scheme == "https" else None,
                     network_backend=backend,
                     max_connections=1,
                 ) as pool,
                 pool.stream(
                     request.method,
-                    f"{request.scheme}://{_authority(request)}{request.target}",
+                    address.uri,
                     headers=_headers(request, headers),
                     content=request.body,
                 ) as answer,
             ):
                 received = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
-                _require_success(answer.status, request.host)
+                _require_success(answer.status, address.host)
                 return read_body(
                     answer.iter_stream(),
                     encoding=received.get("content-encoding"),
@@ -72,20 +72,14 @@ class ApiCaller:
                     max_bytes=max_bytes,
                 )
 
-    def _resolver(self, request: ApiRequest) -> Resolve:
-        if request.scheme == "https":
-            return self._resolve
-
-        def permitted_only(host: str, port: int) -> Sequence[str]:
-            try:
-                addresses = self._resolve(host, port)
-            except (FetchFailed, FetchUnavailable):
-                addresses = ()
-            if not addresses or not all(is_within(address, self._permitted) for address in addresses):
-                raise FetchRefused(f"{host} is called over https only, because it is in no permitted network")
-            return addresses
-
-        return permitted_only
+    def _permitted_only(self, host: str, port: int) -> Sequence[str]:
+        try:
+            addresses = self._resolve(host, port)
+        except (FetchFailed, FetchUnavailable):
+            addresses = ()
+        if not addresses or not all(is_within(address, self._permitted) for address in addresses):
+            raise FetchRefused(f"{host} is called over https only, because it is in no permitted network")
+        return addresses
 
     @cached_property
     def _ssl_context(self) -> ssl.SSLContext:
@@ -93,14 +87,9 @@ class ApiCaller:
         return self._given_ssl_context or httpx.create_ssl_context()
 
 
-def _authority(request: ApiRequest) -> str:
-    host = f"[{request.host}]" if ":" in request.host else request.host
-    return host if request.port == _PORTS[request.scheme] else f"{host}:{request.port}"
-
-
 def _headers(request: ApiRequest, headers: Mapping[str, str]) -> list[tuple[bytes | str, bytes | str]]:
     own: list[tuple[bytes | str, bytes | str]] = [
-        ("Host", _authority(request)),
+        ("Host", request.address.authority),
         ("Accept-Encoding", ", ".join(ENCODINGS)),
         ("User-Agent", "chordwise"),
         ("Connection", "close"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -12,7 +12,7 @@ import orjson
 
 from pipeline.api_sources.api_source import PLACEHOLDERS, ApiSource
 from pipeline.errors import ApiSourceFailed
-from pipeline.outbound.web import web_address
+from pipeline.outbound.web import WebAddress, web_address
 from pipeline.query.request import Query, filters_as_sent
 
 LONGEST_TARGET = 16 * 1024  # bytes of path and query; more is refused by most servers
@@ -21,13 +21,10 @@ _PLACEHOLDER = re.compile("|".join(rf"\{{{name}\}}" for name in PLACEHOLDERS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """A request without its headers. ``target``: path and query as they are sent."""
+    """A request without its headers."""
 
     method: str
-    scheme: str
-    host: str
-    port: int
-    target: str
+    address: WebAddress
     body: bytes | None = None
 
 
@@ -47,9 +44,7 @@ def request_of(source: ApiSource, values: Mapping[str, Any]) -> ApiRequest:
     if len(target) > LONGEST_TARGET:
         raise ApiSourceFailed("the query makes the address too long; a source with a body takes longer ones")
     body = None if source.method == "GET" or source.body is None else orjson.dumps(filled(source.body, values))
-    return ApiRequest(
-        method=source.method, scheme=address.scheme, host=address.host, port=address.port, target=target, body=body
-    )
+    return ApiRequest(method=source.method, address=replace(address, target=target), body=body)
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> Any:

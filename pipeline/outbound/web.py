@@ -28,11 +28,15 @@ class WebAddress:
     target: str
 
     @property
-    def uri(self) -> str:
-        """Return the address as one string, without the default port."""
+    def authority(self) -> str:
+        """Return host and port, without the default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
-        return f"{self.scheme}://{host}{port}{self.target}"
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def uri(self) -> str:
+        """Return the address as one string."""
+        return f"{self.scheme}://{self.authority}{self.target}"
 
 
 def web_address(uri: str) -> WebAddress:
