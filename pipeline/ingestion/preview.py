@@ -1,7 +1,7 @@
 """Read the text of a stored document, render a page of it, or preview the chunks of a document without storing anything."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 import orjson
@@ -17,26 +17,21 @@ from pipeline.documents.document_views import ChunkSpan
 from pipeline.errors import GenerationNotKept, NotReingestible, UnsupportedMediaType
 from pipeline.jobs.computation import Computation, Done
 from pipeline.parsing.formats import PDF
-from pipeline.records import Chunking, DocumentId, Encoding, Namespace, Parsed, Passage
+from pipeline.records import Chunking, DocumentId, Namespace, Parsed, Passage
 from pipeline.resources import Resources
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
-    """The chunks that a document would have. ``embedded``: the text to embed for each."""
-
-    title: str | None
-    chunking: Chunking
-    passages: Sequence[Passage]
-    embedded: Sequence[str]
-    parents: Sequence[Passage]
-    encoding: Encoding | None = None
+def preview_body(computation: Computation, use: Resources) -> Done:
+    """Carry out a preview. The body is the document; ``asked`` has its media type, file name, title and chunking."""
+    about = {name: computation.asked[name] for name in ("media_type", "filename", "title")}
+    return preview(computation.body, use, chunking=Chunking(**computation.asked["chunking"]), **about)
 
 
 def preview(
-    body: bytes, *, media_type: str, filename: str | None, title: str | None, chunking: Chunking, use: Resources
-) -> Preview:
-    """Parse and cut as ingestion would, within the same limits. Raises the errors that would park the document."""
+    body: bytes, use: Resources, *, media_type: str, filename: str | None, title: str | None, chunking: Chunking
+) -> Done:
+    """Parse and cut as ingestion would, within the same limits, and return the chunks that the document would have, as
+    JSON. Raises the errors that would park the document."""
     request = CutRequest(
         media_type=media_type,
         filename=filename,
@@ -45,51 +40,24 @@ def preview(
         most_chunks=use.settings.max_chunks_per_document,
     )
     cut = use.parser.cut(body, request)
-    return Preview(
-        title=cut.title,
-        chunking=chunking,
-        passages=cut.passages,
-        embedded=[
-            embedding_text(passage, cut.title, text=searched)
-            for passage, searched in zip(cut.passages, cut.searched, strict=True)
-        ],
-        parents=cut.parents,
-        encoding=cut.encoding,
-    )
-
-
-def preview_body(computation: Computation, use: Resources) -> Done:
-    """Carry out a preview. The body is the document; ``asked`` has the parameters of `preview`."""
-    parameters = computation.asked
-    result = preview(
-        computation.body,
-        media_type=parameters["media_type"],
-        filename=parameters["filename"],
-        title=parameters["title"],
-        chunking=Chunking(**parameters["chunking"]),
-        use=use,
-    )
-    return Done(body=orjson.dumps(preview_json(result)))
-
-
-def preview_json(result: Preview) -> dict[str, Any]:
-    """Return a preview as JSON."""
-    chunking = asdict(result.chunking)
-    options = chunking.pop("options")
-    return {
-        "title": result.title,
-        "encoding": encoding_as_json(result.encoding),
-        "pages_warning": result.encoding.pages_warning if result.encoding else None,
-        "chunking": {**chunking, **options},
+    how = asdict(chunking)
+    options = how.pop("options")
+    answer = {
+        "title": cut.title,
+        "encoding": encoding_as_json(cut.encoding),
+        "pages_warning": cut.encoding.pages_warning if cut.encoding else None,
+        "chunking": {**how, **options},
         "chunks": [
-            {"ordinal": ordinal, "parent": passage.parent, **passage_as_json(passage), "embedding_text": embedded}
-            for ordinal, (passage, embedded) in enumerate(zip(result.passages, result.embedded, strict=True))
+            _chunk_json(ordinal, passage, embedding_text(passage, cut.title, text=searched))
+            for ordinal, (passage, searched) in enumerate(zip(cut.passages, cut.searched, strict=True))
         ],
-        "parents": [
-            {"ordinal": ordinal, "parent": None, **passage_as_json(passage), "embedding_text": None}
-            for ordinal, passage in enumerate(result.parents)
-        ],
+        "parents": [_chunk_json(ordinal, passage, None) for ordinal, passage in enumerate(cut.parents)],
     }
+    return Done(body=orjson.dumps(answer))
+
+
+def _chunk_json(ordinal: int, passage: Passage, embedded: str | None) -> dict[str, Any]:
+    return {"ordinal": ordinal, "parent": passage.parent, **passage_as_json(passage), "embedding_text": embedded}
 
 
 def read_stored(computation: Computation, use: Resources) -> Done:
@@ -142,15 +110,14 @@ def _page(source: Source, asked: Mapping[str, Any], use: Resources) -> Done:
 
 
 def _preview(source: Source, asked: Mapping[str, Any], use: Resources) -> Done:
-    result = preview(
+    return preview(
         source.body,
+        use,
         media_type=source.media_type,
         filename=source.source_uri,
         title=source.fields.title,
         chunking=Chunking(**asked["chunking"]),
-        use=use,
     )
-    return Done(body=orjson.dumps(preview_json(result)))
 
 
 _WANTED: Final[Mapping[str, Callable[[Source, Mapping[str, Any], Resources], Done]]] = {
