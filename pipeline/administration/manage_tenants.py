@@ -7,9 +7,9 @@ from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.tenants import quota_store
 from pipeline.tenants.accounts import OwnQuotas, Principal, Tenant, tenant_of
 from pipeline.tenants.audit_store import Audit
+from pipeline.tenants.quota_store import QuotaColumns
 from pipeline.tenants.tenant_store import ApiKeys, Tenants, tenants_page
 from pipeline.tenants.usage import UsageKey, UsageRow
 from pipeline.tenants.usage_store import Usage
@@ -22,6 +22,8 @@ list_keys = call_store(ApiKeys, ApiKeys.page)
 find_key = call_store(ApiKeys, ApiKeys.one)
 rotate_key = call_store(ApiKeys, ApiKeys.rotate)
 revoke_key = call_store(ApiKeys, ApiKeys.revoke)
+own_quotas = call_store(QuotaColumns, QuotaColumns.read)
+own_requests_per_minute = call_store(QuotaColumns, QuotaColumns.requests_per_minute)
 
 
 def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotas | None, use: Resources) -> Tenant | None:
@@ -32,7 +34,7 @@ def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotas | None, use:
             return None
         Audit(work.connection, tenant_id).wrote("tenant_create", ids=[tenant_id])
         if quotas is not None:
-            quota_store.set_own_quotas(work.connection, tenant_id, quotas)
+            QuotaColumns(work.connection, tenant_id).write(quotas)
         return tenants.find()
 
 
@@ -47,18 +49,6 @@ def list_tenants(after: str | None, limit: int, use: Resources) -> list[Tenant]:
     return sorted(tenants, key=lambda tenant: tenant.tenant_id)[:limit]
 
 
-def own_quotas(tenant_id: TenantId, use: Resources) -> OwnQuotas:
-    """Return the quotas that were set for this tenant."""
-    with unit_of_work(use.mysql) as work:
-        return quota_store.own_quotas(work.connection, tenant_id)
-
-
-def own_requests_per_minute(tenant_id: TenantId, use: Resources) -> int | None:
-    """Return how often the tenant may ask, 0 for no limit; None if the installation's setting holds for it."""
-    with unit_of_work(use.mysql) as work:
-        return quota_store.own_requests_per_minute(work.connection, tenant_id)
-
-
 def principal_of(api_key: str, use: Resources) -> Principal | None:
     """Return the principal that a key stands for, or None if the key is malformed, unknown or has ended."""
     tenant_id = tenant_of(api_key)
@@ -71,7 +61,7 @@ def principal_of(api_key: str, use: Resources) -> Principal | None:
 def set_own_quotas(tenant_id: TenantId, quotas: OwnQuotas, use: Resources) -> None:
     """Replace the quotas of this tenant."""
     with unit_of_work(use.mysql) as work:
-        quota_store.set_own_quotas(work.connection, tenant_id, quotas)
+        QuotaColumns(work.connection, tenant_id).write(quotas)
         Audit(work.connection, tenant_id).wrote("tenant_quotas", ids=[tenant_id], **asdict(quotas))
 
 

@@ -143,23 +143,23 @@ def _exceeded(detail: str, name: str, limit: int, used: int) -> QuotaExceeded:
     return QuotaExceeded(detail, quota={"name": name, "limit": limit, "used": used})
 
 
-def own_quotas(connection: Connection, tenant_id: TenantId) -> OwnQuotas:
-    """Return the values in the tenant's own row."""
-    return OwnQuotas(**connection.execute(_OWN, {"tenant": tenant_id}).mappings().one())
+class QuotaColumns(TenantStore):
+    """The quotas in a tenant's own row."""
 
+    def read(self) -> OwnQuotas:
+        """Return the quotas that were set for the tenant."""
+        return OwnQuotas(**self._run(_OWN).mappings().one())
 
-def set_own_quotas(connection: Connection, tenant_id: TenantId, own: OwnQuotas) -> None:
-    """Write the tenant's own values; None restores the installation's setting."""
-    assignments = ", ".join(f"quota_{name} = :{name}" for name in _QUOTAS)
-    statement = sql(f"UPDATE tenants SET {assignments} WHERE tenant_id = :tenant")
-    connection.execute(statement, {"tenant": tenant_id, **asdict(own)})
+    def write(self, own: OwnQuotas) -> None:
+        """Write the tenant's own quotas; None restores the installation's setting."""
+        assignments = ", ".join(f"quota_{name} = :{name}" for name in _QUOTAS)
+        self._run(f"UPDATE tenants SET {assignments} WHERE tenant_id = :tenant", **asdict(own))
 
-
-def own_requests_per_minute(connection: Connection, tenant_id: TenantId) -> int | None:
-    """Return the tenant's own limit on requests per minute, 0 for no limit; None for the installation's setting."""
-    statement = sql("SELECT quota_requests_per_minute FROM tenants WHERE tenant_id = :tenant")
-    limit: int | None = connection.execute(statement, {"tenant": tenant_id}).scalar_one_or_none()
-    return limit
+    def requests_per_minute(self) -> int | None:
+        """Return how often the tenant may ask, 0 for no limit; None if the installation's setting holds for it."""
+        statement = "SELECT quota_requests_per_minute FROM tenants WHERE tenant_id = :tenant"
+        limit: int | None = self._run(statement).scalar_one_or_none()
+        return limit
 
 
 _LIMITS = tuple(field.name for field in fields(QuotaLimits))
