@@ -4,9 +4,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, text
-
-from pipeline.database.rows import TenantStore, generation_key, now
+from pipeline.database.rows import TenantStore, by_namespace, generation_key, now
+from pipeline.database.statements import OF_GENERATION, same_generation, sql
 from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.jobs.states import Move, becomes, may
 from pipeline.records import Generation
@@ -26,15 +25,12 @@ class FetchedPayloads(TenantStore):
     def locations(self, generations: Sequence[Generation]) -> dict[Generation, BytesLocation]:
         """Return the location of each of these generations that has no bytes yet."""
         locations: dict[Generation, BytesLocation] = {}
-        wanted = set(generations)
-        for namespace in sorted({generation.scope.namespace for generation in wanted}):
-            ids = [generation.document_id for generation in wanted if generation.scope.namespace == namespace]
-            rows = self._run(_LOCATIONS, namespace=namespace, ids=ids)
-            for document_id, number, uri, media_type in rows:
-                generation = self._generation(namespace, document_id, number)
-                if generation in wanted:
-                    locations[generation] = BytesLocation(uri=uri, media_type=media_type)
-        return locations
+        for namespace, group in by_namespace(generations):
+            ids = [generation.document_id for generation in group]
+            for document_id, number, uri, media_type in self._run(_LOCATIONS, namespace=namespace, ids=ids):
+                location = BytesLocation(uri=uri, media_type=media_type)
+                locations[self._generation(namespace, document_id, number)] = location
+        return {generation: locations[generation] for generation in generations if generation in locations}
 
     def store(self, generation: Generation, body: bytes, *, media_type: str) -> None:
         """Store the bytes and their type, so that they are never fetched again."""
@@ -49,28 +45,22 @@ class FetchedPayloads(TenantStore):
             self._run(_QUEUE, job=claim.job_id, ordinal=claim.ordinal, size=size, now=now())
 
 
-_LOCATIONS = text(
+_LOCATIONS = sql(
     "SELECT g.document_id, g.generation, g.source_uri, g.media_type FROM payloads p JOIN generations g"
-    " ON g.tenant_id = p.tenant_id AND g.namespace = p.namespace AND g.document_id = p.document_id"
-    " AND g.generation = p.generation"
+    f" ON {same_generation('g', 'p')}"
     " WHERE p.tenant_id = :tenant AND p.namespace = :namespace AND p.document_id IN :ids AND p.to_fetch = 1"
-).bindparams(bindparam("ids", expanding=True))
-
-_WHERE = (
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document AND generation = :generation"
 )
 
-_STORE_BODY = text(f"UPDATE payloads SET body = :body, to_fetch = 0{_WHERE}")
+_STORE_BODY = f"UPDATE payloads SET body = :body, to_fetch = 0 WHERE {OF_GENERATION}"
 
-_STORE_TYPE = text(f"UPDATE generations SET media_type = :media_type, content_hash = :hash{_WHERE}")
+_STORE_TYPE = f"UPDATE generations SET media_type = :media_type, content_hash = :hash WHERE {OF_GENERATION}"
 
-_SOURCE_TYPE = text(
+_SOURCE_TYPE = (
     "UPDATE sources SET media_type = :media_type WHERE tenant_id = :tenant AND namespace = :namespace"
-    " AND source_id = (SELECT source_id FROM generations WHERE tenant_id = :tenant AND namespace = :namespace"
-    " AND document_id = :document AND generation = :generation)"
+    f" AND source_id = (SELECT source_id FROM generations WHERE {OF_GENERATION})"
 )
 
-_QUEUE = text(
+_QUEUE = (
     f"UPDATE job_items SET {becomes(Move.PUT_BACK)}, lease_until = NULL, next_attempt_at = :now, body_bytes = :size,"
     " attempts = attempts - 1, error_code = NULL, error_detail = NULL, updated_at = :now"
     f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal = :ordinal AND {may(Move.PUT_BACK)}"

@@ -3,13 +3,14 @@
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate, chain, takewhile
 from typing import Final
 
 import structlog
 
+from pipeline.administration.call_store import call_store
 from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_replaced import DROPPED_AT_ONCE, drop_retired
 from pipeline.administration.keep_files import forget_file
@@ -23,8 +24,7 @@ from pipeline.documents.generation_store import RetainedGenerations, Retired, te
 from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
 from pipeline.errors import TenantMoving, Unavailable
 from pipeline.ingestion.finish_items import close_jobs
-from pipeline.jobs.job_retention import keep_jobs_since, keep_usage_since
-from pipeline.jobs.job_retention_store import EndedJobs, tenants_with_jobs_ended
+from pipeline.jobs.job_retention_store import EndedJobs, keep_jobs_since, keep_usage_since, tenants_with_jobs_ended
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.statistics_store import Statistics, tenants_with_waiting_terms
@@ -49,6 +49,13 @@ _DOCUMENTS_AT_ONCE: Final = 100
 _CHUNKS_AT_ONCE: Final = 500
 
 
+_forget_answers = call_store(IdempotencyKeys, IdempotencyKeys.forget_expired)
+_prune = call_store(Publications, Publications.prune)
+_drop_marks = call_store(Attachments, Attachments.drop_old_marks)
+_forget_jobs = call_store(EndedJobs, EndedJobs.forget)
+_forget_usage = call_store(Usage, Usage.forget)
+
+
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     """Sweep all tenants of a pair of stores and ring for every job with due items; return the bells rung. Harmless to
     running work."""
@@ -62,19 +69,14 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
         with_retired = tenants_with_retired(work.connection)
         with_answers = tenants_with_expired_keys(work.connection)
     _for_each(with_retired, use, drop_retired)
-    _for_each(with_answers, use, forget_answers)
+    _for_each(with_answers, use, partial(_forget_answers, limit=_FORGOTTEN_AT_ONCE))
     _for_each(uncounted, use, _add_up)
     with unit_of_work(use.mysql) as work:
         with_publications = tenants_with_old_publications(work.connection)
         outdated = tenants_with_outdated_terms(work.connection)
-    _for_each(with_publications, use, _prune)
+    _for_each(with_publications, use, partial(_prune, limit=_PUBLICATIONS_AT_ONCE))
     _for_each(outdated, use, renew_terms)
     return rung
-
-
-def _prune(tenant_id: TenantId, use: Resources) -> int:
-    with unit_of_work(use.mysql) as work:
-        return Publications(work.connection, tenant_id).prune(limit=_PUBLICATIONS_AT_ONCE)
 
 
 def _for_each(tenants: Iterable[TenantId], use: Resources, step: Callable[[TenantId, Resources], int]) -> int:
@@ -94,12 +96,6 @@ def _for_each(tenants: Iterable[TenantId], use: Resources, step: Callable[[Tenan
                 raise
             log.warning("sweep_postponed", tenant_id=tenant_id, pair=pair, code=error.code)
     return done
-
-
-def forget_answers(tenant_id: TenantId, use: Resources) -> int:
-    """Delete expired idempotency keys with their answers; return how many."""
-    with unit_of_work(use.mysql) as work:
-        return IdempotencyKeys(work.connection, tenant_id).forget_expired(limit=_FORGOTTEN_AT_ONCE)
 
 
 def _add_up(tenant_id: TenantId, use: Resources) -> int:
@@ -221,7 +217,7 @@ def expire(use: Resources) -> int:
         files = expired_files(work.connection, limit=_AT_ONCE)
         stores = expired_stores(work.connection, limit=_AT_ONCE)
         marked = tenants_with_old_marks(work.connection)
-    _for_each(marked, use, _drop_marks)
+    _for_each(marked, use, partial(_drop_marks, limit=_MARKS_AT_ONCE))
     for tenant_id, file_id in files:
         _for_each([tenant_id], use, partial(_forget_file, file_id=file_id))
     for tenant_id, namespace in stores:
@@ -229,11 +225,6 @@ def expire(use: Resources) -> int:
     if files or stores:
         log.info("expired", files=len(files), vector_stores=len(stores))
     return len(files) + len(stores)
-
-
-def _drop_marks(tenant_id: TenantId, use: Resources) -> int:
-    with unit_of_work(use.mysql) as work:
-        return Attachments(work.connection, tenant_id).drop_old_marks(limit=_MARKS_AT_ONCE)
 
 
 def _forget_file(tenant_id: TenantId, use: Resources, *, file_id: str) -> int:
@@ -273,14 +264,16 @@ def prune_ledger(use: Resources) -> int:
     if since is not None:
         with unit_of_work(use.mysql) as work:
             with_jobs = tenants_with_jobs_ended(work.connection, before=since)
-        jobs = _for_each(_for_a_while(with_jobs), use, partial(_forget_jobs, before=since))
+        forget_jobs = partial(_in_batches, partial(_forget_jobs, before=since, items=_ITEMS_AT_ONCE))
+        jobs = _for_each(_for_a_while(with_jobs), use, forget_jobs)
     first = keep_usage_since(
         datetime.now(UTC).date(), keep_days=limits.usage_keep_days, job_keep_days=limits.job_keep_days
     )
     if first is not None:
         with unit_of_work(use.mysql) as work:
             with_usage = tenants_with_usage(work.connection, before=first)
-        counts = _for_each(_for_a_while(with_usage), use, partial(_forget_usage, before=first))
+        forget_usage = partial(_in_batches, partial(_forget_usage, before=first, limit=_COUNTS_AT_ONCE))
+        counts = _for_each(_for_a_while(with_usage), use, forget_usage)
     if jobs or counts:
         log.info("ledger_pruned", jobs=jobs, usage_rows=counts)
     return jobs
@@ -292,26 +285,11 @@ def _for_a_while(tenants: Sequence[TenantId]) -> Iterator[TenantId]:
     return takewhile(lambda _: not deadline.has_passed, random.sample(tenants, len(tenants)))
 
 
-def _forget_jobs(tenant_id: TenantId, use: Resources, *, before: datetime) -> int:
-    def forget(work: UnitOfWork) -> int:
-        return EndedJobs(work.connection, tenant_id).forget(before, items=_ITEMS_AT_ONCE)
-
-    return _in_batches(forget, use)
-
-
-def _forget_usage(tenant_id: TenantId, use: Resources, *, before: date) -> int:
-    def forget(work: UnitOfWork) -> int:
-        return Usage(work.connection, tenant_id).forget(before, limit=_COUNTS_AT_ONCE)
-
-    return _in_batches(forget, use)
-
-
-def _in_batches(forget: Callable[[UnitOfWork], int], use: Resources) -> int:
+def _in_batches(forget: Callable[[TenantId, Resources], int], tenant_id: TenantId, use: Resources) -> int:
     """Delete in one transaction after the other until nothing is left or the time is up; return how many."""
     deadline, forgotten = Deadline.after(_PRUNE_ONE_S), 0
     while not deadline.has_passed:
-        with unit_of_work(use.mysql) as work:
-            some = forget(work)
+        some = forget(tenant_id, use)
         forgotten += some
         if not some:
             break

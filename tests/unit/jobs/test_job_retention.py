@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 import pytest
 from pydantic import ValidationError
 
-from pipeline.jobs.job_retention import keep_jobs_since, keep_usage_since
+from pipeline.jobs.job_retention_store import keep_jobs_since, keep_usage_since
 from pipeline.settings import Settings
 
 NOON = datetime(2026, 11, 26, 12)
