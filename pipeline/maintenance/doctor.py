@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.database.worker_heartbeats import FORGOTTEN_S, HostState
+from pipeline.embedding.space_store import TableShape
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 
 SKEW_WARNING_S = 0.5  # a query lives for seconds by the clock of the gateway that accepted it
@@ -90,18 +91,6 @@ class RedisFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorFacts:
-    """One table of vectors: the expected shape and the real one. ``dimension`` None: there is no such table."""
-
-    table: str
-    dimension: int | None
-    operator_class: str | None
-    indexes: tuple[tuple[str, str], ...]
-    wanted_dimension: int
-    wanted_operator_class: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerFacts:
     """Flower's response without a password. ``status`` None: no answer. ``public``: answering addresses that anyone may
     reach. ``elsewhere``: other answering addresses of this machine although it should be on loopback."""
@@ -112,15 +101,18 @@ class FlowerFacts:
     elsewhere: tuple[str, ...] = ()
 
 
-def _ok(check: str, detail: str) -> CheckResult:
+def ok(check: str, detail: str) -> CheckResult:
+    """Return a result without advice."""
     return CheckResult(check=check, severity=Severity.OK, detail=detail)
 
 
-def _warning(check: str, detail: str, advice: str) -> CheckResult:
+def warning(check: str, detail: str, advice: str) -> CheckResult:
+    """Return a result to be looked at."""
     return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
 
 
-def _failed(check: str, detail: str, advice: str) -> CheckResult:
+def failed(check: str, detail: str, advice: str) -> CheckResult:
+    """Return a result of what does not work."""
     return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
 
 
@@ -137,27 +129,27 @@ def visibility(
     detail = f"{timeout_s:g} s; the longest task takes up to {longest_s:g} s"
     if timeout_s <= longest_s:
         advice = "raise visibility_timeout in celery_config.py above the longest task, or work is done twice"
-        return _failed(check, detail, advice)
+        return failed(check, detail, advice)
     if len(timeouts) > 1:
         advice = "restart the workers, so that all have the same celery_config.py: the shortest counts for everybody"
-        return _warning(check, f"processes disagree: {', '.join(f'{timeout:g} s' for timeout in timeouts)}", advice)
-    return _ok(check, detail)
+        return warning(check, f"processes disagree: {', '.join(f'{timeout:g} s' for timeout in timeouts)}", advice)
+    return ok(check, detail)
 
 
 def eviction(check: str, facts: RedisFacts | None) -> CheckResult:
     """Check that a full Redis evicts neither messages nor running queries. ``facts`` None: reading is not allowed."""
     if facts is None:
         advice = "check by hand that maxmemory-policy is noeviction, or give the user +info: docs/operations.md"
-        return _warning(check, "the user may not run INFO, so maxmemory-policy cannot be read", advice)
+        return warning(check, "the user may not run INFO, so maxmemory-policy cannot be read", advice)
     limit = f"{facts.maxmemory // 2**20} MiB" if facts.maxmemory else "no limit"
     detail = f"maxmemory-policy {facts.policy}, {limit}, {facts.used_memory // 2**20} MiB used"
     if facts.policy != "noeviction":
         advice = "set maxmemory-policy noeviction in redis.conf: a full Redis drops messages and running queries"
-        return _failed(check, detail, advice)
+        return failed(check, detail, advice)
     if facts.maxmemory and facts.used_memory > 0.9 * facts.maxmemory:
         advice = "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S: a full Redis refuses every write"
-        return _warning(check, detail, advice)
-    return _ok(check, detail)
+        return warning(check, detail, advice)
+    return ok(check, detail)
 
 
 def installation(installation_id: str | None, problem: str = "") -> CheckResult:
@@ -165,31 +157,31 @@ def installation(installation_id: str | None, problem: str = "") -> CheckResult:
     check = "installation"
     if problem:
         advice = "correct the address that is wrong and restart; until then nothing is repaired or deleted"
-        return _failed(check, problem, advice)
-    return _ok(check, f"MySQL, PostgreSQL and Redis belong to {installation_id}")
+        return failed(check, problem, advice)
+    return ok(check, f"MySQL, PostgreSQL and Redis belong to {installation_id}")
 
 
 def deletions(withheld: Mapping[str, int]) -> CheckResult:
     """Check whether repairs wait for an operator. ``withheld``: vectors and chunk rows by tenant, the largest first."""
     check = "deletions"
     if not withheld:
-        return _ok(check, "none is withheld")
+        return ok(check, "none is withheld")
     named = ", ".join(f"{count} of tenant {tenant_id}" for tenant_id, count in withheld.items())
     advice = (
         "compare the stores with the last backup; if these deletions are right, run"
         " chordwise verify --repair --delete-share 1.0 with a key of each tenant"
     )
-    return _failed(check, f"withheld as too many: {named}", advice)
+    return failed(check, f"withheld as too many: {named}", advice)
 
 
 def recognition(languages: str, flaw: str | None) -> CheckResult:
     """Check that pictures can be read on this host. ``languages``: the setting; ``flaw``: the reason if they cannot."""
     check = "recognition"
     if not languages:
-        return _ok(check, "pictures are not read (CHORDWISE_OCR_LANGUAGES is empty)")
+        return ok(check, "pictures are not read (CHORDWISE_OCR_LANGUAGES is empty)")
     if flaw is not None:
-        return _warning(check, flaw, "install it on every host with ingest workers: docs/formats.md")
-    return _ok(check, f"tesseract reads pictures in {languages}")
+        return warning(check, flaw, "install it on every host with ingest workers: docs/formats.md")
+    return ok(check, f"tesseract reads pictures in {languages}")
 
 
 def servers(versions: Mapping[str, str]) -> CheckResult:
@@ -202,8 +194,8 @@ def servers(versions: Mapping[str, str]) -> CheckResult:
     ]
     if others:
         advice = "they are meant to work; docs/compatibility.md says what was run, and make matrix runs it"
-        return _warning(check, f"no tests were run on {', '.join(others)}", advice)
-    return _ok(check, ", ".join(f"{name} {version}" for name, version in versions.items()))
+        return warning(check, f"no tests were run on {', '.join(others)}", advice)
+    return ok(check, ", ".join(f"{name} {version}" for name, version in versions.items()))
 
 
 def expiry(expires_s: float | None, *, deadline_s: float) -> CheckResult:
@@ -211,62 +203,62 @@ def expiry(expires_s: float | None, *, deadline_s: float) -> CheckResult:
     check = "result_expiry"
     if not expires_s:
         advice = "set result_expires in celery_config.py to minutes: results that never expire fill Redis"
-        return _failed(check, "results never expire", advice)
+        return failed(check, "results never expire", advice)
     detail = f"{expires_s:g} s; a query lives for {deadline_s:g} s"
     if expires_s <= deadline_s:
         advice = "set result_expires in celery_config.py above CHORDWISE_QUERY_DEADLINE_MS, or chords lose their parts"
-        return _failed(check, detail, advice)
+        return failed(check, detail, advice)
     if expires_s > LONGEST_RESULT_EXPIRY_S:
         advice = "set result_expires in celery_config.py to minutes: nobody reads results after the query"
-        return _warning(check, detail, advice)
-    return _ok(check, detail)
+        return warning(check, detail, advice)
+    return ok(check, detail)
 
 
 def schema(problem: str | None) -> CheckResult:
     """Check that both servers, pgvector and both schemas are those that this version expects."""
     if problem is None:
-        return _ok("schema", "both servers are new enough, and no table, column or index is missing")
+        return ok("schema", "both servers are new enough, and no table, column or index is missing")
     advice = "do what the sentence says; docs/operations.md (Parts of the schema are missing) has more"
-    return _failed("schema", problem, advice)
+    return failed("schema", problem, advice)
 
 
-def vectors(facts: VectorFacts) -> CheckResult:
-    """Check that a table of vectors matches the settings."""
-    check = "vectors" if facts.table == "chunk_embeddings" else f"vectors:{facts.table}"
-    if facts.dimension is None:
+def vectors(table: str, shape: TableShape | None, *, dimension: int, operator_class: str) -> CheckResult:
+    """Check that a table of vectors has the dimension and the class of the settings. ``shape`` None: there is none."""
+    check = "vectors" if table == "chunk_embeddings" else f"vectors:{table}"
+    if shape is None:
         advice = (
             "run python -m pipeline.maintenance.migrate_schema upgrade, and chordwise verify --repair for each tenant"
         )
-        return _failed(check, f"there is no table {facts.table}", advice)
-    if facts.dimension != facts.wanted_dimension:
-        detail = f"{facts.dimension} dimensions are stored, the settings say {facts.wanted_dimension}"
+        return failed(check, f"there is no table {table}", advice)
+    if shape.dimension != dimension:
+        detail = f"{shape.dimension} dimensions are stored, the settings say {dimension}"
         advice = "put CHORDWISE_EMBEDDING_DIM back, or move to the other model as docs/model-migration.md says"
-        return _failed(check, detail, advice)
-    wrong = [f"{name} ({made})" for name, made in facts.indexes if made != facts.wanted_operator_class]
-    if facts.operator_class != facts.wanted_operator_class or wrong:
-        detail = f"made with {', '.join(wrong) or facts.operator_class}, the settings say {facts.wanted_operator_class}"
+        return failed(check, detail, advice)
+    wrong = [f"{name} ({made})" for name, made in shape.indexes if made != operator_class]
+    if shape.operator_class != operator_class or wrong:
+        detail = f"made with {', '.join(wrong) or shape.operator_class}, the settings say {operator_class}"
         advice = "put CHORDWISE_PGVECTOR_DISTANCE back, or drop the indexes: with another class they are never used"
-        return _failed(check, detail, advice)
-    return _ok(check, f"{facts.dimension} dimensions, {facts.operator_class}, {len(facts.indexes)} graph indexes")
+        return failed(check, detail, advice)
+    return ok(check, f"{shape.dimension} dimensions, {shape.operator_class}, {len(shape.indexes)} graph indexes")
 
 
 def fulltext(shortest: int, longest: int) -> CheckResult:
     """Check that the server's FULLTEXT indexes terms of our length."""
     detail = f"terms of {shortest} to {longest} characters are indexed, ours have {TERM_CHARACTERS}"
     if shortest <= TERM_CHARACTERS <= longest:
-        return _ok("fulltext", detail)
+        return ok("fulltext", detail)
     advice = "set innodb_ft_min_token_size to 3 and innodb_ft_max_token_size to 84, restart MySQL, rebuild the index"
-    return _failed("fulltext", detail, advice)
+    return failed("fulltext", detail, advice)
 
 
 def clock(whose: str, skew_s: float) -> CheckResult:
     """Check that a clock agrees with the gateway's."""
     check = f"clock:{whose}"
     if abs(skew_s) < SKEW_WARNING_S:
-        return _ok(check, f"within {SKEW_WARNING_S:g} s of the gateway's")
+        return ok(check, f"within {SKEW_WARNING_S:g} s of the gateway's")
     detail = f"at least {abs(skew_s):.1f} s {'ahead of' if skew_s > 0 else 'behind'} the gateway's"
     advice = "have NTP or chrony keep the time on both machines: deadlines and leases are compared between clocks"
-    return (_failed if abs(skew_s) >= SKEW_FAILURE_S else _warning)(check, detail, advice)
+    return (failed if abs(skew_s) >= SKEW_FAILURE_S else warning)(check, detail, advice)
 
 
 def workers(
@@ -276,7 +268,7 @@ def workers(
     unserved = [finding for queue in queues if (finding := queue_served(queue, facts)).severity is not Severity.OK]
     yield from unserved
     if not unserved:
-        yield _ok("queues", f"{len(queues)} queues, {len(facts)} workers")
+        yield ok("queues", f"{len(queues)} queues, {len(facts)} workers")
     if facts:
         yield worker_versions(facts, own)
         yield worker_brokers(facts, broker)
@@ -286,9 +278,9 @@ def queue_served(queue: str, facts: Sequence[WorkerFacts]) -> CheckResult:
     """Check that a worker listens to ``queue``."""
     check, count = f"queue:{queue}", sum(queue in worker.queues for worker in facts)
     if count:
-        return _ok(check, f"{count} worker{'s' if count > 1 else ''}")
+        return ok(check, f"{count} worker{'s' if count > 1 else ''}")
     advice = f"start a worker for it: celery -A workers.app worker -Q {queue}; what is sent there waits until then"
-    return _failed(check, "no worker listens to it", advice)
+    return failed(check, "no worker listens to it", advice)
 
 
 def worker_versions(facts: Sequence[WorkerFacts], own: Versions) -> CheckResult:
@@ -300,9 +292,9 @@ def worker_versions(facts: Sequence[WorkerFacts], own: Versions) -> CheckResult:
     }
     other = [f"{name} has {', '.join(differing)}" for name, differing in theirs.items() if differing]
     if not other:
-        return _ok(check, f"{own} everywhere")
+        return ok(check, f"{own} everywhere")
     advice = "restart these workers with the gateway's versions: messages of one version need not suit another"
-    return _warning(check, f"the gateway has {own}; {'; '.join(other)}", advice)
+    return warning(check, f"the gateway has {own}; {'; '.join(other)}", advice)
 
 
 def worker_brokers(facts: Sequence[WorkerFacts], own: str) -> CheckResult:
@@ -310,9 +302,9 @@ def worker_brokers(facts: Sequence[WorkerFacts], own: str) -> CheckResult:
     check = "worker_brokers"
     other = [f"{worker.name} uses {worker.broker}" for worker in facts if worker.broker not in (None, own)]
     if not other:
-        return _ok(check, own)
+        return ok(check, own)
     advice = "compare CHORDWISE_BROKER_URL: a worker at another broker never gets what the gateway sends"
-    return _warning(check, f"the gateway uses {own}; {'; '.join(other)}", advice)
+    return warning(check, f"the gateway uses {own}; {'; '.join(other)}", advice)
 
 
 def hosts(states: Sequence[HostState]) -> CheckResult:
@@ -324,9 +316,9 @@ def hosts(states: Sequence[HostState]) -> CheckResult:
         if state.is_lost
     ]
     if not lost:
-        return _ok(check, ", ".join(state.host for state in states))
+        return ok(check, ", ".join(state.host for state in states))
     advice = f"start it again, or leave it: what is gone for {FORGOTTEN_S / 3600:.0f} hours is forgotten"
-    return _warning(check, "; ".join(lost), advice)
+    return warning(check, "; ".join(lost), advice)
 
 
 def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> CheckResult:
@@ -334,23 +326,23 @@ def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> C
     check, limit_s = "last_sweep", 3 * interval_s + 30.0  # and time for one long sweep
     advice = "see that beat runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
     if age_s is None and watched_s < limit_s:
-        return _warning(check, "no sweep is known yet", advice)
+        return warning(check, "no sweep is known yet", advice)
     if age_s is None:
-        return _failed(check, "no sweep is known", advice)
+        return failed(check, "no sweep is known", advice)
     detail = f"{age_s:.0f} s ago"
     if age_s <= limit_s:
-        return _ok(check, detail)
+        return ok(check, detail)
     detail = f"{detail}, more than {limit_s:.0f} s: work that was interrupted or is due again is not taken up"
-    return _failed(check, detail, advice)
+    return failed(check, detail, advice)
 
 
 def query_lane(*, wanted: int, ready: int) -> CheckResult:
     """Check that the gateway's own processes for queries run. While none does, the workers answer its queries."""
     check, detail = "query_lane", f"{ready} of {wanted} processes are ready"
     if ready == wanted:
-        return _ok(check, detail)
+        return ok(check, detail)
     advice = "see the gateway's log events lane_process_ended and lane_process_not_started; is there memory for them?"
-    return _warning(check, detail, advice)
+    return warning(check, detail, advice)
 
 
 def keyword_index(indexers: Sequence[IndexerFacts]) -> CheckResult:
@@ -360,12 +352,12 @@ def keyword_index(indexers: Sequence[IndexerFacts]) -> CheckResult:
         advice = (
             "start python -m workers.indexer on each host with query workers, or set CHORDWISE_KEYWORD_ENGINE=mysql"
         )
-        return _warning(check, "no indexer reports: FULLTEXT answers", advice)
+        return warning(check, "no indexer reports: FULLTEXT answers", advice)
     wrong = [line for indexer in indexers for line in _behind(indexer)]
     if wrong:
         advice = "see the indexer's log event keyword_index_not_updated: is the disk full, or the folder read-only?"
-        return _warning(check, "; ".join(wrong), advice)
-    return _ok(check, ", ".join(f"{indexer.host}: {indexer.disk_bytes / 1e6:.1f} MB" for indexer in indexers))
+        return warning(check, "; ".join(wrong), advice)
+    return ok(check, ", ".join(f"{indexer.host}: {indexer.disk_bytes / 1e6:.1f} MB" for indexer in indexers))
 
 
 def _behind(indexer: IndexerFacts) -> Iterator[str]:
@@ -382,16 +374,16 @@ def flower(facts: FlowerFacts | None) -> CheckResult:
     """Check that Flower requires a password to view or end tasks."""
     check = "flower"
     if facts is None:
-        return _ok(check, "CHORDWISE_FLOWER_URL is not set, so it was not looked at")
+        return ok(check, "CHORDWISE_FLOWER_URL is not set, so it was not looked at")
     if facts.status is None:
         advice = "start Flower, or clear CHORDWISE_FLOWER_URL"
-        return _warning(check, f"nothing answers at {facts.url}", advice)
+        return warning(check, f"nothing answers at {facts.url}", advice)
     if facts.status not in (401, 403):
         detail = f"{facts.url} answers {facts.status} to somebody without a password"
         advice = "set FLOWER_BASIC_AUTH to user:password and restart Flower: who reaches it can end tasks"
-        return _failed(check, detail, advice)
+        return failed(check, detail, advice)
     exposed = (*facts.public, *facts.elsewhere)
     if exposed:
         advice = "start Flower with --address=127.0.0.1 and reach it by a tunnel; its /metrics asks for no password"
-        return (_failed if facts.public else _warning)(check, f"it answers at {', '.join(exposed)}", advice)
-    return _ok(check, f"{facts.url} asks for a password")
+        return (failed if facts.public else warning)(check, f"it answers at {', '.join(exposed)}", advice)
+    return ok(check, f"{facts.url} asks for a password")

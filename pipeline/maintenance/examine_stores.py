@@ -22,7 +22,7 @@ from pipeline.documents import alignment_store
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, WrongInstallation
 from pipeline.maintenance import doctor
-from pipeline.maintenance.doctor import CheckResult, RedisFacts, Severity, VectorFacts
+from pipeline.maintenance.doctor import CheckResult, RedisFacts
 from pipeline.maintenance.migrate_schema import check
 from pipeline.metrics.meter_store import read_totals
 from pipeline.records import TenantId
@@ -123,8 +123,8 @@ def connections_left(server: str, *, used: int, most: int) -> CheckResult:
             f"raise the limit of the user or of {server}, or lower CHORDWISE_MYSQL_POOL_SIZE and _POSTGRES_POOL_SIZE:"
             " what gets none answers 503, and work waits"
         )
-        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
-    return CheckResult(check=check, severity=Severity.OK, detail=detail)
+        return doctor.warning(check, detail, advice)
+    return doctor.ok(check, detail)
 
 
 def note_full(error: BaseException, use: Resources) -> None:
@@ -141,13 +141,9 @@ def store_space(sentences: Sequence[str]) -> CheckResult:
     """Check that no store was full lately. ``sentences``: of each that refused a write."""
     check = "store_space"
     if not sentences:
-        return CheckResult(
-            check=check,
-            severity=Severity.OK,
-            detail="no store refused a write for want of space in the last two minutes",
-        )
+        return doctor.ok(check, "no store refused a write for want of space in the last two minutes")
     advice = "send refused uploads again; accepted documents are tried twelve times, then replay the dead letters"
-    return CheckResult(check=check, severity=Severity.FAILED, detail="; ".join(sentences), advice=advice)
+    return doctor.failed(check, "; ".join(sentences), advice)
 
 
 def fulltext(use: Resources) -> CheckResult:
@@ -187,18 +183,9 @@ def vectors(use: Resources) -> list[CheckResult]:
         live = space_store.live(connection, space_store.base_space(use.settings))
     with postgres_errors(), use.postgres.connect() as connection:
         shapes = [(space, space_store.table_shape(connection, space)) for space in live.every]
+    wanted = OPERATOR_CLASSES[use.settings.pgvector_distance]
     return [
-        doctor.vectors(
-            VectorFacts(
-                table=space.table,
-                dimension=None if shape is None else shape.dimension,
-                operator_class=None if shape is None else shape.operator_class,
-                indexes=() if shape is None else shape.indexes,
-                wanted_dimension=space.dimension,
-                wanted_operator_class=OPERATOR_CLASSES[use.settings.pgvector_distance],
-            )
-        )
-        for space, shape in shapes
+        doctor.vectors(space.table, shape, dimension=space.dimension, operator_class=wanted) for space, shape in shapes
     ]
 
 
@@ -207,13 +194,13 @@ def models(use: Resources) -> list[CheckResult]:
     findings = []
     for space in use.spaces.live().every:
         detail = f"space {space.number}: {space.model}, {space.dimension} numbers, {space.provider}"
-        finding = CheckResult(check="model", severity=Severity.OK, detail=detail)
+        finding = doctor.ok("model", detail)
         try:
             if space.provider == "local":
                 use.spaces.embedder(space)
         except Misconfigured as error:
             advice = "do so for the gateway and every worker: docs/embedding.md"
-            finding = replace(finding, severity=Severity.FAILED, detail=f"{detail}: {error}", advice=advice)
+            finding = doctor.failed("model", f"{detail}: {error}", advice)
         findings.append(finding)
     return findings
 
@@ -285,14 +272,14 @@ def of_replica(*, is_own: bool, is_read_only: bool, behind_s: float) -> CheckRes
     check, detail = "mysql_replica", f"{behind_s:.0f} s behind"
     if not is_own:
         advice = "name a replica of the server of CHORDWISE_MYSQL_URL in CHORDWISE_MYSQL_REPLICA_URL"
-        return CheckResult(check=check, severity=Severity.FAILED, detail="it holds another installation", advice=advice)
+        return doctor.failed(check, "it holds another installation", advice)
     if behind_s > _REPLICA_BEHIND_S:
         advice = "see the server's replication status; meanwhile the primary server is read"
-        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        return doctor.warning(check, detail, advice)
     if not is_read_only:
         advice = "set read_only=ON there, so that nothing but replication writes to it"
-        return CheckResult(check=check, severity=Severity.WARNING, detail="it takes writes", advice=advice)
-    return CheckResult(check=check, severity=Severity.OK, detail=detail)
+        return doctor.warning(check, "it takes writes", advice)
+    return doctor.ok(check, detail)
 
 
 def longest_task_s(use: Resources) -> float:

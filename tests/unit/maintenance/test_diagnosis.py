@@ -8,9 +8,10 @@ import pytest
 
 from pipeline.database.clock_skew import distance, skew
 from pipeline.database.worker_heartbeats import HostState
+from pipeline.embedding.space_store import TableShape
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.maintenance import doctor
-from pipeline.maintenance.doctor import FlowerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts
+from pipeline.maintenance.doctor import CheckResult, FlowerFacts, RedisFacts, Severity, Versions, WorkerFacts
 from pipeline.maintenance.examine_stores import connections_left, of_replica, store_space
 from workers.names import Queue
 
@@ -26,14 +27,13 @@ WORKER = WorkerFacts(
     visibility_timeout_s=3600.0,
     task_time_limit_s=1800.0,
 )
-VECTORS = VectorFacts(
-    table="chunk_embeddings",
-    dimension=256,
-    operator_class="halfvec_cosine_ops",
-    indexes=(("graph", "halfvec_cosine_ops"),),
-    wanted_dimension=256,
-    wanted_operator_class="halfvec_cosine_ops",
-)
+SHAPE = TableShape(dimension=256, operator_class="halfvec_cosine_ops", indexes=(("graph", "halfvec_cosine_ops"),))
+
+
+def vectors(shape: TableShape | None) -> CheckResult:
+    return doctor.vectors("chunk_embeddings", shape, dimension=256, operator_class="halfvec_cosine_ops")
+
+
 FLOWER = FlowerFacts(url="http://127.0.0.1:5555", status=401)
 
 
@@ -68,11 +68,11 @@ class DescribeEveryFinding:
             (doctor.expiry(2, deadline_s=3), FAILED, "2 s; a query lives for 3 s"),
             (doctor.expiry(None, deadline_s=3), FAILED, "never expire"),
             (doctor.expiry(30 * 86400, deadline_s=3), WARNING, "2.592e+06 s"),
-            (doctor.vectors(VECTORS), OK, "256 dimensions"),
-            (doctor.vectors(replace(VECTORS, dimension=None)), FAILED, "no table chunk_embeddings"),
-            (doctor.vectors(replace(VECTORS, dimension=128)), FAILED, "128 dimensions are stored"),
-            (doctor.vectors(replace(VECTORS, operator_class="halfvec_l2_ops")), FAILED, "halfvec_l2_ops"),
-            (doctor.vectors(replace(VECTORS, indexes=(("g", "halfvec_l2_ops"),))), FAILED, "g (halfvec_l2_ops)"),
+            (vectors(SHAPE), OK, "256 dimensions"),
+            (vectors(None), FAILED, "no table chunk_embeddings"),
+            (vectors(replace(SHAPE, dimension=128)), FAILED, "128 dimensions are stored"),
+            (vectors(replace(SHAPE, operator_class="halfvec_l2_ops")), FAILED, "halfvec_l2_ops"),
+            (vectors(replace(SHAPE, indexes=(("g", "halfvec_l2_ops"),))), FAILED, "g (halfvec_l2_ops)"),
             (doctor.servers({"MySQL": "9.7.4", "Redis": "7.0.15"}), OK, "MySQL 9.7.4, Redis 7.0.15"),
             (
                 doctor.servers({"MySQL": "8.4.1", "Redis": "7.4"}),
