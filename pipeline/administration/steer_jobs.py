@@ -14,7 +14,7 @@ from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.generation_store import GenerationRows, Retired
 from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import quotas
-from pipeline.ingestion.finish_items import close_jobs
+from pipeline.ingestion.claimed_items import close_jobs
 from pipeline.jobs.control_store import DeadLetters, JobControl
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition

@@ -10,9 +10,8 @@ import structlog
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected, Unavailable
+from pipeline.ingestion.claimed_items import Lease, end, give_up_or_retry
 from pipeline.ingestion.fetch_store import BytesLocation, FetchedPayloads
-from pipeline.ingestion.finish_items import end, give_up_or_retry
-from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.outbound.fetch_client import Fetched
 from pipeline.parsing.formats import charset_of

@@ -20,8 +20,7 @@ from pipeline.documents.document_store import Documents, IngestedDocument, Sourc
 from pipeline.documents.generation_store import Generations, PublishedState, Retired
 from pipeline.documents.parent_store import Parents
 from pipeline.errors import CuttingTooSlow, IngestCrowded, InvalidPackedDocument, Rejected
-from pipeline.ingestion.finish_items import close, end
-from pipeline.jobs.lease_store import Lease
+from pipeline.ingestion.claimed_items import Lease, close, end
 from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.parsing.formats import RECOGNISED

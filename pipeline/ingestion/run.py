@@ -30,11 +30,10 @@ from pipeline.errors import (
     Unavailable,
     VectorsMissing,
 )
+from pipeline.ingestion.claimed_items import Lease, close, end, give_up_or_retry
 from pipeline.ingestion.fetch import Ring, hand_over
-from pipeline.ingestion.finish_items import close, end, give_up_or_retry
 from pipeline.ingestion.make_vectors import fill_standby, settle, vectors_of
 from pipeline.ingestion.prepare import Aside, Breather, PreparedDocument, prepare, write_aside
-from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
 from pipeline.jobs.turn_store import Turns, WaitingJob, in_turn, turns, waiting_for_each_other
 from pipeline.keyword.statistics_store import Statistics

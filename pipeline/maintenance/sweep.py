@@ -23,7 +23,7 @@ from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.generation_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
 from pipeline.errors import TenantMoving, Unavailable
-from pipeline.ingestion.finish_items import close_jobs
+from pipeline.ingestion.claimed_items import close_jobs
 from pipeline.jobs.job_retention_store import EndedJobs, keep_jobs_since, keep_usage_since, tenants_with_jobs_ended
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed

@@ -17,10 +17,10 @@ from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.administration.edit_chunks import Edit, edit_chunks
 from pipeline.errors import GenerationNotKept, LeaseLost
+from pipeline.ingestion.claimed_items import Lease
 from pipeline.ingestion.prepare import prepare, write_aside
 from pipeline.ingestion.reingest import roll_back
 from pipeline.ingestion.run import embed, publish, take
-from pipeline.jobs.lease_store import Lease
 from pipeline.maintenance.verify import verify
 from pipeline.models.live_spaces import Spaces
 from pipeline.records import DocumentId, Namespace

@@ -8,8 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from pipeline.errors import EmbedderUnavailable
-from pipeline.ingestion import finish_items
-from pipeline.ingestion.finish_items import give_up_or_retry
+from pipeline.ingestion import claimed_items
+from pipeline.ingestion.claimed_items import give_up_or_retry
 from pipeline.ingestion.run import take
 from pipeline.jobs.ledger_store import ItemClaim
 from tests.support.corpora.uploads import upload
@@ -29,7 +29,7 @@ def plain_log(monkeypatch):
     """A logger that was not used before, so that what it says can be captured."""
     import structlog
 
-    monkeypatch.setattr(finish_items, "log", structlog.get_logger("test"))
+    monkeypatch.setattr(claimed_items, "log", structlog.get_logger("test"))
 
 
 AWAY = EmbedderUnavailable("the model is away", retry_after_s=30.0)

@@ -12,8 +12,8 @@ from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import LeaseLost
 from pipeline.ingestion.accept import Batch, accept
+from pipeline.ingestion.claimed_items import Lease
 from pipeline.ingestion.run import take
-from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.records import DocumentFields, DocumentId, Stage, TenantId, Upload
 from pipeline.resources import Resources

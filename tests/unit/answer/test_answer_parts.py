@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import dictionaries, floats, lists, sampled_from, tuples
 
-from pipeline.ingestion.finish_items import backoff_s
+from pipeline.ingestion.claimed_items import backoff_s
 from pipeline.ranking.fusion import Fused
 from pipeline.ranking.hits import Hit, Hydrated
 from pipeline.retrieval.rerank import rerank, rerank_lift

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from pipeline.errors import LeaseLost, StoreUnavailable
-from pipeline.jobs.lease_store import Lease
+from pipeline.ingestion.claimed_items import Lease
 from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
 

@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.ingestion import run as embedding
-from pipeline.jobs.lease_store import Lease
+from pipeline.ingestion.claimed_items import Lease
 from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.local_models import LOCAL_MODELS
 from pipeline.models import sentence_encoders
