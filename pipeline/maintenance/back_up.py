@@ -225,9 +225,8 @@ def _dump(mysql: Engine, postgres: Engine, *, into: Path) -> None:
     pg_dump = _found(("pg_dump",), "postgresql-client")
     # The application's user has no rights on tablespaces, the whole server's log or its replication positions.
     options = ["--single-transaction", "--quick", "--hex-blob", "--skip-lock-tables", "--no-tablespaces", "--verbose"]
-    if "--set-gtid-purged" in _output(
-        program, "--help"
-    ):  # MySQL's alone: with it the dump cannot be loaded where it came from
+    known = subprocess.run([program, "--help"], capture_output=True, text=True, check=False).stdout
+    if "--set-gtid-purged" in known:  # MySQL's alone: with it the dump cannot be loaded where it came from
         options += ["--set-gtid-purged=OFF", "--column-statistics=0"]
     # Comments are those of extensions, which only their owner may set.
     of_postgres = [
@@ -253,8 +252,8 @@ def _dump(mysql: Engine, postgres: Engine, *, into: Path) -> None:
 def load_mysql(mysql: Engine, source: Path) -> None:
     """Load a dump into the empty database. Raises Misconfigured, BackupFailed."""
     program, url = _found(_of_server(mysql, _MYSQL_CLIENTS), "mariadb-client or mysql-client"), mysql.url
-    with source.open("rb") as script:
-        _run_mysql(program, url, [str(url.database)], stdin=script)
+    with source.open("rb") as script, _option_file(url) as login:
+        _run(program, [f"--defaults-extra-file={login}", str(url.database)], stdin=script)
 
 
 def _of_server(mysql: Engine, names: tuple[str, str]) -> Sequence[str]:
@@ -268,11 +267,6 @@ def load_postgres(postgres: Engine, source: Path) -> None:
     program, url = _found(("pg_restore",), "postgresql-client"), postgres.url
     options = ["--exit-on-error", "--no-owner", "--no-privileges", f"--dbname={url.database}", str(source)]
     _run(program, options, environment=_libpq(url))
-
-
-def _run_mysql(program: str, url: URL, arguments: Sequence[str], *, stdin: BinaryIO | None = None) -> None:
-    with _option_file(url) as options:
-        _run(program, [f"--defaults-extra-file={options}", *arguments], stdin=stdin)
 
 
 @contextmanager
@@ -373,7 +367,3 @@ def _found(names: Sequence[str], package: str) -> str:
         if path := shutil.which(name):
             return path
     raise Misconfigured(f"{' or '.join(names)} is not on PATH: install {package}, of the server's version or newer")
-
-
-def _output(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
