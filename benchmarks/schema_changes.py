@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, text
 from benchmarks import table
 from pipeline.database.engines import engines
 from pipeline.database.schema import Side
-from pipeline.maintenance.estimate_migrations import estimate, table_sizes
+from pipeline.maintenance.plan_migrations import estimate, table_sizes
 from pipeline.settings import load
 
 ROWS, QUICK_ROWS = 100_000, 20_000

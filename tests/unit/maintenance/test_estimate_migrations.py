@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.maintenance.estimate_migrations import TableSize, Waits, Work, estimate
+from pipeline.maintenance.plan_migrations import TableSize, Waits, Work, estimate
 
 SIZES = {
     "chunks": TableSize(rows=100_000, bytes=240_000_000),
