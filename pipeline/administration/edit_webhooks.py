@@ -24,7 +24,7 @@ from pipeline.outbound.post_client import REFUSED_AFTER_S, NotAllowed, Poster, R
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
-from pipeline.webhooks import delivery_retries, signatures
+from pipeline.webhooks import standard_webhooks
 from pipeline.webhooks.endpoint import Event, Webhook
 from pipeline.webhooks.endpoint_store import Deliveries, Sending, Webhooks, claim, prune, tenants_following_progress
 
@@ -55,7 +55,7 @@ body_of = call_store(Deliveries, Deliveries.body)
 def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) -> tuple[Webhook, str]:
     """Add an endpoint; return it with its secret, shown only now. Raises NotAllowed for a forbidden URL, and TooMany."""
     _require_address(url, use)
-    webhook_id, secret = str(uuid.uuid4()), secrets.token_bytes(signatures.SECRET_BYTES)
+    webhook_id, secret = str(uuid.uuid4()), secrets.token_bytes(standard_webhooks.SECRET_BYTES)
     sealed = Sealer(use.settings.secret_key).seal(secret, belongs_to=_row(tenant_id, webhook_id))
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, tenant_id)
@@ -66,7 +66,7 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
         webhook = store.one(webhook_id)
     assert webhook is not None
     log.info("webhook_added", tenant_id=tenant_id, webhook_id=webhook_id)
-    return webhook, signatures.secret_text(secret)
+    return webhook, standard_webhooks.secret_text(secret)
 
 
 def _require_address(url: str, use: Resources) -> None:
@@ -84,7 +84,7 @@ def _require_address(url: str, use: Resources) -> None:
 
 def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: float) -> tuple[Webhook, str] | None:
     """Give an endpoint a new secret; for ``overlap_s`` both sign. None if there is no such endpoint."""
-    secret = secrets.token_bytes(signatures.SECRET_BYTES)
+    secret = secrets.token_bytes(standard_webhooks.SECRET_BYTES)
     sealed = Sealer(use.settings.secret_key).seal(secret, belongs_to=_row(tenant_id, webhook_id))
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, tenant_id)
@@ -92,7 +92,7 @@ def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: f
         webhook = store.one(webhook_id)
         if webhook is not None:
             Audit(work.connection, tenant_id).wrote("webhook_rotate", ids=[webhook_id])
-    return None if webhook is None else (webhook, signatures.secret_text(secret))
+    return None if webhook is None else (webhook, standard_webhooks.secret_text(secret))
 
 
 def remove(tenant_id: TenantId, webhook_id: str, use: Resources) -> bool:
@@ -209,7 +209,7 @@ def _signed(sending: Sending, use: Resources) -> tuple[str, dict[str, str], byte
     sealer, row = Sealer(use.settings.secret_key), _row(sending.tenant_id, sending.webhook_id)
     valid = [sealer.open(sealed, belongs_to=row) for sealed in endpoint.valid_secrets()]
     message_id, timestamp = sending.delivery_id, int(time.time())
-    signature = signatures.signatures(valid, message_id=message_id, timestamp=timestamp, body=sending.body)
+    signature = standard_webhooks.signatures(valid, message_id=message_id, timestamp=timestamp, body=sending.body)
     headers = {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
@@ -220,7 +220,7 @@ def _signed(sending: Sending, use: Resources) -> tuple[str, dict[str, str], byte
 
 
 def _settle(sending: Sending, reply: Reply, use: Resources) -> None:
-    verdict = delivery_retries.judge(
+    verdict = standard_webhooks.judge(
         sending.event,
         attempts=sending.attempts,
         status=reply.status,

@@ -12,8 +12,8 @@ from pipeline.database.mysql_tables import webhook_deliveries, webhooks
 from pipeline.database.rows import TenantStore, follows, now, record_of
 from pipeline.database.statements import sql, tenants_with
 from pipeline.records import TenantId
-from pipeline.webhooks.delivery_retries import DeliveryResult
 from pipeline.webhooks.endpoint import Delivery, DeliveryState, Event, Webhook
+from pipeline.webhooks.standard_webhooks import DeliveryResult
 
 
 class Webhooks(TenantStore):

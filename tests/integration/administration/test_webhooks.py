@@ -21,10 +21,9 @@ from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.addresses import parse_networks
 from pipeline.outbound.post_client import NotAllowed, Poster
 from pipeline.resources import Resources
-from pipeline.webhooks.delivery_retries import DeliveryResult
 from pipeline.webhooks.endpoint import Delivery, DeliveryState, Webhook
 from pipeline.webhooks.endpoint_store import Deliveries, Webhooks, claim
-from pipeline.webhooks.signatures import secret_text
+from pipeline.webhooks.standard_webhooks import DeliveryResult, secret_text
 from tests.conftest import make_tenant
 from tests.support.corpora.uploads import upload
 from tests.support.servers.receiver import LOOPBACK, Receiver, receiving

@@ -10,9 +10,8 @@ from pipeline.database.sealing import Sealer
 from pipeline.errors import Misconfigured
 from pipeline.outbound.post_client import NotAllowed, checked_url, resolve
 from pipeline.settings import SecretStr, load
-from pipeline.webhooks.delivery_retries import DELAYS_S, attempts_allowed, judge
 from pipeline.webhooks.endpoint import Event
-from pipeline.webhooks.signatures import secret_text, signatures
+from pipeline.webhooks.standard_webhooks import DELAYS_S, attempts_allowed, judge, secret_text, signatures
 
 
 class DescribeSignatures:

@@ -19,7 +19,7 @@ from chordwise import (
 from chordwise.api.job_events import Follower
 from chordwise.cli import run
 from chordwise.retries import RetryPolicy
-from pipeline.webhooks.signatures import secret_text, signatures
+from pipeline.webhooks.standard_webhooks import secret_text, signatures
 from tests.support.servers.gateway_stub import KEY, Reply, problem, serve
 
 

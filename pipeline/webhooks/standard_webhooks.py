@@ -1,13 +1,32 @@
-"""The schedule of a delivery's attempts, as in the Standard Webhooks specification, and the judgement of each."""
+"""Sign webhooks and schedule the attempts of a delivery by the Standard Webhooks specification."""
 
+import base64
+import hashlib
+import hmac
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.webhooks.endpoint import Event
+
+SECRET_PREFIX = "whsec_"
+SECRET_BYTES = 24
 
 # Seconds from one attempt to the next: the specification's own schedule, about three days in all.
 DELAYS_S = (5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 14 * 3600, 20 * 3600, 24 * 3600)
 _JITTER = 0.1  # the most to add, as a share, so that endpoints that failed together are not called together again
 _LONGEST_ASKED_S = 24 * 3600
+
+
+def secret_text(secret: bytes) -> str:
+    """Return a secret in the form in which its owner sees it, once."""
+    return SECRET_PREFIX + base64.b64encode(secret).decode()
+
+
+def signatures(secrets: Sequence[bytes], *, message_id: str, timestamp: int, body: bytes) -> str:
+    """Return ``webhook-signature`` of ``message_id.timestamp.body``, one per valid secret; timestamp in seconds."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    digests = (hmac.new(secret, signed, hashlib.sha256).digest() for secret in secrets)
+    return " ".join("v1," + base64.b64encode(digest).decode() for digest in digests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
