@@ -337,13 +337,11 @@ def _lock_order(generation: Generation) -> tuple[str, str, int]:
 
 
 def _done(chunk: OwnedChunk, status: str) -> Edited:
-    """Return the result of an edit with the chunk's present state."""
     pending = chunk.latest > chunk.generation.number
     return Edited(chunk_id=chunk.chunk_id, status=status, etag=chunk.etag, replacement_pending=pending)
 
 
 def _failed(chunk_id: ChunkId, code: str, detail: str) -> Edited:
-    """Return a failure with a code and a sentence."""
     return Edited(chunk_id=chunk_id, status="failed", code=code, detail=detail)
 
 
@@ -353,7 +351,6 @@ def _not_published(chunk_id: ChunkId) -> Edited:
 
 
 def _outdated(chunk: OwnedChunk) -> Edited:
-    """Return the failure of an edit with an outdated etag."""
     detail = "the chunk is not the one the etag stands for; read it again"
     return Edited(chunk_id=chunk.chunk_id, status="failed", etag=chunk.etag, code="precondition_failed", detail=detail)
 

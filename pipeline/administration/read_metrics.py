@@ -83,7 +83,6 @@ def read_ledger(use: Resources) -> tuple[LedgerBacklog, Totals]:
 
 
 def _added(one: tuple[LedgerBacklog, Totals], other: tuple[LedgerBacklog, Totals]) -> tuple[LedgerBacklog, Totals]:
-    """Return the figures of two pairs of stores together."""
     (here, counted), (there, more) = one, other
     ledger = LedgerBacklog(
         items={state: count + there.items[state] for state, count in here.items.items()},

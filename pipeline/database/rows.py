@@ -51,7 +51,6 @@ class TenantStore:
         return table.c.tenant_id == self._tenant_id
 
     def _insert_row(self, table: Table, **values: Any) -> CursorResult[*tuple[Any, ...]]:
-        """Insert a row of the tenant."""
         return self._connection.execute(insert(table).values(tenant_id=self._tenant_id, **values))
 
     def _in_slices(self, statement: Executable, namespace: str, ids: Iterable[str]) -> Iterator[Row[*tuple[Any, ...]]]:

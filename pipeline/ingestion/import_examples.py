@@ -86,7 +86,6 @@ def _batch(computation: Computation, checked: Checked) -> Batch:
 
 
 def _report(checked: Checked, ticket: AcceptedJob | None, refused_because: str | None) -> dict[str, Any]:
-    """Return the report as JSON."""
     report = {**findings(checked), "errors": flaws(checked.errors[:MOST_FLAWS])}
     if refused_because is not None:
         return report

@@ -126,7 +126,6 @@ def _require_success(status: int, headers: dict[str, str], host: str) -> None:
 
 @contextmanager
 def _translated(host: str, timeout_s: float) -> Iterator[None]:
-    """Translate every error of httpcore."""
     try:
         yield
     except httpcore.TimeoutException as error:
