@@ -8,10 +8,9 @@ from contextlib import asynccontextmanager, suppress
 import redis.asyncio
 import structlog
 from anyio import to_thread
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from api_gateway.console import page, sign_in
 from api_gateway.dialects import dify

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Final
 
 import structlog
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
-from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
 from api_gateway.http.fields import Wire

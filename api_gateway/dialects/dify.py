@@ -3,10 +3,9 @@
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import WithJsonSchema
-from starlette.responses import Response
 from starlette.types import Scope
 
 from api_gateway.http.auth import Reader

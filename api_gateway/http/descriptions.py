@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from types import UnionType
 from typing import Annotated, Any, Literal, get_args
 
-from fastapi import Query as Parameter
+import fastapi
 from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import JsonSchemaMode
 
 from api_gateway.http.fields import Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import MEDIA_TYPE
+
+Parameter = fastapi.Query  # of a query string; in this service, a query is a search
 
 
 class ErrorPlace(Shape):

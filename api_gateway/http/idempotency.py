@@ -18,11 +18,10 @@ from typing import Final, Protocol
 
 import orjson
 import structlog
-from fastapi import Request
+from fastapi import Request, Response
 from pydantic import SecretStr
 from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api_gateway.gateway import Gateway, gateway_of

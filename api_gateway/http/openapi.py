@@ -4,10 +4,9 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
-from starlette.responses import Response
 
 from api_gateway.http.descriptions import DESCRIBED, meaning_of
 from api_gateway.http.problem_codes import codes_of

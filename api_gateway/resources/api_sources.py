@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import Field, ValidationError
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer

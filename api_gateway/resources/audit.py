@@ -6,14 +6,13 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter
-from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Admin
-from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, route
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, route
 from api_gateway.http.fields import Shape, shown
 from api_gateway.resources.route_parts import CurrentGateway, Page, Since, Until, send_page, time_span
 from pipeline.administration.manage_tenants import list_audit as list_rows

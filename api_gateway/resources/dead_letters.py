@@ -4,14 +4,12 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Request, Response
 from pydantic import Field, model_validator
-from starlette.responses import Response
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, TenantWire, namespace_parameter, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response

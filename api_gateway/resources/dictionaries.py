@@ -2,13 +2,11 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, Field
-from starlette.responses import Response
 
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import json_body, route
+from api_gateway.http.descriptions import Parameter, json_body, route
 from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, TenantWire, Wire, namespace_parameter, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response

@@ -13,9 +13,8 @@ import httpx
 import redis
 import structlog
 from celery import Celery
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Response
 from kombu.exceptions import KombuError
-from starlette.responses import Response
 
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import route

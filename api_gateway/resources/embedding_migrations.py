@@ -4,9 +4,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field, model_validator
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator

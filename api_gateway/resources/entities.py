@@ -3,14 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, Field
-from starlette.responses import Response
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import (
     INT64,
     DocumentIdText,

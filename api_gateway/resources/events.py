@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Header, Request, Response
 from starlette.types import Receive, Scope, Send
 
 from api_gateway.gateway import Gateway

@@ -6,13 +6,11 @@ from datetime import datetime
 from typing import Annotated, Final, Literal
 
 import structlog
-from fastapi import APIRouter
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Metric, generate_latest
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
-from api_gateway.http.descriptions import route
+from api_gateway.http.descriptions import Parameter, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.metrics import (
     FLEET,

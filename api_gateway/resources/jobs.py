@@ -5,15 +5,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
-from fastapi import Query as Parameter
-from starlette.responses import Response
+from fastapi import APIRouter, Request, Response
 from starlette.types import Receive
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import Shape, namespace_parameter, shown
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem

@@ -3,14 +3,12 @@
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
-from starlette.responses import Response
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer, require_scope
-from api_gateway.http.descriptions import Cursor, Limit, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, TenantWire, shown, tidy_namespace
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response

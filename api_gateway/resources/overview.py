@@ -7,13 +7,11 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import structlog
-from fastapi import APIRouter, Depends
-from fastapi import Query as Parameter
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator
-from api_gateway.http.descriptions import route
+from api_gateway.http.descriptions import Parameter, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.route_parts import CompleteList, CurrentGateway

@@ -5,16 +5,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Generic, TypeVar
 
-from fastapi import Depends, Request
-from fastapi import Query as Parameter
+from fastapi import Depends, Request, Response
 from pydantic import BaseModel, ValidationError
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
-from api_gateway.http.descriptions import reference
+from api_gateway.http.descriptions import Parameter, reference
 from api_gateway.http.fields import Shape
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import page_response

@@ -3,9 +3,8 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import AfterValidator, Field
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors

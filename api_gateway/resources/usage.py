@@ -3,15 +3,13 @@
 from datetime import UTC, date, datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Response
 from pydantic import Field
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader
-from api_gateway.http.descriptions import Cursor, Limit, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response

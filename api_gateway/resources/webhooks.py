@@ -4,15 +4,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Writer
-from api_gateway.http.descriptions import Cursor, Limit, Wait, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, Wait, json_body, route
 from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response

@@ -7,9 +7,8 @@ import importlib
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
 from starlette.datastructures import MutableHeaders
-from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from api_gateway.gateway import Gateway, gateway_of

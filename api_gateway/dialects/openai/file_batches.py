@@ -3,8 +3,7 @@
 from contextlib import suppress
 from datetime import datetime
 
-from fastapi import APIRouter, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Request, Response
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import (

@@ -6,15 +6,13 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import orjson
-from fastapi import Depends
-from fastapi import Query as Parameter
+from fastapi import Depends, Response
 from pydantic import BaseModel
-from starlette.responses import Response
 from starlette.types import Scope
 
 from api_gateway.dialects.openai import objects
 from api_gateway.gateway import Gateway
-from api_gateway.http.descriptions import answers
+from api_gateway.http.descriptions import Parameter, answers
 from api_gateway.http.fields import tidy_namespace
 from api_gateway.http.problems import Problem
 from api_gateway.resources.route_parts import existing

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
-from starlette.responses import Response
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import answered, namespace_of, store_of

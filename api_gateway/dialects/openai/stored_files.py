@@ -2,10 +2,9 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi import Query as Parameter
 from starlette.datastructures import FormData, UploadFile
-from starlette.responses import Response
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import Order, answered, cut, no_file, wrong

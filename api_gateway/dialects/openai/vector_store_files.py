@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Request, Response
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import (

@@ -4,8 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fastapi import APIRouter, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Request, Response
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import StoreListQuery, answered, cut, namespace_of, no_store, put, store_of

@@ -9,16 +9,14 @@ from dataclasses import asdict, fields, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import flaws_in, limited, require_identity
-from api_gateway.http.descriptions import Cursor, route
+from api_gateway.http.descriptions import Cursor, Parameter, route
 from api_gateway.http.fields import (
     Author,
     DocumentIdText,

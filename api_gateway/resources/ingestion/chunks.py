@@ -5,14 +5,12 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Header, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Header, Request, Response
 from pydantic import AfterValidator, BeforeValidator, Field
-from starlette.responses import Response
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, json_body, route
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import Shape, TenantWire, Wire, namespace_parameter, shown
 from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.http.responses import json_response, page_response

@@ -5,16 +5,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Path, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import Field
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
-from api_gateway.http.descriptions import Cursor, Limit, Wait, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, Wait, json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, TenantWire, namespace_parameter, shown, tidy_document_id
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem

@@ -5,16 +5,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Depends, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 from pydantic.json_schema import WithJsonSchema
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Requires, Writer, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
-from api_gateway.http.descriptions import json_body, route
+from api_gateway.http.descriptions import Parameter, json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, TenantWire, namespace_parameter, shown
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer, printable

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer, require_same_tenant

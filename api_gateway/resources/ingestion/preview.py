@@ -3,10 +3,9 @@
 from dataclasses import asdict
 from typing import Any, Self
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import model_validator
 from starlette.datastructures import FormData
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer, require_same_tenant

@@ -3,13 +3,11 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path
-from fastapi import Query as Parameter
-from starlette.responses import Response
+from fastapi import APIRouter, Path, Response
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import Shape, namespace_parameter, shown, tidy_document_id
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH

@@ -4,14 +4,12 @@ from dataclasses import fields
 from typing import Annotated, Any, Final, Self
 from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Path, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import Field, model_validator
-from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import answers, json_body, route
+from api_gateway.http.descriptions import Parameter, answers, json_body, route
 from api_gateway.http.fields import (
     Author,
     DocumentIdText,

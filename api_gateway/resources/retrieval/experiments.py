@@ -3,9 +3,8 @@
 import re
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
-from starlette.responses import Response
 
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body, route

@@ -7,16 +7,14 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
-from starlette.responses import Response
 from starlette.types import Receive
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Admin, Reader
-from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, json_body, route
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import DescribedBy, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response

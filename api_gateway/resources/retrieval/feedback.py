@@ -4,14 +4,12 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Request, Response
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
-from starlette.responses import Response
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import Label, Moment, NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response

@@ -3,15 +3,13 @@
 import math
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
-from fastapi import Query as Parameter
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
-from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import Decoded
-from api_gateway.http.descriptions import ProblemBody, answers, json_body, route
+from api_gateway.http.descriptions import Parameter, ProblemBody, answers, json_body, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S, Preference, parse_prefer
 from api_gateway.http.responses import json_response

@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import Field, field_validator
-from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import Reader

@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, NoReturn
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from api_gateway.http.auth import Reader
