@@ -184,3 +184,6 @@ def namespace_parameter(value: str) -> Namespace:
         detail = str(error.errors()[0]["ctx"]["error"])
         errors = [{"pointer": "/namespace", "in": "query", "detail": detail}]
         raise Problem(422, "invalid_request", f"The parameter namespace {detail}.", errors=errors) from None
+
+
+NamespaceParameter = Annotated[Namespace, AfterValidator(namespace_parameter)]

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
-from api_gateway.http.fields import NamespaceName, Shape, TenantWire, namespace_parameter, shown
+from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, read_shape, send_page
@@ -102,7 +102,7 @@ async def list_dead_letters(
     gateway: CurrentGateway,
     principal: Reader,
     job_id: Annotated[str | None, Parameter(description="Only those of this job.")] = None,
-    namespace: Annotated[str | None, Parameter(description="Only those in this namespace.")] = None,
+    namespace: Annotated[NamespaceParameter | None, Parameter(description="Only those in this namespace.")] = None,
     code: Annotated[Code | None, Parameter(description="Only those with this error code.")] = None,
     reason: Annotated[Reason | None, Parameter(description="Only those that failed for this reason.")] = None,
     limit: Limit = 50,
@@ -110,7 +110,7 @@ async def list_dead_letters(
 ) -> Response:
     """List documents that were accepted and failed for good. Those refused in the request were never accepted: they are
     listed among the errors of their job."""
-    chosen = _selection(job_id, None if namespace is None else namespace_parameter(namespace), code, reason)
+    chosen = _selection(job_id, namespace, code, reason)
     before = _before(cursor)
     tenant_id, use = principal.tenant_id, gateway.resources
     letters = await gateway.run(steer_jobs.list_dead_letters, tenant_id, use, chosen, before=before, limit=limit + 1)

@@ -15,11 +15,11 @@ from api_gateway.http.fields import (
     Integer64,
     Metadata,
     NamespaceName,
+    NamespaceParameter,
     Shape,
     TenantWire,
     TypeName,
     Wire,
-    namespace_parameter,
     shown,
 )
 from api_gateway.http.responses import json_response
@@ -124,7 +124,7 @@ async def put(request: Request, gateway: CurrentGateway, principal: Writer) -> R
 async def list_entities(
     gateway: CurrentGateway,
     principal: Reader,
-    namespace: Annotated[str, Parameter(description="The namespace the entities are in.")],
+    namespace: Annotated[NamespaceParameter, Parameter(description="The namespace the entities are in.")],
     as_of: Annotated[
         int | None, Parameter(ge=-INT64, le=INT64 - 1, description="No state later than this; without it, the latest.")
     ] = None,
@@ -135,13 +135,12 @@ async def list_entities(
     cursor: Cursor = None,
 ) -> Response:
     """List the latest state of each entity that is not later than `as_of`. Entities without one are omitted."""
-    within = namespace_parameter(namespace)
     after = cursors.decode(cursor, "entities", str)
     states = await gateway.run(
         list_states,
         principal.tenant_id,
         gateway.resources,
-        within,
+        namespace,
         as_of=as_of,
         name=name,
         after=after[0] if after else "",

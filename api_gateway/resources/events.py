@@ -19,8 +19,8 @@ from api_gateway.live.ask import not_found as query_not_found
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event
 from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, View
 from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStream
-from api_gateway.resources.jobs import not_found, parse_job_id
-from api_gateway.resources.retrieval.queries import parse_query_id
+from api_gateway.resources.jobs import JobInPath, not_found
+from api_gateway.resources.retrieval.queries import QueryInPath
 from api_gateway.resources.route_parts import CurrentGateway
 from api_gateway.resources.shapes import JobError
 from pipeline.errors import Unavailable
@@ -193,7 +193,7 @@ for _shape in (JobProgress, ItemFailed, QueryStep, ChannelAnswered):
     **route("Follow a job", 200, None, "Events until the job has ended.", 404, content=_EVENTS, also=_JOB_SEEN),
 )
 async def follow(
-    request: Request, gateway: CurrentGateway, principal: Reader, job_id: str, last_event_id: LastEventId = ""
+    request: Request, gateway: CurrentGateway, principal: Reader, job_id: JobInPath, last_event_id: LastEventId = ""
 ) -> Response:
     """Stream server-sent events: `progress` with all counters on each change, a few times a second at most;
     `item_failed` for every document that fails; `finished` as the last. With `Last-Event-ID` the stream resumes without
@@ -201,7 +201,7 @@ async def follow(
     return JobStream(
         gateway.following,
         principal.tenant_id,
-        parse_job_id(job_id),
+        job_id,
         last_event_id=last_event_id,
         missing=not_found,
         still_allowed=_still_allowed(request, gateway),
@@ -216,20 +216,20 @@ async def follow(
     tags=["retrieval"],
 )
 async def follow_query(
-    gateway: CurrentGateway, principal: Reader, query_id: str, last_event_id: LastStep = ""
+    gateway: CurrentGateway, principal: Reader, query_id: QueryInPath, last_event_id: LastStep = ""
 ) -> Response:
     """Stream server-sent events: `queued`, `running`, a `channel` for each channel as it answers, and `finished` with
     the result, the same JSON as `GET /v1/queries/{query_id}` gives. `cancelled` is the last if the query is cancelled
     meanwhile. With `Last-Event-ID` no event is repeated."""
-    tenant_id, parsed_id = principal.tenant_id, parse_query_id(query_id)
+    tenant_id = principal.tenant_id
 
     async def look() -> QueryState | None:
         try:
-            return await gateway.run(current_state, tenant_id, parsed_id, gateway)
+            return await gateway.run(current_state, tenant_id, query_id, gateway)
         except Problem:
             return None
 
-    return QueryStream(gateway, tenant_id, parsed_id, look, last_event_id=last_event_id, missing=query_not_found)
+    return QueryStream(gateway, tenant_id, query_id, look, last_event_id=last_event_id, missing=query_not_found)
 
 
 def _still_allowed(request: Request, gateway: Gateway) -> Callable[[], Awaitable[bool]]:

@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
+from pydantic import AfterValidator
 from starlette.types import Receive
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
-from api_gateway.http.fields import Shape, namespace_parameter, shown
+from api_gateway.http.fields import NamespaceParameter, Shape, shown
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
@@ -88,7 +89,19 @@ class FoundMatches(Shape):
     truncated: bool
 
 
+def parse_job_id(job_id: str) -> JobId:
+    """Return the id in its usual form. Raises Problem(404) for an invalid one."""
+    return JobId(parse_uuid(job_id, not_found()))
+
+
+def not_found() -> Problem:
+    """Return Problem(404) for a job that this tenant does not have."""
+    return Problem(404, "job_not_found", "There is no such job.")
+
+
 router = APIRouter(tags=["jobs"])
+
+JobInPath = Annotated[JobId, AfterValidator(parse_job_id)]
 
 Wait = Annotated[
     float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for, unless the job ends sooner.")
@@ -106,7 +119,7 @@ async def list_jobs(
     status: Annotated[
         list[JobStatus] | None, Parameter(description="Only jobs in this state; may be repeated, for one of several.")
     ] = None,
-    namespace: Annotated[str | None, Parameter(description="Only jobs in this namespace.")] = None,
+    namespace: Annotated[NamespaceParameter | None, Parameter(description="Only jobs in this namespace.")] = None,
     since: Annotated[
         datetime | None, Parameter(description="Only those created from this moment on, RFC 3339.")
     ] = None,
@@ -117,8 +130,7 @@ async def list_jobs(
     """List the tenant's submissions, or those that fit every filter."""
     before = cursors.before(cursor, "jobs")
     begins, ends = time_span(since, until)
-    within = None if namespace is None else namespace_parameter(namespace)
-    chosen = JobFilter(statuses=tuple(status or ()), namespace=within, since=begins, until=ends)
+    chosen = JobFilter(statuses=tuple(status or ()), namespace=namespace, since=begins, until=ends)
     views = await gateway.run(
         jobs_of_tenant.list_jobs, principal.tenant_id, gateway.resources, chosen, before=before, limit=limit + 1
     )
@@ -137,15 +149,14 @@ async def find(
             min_length=1, max_length=255, description="Part of a title, an id or a source; the beginning of a job's id."
         ),
     ],
-    namespace: Annotated[str | None, Parameter(description="Only in this namespace.")] = None,
+    namespace: Annotated[NamespaceParameter | None, Parameter(description="Only in this namespace.")] = None,
     limit: Annotated[int, Parameter(ge=1, le=50, description="Matches of each kind at most.")] = 20,
 ) -> Response:
     """Find a document by part of its title, id or source, with the reason if it failed or was refused. Case does not
     count. Compares up to 100,000 uploads, by namespace and id."""
-    within = None if namespace is None else namespace_parameter(namespace)
     tenant_id, use = principal.tenant_id, gateway.resources
     matches, truncated = await gateway.run(
-        jobs_of_tenant.find_matches, tenant_id, use, text, namespace=within, limit=limit
+        jobs_of_tenant.find_matches, tenant_id, use, text, namespace=namespace, limit=limit
     )
     return json_response({"data": [shown(FoundMatch, match) for match in matches], "truncated": truncated})
 
@@ -153,12 +164,13 @@ async def find(
 @router.get(
     "/v1/jobs/{job_id}", **route("Get a job, or wait for it", 200, Job, "The job with its first hundred errors.", 404)
 )
-async def look(request: Request, gateway: CurrentGateway, principal: Reader, job_id: str, wait: Wait = 0) -> Response:
+async def look(
+    request: Request, gateway: CurrentGateway, principal: Reader, job_id: JobInPath, wait: Wait = 0
+) -> Response:
     """Return a job. With `wait`, the answer comes when the job has ended or the seconds have passed."""
-    parsed_id = parse_job_id(job_id)
     if wait > 0:
-        await until_finished(principal.tenant_id, parsed_id, wait, gateway, receive=request.receive)
-    return json_response(job_json(await gateway.run(view_of, principal.tenant_id, parsed_id, gateway)))
+        await until_finished(principal.tenant_id, job_id, wait, gateway, receive=request.receive)
+    return json_response(job_json(await gateway.run(view_of, principal.tenant_id, job_id, gateway)))
 
 
 async def until_finished(
@@ -186,7 +198,7 @@ async def until_finished(
 async def list_items(
     gateway: CurrentGateway,
     principal: Reader,
-    job_id: str,
+    job_id: JobInPath,
     status: Status = None,
     duplicates: Annotated[
         bool, Parameter(description="Only items whose document has the same bytes as an older one.")
@@ -195,12 +207,11 @@ async def list_items(
     cursor: Cursor = None,
 ) -> Response:
     """List the documents of a job, each with its outcome."""
-    parsed_id = parse_job_id(job_id)
     after = cursors.decode(cursor, "items", int)
     views = await gateway.run(
         jobs_of_tenant.list_items,
         principal.tenant_id,
-        parsed_id,
+        job_id,
         gateway.resources,
         status=status,
         after=after[0] if after else -1,
@@ -219,21 +230,11 @@ def view_of(tenant_id: TenantId, job_id: JobId, gateway: Gateway) -> JobView:
     return existing(jobs_of_tenant.find_job(tenant_id, gateway.resources, job_id), not_found())
 
 
-def parse_job_id(job_id: str) -> JobId:
-    """Return the id in its usual form. Raises Problem(404) for an invalid one."""
-    return JobId(parse_uuid(job_id, not_found()))
-
-
-def not_found() -> Problem:
-    """Return Problem(404) for a job that this tenant does not have."""
-    return Problem(404, "job_not_found", "There is no such job.")
-
-
 @router.post(
     "/v1/jobs/{job_id}/cancel",
     **route("Cancel a job", 200, Job, "The job; none of its documents is pending.", 404, 409),
 )
-async def cancel(gateway: CurrentGateway, principal: Writer, job_id: str) -> Response:
+async def cancel(gateway: CurrentGateway, principal: Writer, job_id: JobInPath) -> Response:
     """Cancel a job. Completed documents stay; the others are cancelled, also those a worker is processing. Cancelling
     again changes nothing. A job that ended by itself is a 409."""
     return await _steer(gateway, principal, job_id, steer_jobs.cancel)
@@ -243,7 +244,7 @@ async def cancel(gateway: CurrentGateway, principal: Writer, job_id: str) -> Res
     "/v1/jobs/{job_id}/retry",
     **route("Retry failed documents", 200, Job, "The job; failed and cancelled documents are queued again.", 404, 409),
 )
-async def retry(gateway: CurrentGateway, principal: Writer, job_id: str) -> Response:
+async def retry(gateway: CurrentGateway, principal: Writer, job_id: JobInPath) -> Response:
     """Retry a job's failed or cancelled documents with new attempts. A job that has ended without any of them is a 409."""
     return await _steer(gateway, principal, job_id, functools.partial(steer_jobs.retry, ring=ring_for))
 
@@ -252,7 +253,7 @@ async def retry(gateway: CurrentGateway, principal: Writer, job_id: str) -> Resp
     "/v1/jobs/{job_id}/pause",
     **route("Pause a job", 200, Job, "The job; workers finish what they have begun and take nothing more.", 404, 409),
 )
-async def pause(gateway: CurrentGateway, principal: Writer, job_id: str) -> Response:
+async def pause(gateway: CurrentGateway, principal: Writer, job_id: JobInPath) -> Response:
     """Pause a job. Pausing again changes nothing. A job that has ended is a 409."""
     return await _steer(gateway, principal, job_id, steer_jobs.pause)
 
@@ -260,24 +261,23 @@ async def pause(gateway: CurrentGateway, principal: Writer, job_id: str) -> Resp
 @router.post(
     "/v1/jobs/{job_id}/resume", **route("Resume a job", 200, Job, "The job; workers may take its documents.", 404, 409)
 )
-async def resume(gateway: CurrentGateway, principal: Writer, job_id: str) -> Response:
+async def resume(gateway: CurrentGateway, principal: Writer, job_id: JobInPath) -> Response:
     """Resume a job. Resuming a job that is not paused changes nothing. A job that has ended is a 409."""
     return await _steer(gateway, principal, job_id, functools.partial(steer_jobs.resume, ring=ring_for))
 
 
 async def _steer(
-    gateway: Gateway, principal: Principal, job_id: str, change: Callable[[TenantId, JobId, Resources], object]
+    gateway: Gateway, principal: Principal, job_id: JobId, change: Callable[[TenantId, JobId, Resources], object]
 ) -> Response:
     """Apply the change and return the job afterwards."""
-    parsed_id = parse_job_id(job_id)
 
     def run() -> Response:
         try:
-            change(principal.tenant_id, parsed_id, gateway.resources)
+            change(principal.tenant_id, job_id, gateway.resources)
         except steer_jobs.NoSuchJob:
             raise not_found() from None
         except steer_jobs.WrongJobState as error:
             raise Problem(409, error.code, str(error)) from None
-        return json_response(job_json(view_of(principal.tenant_id, parsed_id, gateway)))
+        return json_response(job_json(view_of(principal.tenant_id, job_id, gateway)))
 
     return await gateway.run(run)

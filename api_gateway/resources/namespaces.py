@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer, require_scope
@@ -96,29 +96,32 @@ class NamespaceFields(Shape):
     story_to: int | None
 
 
+def _parse_name(name: str) -> Namespace:
+    try:
+        return Namespace(tidy_namespace(name))
+    except ValueError:
+        raise _not_found(name) from None
+
+
+def _not_found(name: str) -> Problem:
+    return Problem(404, "namespace_not_found", f"There is no namespace {name[:64]!r}.")
+
+
 router = APIRouter(tags=["namespaces"])
+
+Name = Annotated[Namespace, AfterValidator(_parse_name), Path(description="The namespace's name.")]
 
 
 @router.delete(
     "/v1/namespaces/{namespace}",
     **route("Delete a namespace", 200, NamespaceDeleted, "Deleted; the numbers of deleted objects.", 404),
 )
-async def delete(
-    gateway: CurrentGateway, principal: Writer, namespace: Annotated[str, Path(description="The namespace's name.")]
-) -> Response:
+async def delete(gateway: CurrentGateway, principal: Writer, namespace: Name) -> Response:
     """Delete a namespace with all its documents, also those being ingested. If the answer is lost, repeat the request:
     it continues."""
-    try:
-        name = Namespace(tidy_namespace(namespace))
-    except ValueError:
-        raise _not_found(namespace) from None
-    deleted = await gateway.run_heavy(delete_namespace, principal.tenant_id, name, gateway.resources)
-    gateway.namespaces.forget(principal.tenant_id, name)
-    return json_response(shown(NamespaceDeleted, existing(deleted, _not_found(name))))
-
-
-def _not_found(name: str) -> Problem:
-    return Problem(404, "namespace_not_found", f"There is no namespace {name[:64]!r}.")
+    deleted = await gateway.run_heavy(delete_namespace, principal.tenant_id, namespace, gateway.resources)
+    gateway.namespaces.forget(principal.tenant_id, namespace)
+    return json_response(shown(NamespaceDeleted, existing(deleted, _not_found(namespace))))
 
 
 _MAX_BODY_BYTES = 1024 * 1024
@@ -170,18 +173,12 @@ async def list_namespaces(
     "/v1/namespaces/{namespace}/fields",
     **route("List the values to filter by", 200, NamespaceFields, "The values in use.", 404),
 )
-async def list_fields(
-    gateway: CurrentGateway, principal: Reader, namespace: Annotated[str, Path(description="The namespace's name.")]
-) -> Response:
+async def list_fields(gateway: CurrentGateway, principal: Reader, namespace: Name) -> Response:
     """Return the types, authors, tags, keys of metadata and times of the namespace's published documents, with how many
     documents have each. It reads up to 10,000 documents, for at most two seconds."""
-    try:
-        name = Namespace(tidy_namespace(namespace))
-    except ValueError:
-        raise _not_found(namespace) from None
-    await gateway.namespaces.require(principal.tenant_id, [name])
-    fields = await gateway.run(list_documents.used_fields, principal.tenant_id, name, gateway.resources)
-    return json_response(shown(NamespaceFields, fields, namespace=name))
+    await gateway.namespaces.require(principal.tenant_id, [namespace])
+    fields = await gateway.run(list_documents.used_fields, principal.tenant_id, namespace, gateway.resources)
+    return json_response(shown(NamespaceFields, fields, namespace=namespace))
 
 
 @router.post(

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
@@ -122,8 +122,18 @@ def delivery(stored: StoredDelivery) -> dict[str, Any]:
     return shown(Delivery, stored, event=stored.event.value, state=stored.state.value)
 
 
+def _parse_id(webhook_id: str) -> str:
+    return parse_uuid(webhook_id, _not_found())
+
+
+def _not_found() -> Problem:
+    return Problem(404, "webhook_not_found", "There is no such webhook.")
+
+
 # Reading takes the scope write too: the URL of an endpoint often contains a secret.
 router = APIRouter(tags=["webhooks"])
+
+Id = Annotated[str, AfterValidator(_parse_id)]
 
 _MAX_BODY_BYTES = 16 * 1024
 
@@ -159,19 +169,17 @@ async def list_webhooks(gateway: CurrentGateway, principal: Writer) -> Response:
 @router.get(
     "/v1/webhooks/{webhook_id}", **route("Get a webhook", 200, Webhook, "The endpoint, without its secret.", 404)
 )
-async def look(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Response:
     """Return an endpoint, and since when its calls fail."""
-    return json_response(webhook(await gateway.run(_stored, principal, _parse_id(webhook_id), gateway)))
+    return json_response(webhook(await gateway.run(_stored, principal, webhook_id, gateway)))
 
 
 @router.delete(
     "/v1/webhooks/{webhook_id}", **route("Remove a webhook", 204, None, "Deleted, with its deliveries.", 404)
 )
-async def remove(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
+async def remove(gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Response:
     """Delete an endpoint. A call in progress may still arrive."""
-    existing(
-        await gateway.run(flow.remove, principal.tenant_id, _parse_id(webhook_id), gateway.resources), _not_found()
-    )
+    existing(await gateway.run(flow.remove, principal.tenant_id, webhook_id, gateway.resources), _not_found())
     return Response(status_code=204)
 
 
@@ -180,13 +188,12 @@ async def remove(gateway: CurrentGateway, principal: Writer, webhook_id: str) ->
     **route("Change the secret", 200, WebhookWithSecret, "The endpoint and its new secret.", 404),
     openapi_extra=json_body(RotateRequest, {"overlap_seconds": 3600}),
 )
-async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
+async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Response:
     """Create a new secret. During the overlap calls carry a signature with either secret. An even older secret ends at
     once."""
-    parsed_id = _parse_id(webhook_id)
     body = await read_shape(request, principal, RotateRequest, limit=_MAX_BODY_BYTES)
     overlap_s = float(body.overlap_seconds)
-    rotated = await gateway.run(flow.rotate, principal.tenant_id, parsed_id, gateway.resources, overlap_s=overlap_s)
+    rotated = await gateway.run(flow.rotate, principal.tenant_id, webhook_id, gateway.resources, overlap_s=overlap_s)
     stored, secret = existing(rotated, _not_found())
     return json_response(webhook(stored, secret=secret))
 
@@ -195,7 +202,7 @@ async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, w
     "/v1/webhooks/{webhook_id}/enable",
     **route("Enable a webhook again", 200, Webhook, "The endpoint; it is called again.", 404),
 )
-async def enable(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
+async def enable(gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Response:
     """Enable an endpoint again. Messages from its disabled time are not sent; earlier dead ones can be sent again one
     by one."""
     return await _changed(flow.enable, principal, webhook_id, gateway)
@@ -205,7 +212,7 @@ async def enable(gateway: CurrentGateway, principal: Writer, webhook_id: str) ->
     "/v1/webhooks/{webhook_id}/disable",
     **route("Disable a webhook", 200, Webhook, "The endpoint; it is no longer called.", 404),
 )
-async def disable(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
+async def disable(gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Response:
     """Disable an endpoint: nothing is sent to it until it is enabled again, and its pending deliveries are dead. A call in
     progress may still arrive."""
     return await _changed(flow.disable, principal, webhook_id, gateway)
@@ -215,14 +222,13 @@ async def disable(gateway: CurrentGateway, principal: Writer, webhook_id: str) -
     "/v1/webhooks/{webhook_id}/test",
     **route("Send a test message", 202, DeliveryQueued, "A test message is on its way.", 404),
 )
-async def test(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
+async def test(gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Response:
     """Send one message of the type `webhook.test`, tried once, also to a disabled endpoint; its delivery reports the
     outcome."""
-    parsed_id = _parse_id(webhook_id)
 
     def write() -> str:
-        _stored(principal, parsed_id, gateway)
-        return flow.queue_test(principal.tenant_id, parsed_id, gateway.resources)
+        _stored(principal, webhook_id, gateway)
+        return flow.queue_test(principal.tenant_id, webhook_id, gateway.resources)
 
     return json_response({"delivery_id": await gateway.run(write)}, status=202)
 
@@ -234,20 +240,19 @@ async def test(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> R
 async def list_deliveries(
     gateway: CurrentGateway,
     principal: Writer,
-    webhook_id: str,
+    webhook_id: Id,
     state: Annotated[Standing | None, Parameter(description="Only those in this state.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """List the deliveries. Delivered ones are kept for a week, dead ones for a month, progress messages for an hour."""
-    parsed_id = _parse_id(webhook_id)
     before = cursors.before(cursor, "deliveries", is_uuid=False)
     standing = None if state is None else DeliveryState(state)
 
     def read() -> list[StoredDelivery]:
-        _stored(principal, parsed_id, gateway)
+        _stored(principal, webhook_id, gateway)
         return flow.list_deliveries(
-            principal.tenant_id, gateway.resources, parsed_id, state=standing, before=before, limit=limit + 1
+            principal.tenant_id, gateway.resources, webhook_id, state=standing, before=before, limit=limit + 1
         )
 
     return send_page(
@@ -264,23 +269,22 @@ async def list_deliveries(
     **route("Get a delivery", 200, DeliveryWithBody, "The delivery.", 404),
 )
 async def look_at_delivery(
-    request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: str, delivery_id: str, wait: Wait = 0
+    request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: Id, delivery_id: str, wait: Wait = 0
 ) -> Response:
     """Return the message, the outcome of the last attempt and the time of the next. With `wait`, answer once no further
     attempt is due."""
-    parsed_id = _parse_id(webhook_id)
 
     def read() -> StoredDelivery | None:
-        return flow.find_delivery(principal.tenant_id, gateway.resources, parsed_id, delivery_id)
+        return flow.find_delivery(principal.tenant_id, gateway.resources, webhook_id, delivery_id)
 
-    name = f"{principal.tenant_id}:delivery:{parsed_id}:{delivery_id}"
+    name = f"{principal.tenant_id}:delivery:{webhook_id}:{delivery_id}"
 
     def is_settled(stored: StoredDelivery | None) -> bool:
         return stored is None or stored.ended_at is not None
 
     stored = await poll.until(request, gateway, name, read, is_settled, wait)
     sent = delivery(existing(stored, _no_delivery()))
-    body = await gateway.run(flow.body_of, principal.tenant_id, gateway.resources, parsed_id, delivery_id)
+    body = await gateway.run(flow.body_of, principal.tenant_id, gateway.resources, webhook_id, delivery_id)
     return json_response({**sent, "body": existing(body, _no_delivery())})
 
 
@@ -288,10 +292,10 @@ async def look_at_delivery(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver",
     **route("Resend a delivery", 202, DeliveryQueued, "It is sent again.", 404, 409),
 )
-async def redeliver(gateway: CurrentGateway, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
+async def redeliver(gateway: CurrentGateway, principal: Writer, webhook_id: Id, delivery_id: str) -> Response:
     """Send the same message under the same id, with new attempts. A delivery that is still pending is a 409."""
-    tenant_id, parsed_id = principal.tenant_id, _parse_id(webhook_id)
-    is_queued = await gateway.run(flow.redeliver, tenant_id, parsed_id, delivery_id, gateway.resources)
+    tenant_id = principal.tenant_id
+    is_queued = await gateway.run(flow.redeliver, tenant_id, webhook_id, delivery_id, gateway.resources)
     if is_queued is None:
         raise _no_delivery()
     if not is_queued:
@@ -302,26 +306,17 @@ async def redeliver(gateway: CurrentGateway, principal: Writer, webhook_id: str,
 async def _changed(
     change: Callable[[TenantId, str, Resources], None], principal: Principal, webhook_id: str, gateway: Gateway
 ) -> Response:
-    parsed_id = _parse_id(webhook_id)
 
     def write() -> StoredWebhook:
-        _stored(principal, parsed_id, gateway)
-        change(principal.tenant_id, parsed_id, gateway.resources)
-        return _stored(principal, parsed_id, gateway)
+        _stored(principal, webhook_id, gateway)
+        change(principal.tenant_id, webhook_id, gateway.resources)
+        return _stored(principal, webhook_id, gateway)
 
     return json_response(webhook(await gateway.run(write)))
 
 
 def _stored(principal: Principal, webhook_id: str, gateway: Gateway) -> StoredWebhook:
     return existing(flow.find_webhook(principal.tenant_id, gateway.resources, webhook_id), _not_found())
-
-
-def _parse_id(webhook_id: str) -> str:
-    return parse_uuid(webhook_id, _not_found())
-
-
-def _not_found() -> Problem:
-    return Problem(404, "webhook_not_found", "There is no such webhook.")
 
 
 def _no_delivery() -> Problem:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
@@ -23,12 +23,12 @@ from api_gateway.http.fields import (
     Integer64,
     Metadata,
     Moment,
+    NamespaceParameter,
     Shape,
     SourceIdText,
     Tags,
     Title,
     TypeName,
-    namespace_parameter,
 )
 from api_gateway.http.problems import Problem, invalid, places, pointer
 from api_gateway.http.responses import json_response
@@ -221,8 +221,10 @@ def import_answer(parts: Sequence[PartView], import_id: str, namespace: str) -> 
 
 router = APIRouter(tags=["namespaces"])
 
-Name = Annotated[str, Path(description="The namespace's name.")]
-ImportId = Annotated[str, Path(description="Chosen by the sender: the archive's `archive_id`.")]
+Name = Annotated[NamespaceParameter, Path(description="The namespace's name.")]
+ImportId = Annotated[
+    str, AfterValidator(parse_import_id), Path(description="Chosen by the sender: the archive's `archive_id`.")
+]
 Number = Annotated[int, Path(ge=1, le=1_000_000, description="The part's number in the archive.")]
 MostDocuments = Annotated[int, Parameter(ge=1, le=1000, description="Documents in this part at most.")]
 IfThere = Annotated[OnConflict, Parameter(description="The action for a document that exists already.")]
@@ -253,14 +255,13 @@ async def export(
 ) -> Response:
     """Return the searchable documents, with chunks and vectors, by document id. A part ends at `limit` documents or
     about 4 MB. A document replaced during the export appears in its old or its new form."""
-    name = namespace_parameter(namespace)
     after = cursors.decode(cursor, "export", str)
 
     def read() -> ExportedPart:
         start = after[0] if after else ""
-        return export_part(principal.tenant_id, name, gateway.resources, after=start, most_documents=limit)
+        return export_part(principal.tenant_id, namespace, gateway.resources, after=start, most_documents=limit)
 
-    await gateway.namespaces.require(principal.tenant_id, [name])
+    await gateway.namespaces.require(principal.tenant_id, [namespace])
     part = await gateway.run_heavy(read)
     counts = ("documents", "chunks", "vectors", "without_vector")
     headers = {
@@ -297,7 +298,6 @@ async def import_part(
 ) -> Response:
     """Import a part. Needs `Content-Digest: sha-256=:<base64>:`. Parts may come in any order, and more than once.
     Vectors are kept if this installation's model made them; else the chunks are embedded again."""
-    name, parsed_id = namespace_parameter(namespace), parse_import_id(import_id)
     body = await _read(request, gateway)
     digest = request.headers.get("content-digest")
 
@@ -311,13 +311,13 @@ async def import_part(
         require_few_enough(len(content.documents), gateway.settings)
         batch = Batch(
             tenant_id=principal.tenant_id,
-            namespace=name,
+            namespace=namespace,
             request_id=request.state.request_id,
             entries=entries_of(content, most_bytes=gateway.settings.max_packed_document_bytes),
             on_conflict=on_conflict,
         )
         new = NewPart(
-            import_id=parsed_id,
+            import_id=import_id,
             number=part,
             sha256=sha256,
             documents=len(content.documents),
@@ -329,11 +329,11 @@ async def import_part(
 
     received = await gateway.run_heavy(receive)
     if received.status == "differs":
-        detail = f"Part {part} of import {parsed_id} has arrived before, with the SHA-256 {received.part.sha256}."
+        detail = f"Part {part} of import {import_id} has arrived before, with the SHA-256 {received.part.sha256}."
         raise Problem(409, "import_part_differs", detail)
     status = 202 if received.status == "accepted" else 200
     location = {"Location": f"/v1/jobs/{received.part.job_id}"}
-    return json_response(part_answer(received, parsed_id, name), status=status, headers=location)
+    return json_response(part_answer(received, import_id, namespace), status=status, headers=location)
 
 
 @router.get(
@@ -342,9 +342,8 @@ async def import_part(
 )
 async def look(gateway: CurrentGateway, principal: Reader, namespace: Name, import_id: ImportId) -> Response:
     """List the received parts. All others have to be sent, or sent again."""
-    name, parsed_id = namespace_parameter(namespace), parse_import_id(import_id)
-    parts = await gateway.run(parts_of, principal.tenant_id, name, parsed_id, gateway.resources)
-    return json_response(import_answer(existing(parts or None, _not_found(parsed_id)), parsed_id, name))
+    parts = await gateway.run(parts_of, principal.tenant_id, namespace, import_id, gateway.resources)
+    return json_response(import_answer(existing(parts or None, _not_found(import_id)), import_id, namespace))
 
 
 @router.delete(
@@ -353,9 +352,8 @@ async def look(gateway: CurrentGateway, principal: Reader, namespace: Name, impo
 )
 async def delete(gateway: CurrentGateway, principal: Writer, namespace: Name, import_id: ImportId) -> Response:
     """Delete the record of an import. The documents and jobs stay."""
-    name, parsed_id = namespace_parameter(namespace), parse_import_id(import_id)
-    forgotten = await gateway.run(forget, principal.tenant_id, name, parsed_id, gateway.resources)
-    existing(forgotten > 0, _not_found(parsed_id))
+    forgotten = await gateway.run(forget, principal.tenant_id, namespace, import_id, gateway.resources)
+    existing(forgotten > 0, _not_found(import_id))
     return Response(status_code=204)
 
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, json_body, route
-from api_gateway.http.fields import Shape, TenantWire, Wire, namespace_parameter, shown
+from api_gateway.http.fields import NamespaceParameter, Shape, TenantWire, Wire, shown
 from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
@@ -205,7 +205,7 @@ _EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
 async def list_chunks(
     gateway: CurrentGateway,
     principal: Reader,
-    namespace: Annotated[str, Parameter(description="The namespace the chunks are in.")],
+    namespace: Annotated[NamespaceParameter, Parameter(description="The namespace the chunks are in.")],
     document_id: Annotated[str | None, Parameter(max_length=64, description="Only those of this document.")] = None,
     source_id: Annotated[
         str | None, Parameter(max_length=64, description="Only those of documents of this source.")
@@ -233,7 +233,6 @@ async def list_chunks(
     cursor: Cursor = None,
 ) -> Response:
     """List chunks of published generations, and the parents they are part of."""
-    within = namespace_parameter(namespace)
     after = _position(cursor, order_by)
     if after is not None and offset:
         detail = "cannot be combined with cursor, which says where the list continues"
@@ -242,7 +241,7 @@ async def list_chunks(
     chunks = await gateway.run(
         list_documents.list_chunks,
         principal.tenant_id,
-        within,
+        namespace,
         gateway.resources,
         document_id=document_id,
         source_id=source_id,

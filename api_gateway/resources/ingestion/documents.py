@@ -6,14 +6,14 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Path, Request, Response
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, Wait, json_body, route
-from api_gateway.http.fields import NamespaceName, Shape, TenantWire, namespace_parameter, shown, tidy_document_id
+from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown, tidy_document_id
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
@@ -78,10 +78,26 @@ class GenerationList(Shape):
     data: list[GenerationShape]
 
 
+def parse_id(segment: str) -> DocumentId:
+    """Return the id in a path. Raises Problem(404) for an invalid one."""
+    document_id = segment.replace(SLASH, "/")
+    try:
+        return DocumentId(tidy_document_id(document_id))
+    except ValueError:
+        raise not_found(document_id) from None
+
+
+def not_found(document_id: str) -> Problem:
+    """Return the problem of a missing document."""
+    return Problem(404, "document_not_found", f"There is no document {document_id[:64]!r} in this namespace.")
+
+
 router = APIRouter(tags=["documents"])
 
-InNamespace = Annotated[str, Parameter(description="The namespace the document is in.")]
-Id = Annotated[str, Path(description="The document's id; a slash in it is written `%2F`.")]
+InNamespace = Annotated[NamespaceParameter, Parameter(description="The namespace the document is in.")]
+Id = Annotated[
+    DocumentId, AfterValidator(parse_id), Path(description="The document's id; a slash in it is written `%2F`.")
+]
 
 _EXAMPLE = {
     "namespace": "kb",
@@ -132,7 +148,7 @@ def accept_body(
 async def list_documents(
     gateway: CurrentGateway,
     principal: Reader,
-    namespace: Annotated[str | None, Parameter(description="Only those in this namespace.")] = None,
+    namespace: Annotated[NamespaceParameter | None, Parameter(description="Only those in this namespace.")] = None,
     status: Annotated[
         DocumentStatus | None, Parameter(description="Only those whose latest upload is in this state.")
     ] = None,
@@ -159,7 +175,7 @@ async def list_documents(
     or was cancelled and never became searchable is listed under `failed` or `cancelled` only, and no quota counts it.
     """
     selection = DocumentSelection(
-        namespace=None if namespace is None else namespace_parameter(namespace),
+        namespace=namespace,
         status=status,
         source_id=source_id,
         contains=contains,
@@ -193,11 +209,10 @@ async def look(
 ) -> Response:
     """Return a document. `generation` is null while the first one is being ingested. With `wait`, the answer comes when
     it is searchable, its upload has failed or was cancelled, or the seconds have passed."""
-    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
-    name = f"{principal.tenant_id}:document:{within}:{parsed_id}"
+    name = f"{principal.tenant_id}:document:{namespace}:{document_id}"
 
     def read() -> DocumentView:
-        return find(principal.tenant_id, within, parsed_id, gateway)
+        return find(principal.tenant_id, namespace, document_id, gateway)
 
     def is_settled(view: DocumentView) -> bool:
         return view.generation is not None or view.status in ("failed", "cancelled")
@@ -210,10 +225,9 @@ async def look(
 )
 async def delete(gateway: CurrentGateway, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
     """Delete a document, including uploads under this id that are still being ingested."""
-    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
     existing(
-        await gateway.run(delete_document, principal.tenant_id, within, parsed_id, gateway.resources),
-        not_found(parsed_id),
+        await gateway.run(delete_document, principal.tenant_id, namespace, document_id, gateway.resources),
+        not_found(document_id),
     )
     return Response(status_code=204)
 
@@ -231,15 +245,14 @@ async def list_chunks(
     cursor: Cursor = None,
 ) -> Response:
     """List the chunks of the searchable generation, with their parents; none while the first one is being ingested."""
-    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
     after = cursors.decode(cursor, "chunks", int, int)
 
     def read() -> Sequence[tuple[OwnedChunk, str | None]]:
-        find(principal.tenant_id, within, parsed_id, gateway)
-        start = (parsed_id, *after) if after else None
+        find(principal.tenant_id, namespace, document_id, gateway)
+        start = (document_id, *after) if after else None
         use = gateway.resources
         return owned_documents.list_chunks(
-            principal.tenant_id, within, use, document_id=parsed_id, after=start, limit=limit + 1
+            principal.tenant_id, namespace, use, document_id=document_id, after=start, limit=limit + 1
         )
 
     return send_page(
@@ -251,20 +264,6 @@ def find(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gat
     """Return the document. Blocking. Raises Problem 404."""
     view = owned_documents.find_document(tenant_id, gateway.resources, namespace, document_id)
     return existing(view, not_found(document_id))
-
-
-def parse_id(segment: str) -> DocumentId:
-    """Return the id in a path. Raises Problem(404) for an invalid one."""
-    document_id = segment.replace(SLASH, "/")
-    try:
-        return DocumentId(tidy_document_id(document_id))
-    except ValueError:
-        raise not_found(document_id) from None
-
-
-def not_found(document_id: str) -> Problem:
-    """Return the problem of a missing document."""
-    return Problem(404, "document_not_found", f"There is no document {document_id[:64]!r} in this namespace.")
 
 
 _MAX_BODY_BYTES = 64 * 1024
@@ -286,16 +285,17 @@ async def list_generations(
 ) -> Response:
     """List the generations, newest first: the visible one, those available for a rollback, those being ingested, and
     failed ones."""
-    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
     history = existing(
-        await gateway.run(owned_documents.list_generations, principal.tenant_id, gateway.resources, within, parsed_id),
-        not_found(parsed_id),
+        await gateway.run(
+            owned_documents.list_generations, principal.tenant_id, gateway.resources, namespace, document_id
+        ),
+        not_found(document_id),
     )
     data = [
         shown(GenerationShape, row, generation=row.number, chunks=row.chunk_count, bytes=row.body_bytes)
         for row in history.generations
     ]
-    body = {"namespace": within, "document_id": parsed_id, "etag": history.etag, "data": data}
+    body = {"namespace": namespace, "document_id": document_id, "etag": history.etag, "data": data}
     return json_response(body, headers={"ETag": history.etag})
 
 
@@ -325,14 +325,13 @@ async def rollback(
 ) -> Response:
     """Ingest the earlier upload again, with the current settings; edits of single chunks are not restored. The visible
     generation becomes the previous one, so a second rollback undoes the first. A 409 if none is retained."""
-    parsed_id = parse_id(document_id)
     sent = await read_shape(request, principal, RollbackRequest, limit=_MAX_BODY_BYTES)
 
     def run() -> AcceptedJob | None:
         return roll_back(
             principal.tenant_id,
             Namespace(sent.namespace),
-            parsed_id,
+            document_id,
             gateway.resources,
             to=sent.generation,
             etag=None if if_match in (None, "*") else if_match,
@@ -340,4 +339,4 @@ async def rollback(
             ring=dispatch.ring,
         )
 
-    return accepted_response(existing(await gateway.run(run), not_found(parsed_id)))
+    return accepted_response(existing(await gateway.run(run), not_found(document_id)))

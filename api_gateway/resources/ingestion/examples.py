@@ -13,7 +13,7 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Requires, Writer, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.descriptions import Parameter, json_body, route
-from api_gateway.http.fields import NamespaceName, Shape, TenantWire, namespace_parameter, shown
+from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer, printable
 from api_gateway.http.responses import json_response
@@ -354,15 +354,14 @@ async def get_template(gateway: CurrentGateway) -> Response:
 async def statistics(
     gateway: CurrentGateway,
     principal: Reader,
-    namespace: Annotated[str, Parameter(description="The namespace the examples are in.")],
+    namespace: Annotated[NamespaceParameter, Parameter(description="The namespace the examples are in.")],
 ) -> Response:
     """Return the counts by category, grade and tag, with lengths and exact duplicates."""
-    within = namespace_parameter(namespace)
 
     def read() -> dict[str, Any]:
-        counts = count_examples(principal.tenant_id, within, CATEGORIES, gateway.resources)
-        not_found = Problem(404, "namespace_not_found", f"There is no namespace {within}.")
-        return stored_json(within, *existing(counts, not_found))
+        counts = count_examples(principal.tenant_id, namespace, CATEGORIES, gateway.resources)
+        not_found = Problem(404, "namespace_not_found", f"There is no namespace {namespace}.")
+        return stored_json(namespace, *existing(counts, not_found))
 
     return json_response(await gateway.run_heavy(read))
 

@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Response
+from pydantic import AfterValidator
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
-from api_gateway.http.fields import Shape, namespace_parameter, shown, tidy_document_id
+from api_gateway.http.fields import NamespaceParameter, Shape, shown, tidy_document_id
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
@@ -51,10 +52,23 @@ class SourceDeleted(Shape):
     documents: int
 
 
+def _parse_id(segment: str) -> str:
+    """Return the id in a path. Raises Problem(404) for an invalid one."""
+    source_id = segment.replace(SLASH, "/")
+    try:
+        return tidy_document_id(source_id)
+    except ValueError:
+        raise _not_found(source_id) from None
+
+
+def _not_found(source_id: str) -> Problem:
+    return Problem(404, "source_not_found", f"There is no source {source_id[:64]!r} in this namespace.")
+
+
 router = APIRouter(tags=["sources"])
 
-InNamespace = Annotated[str, Parameter(description="The namespace the source is in.")]
-Id = Annotated[str, Path(description="The source's id; a slash in it is written `%2F`.")]
+InNamespace = Annotated[NamespaceParameter, Parameter(description="The namespace the source is in.")]
+Id = Annotated[str, AfterValidator(_parse_id), Path(description="The source's id; a slash in it is written `%2F`.")]
 
 
 @router.get("/v1/sources", **route("List sources", 200, SourcePage, "One page of sources, by id."))
@@ -67,11 +81,10 @@ async def list_sources(
     cursor: Cursor = None,
 ) -> Response:
     """List sources with a document that is searchable or being ingested."""
-    within = namespace_parameter(namespace)
     after = cursors.decode(cursor, "sources", str)
     start, use = after[0] if after else "", gateway.resources
     views = await gateway.run(
-        list_documents.list_sources, principal.tenant_id, use, within, kind=kind, after=start, limit=limit + 1
+        list_documents.list_sources, principal.tenant_id, use, namespace, kind=kind, after=start, limit=limit + 1
     )
     return send_page(views, limit, lambda view: shown(SourceInfo, view), "sources", lambda view: (view.source_id,))
 
@@ -82,9 +95,8 @@ async def list_sources(
 )
 async def look(gateway: CurrentGateway, principal: Reader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
-    within, parsed_id = namespace_parameter(namespace), _parse_id(source_id)
-    view = await gateway.run(list_documents.find_source, principal.tenant_id, gateway.resources, within, parsed_id)
-    return json_response(shown(SourceInfo, existing(view, _not_found(parsed_id))))
+    view = await gateway.run(list_documents.find_source, principal.tenant_id, gateway.resources, namespace, source_id)
+    return json_response(shown(SourceInfo, existing(view, _not_found(source_id))))
 
 
 @router.delete(
@@ -94,20 +106,6 @@ async def look(gateway: CurrentGateway, principal: Reader, source_id: Id, namesp
 async def delete(gateway: CurrentGateway, principal: Writer, source_id: Id, namespace: InNamespace) -> Response:
     """Delete a source with all its documents, also those being ingested. If the answer is lost, repeat the request: it
     continues."""
-    within, parsed_id = namespace_parameter(namespace), _parse_id(source_id)
-    deleted = await gateway.run_heavy(delete_source, principal.tenant_id, within, parsed_id, gateway.resources)
-    body = {"source_id": parsed_id, "namespace": within, "documents": existing(deleted, _not_found(parsed_id))}
+    deleted = await gateway.run_heavy(delete_source, principal.tenant_id, namespace, source_id, gateway.resources)
+    body = {"source_id": source_id, "namespace": namespace, "documents": existing(deleted, _not_found(source_id))}
     return json_response(body)
-
-
-def _parse_id(segment: str) -> str:
-    """Return the id in a path. Raises Problem(404) for an invalid one."""
-    source_id = segment.replace(SLASH, "/")
-    try:
-        return tidy_document_id(source_id)
-    except ValueError:
-        raise _not_found(source_id) from None
-
-
-def _not_found(source_id: str) -> Problem:
-    return Problem(404, "source_not_found", f"There is no source {source_id[:64]!r} in this namespace.")

@@ -23,12 +23,11 @@ from api_gateway.http.fields import (
     Title,
     TypeName,
     Wire,
-    namespace_parameter,
 )
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
-from api_gateway.resources.ingestion.documents import Id, InNamespace, find, not_found, parse_id
+from api_gateway.resources.ingestion.documents import Id, InNamespace, find, not_found
 from api_gateway.resources.ingestion.uploads import ChunkingIn, to_chunking
 from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing, read_shape, refuse_repeated
 from api_gateway.resources.shapes import JobAccepted, accepted_response
@@ -167,11 +166,10 @@ async def original(
 ) -> Response:
     """Return the bytes of an upload exactly as sent, always as an attachment. A document imported with its chunks has
     no original (409)."""
-    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
     tenant_id = principal.tenant_id
     upload = existing(
-        await gateway.run_heavy(read_original, tenant_id, within, parsed_id, generation, gateway.resources),
-        not_found(parsed_id),
+        await gateway.run_heavy(read_original, tenant_id, namespace, document_id, generation, gateway.resources),
+        not_found(document_id),
     )
     if original_type(upload.media_type) != upload.media_type.partition(";")[0]:
         raise Problem(409, "imported_with_chunks", "The document was imported with its chunks; it has no original.")
@@ -230,18 +228,17 @@ async def _read(
     request: Request,
     gateway: Gateway,
     principal: Principal,
-    document_id: str,
-    namespace: str,
+    document_id: DocumentId,
+    namespace: Namespace,
     wanted: dict[str, Any],
 ) -> Done:
     """Have a worker read a stored document. Raises Problem 404 without such a document, and what the worker raises."""
-    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
-    await gateway.run(find, principal.tenant_id, within, parsed_id, gateway)
+    await gateway.run(find, principal.tenant_id, namespace, document_id, gateway)
     return await compute(
         gateway,
         ComputationKind.STORED,
         principal.tenant_id,
-        {"namespace": within, "document_id": parsed_id, **wanted},
+        {"namespace": namespace, "document_id": document_id, **wanted},
         receive=request.receive,
         request_id=request.state.request_id,
     )
@@ -267,10 +264,9 @@ class SimilarDocuments(CompleteList[SimilarDocument]):
 async def similar(gateway: CurrentGateway, principal: Reader, document_id: Id, namespace: InNamespace) -> Response:
     """List the documents of the namespace whose vector is nearly the same: copies, earlier versions, and texts on the
     same matter (similarity 0.9 and above). None for a document that is not searchable yet."""
-    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
     near = existing(
-        await gateway.run_heavy(find_similar, principal.tenant_id, within, parsed_id, gateway.resources),
-        not_found(parsed_id),
+        await gateway.run_heavy(find_similar, principal.tenant_id, namespace, document_id, gateway.resources),
+        not_found(document_id),
     )
     data = [
         {

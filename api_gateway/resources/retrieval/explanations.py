@@ -20,7 +20,7 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, current_state
 from api_gateway.live.computations import compute
-from api_gateway.resources.retrieval.queries import Answer, parse_query_id
+from api_gateway.resources.retrieval.queries import Answer, QueryInPath
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.route_parts import (
     CurrentGateway,
@@ -204,13 +204,12 @@ def _moment(seconds: float) -> datetime:
     "/v1/queries/{query_id}/trace",
     **route("Get the trace of a query", 200, Trace, "The complete trace, in numbers and ids.", 404, 409),
 )
-async def trace(gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
+async def trace(gateway: CurrentGateway, principal: Reader, query_id: QueryInPath) -> Response:
     """Return the trace of a query that was sent with `trace: true`, stored as long as its answer, or that was kept: `GET
     /v1/traces` lists those."""
-    parsed_id = parse_query_id(query_id)
-    stored = await gateway.run(trace_of_query, principal.tenant_id, parsed_id, gateway.resources)
+    stored = await gateway.run(trace_of_query, principal.tenant_id, query_id, gateway.resources)
     if stored is None:
-        state = await gateway.run(current_state, principal.tenant_id, parsed_id, gateway)
+        state = await gateway.run(current_state, principal.tenant_id, query_id, gateway)
         existing(state.answer, not_answered())
         raise Problem(404, "trace_not_kept", "The query was not asked with trace: true; POST its replay to get one.")
     return json_response(stored)
@@ -221,13 +220,12 @@ async def trace(gateway: CurrentGateway, principal: Reader, query_id: str) -> Re
     **route("Explain a missing chunk", 200, WhyNot, "The stage and the number.", 404, 409),
     openapi_extra=json_body(WhyNotRequest, {"chunk_id": "7e0f3f54-6f3e-5d0a-9d0b-0d0c4a3c9f11"}),
 )
-async def explain(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
+async def explain(request: Request, gateway: CurrentGateway, principal: Reader, query_id: QueryInPath) -> Response:
     """Return the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or
     the rule that dropped it. A query without a trace is run once more, unchanged, on the current documents."""
-    parsed_id = parse_query_id(query_id)
     body = await read_shape(request, principal, WhyNotRequest, limit=_MAX_BODY_BYTES)
     chunk_id = parse_chunk_id(body.chunk_id)
-    query, _ = await gateway.run(_answered, principal.tenant_id, parsed_id, gateway)
+    query, _ = await gateway.run(_answered, principal.tenant_id, query_id, gateway)
     return json_response(await explanation(gateway, query, chunk_id, receive=request.receive))
 
 
@@ -236,12 +234,11 @@ async def explain(request: Request, gateway: CurrentGateway, principal: Reader, 
     **route("Replay a query with other settings", 200, Replay, "The new answer, and its differences.", 404, 409),
     openapi_extra=json_body(QueryReplayRequest, {"plan": {"retrieve": {"fusion": {"strategy": "rrf"}}}}),
 )
-async def replay(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
+async def replay(request: Request, gateway: CurrentGateway, principal: Reader, query_id: QueryInPath) -> Response:
     """Run the query again with other settings and a trace, on the current documents, from the original request: a
     router decides anew. `difference` compares both answers."""
-    parsed_id = parse_query_id(query_id)
     body = await read_shape(request, principal, QueryReplayRequest, limit=_MAX_BODY_BYTES)
-    before, first = await gateway.run(_answered, principal.tenant_id, parsed_id, gateway)
+    before, first = await gateway.run(_answered, principal.tenant_id, query_id, gateway)
     if "privacy" in body.plan:
         raise invalid([{"pointer": "/plan/privacy", "detail": "is for the profile to say, as in a query"}])
     original = before.original
@@ -273,7 +270,7 @@ async def replay(request: Request, gateway: CurrentGateway, principal: Reader, q
     second = orjson.loads(await answer_of(query, gateway, receive=request.receive, cache_control="no-cache"))
     changes = difference(first, second)
     changes["plan"] = plan_difference(plan_as_json(original.plan), plan_as_json(plan))
-    return json_response({"query_id": query.query_id, "of": parsed_id, "difference": changes, "answer": second})
+    return json_response({"query_id": query.query_id, "of": query_id, "difference": changes, "answer": second})
 
 
 def _answered(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> tuple[Query, dict[str, Any]]:

@@ -10,11 +10,11 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
-from api_gateway.http.fields import Label, Moment, NamespaceName, Shape, Wire, namespace_parameter, shown
+from api_gateway.http.fields import Label, Moment, NamespaceName, NamespaceParameter, Shape, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
-from api_gateway.resources.retrieval.queries import parse_query_id
+from api_gateway.resources.retrieval.queries import QueryInPath
 from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, read_shape, send_page
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
@@ -163,17 +163,16 @@ _EXAMPLE = {"rating": "good", "chunk_id": "0b0f6a52-6c0a-5d4e-9f57-2a4f9c1d7e10"
     **route("Rate a hit", 201, FeedbackShape, "It is kept.", 404, 409, also=_REPEATED),
     openapi_extra=json_body(FeedbackRequest, _EXAMPLE),
 )
-async def give(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
+async def give(request: Request, gateway: CurrentGateway, principal: Reader, query_id: QueryInPath) -> Response:
     """Rate a hit of a query while the query is stored, an hour by default. The same rating of the same hit by the same
     session counts once; of different ones the newest counts. A document missing from the answer may be rated `good` or
     `bad` too."""
-    parsed_id = parse_query_id(query_id)
     sent = await read_shape(request, principal, FeedbackRequest, limit=_MAX_BODY_BYTES)
     rating = flow.RatingRequest(**{**sent.model_dump(exclude={"tenant_id"}), "rating": Rating(sent.rating)})
     request_id: str = request.state.request_id
 
     def rate() -> tuple[Feedback, bool]:
-        state = current_state(principal.tenant_id, parsed_id, gateway)
+        state = current_state(principal.tenant_id, query_id, gateway)
         return flow.rate(principal.tenant_id, state, rating, request_id=request_id, use=gateway.resources)
 
     given, new = await gateway.run(rate)
@@ -185,20 +184,19 @@ async def list_feedback(
     gateway: CurrentGateway,
     principal: Reader,
     since: Since = None,
-    namespace: Annotated[str | None, Parameter(description="Only on hits of this namespace.")] = None,
+    namespace: Annotated[NamespaceParameter | None, Parameter(description="Only on hits of this namespace.")] = None,
     rating: Annotated[RatingName | None, Parameter(description="Only these.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """List the feedback that was not withdrawn."""
-    chosen = None if namespace is None else namespace_parameter(namespace)
     start, before = _since(since), cursors.before(cursor, "feedback")
     ratings = await gateway.run(
         flow.list_ratings,
         principal.tenant_id,
         gateway.resources,
         since=start,
-        namespace=chosen,
+        namespace=namespace,
         rating=None if rating is None else Rating(rating),
         before=before,
         limit=limit + 1,
@@ -228,7 +226,7 @@ async def take_back(gateway: CurrentGateway, principal: Writer, feedback_id: str
 async def judgments(
     gateway: CurrentGateway,
     principal: Reader,
-    namespace: Annotated[str, Parameter(description="The namespace of the judged documents.")],
+    namespace: Annotated[NamespaceParameter, Parameter(description="The namespace of the judged documents.")],
     min_votes: Annotated[
         float, Parameter(ge=0.5, le=1000, description="Least total weight of the votes: a rating 1, a click 0.5.")
     ] = DEFAULT_MIN_VOTES,
@@ -237,7 +235,6 @@ async def judgments(
 ) -> Response:
     """Return judged questions. Questions that differ only in case or white space count as one. Between answers the
     newest explicit rating decides, clicks only without any. Deleted documents are left out."""
-    chosen = namespace_parameter(namespace)
     position = cursors.decode(cursor, "judgments", str)
     try:
         after = None if position is None else bytes.fromhex(position[0])
@@ -246,14 +243,14 @@ async def judgments(
     questions, last = await gateway.run(
         flow.judgment_page,
         principal.tenant_id,
-        chosen,
+        namespace,
         min_votes=min_votes,
         after=after,
         limit=limit,
         use=gateway.resources,
     )
     following = None if last is None else cursors.encode("judgments", last.hex())
-    return page_response([judged_query(principal.tenant_id, chosen, question) for question in questions], following)
+    return page_response([judged_query(principal.tenant_id, namespace, question) for question in questions], following)
 
 
 @router.get(

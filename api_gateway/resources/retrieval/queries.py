@@ -4,7 +4,7 @@ import math
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import Reader
@@ -204,7 +204,14 @@ class QueryAccepted(Shape):
     status: Literal["queued", "running"]
 
 
+def parse_query_id(query_id: str) -> QueryId:
+    """Parse the id of a query. Raises Problem(404) for an invalid one."""
+    return QueryId(parse_uuid(query_id, not_found()))
+
+
 router = APIRouter(tags=["retrieval"])
+
+QueryInPath = Annotated[QueryId, AfterValidator(parse_query_id)]
 
 Wait = Annotated[float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for.")]
 
@@ -278,29 +285,27 @@ async def ask_and_wait(request: Request, principal: Reader) -> Response:
     openapi_extra={"parameters": [_PREFER_HEADER]},
 )
 async def look(
-    request: Request, gateway: CurrentGateway, principal: Reader, query_id: str, wait: Wait | None = None
+    request: Request, gateway: CurrentGateway, principal: Reader, query_id: QueryInPath, wait: Wait | None = None
 ) -> Response:
     """Return the same bytes as the synchronous answer, once there is one. Answers expire after a while."""
-    parsed_id = parse_query_id(query_id)
     preference = parse_prefer(request.headers.getlist("prefer"))
     seconds = float(preference.wait_s or 0) if wait is None else wait
     applied = preference.applied(waited=wait is None, ready=True)
 
-    with gateway.wakes.watch_for(wake_name("query", principal.tenant_id, parsed_id), seconds=seconds) as waiter:
-        state = await state_in_time(principal.tenant_id, parsed_id, gateway)
+    with gateway.wakes.watch_for(wake_name("query", principal.tenant_id, query_id), seconds=seconds) as waiter:
+        state = await state_in_time(principal.tenant_id, query_id, gateway)
         answer = state.answer
         if answer is None and waiter is not None:
             answer = await await_answer(state.query, waiter, gateway, receive=request.receive, seconds=seconds)
     if answer is None:
-        return json_response({"query_id": parsed_id, "status": state.status}, headers=_preference(applied))
+        return json_response({"query_id": query_id, "status": state.status}, headers=_preference(applied))
     return _ready(answer, applied)
 
 
 @router.delete("/v1/queries/{query_id}", **route("Cancel or delete a query", 204, None, "Cancelled or deleted.", 404))
-async def cancel(gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
+async def cancel(gateway: CurrentGateway, principal: Reader, query_id: QueryInPath) -> Response:
     """Cancel or delete a query. Its tasks find nothing to do; clients waiting for it get 404."""
-    parsed_id = parse_query_id(query_id)
-    existing(await gateway.run(gateway.resources.queries(principal.tenant_id).cancel, parsed_id), not_found())
+    existing(await gateway.run(gateway.resources.queries(principal.tenant_id).cancel, query_id), not_found())
     return Response(status_code=204)
 
 
@@ -339,11 +344,6 @@ async def _answer(request: Request, query: Query, preference: Preference, *, sec
         return _ready(answer, applied)
     headers = {"Location": f"/v1/queries/{query.query_id}", "Retry-After": "1", **_preference(applied)}
     return json_response({"query_id": query.query_id, "status": "queued"}, status=202, headers=headers)
-
-
-def parse_query_id(query_id: str) -> QueryId:
-    """Parse the id of a query. Raises Problem(404) for an invalid one."""
-    return QueryId(parse_uuid(query_id, not_found()))
 
 
 def _ready(answer: bytes, applied: str | None) -> Response:

@@ -18,7 +18,7 @@ from api_gateway.live.ask import current_state, not_found
 from api_gateway.live.computations import compute
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
 from api_gateway.resources.retrieval.explanations import not_answered
-from api_gateway.resources.retrieval.queries import Degradation, parse_query_id
+from api_gateway.resources.retrieval.queries import Degradation, QueryInPath
 from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape
 from pipeline.errors import PipelineError
 from pipeline.jobs.computation import ComputationKind
@@ -132,15 +132,14 @@ reference(WrittenText, "serialization")  # the data of an event, which FastAPI c
     **route("Write an answer from the hits", 200, WrittenAnswer, _MEANING, 404, 409, content=_EVENTS),
     openapi_extra=json_body(WriteRequest, {"deadline_ms": 30_000}),
 )
-async def write(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
+async def write(request: Request, gateway: CurrentGateway, principal: Reader, query_id: QueryInPath) -> Response:
     """Have the installation's language model answer the query from its context, citing passages by number. The model
     gets masked text and nothing but the query and these passages; citations of others are removed. Needs
     `CHORDWISE_LLM_MODEL` (409 without it). With `Accept: text/event-stream` the text is streamed: `text` for each part
     as it is written, then `finished` with the same JSON, its citations checked, or `error` with a problem. Closing the
     connection stops the model."""
-    parsed_id = parse_query_id(query_id)
     body = await read_shape(request, principal, WriteRequest, limit=_MAX_BODY_BYTES)
-    state = await gateway.run(current_state, principal.tenant_id, parsed_id, gateway)
+    state = await gateway.run(current_state, principal.tenant_id, query_id, gateway)
     existing(state.answer, not_answered())
     if not gateway.settings.llm_model:
         raise Problem(409, "no_language_model", "No language model is configured: CHORDWISE_LLM_MODEL is not set.")
@@ -150,7 +149,7 @@ async def write(request: Request, gateway: CurrentGateway, principal: Reader, qu
             gateway,
             ComputationKind.WRITE,
             principal.tenant_id,
-            {"query_id": parsed_id, "timeout_s": body.deadline_ms / 1000},
+            {"query_id": query_id, "timeout_s": body.deadline_ms / 1000},
             receive=receive,
             request_id=request.state.request_id,
             on_text=on_text,
