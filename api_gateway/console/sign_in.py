@@ -46,7 +46,7 @@ async def sign_in(request: Request) -> Response:
     if not is_from_here(request):
         log.warning("sign_in_refused", client=request.client.host if request.client else None)
         raise Problem(403, "sign_in_refused", "A sign-in link works only in a browser on the gateway's own machine.")
-    sent = await read_shape(request, None, SignInCode, limit=_MOST_BYTES)
+    sent = await read_shape(request, SignInCode, limit=_MOST_BYTES)
     key = await gateway.run(claim, Path(folder), sent.code)
     if key is None:
         raise Problem(404, "sign_in_code_unknown", "The sign-in link was used before, or it is older than ten minutes.")

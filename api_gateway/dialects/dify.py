@@ -3,20 +3,19 @@
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import WithJsonSchema
 from starlette.types import Scope
 
-from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import Decoded
+from api_gateway.http.caller import Caller, Reader
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.fields import QueryText
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.live.ask import answer_of, retrieved
-from api_gateway.resources.retrieval.queries import query_from
-from api_gateway.resources.route_parts import CurrentGateway, read_shape
+from api_gateway.live.ask import answer_of, asked_query, retrieved
+from api_gateway.resources.route_parts import read_shape
 from pipeline.filters.python_filters import (
     LOOKED_AT,
     HitCondition,
@@ -29,7 +28,6 @@ from pipeline.filters.python_filters import (
     spelled,
 )
 from pipeline.query.request import Query
-from pipeline.tenants.accounts import Principal
 
 MOST_CONDITIONS = 64
 MOST_VALUES = 256
@@ -239,21 +237,21 @@ _MEANINGS = {
     openapi_extra=json_body(DifyRequest, _EXAMPLE),
     summary="Retrieve as Dify's external knowledge base",
 )
-async def retrieval(request: Request, gateway: CurrentGateway, principal: Reader) -> Response:
+async def retrieval(caller: Reader) -> Response:
     """Query the namespace `knowledge_id`. `score_threshold` is compared with the confidence of the best `top_k`
     passages that meet the conditions."""
-    sent = await read_shape(request, None, DifyRequest, limit=_MAX_BODY_BYTES)
+    sent = await read_shape(caller.request, DifyRequest, limit=_MAX_BODY_BYTES)
     setting, conditions = sent.retrieval_setting, to_conditions(sent.metadata_condition)
     body: dict[str, Any] = {"query_text": sent.query, "namespaces": [sent.knowledge_id]}
     if setting is not None and setting.top_k is not None:
         body["top_k"] = setting.top_k
     if conditions is not None:
         body["fallback"] = {"enabled": False}  # the fallback chunks of an empty answer cannot meet a condition
-    query = await _query(request, body, principal)
+    query = await _query(caller, body)
     if conditions is not None:
         query = conditioned(query, conditions)
-    cache_control = request.headers.get("cache-control", "")
-    answer = retrieved(await answer_of(query, gateway, receive=request.receive, cache_control=cache_control))
+    cache_control = caller.request.headers.get("cache-control", "")
+    answer = retrieved(await answer_of(query, caller, cache_control=cache_control))
     stats = answer["stats"]
     least = (setting and setting.score_threshold) or 0.0
     records = [record(chunk) for chunk in answer["chunks"] if chunk["confidence"] >= least]
@@ -261,9 +259,9 @@ async def retrieval(request: Request, gateway: CurrentGateway, principal: Reader
     return json_response({"records": records, **({"remarks": remarks} if remarks else {})})
 
 
-async def _query(request: Request, body: dict[str, Any], principal: Principal) -> Query:
+async def _query(caller: Caller, body: dict[str, Any]) -> Query:
     try:
-        return await query_from(Decoded(body, suspicious=True), request, principal)
+        return await asked_query(Decoded(body, suspicious=True), caller)
     except Problem as problem:
         if any(error["pointer"].startswith("/namespaces") for error in problem.errors):
             raise Problem(404, "namespace_not_found", "There is no such knowledge base.") from None

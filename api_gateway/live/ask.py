@@ -10,10 +10,10 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import orjson
 import structlog
-from starlette.types import Receive
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.bodies import Decoded
+from api_gateway.http.caller import Caller
 from api_gateway.http.problems import Problem
 from api_gateway.live.query_deadlines import LAST_S
 from api_gateway.live.wakes import Waiter
@@ -29,7 +29,6 @@ from pipeline.retrieval.run_chord import answer as answer_now
 from pipeline.retrieval.run_chord import fail, failed_answer
 from pipeline.retrieval.understand import understand_at_once
 from pipeline.setting_values import DEFAULT_PAIR
-from pipeline.tenants.accounts import Principal
 from workers import dispatch
 
 P = ParamSpec("P")
@@ -40,49 +39,45 @@ log = structlog.get_logger(__name__)
 _ABANDONED_S: Final = 1.0  # after the deadline; a query still unanswered then has lost its gateway
 
 
-async def asked_query(
-    body: Decoded, principal: Principal, gateway: Gateway, *, request_id: str, received_at: float | None = None
-) -> Query:
-    """Parse a body of `/v1/queries` into a query. Its deadline counts from ``received_at`` (seconds since the epoch;
-    now by default). Raises Problem."""
-    configuration = await gateway.configurations.of(principal.tenant_id)
+async def asked_query(body: Decoded, caller: Caller, *, request_id: str | None = None) -> Query:
+    """Parse a body of `/v1/queries` into a query under ``request_id`` or the request's own. Its deadline counts from
+    the arrival of the request. Raises Problem."""
+    gateway = caller.gateway
+    configuration = await gateway.configurations.of(caller.tenant_id)
     return to_query(
         body,
-        tenant_id=principal.tenant_id,
-        request_id=request_id,
+        tenant_id=caller.tenant_id,
+        request_id=request_id or caller.request_id,
         use=gateway.settings,
         configuration=configuration,
-        assign=gateway.assigner(principal.tenant_id, configuration),
-        asked_by=principal.actor,
-        received_at=received_at,
+        assign=gateway.assigner(caller.tenant_id, configuration),
+        asked_by=caller.principal.actor,
+        received_at=caller.request.state.received_at,
     )
 
 
-async def answer_of(query: Query, gateway: Gateway, *, receive: Receive, cache_control: str = "") -> bytes:
-    """Send a query and return its answer within its deadline plus LAST_S. The answer to a failed query has status
-    `failed`.
-
-    ``receive`` is the request's, after its body was read. Raises Problem, Unavailable, or ClientDisconnect.
-    """
+async def answer_of(query: Query, caller: Caller, *, cache_control: str = "") -> bytes:
+    """Send a query and return its answer within its deadline plus LAST_S, once the request's body was read. The answer
+    to a failed query has status `failed`. Raises Problem, Unavailable, or ClientDisconnect."""
+    gateway = caller.gateway
     with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
         answer = await send(query, gateway, cache_control=cache_control)
         if answer is None:
-            answer = await await_answer(query, waiter, gateway, receive=receive)
+            answer = await await_answer(query, waiter, caller)
     if answer is None:
         detail = "The gateway is about to stop, and the query was not answered before."
         raise Problem(503, "query_not_answered", detail, headers={"Retry-After": "2"})
     return answer
 
 
-async def await_answer(
-    query: Query, waiter: Waiter, gateway: Gateway, *, receive: Receive, seconds: float = math.inf
-) -> bytes | None:
+async def await_answer(query: Query, waiter: Waiter, caller: Caller, *, seconds: float = math.inf) -> bytes | None:
     """Wait for the answer to a query that was sent.
 
     Return None if ``seconds`` end before its deadline, or if the gateway is about to stop. LAST_S after the deadline
     return an answer even if Redis hangs: it then reports that nothing answered. Raises Problem(404) for a cancelled
     query, and ClientDisconnect.
     """
+    gateway = caller.gateway
 
     async def look() -> bytes | None:
         with suppress(Unavailable):  # Redis may recover before the deadline
@@ -92,7 +87,7 @@ async def await_answer(
     left_s = query.deadline_at - time.time()
     last_s = max(0.0, left_s + LAST_S)
     answer = await gateway.wakes.until(
-        waiter, look, seconds=min(seconds, last_s), receive=receive, look_first=False, alarm_in_s=left_s
+        waiter, look, seconds=min(seconds, last_s), receive=caller.request.receive, look_first=False, alarm_in_s=left_s
     )
     if answer is None and seconds >= last_s and not gateway.wakes.released:
         return failed_answer(query)

@@ -29,11 +29,12 @@ from pipeline.jobs.computation import (
     Done,
     Failed,
 )
-from pipeline.records import Actor, TenantId
+from pipeline.records import TenantId
 from workers import dispatch
 
 if TYPE_CHECKING:
     from api_gateway.gateway import Gateway
+    from api_gateway.http.caller import Caller
 
 Look = Callable[[], Awaitable[ComputationProgress | None]]
 
@@ -95,15 +96,13 @@ class Turns:
 
 
 async def compute(
-    gateway: Gateway,
+    caller: Caller,
     kind: ComputationKind,
-    tenant_id: TenantId,
     asked: Mapping[str, Any],
     *,
-    receive: Receive,
+    receive: Receive | None = None,
     body: bytes = b"",
-    actor: Actor | None = None,
-    request_id: str = "",
+    request_id: str | None = None,
     on_text: Callable[[str], Awaitable[None]] | None = None,
 ) -> Done:
     """Enqueue a computation and return its outcome.
@@ -114,19 +113,21 @@ async def compute(
     Problem(429); ClientDisconnect if the client has closed its connection.
     """
     computation = Computation(
-        tenant_id=tenant_id,
+        tenant_id=caller.tenant_id,
         computation_id=ComputationId(str(uuid.uuid4())),
         kind=kind,
         asked=asked,
         body=body,
-        request_id=request_id,
-        actor=actor or Actor(),
+        request_id=request_id or caller.request_id,
+        actor=caller.principal.actor,
     )
+    gateway = caller.gateway
+    receive = receive or caller.request.receive
     begin_s = gateway.settings.compute_wait_s
-    computations = gateway.resources.computations(tenant_id)
+    computations = caller.use.computations(caller.tenant_id)
     limits = LIMITS[kind]
     turn = gateway.turns.taken(
-        tenant_id, limits.lane, size=len(body), seconds=begin_s + limits.step_s, at_once=limits.at_once
+        caller.tenant_id, limits.lane, size=len(body), seconds=begin_s + limits.step_s, at_once=limits.at_once
     )
     async with turn:
         with gateway.wakes.watch(computations.wake_name(computation.computation_id)) as waiter:

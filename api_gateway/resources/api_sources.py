@@ -6,18 +6,17 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import Field, ValidationError
 
-from api_gateway.gateway import Gateway
-from api_gateway.http.auth import Writer
 from api_gateway.http.bodies import refuse_flaws
+from api_gateway.http.caller import Caller, Writer
 from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
-from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing, read_object
+from api_gateway.resources.route_parts import CompleteList, existing, read_object
 from pipeline.administration import edit_api_sources as flow
 from pipeline.administration.edit_api_sources import SourceTrial
 from pipeline.api_sources.api_source import (
@@ -30,7 +29,6 @@ from pipeline.api_sources.api_source import (
 )
 from pipeline.query.channel_options import SOURCE_NAME
 from pipeline.setting_values import ChannelTime
-from pipeline.tenants.accounts import Principal
 
 # Fields that an answer adds to the source; a client may send them back.
 _NOT_OF_THE_SOURCE = frozenset({"tenant_id", "name", "created_at", "updated_at"})
@@ -200,9 +198,9 @@ _EXAMPLE = {
     "/v1/api-sources",
     **route("List API sources", 200, ApiSourceList, "Every source, without the values of its headers."),
 )
-async def list_api_sources(gateway: CurrentGateway, principal: Writer) -> Response:
+async def list_api_sources(caller: Writer) -> Response:
     """List the sources; at most twenty exist."""
-    sources = await gateway.run(flow.list_api_sources, principal.tenant_id, gateway.resources)
+    sources = await caller.gateway.run(flow.list_api_sources, caller.tenant_id, caller.use)
     return page_response([api_source(source) for source in sources], None)
 
 
@@ -210,9 +208,9 @@ async def list_api_sources(gateway: CurrentGateway, principal: Writer) -> Respon
     "/v1/api-sources/{name}",
     **route("Get an API source", 200, ApiSourceOut, "The source, without the values of its headers.", 404),
 )
-async def look(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
+async def look(caller: Writer, name: str) -> Response:
     """Return a source. It may be changed and sent back: headers with `kept` keep their value."""
-    return json_response(api_source(await gateway.run(_stored, principal, name, gateway)))
+    return json_response(api_source(await caller.gateway.run(_stored, caller, name)))
 
 
 @router.put(
@@ -227,17 +225,17 @@ async def look(gateway: CurrentGateway, principal: Writer, name: str) -> Respons
     ),
     openapi_extra=json_body(ApiSourceRequest, _EXAMPLE),
 )
-async def put(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
+async def put(caller: Writer, name: str) -> Response:
     """Create or replace a source; the next query uses it. The host must be on the public internet, unless the operator
     permits its network; plain http is limited to permitted networks. Stored header values are encrypted with
     `CHORDWISE_SECRET_KEY`, and must be sent again when the source moves to another server."""
     if not re.fullmatch(SOURCE_NAME, name):
         detail = "must be 1 to 64 lower-case letters, digits, '-' and '_', a letter or digit first"
         raise invalid([{"pointer": "/name", "in": "path", "detail": detail}])
-    source, values, unchanged = described(refuse_flaws(await read_object(request, principal, _MAX_BODY_BYTES)))
+    source, values, unchanged = described(refuse_flaws(await read_object(caller, _MAX_BODY_BYTES)))
     try:
-        stored, new = await gateway.run(
-            flow.put, principal.tenant_id, name, source, gateway.resources, values=values, kept=unchanged
+        stored, new = await caller.gateway.run(
+            flow.put, caller.tenant_id, name, source, caller.use, values=values, kept=unchanged
         )
     except flow.SourceFlaw as flaw:
         raise invalid([{"pointer": flaw.pointer, "detail": str(flaw)}]) from None
@@ -251,10 +249,10 @@ async def put(request: Request, gateway: CurrentGateway, principal: Writer, name
     "/v1/api-sources/{name}",
     **route("Delete an API source", 204, None, "Deleted, with the values of its headers.", 404),
 )
-async def remove(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
+async def remove(caller: Writer, name: str) -> Response:
     """Delete a source. Queries that name it continue without it and report that."""
     is_name = re.fullmatch(SOURCE_NAME, name) is not None
-    if not is_name or not await gateway.run(flow.remove_api_source, principal.tenant_id, gateway.resources, name):
+    if not is_name or not await caller.gateway.run(flow.remove_api_source, caller.tenant_id, caller.use, name):
         raise _not_found()
     return Response(status_code=204)
 
@@ -264,23 +262,23 @@ async def remove(gateway: CurrentGateway, principal: Writer, name: str) -> Respo
     **route("Test an API source", 200, TriedSource, "The outcome of the call, also if it failed.", 404),
     openapi_extra=json_body(QueryRequest, {"query_text": "open invoices", "namespaces": ["kb"]}),
 )
-async def test(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
+async def test(caller: Writer, name: str) -> Response:
     """Call the source as this query would, and return the passages in its answer."""
     query = to_query(
-        await read_object(request, principal, _MAX_BODY_BYTES),
-        tenant_id=principal.tenant_id,
-        request_id=request.state.request_id,
-        use=gateway.settings,
+        await read_object(caller, _MAX_BODY_BYTES),
+        tenant_id=caller.tenant_id,
+        request_id=caller.request_id,
+        use=caller.gateway.settings,
     )
-    stored = await gateway.run(_stored, principal, name, gateway)
-    trial = await gateway.run_calling(flow.try_out, principal.tenant_id, stored, query, gateway.resources)
+    stored = await caller.gateway.run(_stored, caller, name)
+    trial = await caller.gateway.run_calling(flow.try_out, caller.tenant_id, stored, query, caller.use)
     return json_response(tried(trial))
 
 
-def _stored(principal: Principal, name: str, gateway: Gateway) -> StoredSource:
+def _stored(caller: Caller, name: str) -> StoredSource:
     if not re.fullmatch(SOURCE_NAME, name):
         raise _not_found()
-    return existing(flow.find_api_source(principal.tenant_id, gateway.resources, name), _not_found())
+    return existing(flow.find_api_source(caller.tenant_id, caller.use, name), _not_found())
 
 
 def _not_found() -> Problem:

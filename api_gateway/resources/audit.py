@@ -9,14 +9,12 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
-from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
-from api_gateway.http.auth import Admin
+from api_gateway.http.caller import Admin, Caller
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, route
 from api_gateway.http.fields import Shape, shown
-from api_gateway.resources.route_parts import CurrentGateway, Page, Since, Until, send_page, time_span
+from api_gateway.resources.route_parts import Page, Since, Until, send_page, time_span
 from pipeline.administration.manage_tenants import list_audit as list_rows
-from pipeline.records import TenantId
 from pipeline.tenants.audit import AuditFilter, AuditRow
 
 
@@ -76,8 +74,7 @@ _EXPORT = {_LINES: {"schema": {"type": "string"}}}
 
 @router.get("/v1/audit", **route("List the audit", 200, AuditPage, "One page of the audit, newest first."))
 async def list_audit(
-    gateway: CurrentGateway,
-    principal: Admin,
+    caller: Admin,
     action: Action = None,
     key_id: KeyId = None,
     since: Since = None,
@@ -86,9 +83,9 @@ async def list_audit(
     cursor: Cursor = None,
 ) -> Response:
     """Return the tenant's own rows. A search appears within seconds of its answer, a write with its transaction."""
-    tenant_id, chosen = principal.tenant_id, _filter(action, key_id, since, until)
+    tenant_id, chosen = caller.tenant_id, _filter(action, key_id, since, until)
     before = cursors.before(cursor, "audit", is_uuid=False)
-    rows = await gateway.run(list_rows, tenant_id, gateway.resources, chosen, before=before, limit=limit + 1)
+    rows = await caller.gateway.run(list_rows, tenant_id, caller.use, chosen, before=before, limit=limit + 1)
     return send_page(
         rows, limit, lambda row: audit_entry(row, tenant_id), "audit", lambda row: (row.at.isoformat(), row.audit_id)
     )
@@ -99,8 +96,7 @@ async def list_audit(
     **route("Export the audit", 200, None, "One JSON object a line, newest first.", content=_EXPORT),
 )
 async def export_audit(
-    gateway: CurrentGateway,
-    principal: Admin,
+    caller: Admin,
     action: Action = None,
     key_id: KeyId = None,
     since: Since = None,
@@ -108,27 +104,25 @@ async def export_audit(
 ) -> Response:
     """Return all of the same rows as JSON lines. Rows added while it runs are not included."""
     chosen = _filter(action, key_id, since, until)
-    tenant_id, use = principal.tenant_id, gateway.resources
-    first = await gateway.run(list_rows, tenant_id, use, chosen, before=None, limit=_EXPORTED_AT_ONCE)
+    tenant_id, use = caller.tenant_id, caller.use
+    first = await caller.gateway.run(list_rows, tenant_id, use, chosen, before=None, limit=_EXPORTED_AT_ONCE)
     headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
-    lines = _lines(tenant_id, chosen, first, gateway)
+    lines = _lines(caller, chosen, first)
     return StreamingResponse(lines, media_type=_LINES, headers=headers)
 
 
-async def _lines(
-    tenant_id: TenantId, chosen: AuditFilter, first: list[AuditRow], gateway: Gateway
-) -> AsyncIterator[bytes]:
+async def _lines(caller: Caller, chosen: AuditFilter, first: list[AuditRow]) -> AsyncIterator[bytes]:
     """Yield page by page, so that neither side holds more than one. If the database fails, the stream and the
     connection end early, so that the client notices."""
-    rows = first
+    tenant_id, rows = caller.tenant_id, first
     while rows:
         entries = [audit_entry(row, tenant_id) for row in rows]
         yield b"".join(orjson.dumps(entry, option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE) for entry in entries)
         if len(rows) < _EXPORTED_AT_ONCE:
             return
         before = (rows[-1].at, rows[-1].audit_id)
-        use = gateway.resources
-        rows = await gateway.run(list_rows, tenant_id, use, chosen, before=before, limit=_EXPORTED_AT_ONCE)
+        use = caller.use
+        rows = await caller.gateway.run(list_rows, tenant_id, use, chosen, before=before, limit=_EXPORTED_AT_ONCE)
 
 
 def _filter(action: str | None, key_id: str | None, since: datetime | None, until: datetime | None) -> AuditFilter:

@@ -4,16 +4,22 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import Field, model_validator
 
 from api_gateway.http import cursors
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, read_shape, send_page
+from api_gateway.resources.route_parts import (
+    Page,
+    existing,
+    parse_uuid,
+    read_own,
+    send_page,
+)
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
@@ -99,8 +105,7 @@ _MAX_BODY_BYTES = 64 * 1024
     "/v1/dead-letters", **route("List dead letters", 200, DeadLetterPage, "One page of dead letters, the latest first.")
 )
 async def list_dead_letters(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     job_id: Annotated[str | None, Parameter(description="Only those of this job.")] = None,
     namespace: Annotated[NamespaceParameter | None, Parameter(description="Only those in this namespace.")] = None,
     code: Annotated[Code | None, Parameter(description="Only those with this error code.")] = None,
@@ -112,16 +117,18 @@ async def list_dead_letters(
     listed among the errors of their job."""
     chosen = _selection(job_id, namespace, code, reason)
     before = _before(cursor)
-    tenant_id, use = principal.tenant_id, gateway.resources
-    letters = await gateway.run(steer_jobs.list_dead_letters, tenant_id, use, chosen, before=before, limit=limit + 1)
+    tenant_id, use = caller.tenant_id, caller.use
+    letters = await caller.gateway.run(
+        steer_jobs.list_dead_letters, tenant_id, use, chosen, before=before, limit=limit + 1
+    )
     return send_page(letters, limit, dead_letter, "dead", _position_in_list)
 
 
 @router.get("/v1/dead-letters/{letter_id}", **route("Get a dead letter", 200, DeadLetter, "The dead letter.", 404))
-async def look(gateway: CurrentGateway, principal: Reader, letter_id: str) -> Response:
+async def look(caller: Reader, letter_id: str) -> Response:
     """Return the details of a failure, without the document's text."""
     position = _position(letter_id)
-    letter = await gateway.run(steer_jobs.find_dead_letter, principal.tenant_id, gateway.resources, position)
+    letter = await caller.gateway.run(steer_jobs.find_dead_letter, caller.tenant_id, caller.use, position)
     return json_response(dead_letter(existing(letter, _not_found())))
 
 
@@ -130,12 +137,12 @@ async def look(gateway: CurrentGateway, principal: Reader, letter_id: str) -> Re
     **route("Replay dead letters", 202, Replayed, "The documents are queued again."),
     openapi_extra=json_body(ReplayRequest, {"reason": "gave_up"}),
 )
-async def replay_selected(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
+async def replay_selected(caller: Writer) -> Response:
     """Replay the dead letters that match every field given, or all with `{"all": true}`; an empty object is an error."""
-    body = await read_shape(request, principal, ReplayRequest, limit=_MAX_BODY_BYTES)
+    body = await read_own(caller, ReplayRequest, limit=_MAX_BODY_BYTES)
     chosen = _selection(body.job_id, body.namespace, body.code, body.reason)
-    tenant_id, use = principal.tenant_id, gateway.resources
-    replayed = await gateway.run_heavy(steer_jobs.replay_selected, tenant_id, chosen, use, ring=ring_for)
+    tenant_id, use = caller.tenant_id, caller.use
+    replayed = await caller.gateway.run_heavy(steer_jobs.replay_selected, tenant_id, chosen, use, ring=ring_for)
     return json_response({"replayed": replayed}, status=202)
 
 
@@ -143,20 +150,20 @@ async def replay_selected(request: Request, gateway: CurrentGateway, principal: 
     "/v1/dead-letters/{letter_id}/replay",
     **route("Replay a dead letter", 202, Replayed, "The document is queued again.", 404),
 )
-async def replay(gateway: CurrentGateway, principal: Writer, letter_id: str) -> Response:
+async def replay(caller: Writer, letter_id: str) -> Response:
     """Replay one dead letter: its attempts start again, and its job is open again."""
     position = _position(letter_id)
-    replayed = await gateway.run(steer_jobs.replay, principal.tenant_id, position, gateway.resources, ring=ring_for)
+    replayed = await caller.gateway.run(steer_jobs.replay, caller.tenant_id, position, caller.use, ring=ring_for)
     existing(replayed, _not_found())
     return json_response({"replayed": 1}, status=202)
 
 
 @router.delete("/v1/dead-letters/{letter_id}", **route("Delete a dead letter", 204, None, "It is gone.", 404))
-async def drop(gateway: CurrentGateway, principal: Writer, letter_id: str) -> Response:
+async def drop(caller: Writer, letter_id: str) -> Response:
     """Delete the document's bytes, so that it cannot be replayed; its job still lists it as failed."""
     position = _position(letter_id)
     existing(
-        await gateway.run(steer_jobs.drop_dead_letter, principal.tenant_id, position, gateway.resources), _not_found()
+        await caller.gateway.run(steer_jobs.drop_dead_letter, caller.tenant_id, position, caller.use), _not_found()
     )
     return Response(status_code=204)
 

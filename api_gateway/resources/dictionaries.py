@@ -2,15 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Parameter, json_body, route
 from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, TenantWire, Wire, namespace_parameter, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape
+from api_gateway.resources.route_parts import existing, read_own
 from pipeline.administration.edit_dictionaries import delete_dictionary, load_dictionary, replace_dictionary
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.keyword.terms import holds_words
@@ -107,10 +107,10 @@ _EXAMPLE = {
 
 
 @router.get("/v1/dictionary", **route("Get a dictionary", 200, DictionaryOut, "The dictionary.", 404))
-async def look(gateway: CurrentGateway, principal: Reader, namespace: Within = None) -> Response:
+async def look(caller: Reader, namespace: Within = None) -> Response:
     """Return the dictionary."""
     within = _within(namespace)
-    dictionary, version = await gateway.run(load_dictionary, principal.tenant_id, within, gateway.resources)
+    dictionary, version = await caller.gateway.run(load_dictionary, caller.tenant_id, within, caller.use)
     return _send(existing(dictionary, _missing(within)), within, version)
 
 
@@ -119,25 +119,25 @@ async def look(gateway: CurrentGateway, principal: Reader, namespace: Within = N
     **route("Replace a dictionary", 200, DictionaryOut, "Stored; queries use it within seconds."),
     openapi_extra=json_body(DictionaryIn, _EXAMPLE),
 )
-async def replace(request: Request, gateway: CurrentGateway, principal: Writer, namespace: Within = None) -> Response:
+async def replace(caller: Writer, namespace: Within = None) -> Response:
     """Replace the dictionary. Synonyms count as one term, stop words are ignored, phrases score higher in one piece,
     and rules prefer documents. A query uses the dictionary of all namespaces and those of the namespaces it names. Only
     the analysis of queries changes: nothing is indexed again."""
     within = _within(namespace)
-    sent = await read_shape(request, principal, DictionaryIn)
+    sent = await read_own(caller, DictionaryIn)
     try:
         dictionary = to_dictionary(sent, within)
     except ValueError as error:
         raise invalid([{"pointer": "/rules", "detail": str(error)}]) from None
-    version = await gateway.run(replace_dictionary, principal.tenant_id, gateway.resources, within, dictionary)
+    version = await caller.gateway.run(replace_dictionary, caller.tenant_id, caller.use, within, dictionary)
     return _send(dictionary, within, version)
 
 
 @router.delete("/v1/dictionary", **route("Forget a dictionary", 204, None, "It is forgotten.", 404))
-async def delete(gateway: CurrentGateway, principal: Writer, namespace: Within = None) -> Response:
+async def delete(caller: Writer, namespace: Within = None) -> Response:
     """Delete the dictionary. Queries stop using it within seconds."""
     within = _within(namespace)
-    existing(await gateway.run(delete_dictionary, principal.tenant_id, gateway.resources, within), _missing(within))
+    existing(await caller.gateway.run(delete_dictionary, caller.tenant_id, caller.use, within), _missing(within))
     return Response(status_code=204)
 
 

@@ -196,7 +196,7 @@ _GOLDEN = {
 async def start(request: Request, gateway: CurrentGateway) -> Response:
     """Start a migration, after one test call to the new model. Searches continue as before; new documents are embedded
     with both models. A second request for the same model returns the running migration."""
-    body = await read_shape(request, None, StartRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, StartRequest, limit=_MAX_BODY_BYTES)
 
     def begin() -> Response:
         try:
@@ -233,7 +233,7 @@ async def look(gateway: CurrentGateway, number: Number) -> Response:
 async def compare(request: Request, gateway: CurrentGateway, number: Number) -> Response:
     """Ask both models the same questions. With judgments nDCG decides, otherwise the share of common first hits. The
     numbers are stored, the texts are not."""
-    body = await read_shape(request, None, CompareRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, CompareRequest, limit=_MAX_BODY_BYTES)
 
     return await _steer(
         gateway, number, lambda use: compare_models(number, body.golden, body.gate, use, sample=body.sample)
@@ -249,7 +249,7 @@ async def switch(request: Request, gateway: CurrentGateway, number: Number) -> R
     """Switch searches to the new model: one row changes, and every process follows within about a second. Refused while
     vectors are missing, and unless the latest comparison has passed. Both models' vectors are kept up to date until
     `finish`."""
-    body = await read_shape(request, None, SwitchRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, SwitchRequest, limit=_MAX_BODY_BYTES)
 
     choices = body.model_dump()
     return await _steer(gateway, number, lambda use: migrate_model.switch(number, use, **choices))

@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
 from api_gateway.http import cursors
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import (
     INT64,
@@ -23,7 +23,7 @@ from api_gateway.http.fields import (
     shown,
 )
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, Page, read_shape, refuse_repeated, send_page
+from api_gateway.resources.route_parts import Page, read_own, refuse_repeated, send_page
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
 from pipeline.entities.entity import EntityState
 from pipeline.records import Namespace
@@ -103,17 +103,17 @@ _EXAMPLE = {"entity_id": "lin", "name": "林远", "type": "person", "story_time"
     **route("Write states of entities", 200, EntitiesWritten, "All states are written."),
     openapi_extra=json_body(EntitiesRequest, {"namespace": "novel", "entities": [_EXAMPLE]}),
 )
-async def put(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
+async def put(caller: Writer) -> Response:
     """Write states of entities, each valid from a story time on. The same entity and story time again replaces the
     state."""
-    sent = await read_shape(request, principal, EntitiesRequest)
+    sent = await read_own(caller, EntitiesRequest)
     refuse_repeated(
         [(entity.entity_id, entity.story_time) for entity in sent.entities],
         "/entities/{}",
         "has the entity and story time of an earlier one in this list",
     )
     states = [EntityState(namespace=sent.namespace, **dict(entity)) for entity in sent.entities]
-    written = await gateway.run_heavy(put_states, principal.tenant_id, states, gateway.resources)
+    written = await caller.gateway.run_heavy(put_states, caller.tenant_id, states, caller.use)
     return json_response({"written": written})
 
 
@@ -122,8 +122,7 @@ async def put(request: Request, gateway: CurrentGateway, principal: Writer) -> R
     **route("List entities as of a story time", 200, EntityPage, "One page of entities, each with one state."),
 )
 async def list_entities(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     namespace: Annotated[NamespaceParameter, Parameter(description="The namespace the entities are in.")],
     as_of: Annotated[
         int | None, Parameter(ge=-INT64, le=INT64 - 1, description="No state later than this; without it, the latest.")
@@ -136,10 +135,10 @@ async def list_entities(
 ) -> Response:
     """List the latest state of each entity that is not later than `as_of`. Entities without one are omitted."""
     after = cursors.decode(cursor, "entities", str)
-    states = await gateway.run(
+    states = await caller.gateway.run(
         list_states,
-        principal.tenant_id,
-        gateway.resources,
+        caller.tenant_id,
+        caller.use,
         namespace,
         as_of=as_of,
         name=name,
@@ -156,10 +155,10 @@ async def list_entities(
     **route("Delete entities", 200, EntitiesDeleted, "They are gone."),
     openapi_extra=json_body(EntitiesDeleteRequest, {"namespace": "novel", "entity_ids": ["lin"]}),
 )
-async def delete(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
+async def delete(caller: Writer) -> Response:
     """Delete the named entities with all their states. Unknown names are ignored."""
-    sent = await read_shape(request, principal, EntitiesDeleteRequest)
-    deleted = await gateway.run_heavy(
-        delete_entities, principal.tenant_id, Namespace(sent.namespace), sent.entity_ids, gateway.resources
+    sent = await read_own(caller, EntitiesDeleteRequest)
+    deleted = await caller.gateway.run_heavy(
+        delete_entities, caller.tenant_id, Namespace(sent.namespace), sent.entity_ids, caller.use
     )
     return json_response({"deleted": deleted})

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Response
 from starlette.types import Receive, Scope, Send
 
-from api_gateway.gateway import Gateway
-from api_gateway.http.auth import Reader, api_key_of
+from api_gateway.http.auth import api_key_of
+from api_gateway.http.caller import Caller, Reader
 from api_gateway.http.descriptions import reference, route
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import Problem
@@ -21,7 +21,6 @@ from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, Vie
 from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStream
 from api_gateway.resources.jobs import JobInPath, not_found
 from api_gateway.resources.retrieval.queries import QueryInPath
-from api_gateway.resources.route_parts import CurrentGateway
 from api_gateway.resources.shapes import JobError
 from pipeline.errors import Unavailable
 from pipeline.jobs.job_views import FailurePosition
@@ -192,19 +191,17 @@ for _shape in (JobProgress, ItemFailed, QueryStep, ChannelAnswered):
     "/v1/jobs/{job_id}/events",
     **route("Follow a job", 200, None, "Events until the job has ended.", 404, content=_EVENTS, also=_JOB_SEEN),
 )
-async def follow(
-    request: Request, gateway: CurrentGateway, principal: Reader, job_id: JobInPath, last_event_id: LastEventId = ""
-) -> Response:
+async def follow(caller: Reader, job_id: JobInPath, last_event_id: LastEventId = "") -> Response:
     """Stream server-sent events: `progress` with all counters on each change, a few times a second at most;
     `item_failed` for every document that fails; `finished` as the last. With `Last-Event-ID` the stream resumes without
     a gap. It ends after a quarter of an hour, for the client to reconnect."""
     return JobStream(
-        gateway.following,
-        principal.tenant_id,
+        caller.gateway.following,
+        caller.tenant_id,
         job_id,
         last_event_id=last_event_id,
         missing=not_found,
-        still_allowed=_still_allowed(request, gateway),
+        still_allowed=_still_allowed(caller),
     )
 
 
@@ -215,29 +212,27 @@ async def follow(
     ),
     tags=["retrieval"],
 )
-async def follow_query(
-    gateway: CurrentGateway, principal: Reader, query_id: QueryInPath, last_event_id: LastStep = ""
-) -> Response:
+async def follow_query(caller: Reader, query_id: QueryInPath, last_event_id: LastStep = "") -> Response:
     """Stream server-sent events: `queued`, `running`, a `channel` for each channel as it answers, and `finished` with
     the result, the same JSON as `GET /v1/queries/{query_id}` gives. `cancelled` is the last if the query is cancelled
     meanwhile. With `Last-Event-ID` no event is repeated."""
-    tenant_id = principal.tenant_id
+    tenant_id = caller.tenant_id
 
     async def look() -> QueryState | None:
         try:
-            return await gateway.run(current_state, tenant_id, query_id, gateway)
+            return await caller.gateway.run(current_state, tenant_id, query_id, caller.gateway)
         except Problem:
             return None
 
-    return QueryStream(gateway, tenant_id, query_id, look, last_event_id=last_event_id, missing=query_not_found)
+    return QueryStream(caller.gateway, tenant_id, query_id, look, last_event_id=last_event_id, missing=query_not_found)
 
 
-def _still_allowed(request: Request, gateway: Gateway) -> Callable[[], Awaitable[bool]]:
-    api_key = api_key_of(request.headers)
+def _still_allowed(caller: Caller) -> Callable[[], Awaitable[bool]]:
+    api_key = api_key_of(caller.request.headers)
 
     async def still_allowed() -> bool:
         try:
-            return await gateway.keys.principal(api_key) is not None
+            return await caller.gateway.keys.principal(api_key) is not None
         except Unavailable:
             return True
 

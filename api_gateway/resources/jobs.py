@@ -5,19 +5,17 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import AfterValidator
-from starlette.types import Receive
 
-from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import NamespaceParameter, Shape, shown
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, send_page, time_span
+from api_gateway.resources.route_parts import Page, existing, parse_uuid, send_page, time_span
 from api_gateway.resources.shapes import Job, Outcome, encoding_json, job_json
 from pipeline.administration import list_jobs as jobs_of_tenant
 from pipeline.administration import steer_jobs
@@ -25,7 +23,6 @@ from pipeline.jobs.job_views import ItemView, JobFilter, JobStatus, JobView
 from pipeline.query.wake_names import wake_name
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.accounts import Principal
 from workers.dispatch import ring_for
 
 
@@ -114,8 +111,7 @@ Status = Annotated[
 
 @router.get("/v1/jobs", **route("List jobs", 200, JobPage, "One page of jobs, newest first, without their errors."))
 async def list_jobs(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     status: Annotated[
         list[JobStatus] | None, Parameter(description="Only jobs in this state; may be repeated, for one of several.")
     ] = None,
@@ -131,8 +127,8 @@ async def list_jobs(
     before = cursors.before(cursor, "jobs")
     begins, ends = time_span(since, until)
     chosen = JobFilter(statuses=tuple(status or ()), namespace=namespace, since=begins, until=ends)
-    views = await gateway.run(
-        jobs_of_tenant.list_jobs, principal.tenant_id, gateway.resources, chosen, before=before, limit=limit + 1
+    views = await caller.gateway.run(
+        jobs_of_tenant.list_jobs, caller.tenant_id, caller.use, chosen, before=before, limit=limit + 1
     )
     return send_page(views, limit, job_json, "jobs", lambda view: (view.created_at.isoformat(), view.job_id))
 
@@ -141,8 +137,7 @@ async def list_jobs(
     "/v1/find", **route("Find documents, failures and jobs", 200, FoundMatches, "Documents, refused items and jobs.")
 )
 async def find(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     text: Annotated[
         str,
         Parameter(
@@ -154,8 +149,8 @@ async def find(
 ) -> Response:
     """Find a document by part of its title, id or source, with the reason if it failed or was refused. Case does not
     count. Compares up to 100,000 uploads, by namespace and id."""
-    tenant_id, use = principal.tenant_id, gateway.resources
-    matches, truncated = await gateway.run(
+    tenant_id, use = caller.tenant_id, caller.use
+    matches, truncated = await caller.gateway.run(
         jobs_of_tenant.find_matches, tenant_id, use, text, namespace=namespace, limit=limit
     )
     return json_response({"data": [shown(FoundMatch, match) for match in matches], "truncated": truncated})
@@ -164,31 +159,28 @@ async def find(
 @router.get(
     "/v1/jobs/{job_id}", **route("Get a job, or wait for it", 200, Job, "The job with its first hundred errors.", 404)
 )
-async def look(
-    request: Request, gateway: CurrentGateway, principal: Reader, job_id: JobInPath, wait: Wait = 0
-) -> Response:
+async def look(caller: Reader, job_id: JobInPath, wait: Wait = 0) -> Response:
     """Return a job. With `wait`, the answer comes when the job has ended or the seconds have passed."""
     if wait > 0:
-        await until_finished(principal.tenant_id, job_id, wait, gateway, receive=request.receive)
-    return json_response(job_json(await gateway.run(view_of, principal.tenant_id, job_id, gateway)))
+        await until_finished(caller, job_id, wait)
+    return json_response(job_json(await caller.gateway.run(view_of, caller, job_id)))
 
 
-async def until_finished(
-    tenant_id: TenantId, job_id: JobId, seconds: float, gateway: Gateway, *, receive: Receive
-) -> None:
-    """Wait for the end of a job, for some seconds. ``receive`` is the request's. Raises ClientDisconnect or Problem."""
+async def until_finished(caller: Caller, job_id: JobId, seconds: float) -> None:
+    """Wait for the end of a job, for some seconds. Raises ClientDisconnect or Problem."""
 
     def is_finished() -> bool | None:
-        finished = jobs_of_tenant.is_finished(tenant_id, gateway.resources, job_id)
+        finished = jobs_of_tenant.is_finished(caller.tenant_id, caller.use, job_id)
         return None if finished is False else True
 
-    name = wake_name("job", tenant_id, job_id)
+    gateway = caller.gateway
+    name = wake_name("job", caller.tenant_id, job_id)
 
     async def look_now() -> bool | None:
         return await gateway.shared_reads.read(name, lambda: gateway.run(is_finished))
 
     with gateway.wakes.watch(name) as waiter:
-        await gateway.wakes.until(waiter, look_now, seconds=seconds, receive=receive)
+        await gateway.wakes.until(waiter, look_now, seconds=seconds, receive=caller.request.receive)
 
 
 @router.get(
@@ -196,8 +188,7 @@ async def until_finished(
     **route("List a job's documents", 200, ItemPage, "One page of items, in the order they were sent.", 404),
 )
 async def list_items(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     job_id: JobInPath,
     status: Status = None,
     duplicates: Annotated[
@@ -208,11 +199,11 @@ async def list_items(
 ) -> Response:
     """List the documents of a job, each with its outcome."""
     after = cursors.decode(cursor, "items", int)
-    views = await gateway.run(
+    views = await caller.gateway.run(
         jobs_of_tenant.list_items,
-        principal.tenant_id,
+        caller.tenant_id,
         job_id,
-        gateway.resources,
+        caller.use,
         status=status,
         after=after[0] if after else -1,
         limit=limit + 1,
@@ -225,59 +216,57 @@ async def list_items(
     return send_page(existing(views, not_found()), limit, item_json, "items", lambda view: (view.ordinal,))
 
 
-def view_of(tenant_id: TenantId, job_id: JobId, gateway: Gateway) -> JobView:
+def view_of(caller: Caller, job_id: JobId) -> JobView:
     """Return the job. Blocking. Raises Problem 404."""
-    return existing(jobs_of_tenant.find_job(tenant_id, gateway.resources, job_id), not_found())
+    return existing(jobs_of_tenant.find_job(caller.tenant_id, caller.use, job_id), not_found())
 
 
 @router.post(
     "/v1/jobs/{job_id}/cancel",
     **route("Cancel a job", 200, Job, "The job; none of its documents is pending.", 404, 409),
 )
-async def cancel(gateway: CurrentGateway, principal: Writer, job_id: JobInPath) -> Response:
+async def cancel(caller: Writer, job_id: JobInPath) -> Response:
     """Cancel a job. Completed documents stay; the others are cancelled, also those a worker is processing. Cancelling
     again changes nothing. A job that ended by itself is a 409."""
-    return await _steer(gateway, principal, job_id, steer_jobs.cancel)
+    return await _steer(caller, job_id, steer_jobs.cancel)
 
 
 @router.post(
     "/v1/jobs/{job_id}/retry",
     **route("Retry failed documents", 200, Job, "The job; failed and cancelled documents are queued again.", 404, 409),
 )
-async def retry(gateway: CurrentGateway, principal: Writer, job_id: JobInPath) -> Response:
+async def retry(caller: Writer, job_id: JobInPath) -> Response:
     """Retry a job's failed or cancelled documents with new attempts. A job that has ended without any of them is a 409."""
-    return await _steer(gateway, principal, job_id, functools.partial(steer_jobs.retry, ring=ring_for))
+    return await _steer(caller, job_id, functools.partial(steer_jobs.retry, ring=ring_for))
 
 
 @router.post(
     "/v1/jobs/{job_id}/pause",
     **route("Pause a job", 200, Job, "The job; workers finish what they have begun and take nothing more.", 404, 409),
 )
-async def pause(gateway: CurrentGateway, principal: Writer, job_id: JobInPath) -> Response:
+async def pause(caller: Writer, job_id: JobInPath) -> Response:
     """Pause a job. Pausing again changes nothing. A job that has ended is a 409."""
-    return await _steer(gateway, principal, job_id, steer_jobs.pause)
+    return await _steer(caller, job_id, steer_jobs.pause)
 
 
 @router.post(
     "/v1/jobs/{job_id}/resume", **route("Resume a job", 200, Job, "The job; workers may take its documents.", 404, 409)
 )
-async def resume(gateway: CurrentGateway, principal: Writer, job_id: JobInPath) -> Response:
+async def resume(caller: Writer, job_id: JobInPath) -> Response:
     """Resume a job. Resuming a job that is not paused changes nothing. A job that has ended is a 409."""
-    return await _steer(gateway, principal, job_id, functools.partial(steer_jobs.resume, ring=ring_for))
+    return await _steer(caller, job_id, functools.partial(steer_jobs.resume, ring=ring_for))
 
 
-async def _steer(
-    gateway: Gateway, principal: Principal, job_id: JobId, change: Callable[[TenantId, JobId, Resources], object]
-) -> Response:
+async def _steer(caller: Caller, job_id: JobId, change: Callable[[TenantId, JobId, Resources], object]) -> Response:
     """Apply the change and return the job afterwards."""
 
     def run() -> Response:
         try:
-            change(principal.tenant_id, job_id, gateway.resources)
+            change(caller.tenant_id, job_id, caller.use)
         except steer_jobs.NoSuchJob:
             raise not_found() from None
         except steer_jobs.WrongJobState as error:
             raise Problem(409, error.code, str(error)) from None
-        return json_response(job_json(view_of(principal.tenant_id, job_id, gateway)))
+        return json_response(job_json(view_of(caller, job_id)))
 
-    return await gateway.run(run)
+    return await caller.gateway.run(run)

@@ -5,20 +5,20 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
-from api_gateway.http.auth import Admin, Reader
+from api_gateway.http.caller import Admin, Caller, Reader
 from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import Label, Moment, Shape, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, read_shape, send_page
+from api_gateway.resources.route_parts import Page, existing, read_own, send_page
 from pipeline.administration import manage_tenants
 from pipeline.records import TenantId
-from pipeline.tenants.accounts import OPERATOR, ApiKey, IssuedKey, Principal, TooManyKeys
+from pipeline.tenants.accounts import OPERATOR, ApiKey, IssuedKey, TooManyKeys
 
 LONGEST_OVERLAP_S = 30 * 86_400
 
@@ -102,28 +102,30 @@ _KEY_ID = re.compile(r"[0-9a-f]{16}")
     **route("Create an API key", 201, KeyWithSecret, "The key and its secret.", 409),
     openapi_extra=json_body(KeyRequest, EXAMPLE),
 )
-async def make(request: Request, gateway: CurrentGateway, principal: Admin) -> Response:
+async def make(caller: Admin) -> Response:
     """Create a key. Only this answer shows the key itself: the database holds its hash."""
-    body = await read_shape(request, principal, KeyRequest, limit=MAX_BODY_BYTES)
-    return await issue_key(gateway, principal.tenant_id, body, under="/v1/keys")
+    body = await read_own(caller, KeyRequest, limit=MAX_BODY_BYTES)
+    return await issue_key(caller.gateway, caller.tenant_id, body, under="/v1/keys")
 
 
 @router.get("/v1/keys", **route("List API keys", 200, KeyPage, "One page of keys, the newest first."))
-async def list_keys(gateway: CurrentGateway, principal: Admin, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_keys(caller: Admin, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the keys without their secrets, including those that have ended."""
-    return await keys_page(gateway, principal.tenant_id, limit, cursor)
+    return await keys_page(caller.gateway, caller.tenant_id, limit, cursor)
 
 
 @router.get("/v1/keys/current", **route("Get the key in use", 200, CurrentKey, "The key of this request."))
-async def current(principal: Reader) -> Response:
+async def current(caller: Reader) -> Response:
     """Return the tenant and the scopes of this key."""
-    return json_response(shown(CurrentKey, principal, name=principal.key_name, scopes=principal.actor.scopes))
+    return json_response(
+        shown(CurrentKey, caller.principal, name=caller.principal.key_name, scopes=caller.principal.actor.scopes)
+    )
 
 
 @router.get("/v1/keys/{key_id}", **route("Get an API key", 200, Key, "The key, without its secret.", 404))
-async def look(gateway: CurrentGateway, principal: Admin, key_id: str) -> Response:
+async def look(caller: Admin, key_id: str) -> Response:
     """Return a key with the times of its creation, last use and end."""
-    return json_response(key_json(await gateway.run(key_of, gateway, principal.tenant_id, key_id)))
+    return json_response(key_json(await caller.gateway.run(key_of, caller.gateway, caller.tenant_id, key_id)))
 
 
 @router.post(
@@ -131,19 +133,19 @@ async def look(gateway: CurrentGateway, principal: Admin, key_id: str) -> Respon
     **route("Rotate an API key", 201, KeyWithSecret, "The new key and its secret.", 404, 409),
     openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
 )
-async def rotate(request: Request, gateway: CurrentGateway, principal: Admin, key_id: str) -> Response:
+async def rotate(caller: Admin, key_id: str) -> Response:
     """Create a key of the same name and scopes; the old one works until the end of the overlap, so that no request
     fails. A key that has ended, or was rotated before, is a 409."""
-    body = await read_shape(request, principal, KeyRotateRequest, limit=MAX_BODY_BYTES)
-    await gateway.run(_refuse_operators, gateway, principal, key_id)
-    return await rotate_key(gateway, principal.tenant_id, key_id, body, under="/v1/keys")
+    body = await read_own(caller, KeyRotateRequest, limit=MAX_BODY_BYTES)
+    await caller.gateway.run(_refuse_operators, caller, key_id)
+    return await rotate_key(caller.gateway, caller.tenant_id, key_id, body, under="/v1/keys")
 
 
 @router.delete("/v1/keys/{key_id}", **route("Revoke an API key", 204, None, "The key has ended.", 404))
-async def revoke(gateway: CurrentGateway, principal: Admin, key_id: str) -> Response:
+async def revoke(caller: Admin, key_id: str) -> Response:
     """Revoke a key. Every gateway refuses it within three seconds. Revoking again changes nothing."""
-    await gateway.run(_refuse_operators, gateway, principal, key_id)
-    return await revoke_key(gateway, principal.tenant_id, key_id)
+    await caller.gateway.run(_refuse_operators, caller, key_id)
+    return await revoke_key(caller.gateway, caller.tenant_id, key_id)
 
 
 async def issue_key(gateway: Gateway, tenant_id: TenantId, sent: KeyRequest, *, under: str) -> Response:
@@ -203,10 +205,10 @@ def key_of(gateway: Gateway, tenant_id: TenantId, key_id: str) -> ApiKey:
     )
 
 
-def _refuse_operators(gateway: Gateway, principal: Principal, key_id: str) -> None:
+def _refuse_operators(caller: Caller, key_id: str) -> None:
     """Raise Problem(403) or Problem(404) for an operator's key: an administrator of a tenant must not become an
     operator by rotating such a key, nor lock an operator out."""
-    if OPERATOR in key_of(gateway, principal.tenant_id, key_id).scopes and OPERATOR not in principal.scopes:
+    if OPERATOR in key_of(caller.gateway, caller.tenant_id, key_id).scopes and OPERATOR not in caller.principal.scopes:
         raise Problem(403, "insufficient_scope", "An operator's key can be changed with an operator's key only.")
 
 

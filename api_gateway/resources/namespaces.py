@@ -3,17 +3,18 @@
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Response
 from pydantic import AfterValidator, Field
 
 from api_gateway.http import cursors
-from api_gateway.http.auth import Reader, Writer, require_scope
+from api_gateway.http.auth import require_scope
+from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, TenantWire, shown, tidy_namespace
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
-from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape, send_page
+from api_gateway.resources.route_parts import existing, read_own, send_page
 from api_gateway.resources.shapes import Namespace as NamespaceShape
 from api_gateway.resources.shapes import NamespacePage
 from pipeline.administration import list_documents
@@ -116,11 +117,11 @@ Name = Annotated[Namespace, AfterValidator(_parse_name), Path(description="The n
     "/v1/namespaces/{namespace}",
     **route("Delete a namespace", 200, NamespaceDeleted, "Deleted; the numbers of deleted objects.", 404),
 )
-async def delete(gateway: CurrentGateway, principal: Writer, namespace: Name) -> Response:
+async def delete(caller: Writer, namespace: Name) -> Response:
     """Delete a namespace with all its documents, also those being ingested. If the answer is lost, repeat the request:
     it continues."""
-    deleted = await gateway.run_heavy(delete_namespace, principal.tenant_id, namespace, gateway.resources)
-    gateway.namespaces.forget(principal.tenant_id, namespace)
+    deleted = await caller.gateway.run_heavy(delete_namespace, caller.tenant_id, namespace, caller.use)
+    caller.gateway.namespaces.forget(caller.tenant_id, namespace)
     return json_response(shown(NamespaceDeleted, existing(deleted, _not_found(namespace))))
 
 
@@ -138,8 +139,7 @@ class VerifyRequest(TenantWire):
 
 @router.get("/v1/namespaces", **route("List namespaces", 200, NamespacePage, "One page of namespaces, by name."))
 async def list_namespaces(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     limit: Limit = 50,
     cursor: Cursor = None,
     examples: Annotated[bool, Parameter(description="Only those that hold examples of the library.")] = False,
@@ -153,10 +153,10 @@ async def list_namespaces(
 ) -> Response:
     """List the namespaces. The first document that names a namespace creates it."""
     after = cursors.decode(cursor, "namespaces", str)
-    start, use = after[0] if after else None, gateway.resources
-    views = await gateway.run(
+    start, use = after[0] if after else None, caller.use
+    views = await caller.gateway.run(
         list_documents.list_namespaces,
-        principal.tenant_id,
+        caller.tenant_id,
         use,
         after=start,
         limit=limit + 1,
@@ -173,11 +173,11 @@ async def list_namespaces(
     "/v1/namespaces/{namespace}/fields",
     **route("List the values to filter by", 200, NamespaceFields, "The values in use.", 404),
 )
-async def list_fields(gateway: CurrentGateway, principal: Reader, namespace: Name) -> Response:
+async def list_fields(caller: Reader, namespace: Name) -> Response:
     """Return the types, authors, tags, keys of metadata and times of the namespace's published documents, with how many
     documents have each. It reads up to 10,000 documents, for at most two seconds."""
-    await gateway.namespaces.require(principal.tenant_id, [namespace])
-    fields = await gateway.run(list_documents.used_fields, principal.tenant_id, namespace, gateway.resources)
+    await caller.gateway.namespaces.require(caller.tenant_id, [namespace])
+    fields = await caller.gateway.run(list_documents.used_fields, caller.tenant_id, namespace, caller.use)
     return json_response(shown(NamespaceFields, fields, namespace=namespace))
 
 
@@ -186,21 +186,14 @@ async def list_fields(gateway: CurrentGateway, principal: Reader, namespace: Nam
     **route("Compare both stores", 200, Alignment, "How the stores compare.", 404),
     openapi_extra=json_body(VerifyRequest, {"namespaces": ["kb"], "repair": False}),
 )
-async def verify_stores(request: Request, gateway: CurrentGateway, principal: Reader) -> Response:
+async def verify_stores(caller: Reader) -> Response:
     """Compare every chunk with every vector; it may take a while. `repair` needs the scope `write`."""
-    body = await read_shape(request, principal, VerifyRequest, limit=_MAX_BODY_BYTES)
+    body = await read_own(caller, VerifyRequest, limit=_MAX_BODY_BYTES)
     if body.repair:
-        require_scope(principal, "write")
+        require_scope(caller.principal, "write")
     names = None if body.namespaces is None else [Namespace(name) for name in dict.fromkeys(body.namespaces)]
     if names is not None:
-        await gateway.namespaces.require(principal.tenant_id, names)
-    done = await compute(
-        gateway,
-        ComputationKind.VERIFY,
-        principal.tenant_id,
-        {"namespaces": names, "repair": body.repair, "delete_share": body.delete_share},
-        receive=request.receive,
-        actor=principal.actor,
-        request_id=request.state.request_id,
-    )
+        await caller.gateway.namespaces.require(caller.tenant_id, names)
+    asked = {"namespaces": names, "repair": body.repair, "delete_share": body.delete_share}
+    done = await compute(caller, ComputationKind.VERIFY, asked)
     return Response(done.body, media_type="application/json")

@@ -12,6 +12,7 @@ from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
+from api_gateway.http.caller import Caller
 from api_gateway.http.descriptions import Parameter, reference
 from api_gateway.http.fields import Shape
 from api_gateway.http.problems import Problem, invalid, places
@@ -102,20 +103,20 @@ def validated(shape: type[M], value: Any) -> M:
         raise invalid(places(error)) from None
 
 
-async def read_object(request: Request, principal: Principal, limit: int) -> Decoded:
+async def read_object(caller: Caller, limit: int) -> Decoded:
     """Return a JSON body of up to ``limit`` bytes, capped by the installation's limit. Raises Problem."""
-    capped = min(limit, gateway_of(request).settings.max_body_bytes)
-    return decode_own(await read_json_body(request, capped), principal)
+    capped = min(limit, caller.gateway.settings.max_body_bytes)
+    return decode_own(await read_json_body(caller.request, capped), caller.principal)
 
 
-async def read_shape(
-    request: Request, principal: Principal | None, shape: type[M], *, limit: int = MOST_SHAPE_BYTES
-) -> M:
-    """Return the body as ``shape``.
+async def read_own(caller: Caller, shape: type[M], *, limit: int = MOST_SHAPE_BYTES) -> M:
+    """Return the body as ``shape``, as `read_shape` does. Raises Problem, also for a body that names another tenant."""
+    return await read_shape(caller.request, shape, limit=limit, principal=caller.principal)
 
-    ``limit`` is in bytes and is capped by the installation's limit. ``principal`` is None for an operator, who may name
-    any tenant. Raises Problem.
-    """
+
+async def read_shape(request: Request, shape: type[M], *, limit: int, principal: Principal | None = None) -> M:
+    """Return the body as ``shape``. ``limit`` is in bytes and is capped by the installation's limit. Without a
+    ``principal``, the body may name any tenant. Raises Problem."""
     gateway = gateway_of(request)
     body = await read_json_body(request, min(limit, gateway.settings.max_body_bytes))
     if len(body) <= _AT_ONCE_BYTES:

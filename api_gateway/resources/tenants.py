@@ -105,7 +105,7 @@ Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 )
 async def make(request: Request, gateway: CurrentGateway) -> Response:
     """Create a tenant. An id that is taken is a 409. The id of an erased tenant is free once none of its data is left."""
-    body = await read_shape(request, None, TenantRequest, limit=keys.MAX_BODY_BYTES)
+    body = await read_shape(request, TenantRequest, limit=keys.MAX_BODY_BYTES)
     tenant_id = TenantId(body.tenant_id)
     quotas = None if body.quotas is None else body.quotas.own()
     created = await gateway.run(manage_tenants.create_tenant, tenant_id, body.name, quotas, gateway.resources)
@@ -162,7 +162,7 @@ async def look_at_use(gateway: CurrentGateway, tenant_id: Id) -> Response:
 async def set_quotas(request: Request, gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Replace all quotas of a tenant: an omitted one follows the installation's setting again. Gateways apply a new
     request rate within 30 seconds, and the others at once."""
-    quotas = (await read_shape(request, None, QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
+    quotas = (await read_shape(request, QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
 
     def change() -> None:
         own_id, use = _at_home(gateway, tenant_id)
@@ -198,7 +198,7 @@ async def enable(gateway: CurrentGateway, tenant_id: Id) -> Response:
 )
 async def make_key(request: Request, gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Create a key. With the scope `admin`, the tenant can create further keys itself."""
-    body = await read_shape(request, None, KeyRequest, limit=keys.MAX_BODY_BYTES)
+    body = await read_shape(request, KeyRequest, limit=keys.MAX_BODY_BYTES)
     if body.tenant_id not in (None, tenant_id):
         raise invalid([{"pointer": "/tenant_id", "detail": "is not the tenant in the path"}])
     tenant = await gateway.run(_tenant, gateway, tenant_id)
@@ -232,7 +232,7 @@ async def look_at_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Re
 )
 async def rotate_key(request: Request, gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
     """Rotate a key, as the tenant can do itself."""
-    body = await read_shape(request, None, KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
+    body = await read_shape(request, KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
     tenant = await gateway.run(_tenant, gateway, tenant_id)
     return await keys.rotate_key(gateway, tenant.tenant_id, key_id, body, under=f"/v1/tenants/{tenant_id}/keys")
 

@@ -8,12 +8,11 @@ from pydantic import Field
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
-from api_gateway.http.auth import Reader
+from api_gateway.http.caller import Reader
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway
 from api_gateway.resources.shapes import Usage, usage_json
 from pipeline.administration import manage_tenants
 from pipeline.ingestion.accept import quota_use
@@ -72,8 +71,7 @@ By = Annotated[UsageKey, Parameter(description="The field that rows are grouped 
     tags=["usage"],
 )
 async def usage(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     first: First = None,
     to: Last = None,
     by: By = "day",
@@ -89,15 +87,15 @@ async def usage(
         errors = [{"pointer": "/from", "in": "query", "detail": "is after to"}]
         raise invalid(errors, detail="The first day is after the last one.")
     position = cursors.decode(cursor, f"usage:{by}", str)
-    total, rows = await gateway.run(
+    total, rows = await caller.gateway.run(
         manage_tenants.usage_between,
-        principal.tenant_id,
+        caller.tenant_id,
         start,
         last,
         by=by,
         after=position[0] if position else None,
         limit=limit + 1,
-        use=gateway.resources,
+        use=caller.use,
     )
     page, following = cursors.page(rows, limit, lambda row: cursors.encode(f"usage:{by}", row.key))
     body = {
@@ -114,10 +112,10 @@ async def usage(
 @router.get(
     "/v1/quotas", **route("Get the quotas", 200, QuotaUse, "Each quota with its limit and its use."), tags=["operation"]
 )
-async def look(gateway: CurrentGateway, principal: Reader) -> Response:
+async def look(caller: Reader) -> Response:
     """Return the quotas. `limit` is null for none. They are counted on request; a request that exceeds a quota is
     refused as a whole."""
-    return await send_quotas(gateway, principal.tenant_id)
+    return await send_quotas(caller.gateway, caller.tenant_id)
 
 
 async def send_quotas(gateway: Gateway, tenant_id: TenantId) -> Response:

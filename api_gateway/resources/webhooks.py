@@ -4,12 +4,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
-from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
-from api_gateway.http.auth import Writer
+from api_gateway.http.caller import Caller, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, Wait, json_body, route
 from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
@@ -17,18 +16,16 @@ from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll
 from api_gateway.resources.route_parts import (
     CompleteList,
-    CurrentGateway,
     Page,
     existing,
     parse_uuid,
-    read_shape,
+    read_own,
     send_page,
 )
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.accounts import Principal
 from pipeline.webhooks.endpoint import DEFAULT_EVENTS, DeliveryState
 from pipeline.webhooks.endpoint import Delivery as StoredDelivery
 from pipeline.webhooks.endpoint import Webhook as StoredWebhook
@@ -143,13 +140,13 @@ _MAX_BODY_BYTES = 16 * 1024
     **route("Add a webhook", 201, WebhookWithSecret, "The endpoint and its secret.", 409),
     openapi_extra=json_body(WebhookRequest, {"url": "https://example.com/hooks", "events": ["job.failed"]}),
 )
-async def add(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
+async def add(caller: Writer) -> Response:
     """Add an endpoint. Calls are signed after the Standard Webhooks specification with the secret in this answer, which
     is shown once. The host must be on the public internet, unless the operator permits its network."""
-    body = await read_shape(request, principal, WebhookRequest, limit=_MAX_BODY_BYTES)
+    body = await read_own(caller, WebhookRequest, limit=_MAX_BODY_BYTES)
     events = list(dict.fromkeys(body.events)) if body.events else [event.value for event in DEFAULT_EVENTS]
     try:
-        made, secret = await gateway.run_calling(flow.add, principal.tenant_id, body.url, events, gateway.resources)
+        made, secret = await caller.gateway.run_calling(flow.add, caller.tenant_id, body.url, events, caller.use)
     except NotAllowed as error:
         errors = [{"pointer": "/url", "detail": str(error)}]
         raise invalid(errors, code=error.code, detail=f"The URL: {error}.") from None
@@ -160,26 +157,26 @@ async def add(request: Request, gateway: CurrentGateway, principal: Writer) -> R
 
 
 @router.get("/v1/webhooks", **route("List webhooks", 200, WebhookList, "Every endpoint, without its secret."))
-async def list_webhooks(gateway: CurrentGateway, principal: Writer) -> Response:
+async def list_webhooks(caller: Writer) -> Response:
     """List the endpoints; at most twenty exist."""
-    webhooks = await gateway.run(flow.list_webhooks, principal.tenant_id, gateway.resources)
+    webhooks = await caller.gateway.run(flow.list_webhooks, caller.tenant_id, caller.use)
     return page_response([webhook(stored) for stored in webhooks], None)
 
 
 @router.get(
     "/v1/webhooks/{webhook_id}", **route("Get a webhook", 200, Webhook, "The endpoint, without its secret.", 404)
 )
-async def look(gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Response:
+async def look(caller: Writer, webhook_id: Id) -> Response:
     """Return an endpoint, and since when its calls fail."""
-    return json_response(webhook(await gateway.run(_stored, principal, webhook_id, gateway)))
+    return json_response(webhook(await caller.gateway.run(_stored, caller, webhook_id)))
 
 
 @router.delete(
     "/v1/webhooks/{webhook_id}", **route("Remove a webhook", 204, None, "Deleted, with its deliveries.", 404)
 )
-async def remove(gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Response:
+async def remove(caller: Writer, webhook_id: Id) -> Response:
     """Delete an endpoint. A call in progress may still arrive."""
-    existing(await gateway.run(flow.remove, principal.tenant_id, webhook_id, gateway.resources), _not_found())
+    existing(await caller.gateway.run(flow.remove, caller.tenant_id, webhook_id, caller.use), _not_found())
     return Response(status_code=204)
 
 
@@ -188,12 +185,12 @@ async def remove(gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> 
     **route("Change the secret", 200, WebhookWithSecret, "The endpoint and its new secret.", 404),
     openapi_extra=json_body(RotateRequest, {"overlap_seconds": 3600}),
 )
-async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Response:
+async def rotate(caller: Writer, webhook_id: Id) -> Response:
     """Create a new secret. During the overlap calls carry a signature with either secret. An even older secret ends at
     once."""
-    body = await read_shape(request, principal, RotateRequest, limit=_MAX_BODY_BYTES)
+    body = await read_own(caller, RotateRequest, limit=_MAX_BODY_BYTES)
     overlap_s = float(body.overlap_seconds)
-    rotated = await gateway.run(flow.rotate, principal.tenant_id, webhook_id, gateway.resources, overlap_s=overlap_s)
+    rotated = await caller.gateway.run(flow.rotate, caller.tenant_id, webhook_id, caller.use, overlap_s=overlap_s)
     stored, secret = existing(rotated, _not_found())
     return json_response(webhook(stored, secret=secret))
 
@@ -202,35 +199,35 @@ async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, w
     "/v1/webhooks/{webhook_id}/enable",
     **route("Enable a webhook again", 200, Webhook, "The endpoint; it is called again.", 404),
 )
-async def enable(gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Response:
+async def enable(caller: Writer, webhook_id: Id) -> Response:
     """Enable an endpoint again. Messages from its disabled time are not sent; earlier dead ones can be sent again one
     by one."""
-    return await _changed(flow.enable, principal, webhook_id, gateway)
+    return await _changed(caller, flow.enable, webhook_id)
 
 
 @router.post(
     "/v1/webhooks/{webhook_id}/disable",
     **route("Disable a webhook", 200, Webhook, "The endpoint; it is no longer called.", 404),
 )
-async def disable(gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Response:
+async def disable(caller: Writer, webhook_id: Id) -> Response:
     """Disable an endpoint: nothing is sent to it until it is enabled again, and its pending deliveries are dead. A call in
     progress may still arrive."""
-    return await _changed(flow.disable, principal, webhook_id, gateway)
+    return await _changed(caller, flow.disable, webhook_id)
 
 
 @router.post(
     "/v1/webhooks/{webhook_id}/test",
     **route("Send a test message", 202, DeliveryQueued, "A test message is on its way.", 404),
 )
-async def test(gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Response:
+async def test(caller: Writer, webhook_id: Id) -> Response:
     """Send one message of the type `webhook.test`, tried once, also to a disabled endpoint; its delivery reports the
     outcome."""
 
     def write() -> str:
-        _stored(principal, webhook_id, gateway)
-        return flow.queue_test(principal.tenant_id, webhook_id, gateway.resources)
+        _stored(caller, webhook_id)
+        return flow.queue_test(caller.tenant_id, webhook_id, caller.use)
 
-    return json_response({"delivery_id": await gateway.run(write)}, status=202)
+    return json_response({"delivery_id": await caller.gateway.run(write)}, status=202)
 
 
 @router.get(
@@ -238,8 +235,7 @@ async def test(gateway: CurrentGateway, principal: Writer, webhook_id: Id) -> Re
     **route("List deliveries", 200, DeliveryPage, "One page of deliveries, newest first.", 404),
 )
 async def list_deliveries(
-    gateway: CurrentGateway,
-    principal: Writer,
+    caller: Writer,
     webhook_id: Id,
     state: Annotated[Standing | None, Parameter(description="Only those in this state.")] = None,
     limit: Limit = 50,
@@ -250,13 +246,13 @@ async def list_deliveries(
     standing = None if state is None else DeliveryState(state)
 
     def read() -> list[StoredDelivery]:
-        _stored(principal, webhook_id, gateway)
+        _stored(caller, webhook_id)
         return flow.list_deliveries(
-            principal.tenant_id, gateway.resources, webhook_id, state=standing, before=before, limit=limit + 1
+            caller.tenant_id, caller.use, webhook_id, state=standing, before=before, limit=limit + 1
         )
 
     return send_page(
-        await gateway.run(read),
+        await caller.gateway.run(read),
         limit,
         delivery,
         "deliveries",
@@ -268,23 +264,21 @@ async def list_deliveries(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}",
     **route("Get a delivery", 200, DeliveryWithBody, "The delivery.", 404),
 )
-async def look_at_delivery(
-    request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: Id, delivery_id: str, wait: Wait = 0
-) -> Response:
+async def look_at_delivery(caller: Writer, webhook_id: Id, delivery_id: str, wait: Wait = 0) -> Response:
     """Return the message, the outcome of the last attempt and the time of the next. With `wait`, answer once no further
     attempt is due."""
 
     def read() -> StoredDelivery | None:
-        return flow.find_delivery(principal.tenant_id, gateway.resources, webhook_id, delivery_id)
+        return flow.find_delivery(caller.tenant_id, caller.use, webhook_id, delivery_id)
 
-    name = f"{principal.tenant_id}:delivery:{webhook_id}:{delivery_id}"
+    name = f"{caller.tenant_id}:delivery:{webhook_id}:{delivery_id}"
 
     def is_settled(stored: StoredDelivery | None) -> bool:
         return stored is None or stored.ended_at is not None
 
-    stored = await poll.until(request, gateway, name, read, is_settled, wait)
+    stored = await poll.until(caller.request, caller.gateway, name, read, is_settled, wait)
     sent = delivery(existing(stored, _no_delivery()))
-    body = await gateway.run(flow.body_of, principal.tenant_id, gateway.resources, webhook_id, delivery_id)
+    body = await caller.gateway.run(flow.body_of, caller.tenant_id, caller.use, webhook_id, delivery_id)
     return json_response({**sent, "body": existing(body, _no_delivery())})
 
 
@@ -292,10 +286,10 @@ async def look_at_delivery(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver",
     **route("Resend a delivery", 202, DeliveryQueued, "It is sent again.", 404, 409),
 )
-async def redeliver(gateway: CurrentGateway, principal: Writer, webhook_id: Id, delivery_id: str) -> Response:
+async def redeliver(caller: Writer, webhook_id: Id, delivery_id: str) -> Response:
     """Send the same message under the same id, with new attempts. A delivery that is still pending is a 409."""
-    tenant_id = principal.tenant_id
-    is_queued = await gateway.run(flow.redeliver, tenant_id, webhook_id, delivery_id, gateway.resources)
+    tenant_id = caller.tenant_id
+    is_queued = await caller.gateway.run(flow.redeliver, tenant_id, webhook_id, delivery_id, caller.use)
     if is_queued is None:
         raise _no_delivery()
     if not is_queued:
@@ -303,20 +297,18 @@ async def redeliver(gateway: CurrentGateway, principal: Writer, webhook_id: Id, 
     return json_response({"delivery_id": delivery_id}, status=202)
 
 
-async def _changed(
-    change: Callable[[TenantId, str, Resources], None], principal: Principal, webhook_id: str, gateway: Gateway
-) -> Response:
+async def _changed(caller: Caller, change: Callable[[TenantId, str, Resources], None], webhook_id: str) -> Response:
 
     def write() -> StoredWebhook:
-        _stored(principal, webhook_id, gateway)
-        change(principal.tenant_id, webhook_id, gateway.resources)
-        return _stored(principal, webhook_id, gateway)
+        _stored(caller, webhook_id)
+        change(caller.tenant_id, webhook_id, caller.use)
+        return _stored(caller, webhook_id)
 
-    return json_response(webhook(await gateway.run(write)))
+    return json_response(webhook(await caller.gateway.run(write)))
 
 
-def _stored(principal: Principal, webhook_id: str, gateway: Gateway) -> StoredWebhook:
-    return existing(flow.find_webhook(principal.tenant_id, gateway.resources, webhook_id), _not_found())
+def _stored(caller: Caller, webhook_id: str) -> StoredWebhook:
+    return existing(flow.find_webhook(caller.tenant_id, caller.use, webhook_id), _not_found())
 
 
 def _no_delivery() -> Problem:

@@ -12,11 +12,10 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import read_json_body, require_bounded
+from api_gateway.http.caller import Reader
 from api_gateway.http.descriptions import answers
 from api_gateway.http.problems import Problem
-from api_gateway.resources.route_parts import CurrentGateway
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -113,14 +112,14 @@ Origin = Annotated[str | None, Depends(from_an_allowed_origin)]
     openapi_extra={"requestBody": _BODY},
     summary="Model Context Protocol",
 )
-async def talk(request: Request, gateway: CurrentGateway, origin: Origin, principal: Reader) -> Response:
+async def talk(origin: Origin, caller: Reader) -> Response:
     """Serve Streamable HTTP without sessions, for protocol versions 2024-11-05 to 2026-07-28. The key's scopes decide
     which tools and resources are available."""
-    opening: McpOpening = request.app.state.mcp
-    limit = min(MOST_BODY_BYTES, gateway.settings.max_body_bytes)
-    body = await read_json_body(request, limit)
+    opening: McpOpening = caller.request.app.state.mcp
+    limit = min(MOST_BODY_BYTES, caller.gateway.settings.max_body_bytes)
+    body = await read_json_body(caller.request, limit)
     require_bounded(body)
-    request.state.principal = principal
+    caller.request.state.caller = caller
     return _Handed(await opening.manager(), body, origin)
 
 

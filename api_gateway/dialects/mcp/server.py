@@ -7,6 +7,7 @@ it and a misbehaving client leaves no state behind.
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -22,10 +23,11 @@ from starlette.requests import Request
 
 from api_gateway.dialects.mcp import tool_calls
 from api_gateway.dialects.mcp.endpoint import MOST_BODY_BYTES
-from api_gateway.dialects.mcp.tool_calls import TOOLS, Caller, ToolEntry
+from api_gateway.dialects.mcp.tool_calls import TOOLS, ToolEntry
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_scope
 from api_gateway.http.bodies import Decoded, refuse_flaws
+from api_gateway.http.caller import Caller
 from api_gateway.http.problems import Problem, from_error, internal, places
 from api_gateway.live.readiness import installed_version
 from pipeline.errors import PipelineError
@@ -140,9 +142,7 @@ class _Handlers:
         caller = self._caller(context)
         after = params.cursor if params is not None else None
         try:
-            page = await self._gateway.run(
-                tool_calls.namespaces, caller.principal.tenant_id, self._gateway, after=after
-            )
+            page = await self._gateway.run(tool_calls.namespaces, caller, after=after)
         except PipelineError as error:
             raise _unreadable(from_error(error)) from None
         resources = [
@@ -167,14 +167,13 @@ class _Handlers:
     async def read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        uri, tenant_id = str(params.uri), self._caller(context).principal.tenant_id
+        uri, caller = str(params.uri), self._caller(context)
         try:
             if uri.startswith(_NAMESPACE):
-                name = unquote(uri.removeprefix(_NAMESPACE))
-                content = await tool_calls.namespace(tenant_id, name, self._gateway)
+                content = await tool_calls.namespace(caller, unquote(uri.removeprefix(_NAMESPACE)))
             elif uri.startswith(_JOB):
-                require_scope(self._caller(context).principal, "write")
-                content = await self._gateway.run(tool_calls.job, tenant_id, uri.removeprefix(_JOB), self._gateway)
+                require_scope(caller.principal, "write")
+                content = await self._gateway.run(tool_calls.job, caller, uri.removeprefix(_JOB))
             else:
                 raise Problem(404, "resource_not_found", "There is no such resource.")
         except Problem as problem:
@@ -198,14 +197,10 @@ class _Handlers:
     def _caller(self, context: Context) -> Caller:
         request = context.request
         assert request is not None  # every call comes over HTTP
-        self._gateway.resume(request.state.principal.tenant_id)  # the package may have begun another task
-        return Caller(
-            principal=request.state.principal,
-            gateway=self._gateway,
-            request_id=request.state.request_id,
-            received_at=request.state.received_at,
-            base_url=str(request.base_url),
-        )
+        caller: Caller = request.state.caller
+        self._gateway.resume(caller.tenant_id)  # the package may have begun another task
+        # The package reads the client's messages itself, and ends a call whose client has left.
+        return replace(caller, request=Request(request.scope, tool_calls.nobody_leaves))
 
 
 def _failed(problem: Problem) -> types.CallToolResult:

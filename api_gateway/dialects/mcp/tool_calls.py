@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from starlette.types import Message
 
 from api_gateway.dialects.mcp import tool_shapes
-from api_gateway.gateway import Gateway
 from api_gateway.http.bodies import Decoded
+from api_gateway.http.caller import Caller
 from api_gateway.http.fields import shown, tidy_document_id, tidy_namespace
 from api_gateway.http.problems import Problem
 from api_gateway.live.ask import answer_of, asked_query, current_state, retrieved, store_lost
@@ -30,25 +30,13 @@ from pipeline.documents.clean_text import joined
 from pipeline.documents.document_views import DocumentSelection, DocumentView
 from pipeline.errors import Unavailable
 from pipeline.privacy.redaction import MaskedKind
-from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
-from pipeline.tenants.accounts import Principal
+from pipeline.records import ChunkId, DocumentId, Namespace
 
 _MOST_NAMESPACES = 32  # the limit of one query
 NAMESPACES_PER_PAGE = 100
 _DOCUMENTS_SHOWN = 50
 _JOB_FIELDS = ("job_id", "namespace", "status", "total", "succeeded", "failed", "cancelled", "chunks")
 _JOB_ERRORS = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """The caller of a tool, the gateway, and the address at which the caller reached it."""
-
-    principal: Principal
-    gateway: Gateway
-    request_id: str
-    base_url: str
-    received_at: float  # seconds since the epoch
 
 
 Call = Callable[[Caller, Any], Awaitable[dict[str, Any]]]
@@ -118,18 +106,12 @@ async def search(caller: Caller, arguments: tool_shapes.SearchIn) -> dict[str, A
     body = {"query_text": arguments.query, "namespaces": names, "top_k": arguments.top_k}
     if arguments.filters is not None:
         body["filters"] = arguments.filters.model_dump(mode="json", exclude_none=True)
-    query = await asked_query(
-        Decoded(body, suspicious=True),
-        caller.principal,
-        caller.gateway,
-        request_id=caller.request_id,
-        received_at=caller.received_at,
-    )
-    answer = retrieved(await answer_of(query, caller.gateway, receive=nobody_leaves))
+    query = await asked_query(Decoded(body, suspicious=True), caller)
+    answer = retrieved(await answer_of(query, caller))
     stats = answer["stats"]
     remarks += [*stats["remarks"], *(f"{loss['part']}: {loss['detail']}" for loss in stats["degradations"])]
     return {
-        "results": _by_document(answer["chunks"], caller.base_url),
+        "results": _by_document(answer["chunks"], str(caller.request.base_url)),
         "query_id": answer["query_id"],
         "degraded": stats["degraded"],
         "remarks": remarks,
@@ -144,12 +126,10 @@ async def search(caller: Caller, arguments: tool_shapes.SearchIn) -> dict[str, A
 async def fetch(caller: Caller, arguments: tool_shapes.FetchIn) -> dict[str, Any]:
     """Read a document, masked as the tenant's default profile masks answers."""
     anything = Decoded({"query_text": "?", "namespaces": ["any"]})
-    usual = await asked_query(anything, caller.principal, caller.gateway, request_id=caller.request_id)
+    usual = await asked_query(anything, caller)
     privacy = usual.plan.privacy
     hide = privacy.kinds if privacy.mask_answers else ()
-    return await caller.gateway.run(
-        lambda: fetched(arguments, caller.principal, caller.gateway, base_url=caller.base_url, hide=hide)
-    )
+    return await caller.gateway.run(fetched, arguments, caller, hide=hide)
 
 
 @tool(
@@ -159,8 +139,7 @@ async def fetch(caller: Caller, arguments: tool_shapes.FetchIn) -> dict[str, Any
 )
 async def list_namespaces(caller: Caller, arguments: tool_shapes.NamespacesIn) -> dict[str, Any]:
     """Return one page of namespaces."""
-    tenant_id = caller.principal.tenant_id
-    return await caller.gateway.run(namespaces, tenant_id, caller.gateway, after=arguments.after)
+    return await caller.gateway.run(namespaces, caller, after=arguments.after)
 
 
 @tool(
@@ -173,12 +152,12 @@ async def explain(caller: Caller, arguments: tool_shapes.ExplainIn) -> dict[str,
     """Explain the hits of an answer, and where a missing passage was lost."""
     parsed_id = parse_query_id(arguments.query_id)
     chunk_id = None if arguments.chunk_id is None else parse_chunk_id(arguments.chunk_id)
-    state = await caller.gateway.run(current_state, caller.principal.tenant_id, parsed_id, caller.gateway)
+    state = await caller.gateway.run(current_state, caller.tenant_id, parsed_id, caller.gateway)
     answer: dict[str, Any] = orjson.loads(existing(state.answer, not_answered()))
     chunks = [chunk for chunk in answer["chunks"] if chunk_id in (None, chunk["chunk_id"])]
     why_not = None
     if chunk_id is not None and not chunks:
-        why_not = await explanation(caller.gateway, state.query, chunk_id, receive=nobody_leaves)
+        why_not = await explanation(caller, state.query, chunk_id)
     stats = answer["stats"]
     return {
         "query_id": answer["query_id"],
@@ -203,8 +182,8 @@ async def explain(caller: Caller, arguments: tool_shapes.ExplainIn) -> dict[str,
 async def ingest(caller: Caller, arguments: tool_shapes.IngestIn) -> dict[str, Any]:
     """Submit documents."""
     body = orjson.dumps(arguments.model_dump(mode="json", exclude_none=True))
-    ticket = await caller.gateway.run_heavy(accept_body, body, caller.principal, caller.request_id, caller.gateway)
-    caller.gateway.namespaces.forget(caller.principal.tenant_id, Namespace(arguments.namespace))
+    ticket = await caller.gateway.run_heavy(accept_body, caller, body)
+    caller.gateway.namespaces.forget(caller.tenant_id, Namespace(arguments.namespace))
     return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total, "renamed": renamed_json(ticket)}
 
 
@@ -216,19 +195,16 @@ async def ingest(caller: Caller, arguments: tool_shapes.IngestIn) -> dict[str, A
 )
 async def job_status(caller: Caller, arguments: tool_shapes.JobIn) -> dict[str, Any]:
     """Return a job's progress, now or at its end."""
-    tenant_id, gateway = caller.principal.tenant_id, caller.gateway
     if arguments.wait_s > 0:
-        await until_finished(
-            tenant_id, parse_job_id(arguments.job_id), arguments.wait_s, gateway, receive=nobody_leaves
-        )
-    return await gateway.run(job, tenant_id, arguments.job_id, gateway)
+        await until_finished(caller, parse_job_id(arguments.job_id), arguments.wait_s)
+    return await caller.gateway.run(job, caller, arguments.job_id)
 
 
 async def _every_namespace(caller: Caller) -> tuple[list[str], bool]:
     """Return the tenant's first namespaces, and whether there are more. Raises Problem(503)."""
     gateway = caller.gateway
     try:
-        names = await gateway.namespaces.every(caller.principal.tenant_id, limit=_MOST_NAMESPACES + 1)
+        names = await gateway.namespaces.every(caller.tenant_id, limit=_MOST_NAMESPACES + 1)
     except Unavailable as error:
         raise store_lost(error, gateway) from None
     return list(names[:_MOST_NAMESPACES]), len(names) > _MOST_NAMESPACES
@@ -268,25 +244,23 @@ def link(base_url: str, namespace: str, document_id: str, source_uri: object) ->
     return f"{base_url}v1/documents/{quote(document_id, safe='')}?namespace={quote(namespace, safe='')}"
 
 
-def namespaces(
-    tenant_id: TenantId, gateway: Gateway, *, after: str | None = None, limit: int = NAMESPACES_PER_PAGE
-) -> dict[str, Any]:
+def namespaces(caller: Caller, *, after: str | None = None, limit: int = NAMESPACES_PER_PAGE) -> dict[str, Any]:
     """Return one page of namespaces, and the name to continue after."""
-    views = list_documents.list_namespaces(tenant_id, gateway.resources, after=after, limit=limit + 1)
+    views = list_documents.list_namespaces(caller.tenant_id, caller.use, after=after, limit=limit + 1)
     rows = [shown(tool_shapes.NamespaceOut, view) for view in views[:limit]]
     return {"namespaces": rows, "next": rows[-1]["namespace"] if len(views) > limit else None}
 
 
-async def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[str, Any]:
+async def namespace(caller: Caller, name: str) -> dict[str, Any]:
     """Return a namespace with its first documents. Raises Problem 404."""
     try:
         valid_name = Namespace(tidy_namespace(name))
     except ValueError:
         raise Problem(404, "namespace_not_found", "There is no such namespace.") from None
-    await gateway.namespaces.require(tenant_id, [valid_name])
+    await caller.gateway.namespaces.require(caller.tenant_id, [valid_name])
     selection = DocumentSelection(namespace=valid_name)
-    views = await gateway.run(
-        list_documents.list_documents, tenant_id, gateway.resources, selection, limit=_DOCUMENTS_SHOWN + 1
+    views = await caller.gateway.run(
+        list_documents.list_documents, caller.tenant_id, caller.use, selection, limit=_DOCUMENTS_SHOWN + 1
     )
     documents = [
         {"id": found_id(valid_name, view.document_id), "title": view.fields.title, "chunks": view.chunk_count}
@@ -295,23 +269,16 @@ async def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[st
     return {"namespace": valid_name, "documents": documents, "more": len(views) > _DOCUMENTS_SHOWN}
 
 
-def job(tenant_id: TenantId, job_id: str, gateway: Gateway) -> dict[str, Any]:
+def job(caller: Caller, job_id: str) -> dict[str, Any]:
     """Return a job's progress. Raises Problem(404)."""
-    view = job_json(view_of(tenant_id, parse_job_id(job_id), gateway))
+    view = job_json(view_of(caller, parse_job_id(job_id)))
     return {**{name: view[name] for name in _JOB_FIELDS}, "errors": view["errors"][:_JOB_ERRORS]}
 
 
-def fetched(
-    arguments: tool_shapes.FetchIn,
-    principal: Principal,
-    gateway: Gateway,
-    *,
-    base_url: str,
-    hide: Collection[MaskedKind],
-) -> dict[str, Any]:
+def fetched(arguments: tool_shapes.FetchIn, caller: Caller, *, hide: Collection[MaskedKind]) -> dict[str, Any]:
     """Return a section of the text of a document or passage, masked by ``hide``. Raises Problem(404)."""
     chunk_id = _chunk_id(arguments.id)
-    passages = read_passages(principal.tenant_id, chunk_id or _document(arguments.id), gateway.resources)
+    passages = read_passages(caller.tenant_id, chunk_id or _document(arguments.id), caller.use)
     view, chunks = existing(passages, _not_found())
     text = joined(chunk.passage for chunk in chunks)
     content: dict[str, Any] = {
@@ -328,7 +295,7 @@ def fetched(
         "id": arguments.id,
         "title": content["title"],
         "text": section,
-        "url": link(base_url, view.namespace, view.document_id, view.source_uri),
+        "url": link(str(caller.request.base_url), view.namespace, view.document_id, view.source_uri),
         "metadata": {**content["metadata"], **size, **({"chunk_id": chunk_id} if chunk_id else {})},
     }
 

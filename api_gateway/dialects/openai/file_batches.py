@@ -3,7 +3,7 @@
 from contextlib import suppress
 from datetime import datetime
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import (
@@ -17,15 +17,13 @@ from api_gateway.dialects.openai.lookups import (
     wrong,
 )
 from api_gateway.dialects.openai.requests import FileBatchRequest, to_chunking, to_put
-from api_gateway.gateway import Gateway
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import json_body
-from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape
+from api_gateway.resources.route_parts import existing, read_own
 from pipeline.administration import edit_vector_stores, steer_jobs
 from pipeline.administration.edit_vector_stores import Put
 from pipeline.records import JobId
 from pipeline.settings import Settings
-from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.collection import Tally
 
 router = APIRouter()
@@ -40,27 +38,27 @@ _MAX_BODY_BYTES = 24 * 1024 * 1024  # 2000 files with 16 attributes of the great
     ),
     openapi_extra=json_body(FileBatchRequest, {"file_ids": ["file-0123", "file-4567"]}),
 )
-async def create(request: Request, gateway: CurrentGateway, principal: Writer, vector_store_id: str) -> Response:
+async def create(caller: Writer, vector_store_id: str) -> Response:
     """Add up to 2000 files to a vector store together. On success all of them are in the ledger, otherwise none."""
-    body = await read_shape(request, principal, FileBatchRequest, limit=_MAX_BODY_BYTES)
-    puts = _puts(body, gateway.settings)
+    body = await read_own(caller, FileBatchRequest, limit=_MAX_BODY_BYTES)
+    puts = _puts(body, caller.gateway.settings)
 
     def do() -> JobId:
-        store_of(principal, vector_store_id, gateway, in_use=True)
+        store_of(caller, vector_store_id, in_use=True)
         namespace = namespace_of(vector_store_id)
-        return put(principal, namespace, puts, gateway, request_id=request.state.request_id).job_id
+        return put(caller, namespace, puts).job_id
 
-    job_id = await gateway.run_heavy(do)
-    return await gateway.run(_send, principal, vector_store_id, job_id, gateway)
+    job_id = await caller.gateway.run_heavy(do)
+    return await caller.gateway.run(_send, caller, vector_store_id, job_id)
 
 
 @router.get(
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}",
     **answered("Get a batch of files", objects.FileBatchObject, "The batch.", 404),
 )
-async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str, batch_id: str) -> Response:
+async def look(caller: Reader, vector_store_id: str, batch_id: str) -> Response:
     """Return a batch. While it is in progress, the header `openai-poll-after-ms` says when to poll again."""
-    return await gateway.run(_send, principal, vector_store_id, _job(batch_id), gateway)
+    return await caller.gateway.run(_send, caller, vector_store_id, _job(batch_id))
 
 
 @router.post(
@@ -69,34 +67,32 @@ async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str,
         "Cancel a batch of files", objects.FileBatchObject, "The batch; its remaining files are cancelled.", 404
     ),
 )
-async def cancel(gateway: CurrentGateway, principal: Writer, vector_store_id: str, batch_id: str) -> Response:
+async def cancel(caller: Writer, vector_store_id: str, batch_id: str) -> Response:
     """Cancel the files of a batch that are not completed. A batch that has ended stays as it is."""
     job_id = _job(batch_id)
 
     def do() -> Response:
-        _batch(principal, vector_store_id, job_id, gateway)
+        _batch(caller, vector_store_id, job_id)
         with suppress(steer_jobs.WrongJobState):  # it has ended by itself, and its status says how
-            steer_jobs.cancel(principal.tenant_id, job_id, gateway.resources)
-        return _send(principal, vector_store_id, job_id, gateway)
+            steer_jobs.cancel(caller.tenant_id, job_id, caller.use)
+        return _send(caller, vector_store_id, job_id)
 
-    return await gateway.run(do)
+    return await caller.gateway.run(do)
 
 
 @router.get(
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}/files",
     **answered("List the files of a batch", objects.StoreFileList, "One page of files.", 400, 404),
 )
-async def list_files(
-    gateway: CurrentGateway, principal: Reader, vector_store_id: str, batch_id: str, query: FileListQuery
-) -> Response:
+async def list_files(caller: Reader, vector_store_id: str, batch_id: str, query: FileListQuery) -> Response:
     """List the files that this batch was the last to add."""
     job_id = _job(batch_id)
 
     def read() -> Response:
-        _batch(principal, vector_store_id, job_id, gateway)
-        return files_page(principal, namespace_of(vector_store_id), gateway, query, job_id=job_id)
+        _batch(caller, vector_store_id, job_id)
+        return files_page(caller, namespace_of(vector_store_id), query, job_id=job_id)
 
-    return await gateway.run(read)
+    return await caller.gateway.run(read)
 
 
 def _puts(sent: FileBatchRequest, use: Settings) -> list[Put]:
@@ -112,17 +108,17 @@ def _job(batch_id: str) -> JobId:
     return existing(objects.job_of(batch_id), no_batch(batch_id))
 
 
-def _batch(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway) -> tuple[datetime, Tally]:
+def _batch(caller: Caller, store_id: str, job_id: JobId) -> tuple[datetime, Tally]:
     """Return the time and the tally of a batch of this vector store. Blocking. Raises Problem(404)."""
     namespace = namespace_of(store_id)
-    batch = edit_vector_stores.tally_batch(principal.tenant_id, namespace, job_id, gateway.resources)
+    batch = edit_vector_stores.tally_batch(caller.tenant_id, namespace, job_id, caller.use)
     if batch is not None:
         return batch
-    store_of(principal, store_id, gateway)
+    store_of(caller, store_id)
     raise no_batch(objects.BATCH_PREFIX + job_id.replace("-", ""))
 
 
-def _send(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway) -> Response:
-    created_at, tally = _batch(principal, store_id, job_id, gateway)
+def _send(caller: Caller, store_id: str, job_id: JobId) -> Response:
+    created_at, tally = _batch(caller, store_id, job_id)
     batch = objects.batch(job_id, namespace_of(store_id), created_at, tally)
     return objects.polled_response(batch, waiting=tally.of("in_progress"))

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from starlette.types import Scope
 
 from api_gateway.dialects.openai import objects
-from api_gateway.gateway import Gateway
+from api_gateway.http.caller import Caller
 from api_gateway.http.descriptions import Parameter, answers
 from api_gateway.http.fields import tidy_namespace
 from api_gateway.http.problems import Problem
@@ -20,7 +20,6 @@ from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import NoSuchFile, Put, put_files
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.records import JobId, Namespace
-from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.collection import Attached, ListPosition, Status, VectorStore
 from workers import dispatch
 
@@ -162,10 +161,10 @@ def namespace_of(store_id: str) -> Namespace:
         raise no_store(store_id) from None
 
 
-def store_of(principal: Principal, store_id: str, gateway: Gateway, *, in_use: bool = False) -> VectorStore:
+def store_of(caller: Caller, store_id: str, *, in_use: bool = False) -> VectorStore:
     """Return a vector store, unless it is to be used (``in_use``) and has expired. Blocking. Raises Problem(404) or
     Problem(400)."""
-    stored = edit_vector_stores.find_store(principal.tenant_id, gateway.resources, namespace_of(store_id))
+    stored = edit_vector_stores.find_store(caller.tenant_id, caller.use, namespace_of(store_id))
     store = existing(stored, no_store(store_id))
     if in_use and store.has_expired(datetime.now(UTC)):
         detail = f"The vector store {store.namespace} has expired, and what was in it is gone."
@@ -173,50 +172,40 @@ def store_of(principal: Principal, store_id: str, gateway: Gateway, *, in_use: b
     return store
 
 
-def file_of(principal: Principal, store_id: str, file_id: str, gateway: Gateway) -> Attached:
+def file_of(caller: Caller, store_id: str, file_id: str) -> Attached:
     """Return a file in a vector store. Blocking. Raises Problem 404."""
     namespace = namespace_of(store_id)
-    files = edit_vector_stores.find_files(principal.tenant_id, gateway.resources, namespace, [file_id])
+    files = edit_vector_stores.find_files(caller.tenant_id, caller.use, namespace, [file_id])
     if file_id not in files:
-        store_of(principal, store_id, gateway)
+        store_of(caller, store_id)
         raise no_file(file_id)
     return files[file_id]
 
 
-def put(
-    principal: Principal,
-    namespace: Namespace,
-    puts: list[Put],
-    gateway: Gateway,
-    *,
-    request_id: str,
-    opening: VectorStore | None = None,
-) -> AcceptedJob:
+def put(caller: Caller, namespace: Namespace, puts: list[Put], *, opening: VectorStore | None = None) -> AcceptedJob:
     """Put files into a vector store. Blocking. Raises Problem(404) for a file that does not exist."""
     try:
         return put_files(
-            principal.tenant_id,
+            caller.tenant_id,
             namespace,
             puts,
-            gateway.resources,
+            caller.use,
             ring=dispatch.ring,
-            request_id=request_id,
+            request_id=caller.request_id,
             opening=opening,
         )
     except NoSuchFile as error:
         raise no_file(str(error)) from None
 
 
-def files_page(
-    principal: Principal, namespace: Namespace, gateway: Gateway, query: ListQuery, *, job_id: JobId | None = None
-) -> Response:
+def files_page(caller: Caller, namespace: Namespace, query: ListQuery, *, job_id: JobId | None = None) -> Response:
     """Return a page of the files in a vector store, or of those that a job was the last to add. Blocking. Raises
     Problem for a bad cursor."""
     files, position = edit_vector_stores.list_files(
-        principal.tenant_id,
+        caller.tenant_id,
         namespace,
         query.start,
-        gateway.resources,
+        caller.use,
         newest_first=query.newest_first,
         status=query.status,
         job_id=job_id,

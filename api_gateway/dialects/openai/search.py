@@ -6,28 +6,25 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import ValidationError
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import answered, namespace_of, store_of
 from api_gateway.dialects.openai.requests import SearchRequest, to_condition
-from api_gateway.gateway import Gateway
-from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import Decoded
+from api_gateway.http.caller import Caller, Reader
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.problems import invalid, places
 from api_gateway.http.responses import json_response
-from api_gateway.live.ask import answer_of, read_by, retrieved
-from api_gateway.resources.retrieval.queries import query_from
-from api_gateway.resources.route_parts import CurrentGateway, read_shape
+from api_gateway.live.ask import answer_of, asked_query, read_by, retrieved
+from api_gateway.resources.route_parts import read_own
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import shown_attributes
 from pipeline.answer.mask_answers import masked_value
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.query.request import Query
 from pipeline.records import Condition, Filters, Namespace
-from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.collection import Attached
 
 router = APIRouter()
@@ -56,27 +53,27 @@ class _Result:
     **answered("Search a vector store", objects.SearchResultPage, "The results, best first.", 400, 404, 413, 429),
     openapi_extra=json_body(SearchRequest, _EXAMPLE),
 )
-async def search(request: Request, gateway: CurrentGateway, principal: Reader, vector_store_id: str) -> Response:
+async def search(caller: Reader, vector_store_id: str) -> Response:
     """Search a vector store.
 
     `score` is the highest confidence of a passage and those below it; `score_threshold` uses the same scale.
     `hybrid_search` fuses by ranks. `rewrite_query` needs a language model; without one the query stays as it is.
     """
-    body = await read_shape(request, principal, SearchRequest, limit=_MAX_BODY_BYTES)
+    body = await read_own(caller, SearchRequest, limit=_MAX_BODY_BYTES)
     condition = None if body.filters is None else _condition(body.filters)
     namespace = namespace_of(vector_store_id)
     texts = [body.query] if isinstance(body.query, str) else list(dict.fromkeys(body.query))
-    queries = [await _query(request, principal, namespace, text, body, condition) for text in texts]
+    queries = [await _query(caller, namespace, text, body, condition) for text in texts]
     deadline_at = queries[0].deadline_at
-    await read_by(deadline_at, gateway, store_of, principal, vector_store_id, gateway, in_use=True)
-    answers = await _all_answered(request, queries, gateway)
+    await read_by(deadline_at, caller.gateway, store_of, caller, vector_store_id, in_use=True)
+    answers = await _all_answered(caller, queries)
     limit = body.max_num_results
     best = _together([_scored(answer, namespace) for answer in answers])[:limit]
     threshold = (body.ranking_options and body.ranking_options.score_threshold) or 0.0
     results = [result for result in best if result.score >= threshold]
     ids = list(dict.fromkeys(result.document_id for result in results))
     find = edit_vector_stores.find_files
-    files = await read_by(deadline_at, gateway, find, principal.tenant_id, gateway.resources, namespace, ids)
+    files = await read_by(deadline_at, caller.gateway, find, caller.tenant_id, caller.use, namespace, ids)
     private = [query.plan.privacy for query in queries if query.plan.privacy.mask_answers]
     kinds = {kind for privacy in private for kind in privacy.kinds}
     page = {
@@ -101,15 +98,10 @@ def _condition(filters: dict[str, Any]) -> Condition:
 
 
 async def _query(
-    request: Request,
-    principal: Principal,
-    namespace: Namespace,
-    text: str,
-    sent: SearchRequest,
-    condition: Condition | None,
+    caller: Caller, namespace: Namespace, text: str, sent: SearchRequest, condition: Condition | None
 ) -> Query:
     """Return the query as /v1/queries would make it from the tenant's profile, with this dialect's parameters applied."""
-    query = await query_from(Decoded(_body(namespace, text, sent)), request, principal)
+    query = await asked_query(Decoded(_body(namespace, text, sent)), caller)
     return query if condition is None else replace(query, filters=Filters(where=condition))
 
 
@@ -138,13 +130,10 @@ def _body(namespace: Namespace, text: str, sent: SearchRequest) -> dict[str, Any
     return body
 
 
-async def _all_answered(request: Request, queries: Sequence[Query], gateway: Gateway) -> list[dict[str, Any]]:
+async def _all_answered(caller: Caller, queries: Sequence[Query]) -> list[dict[str, Any]]:
     """Return the answers, in the order of the queries. Raises Problem(503) if no channel answered one of them."""
-    cache_control = request.headers.get("cache-control", "")
-    tasks = [
-        asyncio.ensure_future(answer_of(query, gateway, receive=request.receive, cache_control=cache_control))
-        for query in queries
-    ]
+    cache_control = caller.request.headers.get("cache-control", "")
+    tasks = [asyncio.ensure_future(answer_of(query, caller, cache_control=cache_control)) for query in queries]
     try:
         answers = await asyncio.gather(*tasks)
     finally:

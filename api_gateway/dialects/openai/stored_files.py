@@ -2,22 +2,20 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from fastapi import Query as Parameter
 from starlette.datastructures import FormData, UploadFile
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import Order, answered, cut, no_file, wrong
-from api_gateway.gateway import Gateway
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.fields import holds_control_characters
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
-from api_gateway.resources.ingestion.files import read_form
-from api_gateway.resources.route_parts import CurrentGateway, existing
+from api_gateway.resources.ingestion.files import sent_form
+from api_gateway.resources.route_parts import existing
 from pipeline.administration import keep_files
 from pipeline.administration.keep_files import ID_PREFIX, forget_file, keep_file
-from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.collection import StoredFile, made_at
 
 router = APIRouter()
@@ -52,21 +50,17 @@ _FORM: dict[str, Any] = {
     **answered("Upload a file", objects.FileObject, "The file; it is durable.", 400, 413, 429),
     openapi_extra=_FORM,
 )
-async def upload(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
+async def upload(caller: Writer) -> Response:
     """Store a file. It becomes searchable once it is put into a vector store."""
-    limit = min(gateway.settings.max_body_bytes, gateway.settings.max_document_bytes + _FORM_BYTES)
-    sent = await read_form(request, gateway, limit)
-    try:
-        stored = await gateway.run_heavy(_keep, sent, principal, gateway)
-    finally:
-        await sent.close()
+    limit = min(caller.gateway.settings.max_body_bytes, caller.gateway.settings.max_document_bytes + _FORM_BYTES)
+    async with sent_form(caller, limit) as sent:
+        stored = await caller.gateway.run_heavy(_keep, caller, sent)
     return json_response(objects.file(stored))
 
 
 @router.get("/files", **answered("List files", objects.FileList, "One page of files.", 400))
 async def list_files(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     limit: Annotated[int, Parameter(ge=1, le=10_000, description="Entries per page.")] = 10_000,
     order: Order = "desc",
     after: Annotated[str | None, Parameter(max_length=64, description="The last entry of the previous page.")] = None,
@@ -76,10 +70,10 @@ async def list_files(
     at = None if after is None else made_at(ID_PREFIX, after)
     if after is not None and at is None:
         raise wrong("after", "is not the id of a file")
-    files = await gateway.run(
+    files = await caller.gateway.run(
         keep_files.list_files,
-        principal.tenant_id,
-        gateway.resources,
+        caller.tenant_id,
+        caller.use,
         after=None if at is None or after is None else (at, after),
         limit=limit + 1,
         newest_first=order == "desc",
@@ -90,47 +84,47 @@ async def list_files(
 
 
 @router.get("/files/{file_id}", **answered("Get a file", objects.FileObject, "The file, without its bytes.", 404))
-async def look(gateway: CurrentGateway, principal: Reader, file_id: str) -> Response:
+async def look(caller: Reader, file_id: str) -> Response:
     """Return a file. Its vector stores list it."""
-    return json_response(objects.file(await gateway.run(_stored, principal, file_id, gateway)))
+    return json_response(objects.file(await caller.gateway.run(_stored, caller, file_id)))
 
 
 @router.get(
     "/files/{file_id}/content",
     **answered("Download a file", None, "The bytes, as they were sent.", 404, content={"application/octet-stream": {}}),
 )
-async def content(gateway: CurrentGateway, principal: Reader, file_id: str) -> Response:
+async def content(caller: Reader, file_id: str) -> Response:
     """Return the bytes exactly as sent, always as an attachment of a generic type."""
 
     def read() -> bytes:
-        _stored(principal, file_id, gateway)
-        return existing(keep_files.read_file(principal.tenant_id, gateway.resources, file_id), no_file(file_id))
+        _stored(caller, file_id)
+        return existing(keep_files.read_file(caller.tenant_id, caller.use, file_id), no_file(file_id))
 
     headers = {"Content-Disposition": "attachment"}
-    return Response(await gateway.run_heavy(read), headers=headers, media_type="application/octet-stream")
+    return Response(await caller.gateway.run_heavy(read), headers=headers, media_type="application/octet-stream")
 
 
 @router.delete(
     "/files/{file_id}", **answered("Delete a file", objects.Deleted, "Deleted, here and in every vector store.", 404)
 )
-async def delete(gateway: CurrentGateway, principal: Writer, file_id: str) -> Response:
+async def delete(caller: Writer, file_id: str) -> Response:
     """Delete a file from the storage and from every vector store. Searches stop finding it at once."""
-    existing(await gateway.run(forget_file, principal.tenant_id, file_id, gateway.resources), no_file(file_id))
+    existing(await caller.gateway.run(forget_file, caller.tenant_id, file_id, caller.use), no_file(file_id))
     return json_response({"id": file_id, "object": "file", "deleted": True})
 
 
-def _stored(principal: Principal, file_id: str, gateway: Gateway) -> StoredFile:
-    return existing(keep_files.find_file(principal.tenant_id, file_id, gateway.resources), no_file(file_id))
+def _stored(caller: Caller, file_id: str) -> StoredFile:
+    return existing(keep_files.find_file(caller.tenant_id, file_id, caller.use), no_file(file_id))
 
 
-def _keep(sent: FormData, principal: Principal, gateway: Gateway) -> StoredFile:
+def _keep(caller: Caller, sent: FormData) -> StoredFile:
     file, purpose = sent.get("file"), sent.get("purpose")
     if not isinstance(file, UploadFile):
         raise wrong("file", "is required")
     if purpose not in _PURPOSES:
         raise wrong("purpose", f"must be one of {', '.join(_PURPOSES)}")
     body = file.file.read()
-    limit = gateway.settings.max_document_bytes
+    limit = caller.gateway.settings.max_document_bytes
     if len(body) > limit:
         detail = f"The file has {len(body)} bytes; at most {limit} are taken (CHORDWISE_MAX_DOCUMENT_BYTES)."
         raise Problem(413, "file_too_large", detail, errors=[{"pointer": "/file", "detail": "is too large"}])
@@ -139,9 +133,9 @@ def _keep(sent: FormData, principal: Principal, gateway: Gateway) -> StoredFile:
     declared = file.content_type
     usable = declared is not None and declared.isascii() and declared.isprintable() and len(declared) <= _LONGEST_TYPE
     return keep_file(
-        principal.tenant_id,
+        caller.tenant_id,
         body,
-        gateway.resources,
+        caller.use,
         filename=_name(file.filename),
         purpose=str(purpose),
         declared_type=declared if usable else None,

@@ -4,21 +4,19 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import StoreListQuery, answered, cut, namespace_of, no_store, put, store_of
 from api_gateway.dialects.openai.requests import VectorStoreChange, VectorStoreRequest, to_chunking
-from api_gateway.gateway import Gateway
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape
+from api_gateway.resources.route_parts import existing, read_own
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import Put, change_store, open_store
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
-from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.collection import VectorStore, made_at, new_id
 
 router = APIRouter()
@@ -31,10 +29,10 @@ _MAX_BODY_BYTES = 256 * 1024
     **answered("Create a vector store", objects.VectorStoreObject, "The vector store.", 400, 404, 413, 429),
     openapi_extra=json_body(VectorStoreRequest, {"name": "Manuals", "metadata": {"team": "support"}}),
 )
-async def create(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
+async def create(caller: Writer) -> Response:
     """Create a vector store, a namespace named after its id. Files in `file_ids` are added to it."""
-    body = await read_shape(request, principal, VectorStoreRequest, limit=_MAX_BODY_BYTES)
-    chunking = to_chunking(body.chunking_strategy, gateway.settings)
+    body = await read_own(caller, VectorStoreRequest, limit=_MAX_BODY_BYTES)
+    chunking = to_chunking(body.chunking_strategy, caller.gateway.settings)
     puts = [Put(file_id=name, chunking=chunking, attributes={}) for name in dict.fromkeys(body.file_ids or ())]
     namespace = Namespace(new_id(edit_vector_stores.STORE_PREFIX))
     created_at = made_at(edit_vector_stores.STORE_PREFIX, namespace) or datetime.now(UTC)
@@ -48,23 +46,22 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer) -
         last_active_at=created_at,
     )
     if puts:
-        request_id = request.state.request_id
-        await gateway.run_heavy(put, principal, namespace, puts, gateway, request_id=request_id, opening=made)
+        await caller.gateway.run_heavy(put, caller, namespace, puts, opening=made)
     else:
-        await gateway.run(open_store, principal.tenant_id, made, gateway.resources)
-    return json_response(await gateway.run(_store_json, principal, namespace, gateway))
+        await caller.gateway.run(open_store, caller.tenant_id, made, caller.use)
+    return json_response(await caller.gateway.run(_store_json, caller, namespace))
 
 
 @router.get(
     "/vector_stores", **answered("List vector stores", objects.VectorStoreList, "One page of vector stores.", 400)
 )
-async def list_stores(gateway: CurrentGateway, principal: Reader, query: StoreListQuery) -> Response:
+async def list_stores(caller: Reader, query: StoreListQuery) -> Response:
     """List the tenant's namespaces, newest first unless `order` says otherwise."""
-    stores, tallies, position = await gateway.run(
+    stores, tallies, position = await caller.gateway.run(
         edit_vector_stores.list_stores,
-        principal.tenant_id,
+        caller.tenant_id,
         query.start,
-        gateway.resources,
+        caller.use,
         newest_first=query.newest_first,
         limit=query.limit + 1,
     )
@@ -77,9 +74,9 @@ async def list_stores(gateway: CurrentGateway, principal: Reader, query: StoreLi
     "/vector_stores/{vector_store_id}",
     **answered("Get a vector store", objects.VectorStoreObject, "The vector store.", 404),
 )
-async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str) -> Response:
+async def look(caller: Reader, vector_store_id: str) -> Response:
     """Return a vector store with the number of its files in each state."""
-    return json_response(await gateway.run(_store_json, principal, vector_store_id, gateway))
+    return json_response(await caller.gateway.run(_store_json, caller, vector_store_id))
 
 
 @router.post(
@@ -87,29 +84,29 @@ async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str)
     **answered("Change a vector store", objects.VectorStoreObject, "The vector store as it is now.", 400, 404, 413),
     openapi_extra=json_body(VectorStoreChange, {"name": "Manuals of 2026"}),
 )
-async def change(request: Request, gateway: CurrentGateway, principal: Writer, vector_store_id: str) -> Response:
+async def change(caller: Writer, vector_store_id: str) -> Response:
     """Change a vector store. Omitted fields stay as they are."""
-    body = await read_shape(request, principal, VectorStoreChange, limit=_MAX_BODY_BYTES)
+    body = await read_own(caller, VectorStoreChange, limit=_MAX_BODY_BYTES)
 
     def do() -> dict[str, Any]:
         namespace = namespace_of(vector_store_id)
-        store_of(principal, vector_store_id, gateway, in_use=True)
-        after = change_store(principal.tenant_id, namespace, lambda before: _changed(before, body), gateway.resources)
+        store_of(caller, vector_store_id, in_use=True)
+        after = change_store(caller.tenant_id, namespace, lambda before: _changed(before, body), caller.use)
         existing(after, no_store(vector_store_id))
-        return _store_json(principal, vector_store_id, gateway)
+        return _store_json(caller, vector_store_id)
 
-    return json_response(await gateway.run(do))
+    return json_response(await caller.gateway.run(do))
 
 
 @router.delete(
     "/vector_stores/{vector_store_id}",
     **answered("Delete a vector store", objects.Deleted, "Deleted, with all its documents.", 404),
 )
-async def delete(gateway: CurrentGateway, principal: Writer, vector_store_id: str) -> Response:
+async def delete(caller: Writer, vector_store_id: str) -> Response:
     """Delete a vector store with its documents. Its files stay stored."""
     namespace = namespace_of(vector_store_id)
-    deleted = await gateway.run_heavy(delete_namespace, principal.tenant_id, namespace, gateway.resources)
-    gateway.namespaces.forget(principal.tenant_id, namespace)
+    deleted = await caller.gateway.run_heavy(delete_namespace, caller.tenant_id, namespace, caller.use)
+    caller.gateway.namespaces.forget(caller.tenant_id, namespace)
     existing(deleted, no_store(vector_store_id))
     return json_response({"id": namespace, "object": "vector_store.deleted", "deleted": True})
 
@@ -130,7 +127,7 @@ def _changed(before: VectorStore, sent: VectorStoreChange) -> VectorStore:
     return replace(after, expires_at=None if days is None else now + timedelta(days=days))
 
 
-def _store_json(principal: Principal, store_id: str, gateway: Gateway) -> dict[str, Any]:
-    stored = store_of(principal, store_id, gateway)
-    tally = edit_vector_stores.tally_store(principal.tenant_id, Namespace(stored.namespace), gateway.resources)
+def _store_json(caller: Caller, store_id: str) -> dict[str, Any]:
+    stored = store_of(caller, store_id)
+    tally = edit_vector_stores.tally_store(caller.tenant_id, Namespace(stored.namespace), caller.use)
     return objects.store(stored, tally)

@@ -12,10 +12,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
-from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import flaws_in, limited, require_identity
+from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Cursor, Parameter, route
 from api_gateway.http.fields import (
     Author,
@@ -33,7 +32,7 @@ from api_gateway.http.fields import (
 from api_gateway.http.problems import Problem, invalid, places, pointer
 from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.uploads import nameable, require_few_enough
-from api_gateway.resources.route_parts import CurrentGateway, existing, require_media_type
+from api_gateway.resources.route_parts import existing, require_media_type
 from pipeline.archives.archive import PART, Enclosed, NewPart, Part, PartView, packed_type, read_part, write_part
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.ingestion.accept import Batch, OnConflict, Refusal
@@ -250,19 +249,17 @@ _HEADERS = {
         content={PART: _BINARY},
     ),
 )
-async def export(
-    gateway: CurrentGateway, principal: Reader, namespace: Name, cursor: Cursor = None, limit: MostDocuments = 500
-) -> Response:
+async def export(caller: Reader, namespace: Name, cursor: Cursor = None, limit: MostDocuments = 500) -> Response:
     """Return the searchable documents, with chunks and vectors, by document id. A part ends at `limit` documents or
     about 4 MB. A document replaced during the export appears in its old or its new form."""
     after = cursors.decode(cursor, "export", str)
 
     def read() -> ExportedPart:
         start = after[0] if after else ""
-        return export_part(principal.tenant_id, namespace, gateway.resources, after=start, most_documents=limit)
+        return export_part(caller.tenant_id, namespace, caller.use, after=start, most_documents=limit)
 
-    await gateway.namespaces.require(principal.tenant_id, [namespace])
-    part = await gateway.run_heavy(read)
+    await caller.gateway.namespaces.require(caller.tenant_id, [namespace])
+    part = await caller.gateway.run_heavy(read)
     counts = ("documents", "chunks", "vectors", "without_vector")
     headers = {
         "Content-Digest": content_digest(part.body),
@@ -288,9 +285,7 @@ async def export(
     openapi_extra=_PART_BODY,
 )
 async def import_part(
-    request: Request,
-    gateway: CurrentGateway,
-    principal: Writer,
+    caller: Writer,
     namespace: Name,
     import_id: ImportId,
     part: Number,
@@ -298,22 +293,22 @@ async def import_part(
 ) -> Response:
     """Import a part. Needs `Content-Digest: sha-256=:<base64>:`. Parts may come in any order, and more than once.
     Vectors are kept if this installation's model made them; else the chunks are embedded again."""
-    body = await _read(request, gateway)
-    digest = request.headers.get("content-digest")
+    body = await _read(caller)
+    digest = caller.request.headers.get("content-digest")
 
-    embedder = gateway.resources.embedder
+    embedder = caller.use.embedder
 
     def receive() -> PartOutcome:
         sha256 = checked(body, digest)
         content = read_part(body)
         if not content.documents:
             raise invalid([{"pointer": "/documents", "detail": "is empty"}])
-        require_few_enough(len(content.documents), gateway.settings)
+        require_few_enough(len(content.documents), caller.gateway.settings)
         batch = Batch(
-            tenant_id=principal.tenant_id,
+            tenant_id=caller.tenant_id,
             namespace=namespace,
-            request_id=request.state.request_id,
-            entries=entries_of(content, most_bytes=gateway.settings.max_packed_document_bytes),
+            request_id=caller.request_id,
+            entries=entries_of(content, most_bytes=caller.gateway.settings.max_packed_document_bytes),
             on_conflict=on_conflict,
         )
         new = NewPart(
@@ -325,9 +320,9 @@ async def import_part(
             vectors=content.vector_count,
             vectors_kept=(embedder.model, embedder.dimension) == (content.origin.model, content.origin.dimension),
         )
-        return receive_part(batch, new, gateway.resources, ring=dispatch.ring)
+        return receive_part(batch, new, caller.use, ring=dispatch.ring)
 
-    received = await gateway.run_heavy(receive)
+    received = await caller.gateway.run_heavy(receive)
     if received.status == "differs":
         detail = f"Part {part} of import {import_id} has arrived before, with the SHA-256 {received.part.sha256}."
         raise Problem(409, "import_part_differs", detail)
@@ -340,9 +335,9 @@ async def import_part(
     "/v1/namespaces/{namespace}/imports/{import_id}",
     **route("List the parts of an import", 200, Import, "The parts that have arrived, with their jobs.", 404),
 )
-async def look(gateway: CurrentGateway, principal: Reader, namespace: Name, import_id: ImportId) -> Response:
+async def look(caller: Reader, namespace: Name, import_id: ImportId) -> Response:
     """List the received parts. All others have to be sent, or sent again."""
-    parts = await gateway.run(parts_of, principal.tenant_id, namespace, import_id, gateway.resources)
+    parts = await caller.gateway.run(parts_of, caller.tenant_id, namespace, import_id, caller.use)
     return json_response(import_answer(existing(parts or None, _not_found(import_id)), import_id, namespace))
 
 
@@ -350,17 +345,18 @@ async def look(gateway: CurrentGateway, principal: Reader, namespace: Name, impo
     "/v1/namespaces/{namespace}/imports/{import_id}",
     **route("Forget an import", 204, None, "Its parts will be accepted again.", 404),
 )
-async def delete(gateway: CurrentGateway, principal: Writer, namespace: Name, import_id: ImportId) -> Response:
+async def delete(caller: Writer, namespace: Name, import_id: ImportId) -> Response:
     """Delete the record of an import. The documents and jobs stay."""
-    forgotten = await gateway.run(forget, principal.tenant_id, namespace, import_id, gateway.resources)
+    forgotten = await caller.gateway.run(forget, caller.tenant_id, namespace, import_id, caller.use)
     existing(forgotten > 0, _not_found(import_id))
     return Response(status_code=204)
 
 
-async def _read(request: Request, gateway: Gateway) -> bytes:
+async def _read(caller: Caller) -> bytes:
+    request = caller.request
     require_identity(request.headers)
     require_media_type(request, PART)
-    receive = limited(request.receive, request.headers, gateway.settings.max_body_bytes)
+    receive = limited(request.receive, request.headers, caller.gateway.settings.max_body_bytes)
     return await Request(request.scope, receive).body()
 
 

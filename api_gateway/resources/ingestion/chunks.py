@@ -5,18 +5,18 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Response
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from api_gateway.http import cursors
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import NamespaceParameter, Shape, TenantWire, Wire, shown
 from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.query_body import FiltersText, filters_parameter
-from api_gateway.resources.route_parts import CompleteList, CurrentGateway, Page, read_shape, refuse_repeated
+from api_gateway.resources.route_parts import CompleteList, Page, read_own, refuse_repeated
 from api_gateway.resources.shapes import Chunk
 from pipeline.administration import list_documents
 from pipeline.administration.edit_chunks import Edit, Edited, delete_chunks
@@ -203,8 +203,7 @@ _EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
 
 @router.get("/v1/chunks", **route("List chunks", 200, OwnedChunkPage, "One page of chunks, switched off ones too."))
 async def list_chunks(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     namespace: Annotated[NamespaceParameter, Parameter(description="The namespace the chunks are in.")],
     document_id: Annotated[str | None, Parameter(max_length=64, description="Only those of this document.")] = None,
     source_id: Annotated[
@@ -238,11 +237,11 @@ async def list_chunks(
         detail = "cannot be combined with cursor, which says where the list continues"
         errors = [{"pointer": "/offset", "in": "query", "detail": detail}]
         raise invalid(errors, detail=f"The parameter offset {detail}.")
-    chunks = await gateway.run(
+    chunks = await caller.gateway.run(
         list_documents.list_chunks,
-        principal.tenant_id,
+        caller.tenant_id,
         namespace,
-        gateway.resources,
+        caller.use,
         document_id=document_id,
         source_id=source_id,
         enabled=enabled,
@@ -263,12 +262,12 @@ async def list_chunks(
     **route("Name chunks by their ids", 200, ChunkBeginnings, "The chunks that exist."),
     openapi_extra=json_body(ChunksLookupRequest, {"chunk_ids": [_EXAMPLE_ID]}),
 )
-async def look_up(request: Request, gateway: CurrentGateway, principal: Reader) -> Response:
+async def look_up(caller: Reader) -> Response:
     """Return title and first words of chunks, for ids from a trace. Unknown ids are left out; chunks of replaced
     generations are named while they are stored."""
-    body = await read_shape(request, principal, ChunksLookupRequest, limit=_MAX_LOOKUP_BYTES)
+    body = await read_own(caller, ChunksLookupRequest, limit=_MAX_LOOKUP_BYTES)
     chunk_ids = [ChunkId(chunk_id) for chunk_id in dict.fromkeys(body.chunk_ids)]
-    found = await gateway.run(list_documents.name_chunks, principal.tenant_id, chunk_ids, gateway.resources)
+    found = await caller.gateway.run(list_documents.name_chunks, caller.tenant_id, chunk_ids, caller.use)
     return page_response([shown(ChunkBeginningShape, chunk) for chunk in found], None)
 
 
@@ -280,14 +279,12 @@ async def look_up(request: Request, gateway: CurrentGateway, principal: Reader) 
     ),
 )
 async def edit(
-    request: Request,
-    gateway: CurrentGateway,
-    principal: Writer,
+    caller: Writer,
     if_match: Annotated[str | None, Header(description="The etag of the chunk, where only one is edited.")] = None,
 ) -> Response:
     """Edit chunks. A text is analysed and embedded again; `enabled` hides a chunk from every search, or shows it again.
     If every chunk failed for one reason, the answer is that error. A later upload of the document replaces edits."""
-    sent = await read_shape(request, principal, ChunksEditRequest)
+    sent = await read_own(caller, ChunksEditRequest)
     refuse_repeated([chunk.chunk_id for chunk in sent.chunks], "/chunks/{}/chunk_id", _REPEATED)
     if if_match is not None and len(sent.chunks) != 1:
         raise Problem(422, "invalid_request", "If-Match applies to one chunk; with more, give each its own etag.")
@@ -296,16 +293,8 @@ async def edit(
         Edit(chunk_id=ChunkId(chunk.chunk_id), text=chunk.text, enabled=chunk.enabled, etag=chunk.etag or etag)
         for chunk in sent.chunks
     ]
-    done = await compute(
-        gateway,
-        ComputationKind.CHUNK_EDIT,
-        principal.tenant_id,
-        {},
-        body=await gateway.run(orjson.dumps, edits),
-        receive=request.receive,
-        actor=principal.actor,
-        request_id=request.state.request_id,
-    )
+    body = await caller.gateway.run(orjson.dumps, edits)
+    done = await compute(caller, ComputationKind.CHUNK_EDIT, {}, body=body)
     return _answer([Edited(**edited) for edited in orjson.loads(done.body)])
 
 
@@ -314,12 +303,12 @@ async def edit(
     **route("Delete chunks", 200, ChunkResults, "The outcome for each chunk.", 404, 409),
     openapi_extra=json_body(ChunksDeleteRequest, {"chunk_ids": [_EXAMPLE_ID]}),
 )
-async def delete(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
+async def delete(caller: Writer) -> Response:
     """Delete the named chunks, and the children of a parent. A document whose last chunk is deleted is deleted too."""
-    sent = await read_shape(request, principal, ChunksDeleteRequest)
+    sent = await read_own(caller, ChunksDeleteRequest)
     refuse_repeated(sent.chunk_ids, "/chunk_ids/{}", _REPEATED)
     chunk_ids = [ChunkId(chunk_id) for chunk_id in sent.chunk_ids]
-    return _answer(await gateway.run_heavy(delete_chunks, principal.tenant_id, chunk_ids, gateway.resources))
+    return _answer(await caller.gateway.run_heavy(delete_chunks, caller.tenant_id, chunk_ids, caller.use))
 
 
 def _answer(results: list[Edited]) -> Response:

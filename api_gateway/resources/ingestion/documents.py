@@ -5,13 +5,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Path, Request, Response
+from fastapi import APIRouter, Header, Path, Response
 from pydantic import AfterValidator, Field
 
-from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
-from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
+from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, Wait, json_body, route
 from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown, tidy_document_id
 from api_gateway.http.idempotency import work_id
@@ -22,7 +21,7 @@ from api_gateway.live import poll
 from api_gateway.resources.ingestion.chunks import of_document
 from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
 from api_gateway.resources.retrieval.query_body import FiltersText, filters_parameter
-from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape, send_page
+from api_gateway.resources.route_parts import existing, read_own, send_page
 from api_gateway.resources.shapes import (
     ChunkPage,
     Document,
@@ -42,8 +41,7 @@ from pipeline.documents.document_views import (
 )
 from pipeline.ingestion.accept import AcceptedJob, accept
 from pipeline.ingestion.reingest import roll_back
-from pipeline.records import DocumentId, JobId, Namespace, TenantId
-from pipeline.tenants.accounts import Principal
+from pipeline.records import DocumentId, JobId, Namespace
 from workers import dispatch
 
 
@@ -125,29 +123,26 @@ _EXAMPLE = {
     ),
     openapi_extra=json_body(DocumentsRequest, _EXAMPLE),
 )
-async def submit(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
+async def submit(caller: Writer) -> Response:
     """Accept the valid documents of a batch. If none is valid, the answer is an error and nothing was stored."""
-    body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
-    job_id = work_id(request)
-    ticket = await gateway.run_heavy(accept_body, body, principal, request.state.request_id, gateway, job_id)
+    body = await read_json_body(caller.request, caller.gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
+    job_id = work_id(caller.request)
+    ticket = await caller.gateway.run_heavy(accept_body, caller, body, job_id)
     return accepted_response(ticket)
 
 
-def accept_body(
-    body: bytes, principal: Principal, request_id: str, gateway: Gateway, job_id: JobId | None = None
-) -> AcceptedJob:
+def accept_body(caller: Caller, body: bytes, job_id: JobId | None = None) -> AcceptedJob:
     """Accept the documents of a body as a job, with this id if it has one already. Heavy. Raises Problem, or the errors
     of intake."""
-    batch = replace(batch_of(body, principal, request_id, gateway.settings), job_id=job_id)
-    return accept(batch, gateway.resources, ring=dispatch.ring)
+    batch = replace(batch_of(body, caller.principal, caller.request_id, caller.gateway.settings), job_id=job_id)
+    return accept(batch, caller.use, ring=dispatch.ring)
 
 
 @router.get(
     "/v1/documents", **route("List documents", 200, DocumentPage, "One page of documents, by namespace and id.")
 )
 async def list_documents(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     namespace: Annotated[NamespaceParameter | None, Parameter(description="Only those in this namespace.")] = None,
     status: Annotated[
         DocumentStatus | None, Parameter(description="Only those whose latest upload is in this state.")
@@ -185,10 +180,10 @@ async def list_documents(
     )
     kind, *types = ("documents", str, str) if order_by == "document_id" else (f"documents:{order_by}", str, str, str)
     after = cursors.decode(cursor, kind, *types)
-    views = await gateway.run(
+    views = await caller.gateway.run(
         owned_documents.list_documents,
-        principal.tenant_id,
-        gateway.resources,
+        caller.tenant_id,
+        caller.use,
         selection,
         after=after,
         limit=limit + 1,
@@ -200,33 +195,31 @@ async def list_documents(
     "/v1/documents/{document_id}", **route("Get a document", 200, Document, "The document, without its text.", 404)
 )
 async def look(
-    request: Request,
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     document_id: Id,
     namespace: InNamespace,
     wait: Wait = 0,
 ) -> Response:
     """Return a document. `generation` is null while the first one is being ingested. With `wait`, the answer comes when
     it is searchable, its upload has failed or was cancelled, or the seconds have passed."""
-    name = f"{principal.tenant_id}:document:{namespace}:{document_id}"
+    name = f"{caller.tenant_id}:document:{namespace}:{document_id}"
 
     def read() -> DocumentView:
-        return find(principal.tenant_id, namespace, document_id, gateway)
+        return find(caller, namespace, document_id)
 
     def is_settled(view: DocumentView) -> bool:
         return view.generation is not None or view.status in ("failed", "cancelled")
 
-    return json_response(document_json(await poll.until(request, gateway, name, read, is_settled, wait)))
+    return json_response(document_json(await poll.until(caller.request, caller.gateway, name, read, is_settled, wait)))
 
 
 @router.delete(
     "/v1/documents/{document_id}", **route("Delete a document", 204, None, "Deleted; searches no longer find it.", 404)
 )
-async def delete(gateway: CurrentGateway, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
+async def delete(caller: Writer, document_id: Id, namespace: InNamespace) -> Response:
     """Delete a document, including uploads under this id that are still being ingested."""
     existing(
-        await gateway.run(delete_document, principal.tenant_id, namespace, document_id, gateway.resources),
+        await caller.gateway.run(delete_document, caller.tenant_id, namespace, document_id, caller.use),
         not_found(document_id),
     )
     return Response(status_code=204)
@@ -237,8 +230,7 @@ async def delete(gateway: CurrentGateway, principal: Writer, document_id: Id, na
     **route("List a document's chunks", 200, ChunkPage, "One page of chunks, by parent_id and chunk_index.", 404),
 )
 async def list_chunks(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     document_id: Id,
     namespace: InNamespace,
     limit: Limit = 50,
@@ -248,21 +240,21 @@ async def list_chunks(
     after = cursors.decode(cursor, "chunks", int, int)
 
     def read() -> Sequence[tuple[OwnedChunk, str | None]]:
-        find(principal.tenant_id, namespace, document_id, gateway)
+        find(caller, namespace, document_id)
         start = (document_id, *after) if after else None
-        use = gateway.resources
+        use = caller.use
         return owned_documents.list_chunks(
-            principal.tenant_id, namespace, use, document_id=document_id, after=start, limit=limit + 1
+            caller.tenant_id, namespace, use, document_id=document_id, after=start, limit=limit + 1
         )
 
     return send_page(
-        await gateway.run(read), limit, lambda row: of_document(*row), "chunks", lambda row: row[0].position[1:]
+        await caller.gateway.run(read), limit, lambda row: of_document(*row), "chunks", lambda row: row[0].position[1:]
     )
 
 
-def find(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
+def find(caller: Caller, namespace: Namespace, document_id: DocumentId) -> DocumentView:
     """Return the document. Blocking. Raises Problem 404."""
-    view = owned_documents.find_document(tenant_id, gateway.resources, namespace, document_id)
+    view = owned_documents.find_document(caller.tenant_id, caller.use, namespace, document_id)
     return existing(view, not_found(document_id))
 
 
@@ -280,14 +272,12 @@ _MAX_BODY_BYTES = 64 * 1024
         headers={"ETag": "The present state, for `If-Match` of a rollback."},
     ),
 )
-async def list_generations(
-    gateway: CurrentGateway, principal: Reader, document_id: Id, namespace: InNamespace
-) -> Response:
+async def list_generations(caller: Reader, document_id: Id, namespace: InNamespace) -> Response:
     """List the generations, newest first: the visible one, those available for a rollback, those being ingested, and
     failed ones."""
     history = existing(
-        await gateway.run(
-            owned_documents.list_generations, principal.tenant_id, gateway.resources, namespace, document_id
+        await caller.gateway.run(
+            owned_documents.list_generations, caller.tenant_id, caller.use, namespace, document_id
         ),
         not_found(document_id),
     )
@@ -315,9 +305,7 @@ async def list_generations(
     openapi_extra=json_body(RollbackRequest, {"namespace": "kb"}),
 )
 async def rollback(
-    request: Request,
-    gateway: CurrentGateway,
-    principal: Writer,
+    caller: Writer,
     document_id: Id,
     if_match: Annotated[
         str | None, Header(description="Only if the document's generations are still those this etag came with.")
@@ -325,18 +313,18 @@ async def rollback(
 ) -> Response:
     """Ingest the earlier upload again, with the current settings; edits of single chunks are not restored. The visible
     generation becomes the previous one, so a second rollback undoes the first. A 409 if none is retained."""
-    sent = await read_shape(request, principal, RollbackRequest, limit=_MAX_BODY_BYTES)
+    sent = await read_own(caller, RollbackRequest, limit=_MAX_BODY_BYTES)
 
     def run() -> AcceptedJob | None:
         return roll_back(
-            principal.tenant_id,
+            caller.tenant_id,
             Namespace(sent.namespace),
             document_id,
-            gateway.resources,
+            caller.use,
             to=sent.generation,
             etag=None if if_match in (None, "*") else if_match,
-            request_id=request.state.request_id,
+            request_id=caller.request_id,
             ring=dispatch.ring,
         )
 
-    return accepted_response(existing(await gateway.run(run), not_found(document_id)))
+    return accepted_response(existing(await caller.gateway.run(run), not_found(document_id)))

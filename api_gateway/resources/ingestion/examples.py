@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Response
 from pydantic import Field
 from pydantic.json_schema import WithJsonSchema
 
-from api_gateway.gateway import Gateway
-from api_gateway.http.auth import Reader, Requires, Writer, require_same_tenant
+from api_gateway.http.auth import Requires, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
+from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Parameter, json_body, route
 from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer, printable
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
-from api_gateway.resources.ingestion.files import read_form, split_form
+from api_gateway.resources.ingestion.files import sent_form, split_form
 from api_gateway.resources.jobs import not_found as job_not_found
 from api_gateway.resources.jobs import parse_job_id
 from api_gateway.resources.route_parts import (
@@ -38,7 +38,6 @@ from pipeline.ingestion.accept import OnConflict
 from pipeline.jobs.computation import BookForm, ComputationKind
 from pipeline.parsing.formats import JSON, XLSX, media_type_of
 from pipeline.records import Namespace
-from pipeline.tenants.accounts import Principal
 
 
 class ExampleFlaw(Shape):
@@ -263,19 +262,19 @@ _BODY["requestBody"]["content"] |= file_form(ExamplesForm)
     openapi_extra=_BODY,
 )
 async def submit(
-    request: Request,
-    gateway: CurrentGateway,
-    principal: Writer,
+    caller: Writer,
     dry_run: Annotated[bool, Parameter(description="Look at the book and store nothing.")] = False,
 ) -> Response:
     """Submit a workbook with the sheets `qa`, `record`, `query`, `greeting`, or the same as JSON, as a file or as the
     body. Each row becomes a document; submitting the book again replaces them. If no row is valid, or with `strict` one
     is not, the answer is 422 with the same statistics, and nothing was stored."""
-    if media_type_of_body(request) == "multipart/form-data":
-        form, parameters, body = await _sent_file(request, principal, gateway)
+    if media_type_of_body(caller.request) == "multipart/form-data":
+        form, parameters, body = await _sent_file(caller)
     else:
-        body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
-        form = await gateway.run_heavy(lambda: validated(ExamplesRequest, decode_own(body, principal).value))
+        body = await read_json_body(caller.request, caller.gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
+        form = await caller.gateway.run_heavy(
+            lambda: validated(ExamplesRequest, decode_own(body, caller.principal).value)
+        )
         parameters = {"form": BookForm.JSON_BODY, "name": None}
     parameters |= {
         "category": form.category,
@@ -283,18 +282,9 @@ async def submit(
         "on_conflict": form.on_conflict,
         "strict": form.strict,
         "dry_run": dry_run,
-        "job_id": work_id(request) or str(uuid.uuid4()),
+        "job_id": work_id(caller.request) or str(uuid.uuid4()),
     }
-    done = await compute(
-        gateway,
-        ComputationKind.BOOK,
-        principal.tenant_id,
-        parameters,
-        body=body,
-        receive=request.receive,
-        actor=principal.actor,
-        request_id=request.state.request_id,
-    )
+    done = await compute(caller, ComputationKind.BOOK, parameters, body=body)
     if (reason := done.about["refused"]) is not None:
         extensions = orjson.loads(done.body)
         errors = extensions.pop("errors")
@@ -306,15 +296,12 @@ async def submit(
     return Response(done.body, status_code=202, headers=location, media_type="application/json")
 
 
-async def _sent_file(
-    request: Request, principal: Principal, gateway: Gateway
-) -> tuple[ExamplesForm, dict[str, Any], bytes]:
+async def _sent_file(caller: Caller) -> tuple[ExamplesForm, dict[str, Any], bytes]:
     """Return the form, the book's format and file name, and its bytes."""
-    sent = await read_form(request, gateway, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
-    try:
+    async with sent_form(caller, caller.gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES) as sent:
         values, files = split_form(sent)
         form = to_form(values)
-        require_same_tenant(principal, form.tenant_id)
+        require_same_tenant(caller.principal, form.tenant_id)
         for name, _ in files:
             if name != "file":
                 raise invalid(
@@ -328,8 +315,6 @@ async def _sent_file(
         if media_type not in (XLSX, JSON):
             raise UnsupportedMediaType(f"a book of examples is an .xlsx or .json file, not {media_type}")
         body = await upload.read()
-    finally:
-        await sent.close()
     return form, {"form": BookForm.WORKBOOK if media_type == XLSX else BookForm.JSON_FILE, "name": file_name}, body
 
 
@@ -352,18 +337,17 @@ async def get_template(gateway: CurrentGateway) -> Response:
     **route("Count the stored examples", 200, ExampleStatistics, "Counts of what searches can find.", 404),
 )
 async def statistics(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     namespace: Annotated[NamespaceParameter, Parameter(description="The namespace the examples are in.")],
 ) -> Response:
     """Return the counts by category, grade and tag, with lengths and exact duplicates."""
 
     def read() -> dict[str, Any]:
-        counts = count_examples(principal.tenant_id, namespace, CATEGORIES, gateway.resources)
+        counts = count_examples(caller.tenant_id, namespace, CATEGORIES, caller.use)
         not_found = Problem(404, "namespace_not_found", f"There is no namespace {namespace}.")
         return stored_json(namespace, *existing(counts, not_found))
 
-    return json_response(await gateway.run_heavy(read))
+    return json_response(await caller.gateway.run_heavy(read))
 
 
 @router.get(
@@ -371,8 +355,7 @@ async def statistics(
     **route("Verify an import", 200, ExamplesVerification, "Which accepted rows can be found.", 404),
 )
 async def verification(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     job_id: Annotated[str, Parameter(max_length=64, description="The job of the import.")],
     sample: Annotated[int, Parameter(ge=0, le=100, description="How many rows to name for trying them out.")] = 10,
 ) -> Response:
@@ -381,7 +364,7 @@ async def verification(
     parsed_id = parse_job_id(job_id)
 
     def read() -> dict[str, Any]:
-        result = verify_import(principal.tenant_id, gateway.resources, parsed_id, sample=sample)
+        result = verify_import(caller.tenant_id, caller.use, parsed_id, sample=sample)
         return verification_json(existing(result, job_not_found()))
 
-    return json_response(await gateway.run_heavy(read))
+    return json_response(await caller.gateway.run_heavy(read))

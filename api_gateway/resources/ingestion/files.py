@@ -2,7 +2,8 @@
 
 import codecs
 import hashlib
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Literal
@@ -12,9 +13,9 @@ from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from api_gateway.gateway import Gateway
-from api_gateway.http.auth import Writer, require_same_tenant
+from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limited, require_identity
+from api_gateway.http.caller import Caller, Writer
 from api_gateway.http.descriptions import route
 from api_gateway.http.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TenantWire, TypeName
 from api_gateway.http.idempotency import work_id
@@ -28,7 +29,7 @@ from api_gateway.resources.ingestion.uploads import (
     require_one,
     to_chunking,
 )
-from api_gateway.resources.route_parts import CurrentGateway, file_form, require_media_type, validated
+from api_gateway.resources.route_parts import file_form, require_media_type, validated
 from api_gateway.resources.shapes import JobAccepted, accepted_response
 from pipeline.document_sources import SourceKind, SourceRef, with_hash
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
@@ -36,7 +37,6 @@ from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, a
 from pipeline.parsing.formats import JSONL, charset_of
 from pipeline.parsing.json_documents import split_jsonl
 from pipeline.records import DocumentFields, DocumentId, Namespace, Priority, Upload
-from pipeline.tenants.accounts import Principal
 from workers import dispatch
 
 _ID_NAMES = ("document_id", "doc_id", "id", "_id")
@@ -223,32 +223,35 @@ _FORM: dict[str, Any] = {"requestBody": {"required": True, "content": file_form(
     ),
     openapi_extra=_FORM,
 )
-async def submit(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
+async def submit(caller: Writer) -> Response:
     """Submit any number of `file` parts: txt, md, html, pdf, docx, xlsx, csv, json, jsonl. A file's name becomes its
     document's id."""
-    sent = await read_form(request, gateway, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
-    try:
-        ticket = await gateway.run_heavy(_accept, sent, principal, request, gateway)
-    finally:
-        await sent.close()
+    async with sent_form(caller, caller.gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES) as sent:
+        ticket = await caller.gateway.run_heavy(_accept, caller, sent)
     return accepted_response(ticket)
 
 
-async def read_form(request: Request, gateway: Gateway, limit: int, *, setting: str | None = None) -> FormData:
-    """Return a multipart body of up to ``limit`` bytes, the value of ``setting``. Raises Problem(400), Problem(413) or
-    Problem(415). The caller closes the form, and with it the files."""
+@asynccontextmanager
+async def sent_form(caller: Caller, limit: int, *, setting: str | None = None) -> AsyncIterator[FormData]:
+    """Yield a multipart body of up to ``limit`` bytes, the value of ``setting``, whose files are open meanwhile. Raises
+    Problem(400), Problem(413) or Problem(415)."""
+    request = caller.request
     require_identity(request.headers)
     require_media_type(request, "multipart/form-data")
     receive = limited(request.receive, request.headers, limit, setting=setting)
     # Accept one file more than allowed here, so that the rule for documents counts and refuses it.
-    most_files = gateway.settings.max_documents_per_batch + 1
+    most_files = caller.gateway.settings.max_documents_per_batch + 1
     stream = Request(request.scope, receive).stream()
     parser = WholeFormParser(request.headers, stream, max_files=most_files, max_fields=_MOST_FIELDS)
     try:
-        return await parser.parse()
+        form = await parser.parse()
     except (MultiPartException, KeyError) as error:
         message = getattr(error, "message", "the boundary is missing").rstrip(".")
         raise Problem(400, "invalid_multipart", f"The multipart body cannot be read: {message}.") from None
+    try:
+        yield form
+    finally:
+        await form.close()
 
 
 def split_form(form: FormData) -> tuple[dict[str, Any], list[tuple[str, UploadFile]]]:
@@ -263,7 +266,7 @@ def split_form(form: FormData) -> tuple[dict[str, Any], list[tuple[str, UploadFi
     return texts, files
 
 
-def _accept(sent: FormData, principal: Principal, request: Request, gateway: Gateway) -> AcceptedJob:
+def _accept(caller: Caller, sent: FormData) -> AcceptedJob:
     fields: list[tuple[str, str]] = []
     uploads: list[UploadFile] = []
     for name, value in sent.multi_items():
@@ -274,17 +277,15 @@ def _accept(sent: FormData, principal: Principal, request: Request, gateway: Gat
         else:
             raise invalid([{"pointer": pointer([name]), "detail": "is a file; files belong into parts called file"}])
     form = to_form(fields)
-    require_same_tenant(principal, form.tenant_id)
+    require_same_tenant(caller.principal, form.tenant_id)
     if not uploads:
         raise invalid([{"pointer": "/file", "detail": "is required: there is no part called file with a file name"}])
-    require_few_enough(len(uploads), gateway.settings)
-    return accept(_batch_of(form, uploads, principal, request, gateway), gateway.resources, ring=dispatch.ring)
+    require_few_enough(len(uploads), caller.gateway.settings)
+    return accept(_batch_of(caller, form, uploads), caller.use, ring=dispatch.ring)
 
 
-def _batch_of(
-    form: FilesForm, uploads: list[UploadFile], principal: Principal, request: Request, gateway: Gateway
-) -> Batch:
-    settings = gateway.settings
+def _batch_of(caller: Caller, form: FilesForm, uploads: list[UploadFile]) -> Batch:
+    settings = caller.gateway.settings
     files = [
         SentFile(name=upload.filename or "", declared_type=upload.content_type, body=upload.file.read())
         for upload in uploads
@@ -294,10 +295,10 @@ def _batch_of(
     require_few_enough(len(entries), settings)
     require_one(entries, intake)
     return Batch(
-        tenant_id=principal.tenant_id,
+        tenant_id=caller.tenant_id,
         namespace=Namespace(form.namespace),
-        request_id=request.state.request_id,
-        job_id=work_id(request),
+        request_id=caller.request_id,
+        job_id=work_id(caller.request),
         entries=entries,
         on_conflict=form.on_conflict,
         priority=Priority(form.priority) if form.priority else None,

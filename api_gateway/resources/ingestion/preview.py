@@ -3,26 +3,26 @@
 from dataclasses import asdict
 from typing import Any, Self
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import model_validator
 from starlette.datastructures import FormData
 
 from api_gateway.gateway import Gateway
-from api_gateway.http.auth import Writer, require_same_tenant
+from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import Decoded, flaws_in, json_field, read_json_body, refuse_flaws
+from api_gateway.http.caller import Caller, Writer
 from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, TenantWire, Title
 from api_gateway.http.problems import invalid
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.content import BadSource, Charset, ParserHint, content_of, media_type_as
 from api_gateway.resources.ingestion.documents import find
-from api_gateway.resources.ingestion.files import read_form, split_form
+from api_gateway.resources.ingestion.files import sent_form, split_form
 from api_gateway.resources.ingestion.uploads import ChunkingIn, DocumentIn, to_chunking
-from api_gateway.resources.route_parts import CurrentGateway, decode_own, file_form, media_type_of_body, validated
+from api_gateway.resources.route_parts import decode_own, file_form, media_type_of_body, validated
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking, DocumentId, Namespace
-from pipeline.tenants.accounts import Principal
 
 
 class PreviewRequest(TenantWire):
@@ -112,29 +112,20 @@ _BODY["requestBody"]["content"] |= file_form(PreviewForm)
     **route("Preview chunks", 200, PreviewAnswer, "The chunks the document would have.", 404, 409),
     openapi_extra=_BODY,
 )
-async def preview_chunks(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
+async def preview_chunks(caller: Writer) -> Response:
     """Preview one document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`, or a stored document of
     any size. Nothing is stored and no model is called."""
-    if media_type_of_body(request) == "multipart/form-data":
-        form = await read_form(request, gateway, _most_bytes(gateway) + _AROUND, setting=_limit_of(gateway))
-        try:
-            document, parameters = await gateway.run_heavy(_of_form, form, principal, gateway)
-        finally:
-            await form.close()
+    if media_type_of_body(caller.request) == "multipart/form-data":
+        most = _most_bytes(caller.gateway) + _AROUND
+        async with sent_form(caller, most, setting=_limit_of(caller.gateway)) as form:
+            document, parameters = await caller.gateway.run_heavy(_of_form, caller, form)
     else:
         # JSON escapes take up to six times as many bytes.
-        most = min(6 * _most_bytes(gateway), gateway.settings.max_body_bytes) + _AROUND
-        sent = await read_json_body(request, most, setting=_limit_of(gateway))
-        document, parameters = await gateway.run_heavy(_of_json, sent, principal, gateway)
-    done = await compute(
-        gateway,
-        ComputationKind.PREVIEW if document else ComputationKind.STORED,
-        principal.tenant_id,
-        parameters,
-        body=document,
-        receive=request.receive,
-        request_id=request.state.request_id,
-    )
+        most = min(6 * _most_bytes(caller.gateway), caller.gateway.settings.max_body_bytes) + _AROUND
+        sent = await read_json_body(caller.request, most, setting=_limit_of(caller.gateway))
+        document, parameters = await caller.gateway.run_heavy(_of_json, caller, sent)
+    kind = ComputationKind.PREVIEW if document else ComputationKind.STORED
+    done = await compute(caller, kind, parameters, body=document)
     return Response(done.body, media_type="application/json")
 
 
@@ -142,11 +133,11 @@ async def preview_chunks(request: Request, gateway: CurrentGateway, principal: W
 _Document = tuple[bytes, dict[str, Any]]
 
 
-def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> _Document:
-    sent = validated(PreviewRequest, refuse_flaws(decode_own(body, principal)))
+def _of_json(caller: Caller, body: bytes) -> _Document:
+    sent = validated(PreviewRequest, refuse_flaws(decode_own(body, caller.principal)))
     document = sent.document
     if document is None:
-        return _stored(sent, principal, gateway)
+        return _stored(caller, sent)
     try:
         content = content_of(document.text, document.source)
     except BadSource as error:
@@ -155,27 +146,27 @@ def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> _Document:
         raise invalid([{"pointer": "/document/text", "detail": "is required: a preview fetches nothing"}])
     return _document(
         content.body,
-        gateway,
+        caller.gateway,
         media_type=content.media_type,
         filename=content.uri,
         title=document.title,
-        chunking=to_chunking(document.chunking or sent.chunking, gateway.settings),
+        chunking=to_chunking(document.chunking or sent.chunking, caller.gateway.settings),
     )
 
 
-def _stored(sent: PreviewRequest, principal: Principal, gateway: Gateway) -> _Document:
+def _stored(caller: Caller, sent: PreviewRequest) -> _Document:
     """Return no bytes, but the name of a stored document, which the worker reads itself."""
     namespace, document_id = Namespace(sent.namespace or ""), DocumentId(sent.document_id or "")
-    find(principal.tenant_id, namespace, document_id, gateway)
-    chunking = asdict(to_chunking(sent.chunking, gateway.settings))
+    find(caller, namespace, document_id)
+    chunking = asdict(to_chunking(sent.chunking, caller.gateway.settings))
     return b"", {"wanted": "preview", "namespace": namespace, "document_id": document_id, "chunking": chunking}
 
 
-def _of_form(form: FormData, principal: Principal, gateway: Gateway) -> _Document:
+def _of_form(caller: Caller, form: FormData) -> _Document:
     values, files = split_form(form)
     if "chunking" in values:
         values["chunking"] = json_field("chunking", values["chunking"])
-    require_same_tenant(principal, values.get("tenant_id"))
+    require_same_tenant(caller.principal, values.get("tenant_id"))
     sent = validated(PreviewForm, refuse_flaws(Decoded(values, suspicious=any(flaws_in(values)))))
     if len(files) != 1:
         raise invalid([{"pointer": "/file", "detail": "is required once: a preview is of one file"}])
@@ -183,11 +174,11 @@ def _of_form(form: FormData, principal: Principal, gateway: Gateway) -> _Documen
     name = file.filename or ""
     return _document(
         file.file.read(),
-        gateway,
+        caller.gateway,
         media_type=media_type_as(name, file.content_type, parser_hint=sent.parser_hint, charset=sent.charset),
         filename=name or None,
         title=sent.title,
-        chunking=to_chunking(sent.chunking, gateway.settings),
+        chunking=to_chunking(sent.chunking, caller.gateway.settings),
     )
 
 

@@ -7,13 +7,13 @@ from fastapi import APIRouter, Path, Response
 from pydantic import AfterValidator
 
 from api_gateway.http import cursors
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import NamespaceParameter, Shape, shown, tidy_document_id
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, send_page
+from api_gateway.resources.route_parts import Page, existing, send_page
 from api_gateway.resources.shapes import SourceKindName
 from pipeline.administration import list_documents
 from pipeline.administration.delete_documents import delete_source
@@ -73,8 +73,7 @@ Id = Annotated[str, AfterValidator(_parse_id), Path(description="The source's id
 
 @router.get("/v1/sources", **route("List sources", 200, SourcePage, "One page of sources, by id."))
 async def list_sources(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     namespace: InNamespace,
     kind: Annotated[SourceKind | None, Parameter(description="Only those of this kind.")] = None,
     limit: Limit = 50,
@@ -82,9 +81,9 @@ async def list_sources(
 ) -> Response:
     """List sources with a document that is searchable or being ingested."""
     after = cursors.decode(cursor, "sources", str)
-    start, use = after[0] if after else "", gateway.resources
-    views = await gateway.run(
-        list_documents.list_sources, principal.tenant_id, use, namespace, kind=kind, after=start, limit=limit + 1
+    start, use = after[0] if after else "", caller.use
+    views = await caller.gateway.run(
+        list_documents.list_sources, caller.tenant_id, use, namespace, kind=kind, after=start, limit=limit + 1
     )
     return send_page(views, limit, lambda view: shown(SourceInfo, view), "sources", lambda view: (view.source_id,))
 
@@ -93,9 +92,9 @@ async def list_sources(
     "/v1/sources/{source_id}",
     **route("Get a source", 200, SourceInfo, "The source, with counts of what came from it.", 404),
 )
-async def look(gateway: CurrentGateway, principal: Reader, source_id: Id, namespace: InNamespace) -> Response:
+async def look(caller: Reader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
-    view = await gateway.run(list_documents.find_source, principal.tenant_id, gateway.resources, namespace, source_id)
+    view = await caller.gateway.run(list_documents.find_source, caller.tenant_id, caller.use, namespace, source_id)
     return json_response(shown(SourceInfo, existing(view, _not_found(source_id))))
 
 
@@ -103,9 +102,9 @@ async def look(gateway: CurrentGateway, principal: Reader, source_id: Id, namesp
     "/v1/sources/{source_id}",
     **route("Delete a source", 200, SourceDeleted, "Deleted; the number of its documents.", 404),
 )
-async def delete(gateway: CurrentGateway, principal: Writer, source_id: Id, namespace: InNamespace) -> Response:
+async def delete(caller: Writer, source_id: Id, namespace: InNamespace) -> Response:
     """Delete a source with all its documents, also those being ingested. If the answer is lost, repeat the request: it
     continues."""
-    deleted = await gateway.run_heavy(delete_source, principal.tenant_id, namespace, source_id, gateway.resources)
+    deleted = await caller.gateway.run_heavy(delete_source, caller.tenant_id, namespace, source_id, caller.use)
     body = {"source_id": source_id, "namespace": namespace, "documents": existing(deleted, _not_found(source_id))}
     return json_response(body)

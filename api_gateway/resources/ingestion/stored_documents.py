@@ -4,11 +4,10 @@ from dataclasses import fields
 from typing import Annotated, Any, Final, Self
 from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Path, Request, Response
+from fastapi import APIRouter, Header, Path, Response
 from pydantic import Field, model_validator
 
-from api_gateway.gateway import Gateway
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Parameter, answers, json_body, route
 from api_gateway.http.fields import (
     Author,
@@ -29,7 +28,12 @@ from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.documents import Id, InNamespace, find, not_found
 from api_gateway.resources.ingestion.uploads import ChunkingIn, to_chunking
-from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing, read_shape, refuse_repeated
+from api_gateway.resources.route_parts import (
+    CompleteList,
+    existing,
+    read_own,
+    refuse_repeated,
+)
 from api_gateway.resources.shapes import JobAccepted, accepted_response
 from pipeline.administration.delete_documents import delete_documents
 from pipeline.administration.list_documents import find_similar, read_original
@@ -38,7 +42,6 @@ from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.reingest import DocumentChanges, reingest
 from pipeline.jobs.computation import ComputationKind, Done
 from pipeline.records import DocumentFields, DocumentId, Namespace
-from pipeline.tenants.accounts import Principal
 from workers import dispatch
 
 MOST_DOCUMENTS: Final = 500
@@ -156,8 +159,7 @@ _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
     ),
 )
 async def original(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     document_id: Id,
     namespace: InNamespace,
     generation: Annotated[
@@ -166,9 +168,9 @@ async def original(
 ) -> Response:
     """Return the bytes of an upload exactly as sent, always as an attachment. A document imported with its chunks has
     no original (409)."""
-    tenant_id = principal.tenant_id
+    tenant_id = caller.tenant_id
     upload = existing(
-        await gateway.run_heavy(read_original, tenant_id, namespace, document_id, generation, gateway.resources),
+        await caller.gateway.run_heavy(read_original, tenant_id, namespace, document_id, generation, caller.use),
         not_found(document_id),
     )
     if original_type(upload.media_type) != upload.media_type.partition(";")[0]:
@@ -189,12 +191,10 @@ def _file_name(name: str) -> str:
     "/v1/documents/{document_id}/text",
     **route("Get a document's text", 200, DocumentText, "The text.", 404, 409, 413, 415),
 )
-async def text(
-    request: Request, gateway: CurrentGateway, principal: Reader, document_id: Id, namespace: InNamespace
-) -> Response:
+async def text(caller: Reader, document_id: Id, namespace: InNamespace) -> Response:
     """Return the text that the searchable upload was cut from. A worker parses the original anew, within the limits of
     parsing."""
-    done = await _read(request, gateway, principal, document_id, namespace, {"wanted": "text"})
+    done = await _read(caller, document_id, namespace, {"wanted": "text"})
     return Response(done.body, media_type="application/json")
 
 
@@ -208,9 +208,7 @@ _PAGE[200]["headers"] = {"X-Pages": {"description": "The number of pages.", "sch
     summary="Get an image of a page",
 )
 async def page_image(
-    request: Request,
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     document_id: Id,
     namespace: InNamespace,
     page: Annotated[int, Path(ge=1, le=10_000, description="The page's number, from 1.")],
@@ -218,30 +216,17 @@ async def page_image(
 ) -> Response:
     """Return a page of a PDF file as PNG. A worker renders it in its parser process, within the limits of parsing."""
     wanted = {"wanted": "page", "page": page, "width": width}
-    done = await _read(request, gateway, principal, document_id, namespace, wanted)
+    done = await _read(caller, document_id, namespace, wanted)
     if not done.body:
         raise Problem(404, "page_not_found", f"The document has no page {page}.")
     return Response(done.body, media_type="image/png", headers={"X-Pages": str(done.about["pages"])})
 
 
-async def _read(
-    request: Request,
-    gateway: Gateway,
-    principal: Principal,
-    document_id: DocumentId,
-    namespace: Namespace,
-    wanted: dict[str, Any],
-) -> Done:
+async def _read(caller: Caller, document_id: DocumentId, namespace: Namespace, wanted: dict[str, Any]) -> Done:
     """Have a worker read a stored document. Raises Problem 404 without such a document, and what the worker raises."""
-    await gateway.run(find, principal.tenant_id, namespace, document_id, gateway)
-    return await compute(
-        gateway,
-        ComputationKind.STORED,
-        principal.tenant_id,
-        {"namespace": namespace, "document_id": document_id, **wanted},
-        receive=request.receive,
-        request_id=request.state.request_id,
-    )
+    await caller.gateway.run(find, caller, namespace, document_id)
+    asked = {"namespace": namespace, "document_id": document_id, **wanted}
+    return await compute(caller, ComputationKind.STORED, asked)
 
 
 class SimilarDocument(Shape):
@@ -261,11 +246,11 @@ class SimilarDocuments(CompleteList[SimilarDocument]):
     "/v1/documents/{document_id}/similar",
     **route("List similar documents", 200, SimilarDocuments, "The most similar documents.", 404),
 )
-async def similar(gateway: CurrentGateway, principal: Reader, document_id: Id, namespace: InNamespace) -> Response:
+async def similar(caller: Reader, document_id: Id, namespace: InNamespace) -> Response:
     """List the documents of the namespace whose vector is nearly the same: copies, earlier versions, and texts on the
     same matter (similarity 0.9 and above). None for a document that is not searchable yet."""
     near = existing(
-        await gateway.run_heavy(find_similar, principal.tenant_id, namespace, document_id, gateway.resources),
+        await caller.gateway.run_heavy(find_similar, caller.tenant_id, namespace, document_id, caller.use),
         not_found(document_id),
     )
     data = [
@@ -298,16 +283,14 @@ async def similar(gateway: CurrentGateway, principal: Reader, document_id: Id, n
     ),
 )
 async def change(
-    request: Request,
-    gateway: CurrentGateway,
-    principal: Writer,
+    caller: Writer,
     if_match: Annotated[
         str | None, Header(description="The etag of the document's generations, where only one is changed.")
     ] = None,
 ) -> Response:
     """Accept stored uploads again with other fields or another chunking; without changes they are ingested anew as they
     are. Searches see the present state until the job is done. Unchanged chunks keep their vectors."""
-    sent = await read_shape(request, principal, DocumentsChangeRequest)
+    sent = await read_own(caller, DocumentsChangeRequest)
     refuse_repeated(sent.document_ids, "/document_ids/{}", _REPEATED)
     if if_match is not None and len(sent.document_ids) != 1:
         raise Problem(422, "invalid_request", "If-Match applies to one document.")
@@ -316,23 +299,23 @@ async def change(
         fields=sent.set.given(),
         add_tags=sent.add_tags,
         remove_tags=sent.remove_tags,
-        chunking=None if sent.chunking is None else to_chunking(sent.chunking, gateway.settings),
+        chunking=None if sent.chunking is None else to_chunking(sent.chunking, caller.gateway.settings),
         discard_edits=sent.discard_edits,
     )
 
     def run() -> AcceptedJob | None:
         return reingest(
-            principal.tenant_id,
+            caller.tenant_id,
             Namespace(sent.namespace),
             ids,
             changes,
-            gateway.resources,
+            caller.use,
             etag=None if if_match in (None, "*") else if_match,
-            request_id=request.state.request_id,
+            request_id=caller.request_id,
             ring=dispatch.ring,
         )
 
-    return accepted_response(existing(await gateway.run_heavy(run), not_found(ids[0])))
+    return accepted_response(existing(await caller.gateway.run_heavy(run), not_found(ids[0])))
 
 
 @router.delete(
@@ -340,12 +323,12 @@ async def change(
     **route("Delete several documents", 200, DocumentsDeleted, "Deleted."),
     openapi_extra=json_body(DocumentsDeleteRequest, {"namespace": "kb", "document_ids": ["manual-1"]}),
 )
-async def delete(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
+async def delete(caller: Writer) -> Response:
     """Delete the named documents, including uploads under these ids that are still being ingested. If the answer is
     lost, repeat the request."""
-    sent = await read_shape(request, principal, DocumentsDeleteRequest)
+    sent = await read_own(caller, DocumentsDeleteRequest)
     refuse_repeated(sent.document_ids, "/document_ids/{}", _REPEATED)
     ids = [DocumentId(document_id) for document_id in sent.document_ids]
     namespace = Namespace(sent.namespace)
-    deleted = await gateway.run_heavy(delete_documents, principal.tenant_id, namespace, ids, gateway.resources)
+    deleted = await caller.gateway.run_heavy(delete_documents, caller.tenant_id, namespace, ids, caller.use)
     return json_response({"namespace": namespace, "documents": deleted})

@@ -3,16 +3,16 @@
 import re
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import ValidationError
 
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import DescribedBy, Shape, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing, read_shape
+from api_gateway.resources.route_parts import CompleteList, existing, read_own
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.configuration import Experiment, read_experiment
 from pipeline.query.plan import PlanFlaw
@@ -58,9 +58,9 @@ _EXAMPLE = {
 
 
 @router.get("/v1/experiments", **route("List experiments", 200, ExperimentList, "Every experiment."))
-async def list_experiments(gateway: CurrentGateway, principal: Reader) -> Response:
+async def list_experiments(caller: Reader) -> Response:
     """List the experiments. `CHORDWISE_RECALL_EXPERIMENT_ENABLED` decides whether they run at all."""
-    experiments = await gateway.run(flow.list_experiments, principal.tenant_id, gateway.quick)
+    experiments = await caller.gateway.run(flow.list_experiments, caller.tenant_id, caller.gateway.quick)
     rows = [
         {"experiment_id": name, "active": active, "experiment": config}
         for name, (config, active) in experiments.items()
@@ -71,9 +71,9 @@ async def list_experiments(gateway: CurrentGateway, principal: Reader) -> Respon
 @router.get(
     "/v1/experiments/{experiment_id}", **route("Get an experiment", 200, ExperimentShape, "The experiment.", 404)
 )
-async def look(gateway: CurrentGateway, principal: Reader, experiment_id: str) -> Response:
+async def look(caller: Reader, experiment_id: str) -> Response:
     """Return an experiment. Its `ETag` is the `If-Match` of a change."""
-    experiments = await gateway.run(flow.list_experiments, principal.tenant_id, gateway.quick)
+    experiments = await caller.gateway.run(flow.list_experiments, caller.tenant_id, caller.gateway.quick)
     config, active = existing(experiments.get(experiment_id), _not_found(experiment_id))
     return json_response({"experiment_id": experiment_id, "active": active, "experiment": config})
 
@@ -83,29 +83,29 @@ async def look(gateway: CurrentGateway, principal: Reader, experiment_id: str) -
     **route("Store an experiment", 200, ExperimentShape, "It is stored."),
     openapi_extra=json_body(ExperimentRequest, _EXAMPLE),
 )
-async def store(request: Request, gateway: CurrentGateway, principal: Writer, experiment_id: str) -> Response:
+async def store(caller: Writer, experiment_id: str) -> Response:
     """Create or replace an experiment. A query takes part by naming `experiment_id`. Its `session_id`, or else its
     text, selects the arm: always the same arm for the same session. Every arm is checked before anything is stored."""
     if not _ID.fullmatch(experiment_id):
         raise invalid([{"pointer": "/experiment_id", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
-    body = await read_shape(request, principal, ExperimentRequest, limit=_MAX_BODY_BYTES)
+    body = await read_own(caller, ExperimentRequest, limit=_MAX_BODY_BYTES)
     try:
         experiment = read_experiment(body.experiment)
     except ValidationError as error:
         raise invalid(places(error, under=["experiment"])) from None
     try:
-        await gateway.run(
+        await caller.gateway.run(
             flow.store_experiment,
-            principal.tenant_id,
+            caller.tenant_id,
             experiment_id,
             experiment,
             body.experiment,
             active=body.active,
-            use=gateway.resources,
+            use=caller.use,
         )
     except PlanFlaw as flaw:
         raise invalid(flaws(flaw, under="/experiment")) from None
-    gateway.configurations.forget(principal.tenant_id)
+    caller.gateway.configurations.forget(caller.tenant_id)
     return json_response({"experiment_id": experiment_id, "active": body.active, "experiment": body.experiment})
 
 
@@ -113,11 +113,11 @@ async def store(request: Request, gateway: CurrentGateway, principal: Writer, ex
     "/v1/experiments/{experiment_id}",
     **route("Remove an experiment", 204, None, "Deleted; queries that name it run without an experiment.", 404),
 )
-async def remove(gateway: CurrentGateway, principal: Writer, experiment_id: str) -> Response:
+async def remove(caller: Writer, experiment_id: str) -> Response:
     """Delete an experiment. Its results stay in the logs and in the audit."""
-    removed = await gateway.run(flow.remove_experiment, principal.tenant_id, gateway.resources, experiment_id)
+    removed = await caller.gateway.run(flow.remove_experiment, caller.tenant_id, caller.use, experiment_id)
     existing(removed, _not_found(experiment_id))
-    gateway.configurations.forget(principal.tenant_id)
+    caller.gateway.configurations.forget(caller.tenant_id)
     return Response(status_code=204)
 
 

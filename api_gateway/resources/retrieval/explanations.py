@@ -7,13 +7,11 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import Field
-from starlette.types import Receive
 
-from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
-from api_gateway.http.auth import Admin, Reader
+from api_gateway.http.caller import Admin, Caller, Reader
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import DescribedBy, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
@@ -23,13 +21,12 @@ from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.queries import Answer, QueryInPath
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.route_parts import (
-    CurrentGateway,
     Page,
     Since,
     Until,
     existing,
     parse_uuid,
-    read_shape,
+    read_own,
     send_page,
     time_span,
 )
@@ -39,7 +36,7 @@ from pipeline.jobs.computation import ComputationKind
 from pipeline.query.plan import Lane, Plan, PlanFlaw, comparable, plan_as_json, require_story_time
 from pipeline.query.request import Query
 from pipeline.query.trace_entry import TraceEntry, TraceFilter, TraceMark
-from pipeline.records import ChunkId, QueryId, TenantId
+from pipeline.records import ChunkId, QueryId
 from pipeline.retrieval.build_plan import replanned
 from pipeline.retrieval.record_trace import answer_in_trace, list_traces, trace_of_query
 
@@ -162,8 +159,7 @@ _MAX_BODY_BYTES = 64 * 1024
 
 @router.get("/v1/traces", **route("List kept traces", 200, TracePage, "One page of kept traces, newest first."))
 async def list_kept(
-    gateway: CurrentGateway,
-    principal: Admin,
+    caller: Admin,
     mark: Mark = None,
     namespace: InNamespace = None,
     profile: OfProfile = None,
@@ -185,7 +181,7 @@ async def list_kept(
     )
     position = cursors.before(cursor, "traces")
     before = None if position is None else (position[0].timestamp(), position[1])
-    rows = await gateway.run(list_traces, principal.tenant_id, chosen, before, limit + 1, gateway.resources)
+    rows = await caller.gateway.run(list_traces, caller.tenant_id, chosen, before, limit + 1, caller.use)
     return send_page(
         rows, limit, trace_summary, "traces", lambda row: (_moment(row.asked_at).isoformat(), row.query_id)
     )
@@ -204,12 +200,12 @@ def _moment(seconds: float) -> datetime:
     "/v1/queries/{query_id}/trace",
     **route("Get the trace of a query", 200, Trace, "The complete trace, in numbers and ids.", 404, 409),
 )
-async def trace(gateway: CurrentGateway, principal: Reader, query_id: QueryInPath) -> Response:
+async def trace(caller: Reader, query_id: QueryInPath) -> Response:
     """Return the trace of a query that was sent with `trace: true`, stored as long as its answer, or that was kept: `GET
     /v1/traces` lists those."""
-    stored = await gateway.run(trace_of_query, principal.tenant_id, query_id, gateway.resources)
+    stored = await caller.gateway.run(trace_of_query, caller.tenant_id, query_id, caller.use)
     if stored is None:
-        state = await gateway.run(current_state, principal.tenant_id, query_id, gateway)
+        state = await caller.gateway.run(current_state, caller.tenant_id, query_id, caller.gateway)
         existing(state.answer, not_answered())
         raise Problem(404, "trace_not_kept", "The query was not asked with trace: true; POST its replay to get one.")
     return json_response(stored)
@@ -220,13 +216,13 @@ async def trace(gateway: CurrentGateway, principal: Reader, query_id: QueryInPat
     **route("Explain a missing chunk", 200, WhyNot, "The stage and the number.", 404, 409),
     openapi_extra=json_body(WhyNotRequest, {"chunk_id": "7e0f3f54-6f3e-5d0a-9d0b-0d0c4a3c9f11"}),
 )
-async def explain(request: Request, gateway: CurrentGateway, principal: Reader, query_id: QueryInPath) -> Response:
+async def explain(caller: Reader, query_id: QueryInPath) -> Response:
     """Return the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or
     the rule that dropped it. A query without a trace is run once more, unchanged, on the current documents."""
-    body = await read_shape(request, principal, WhyNotRequest, limit=_MAX_BODY_BYTES)
+    body = await read_own(caller, WhyNotRequest, limit=_MAX_BODY_BYTES)
     chunk_id = parse_chunk_id(body.chunk_id)
-    query, _ = await gateway.run(_answered, principal.tenant_id, query_id, gateway)
-    return json_response(await explanation(gateway, query, chunk_id, receive=request.receive))
+    query, _ = await caller.gateway.run(_answered, caller, query_id)
+    return json_response(await explanation(caller, query, chunk_id))
 
 
 @router.post(
@@ -234,16 +230,16 @@ async def explain(request: Request, gateway: CurrentGateway, principal: Reader, 
     **route("Replay a query with other settings", 200, Replay, "The new answer, and its differences.", 404, 409),
     openapi_extra=json_body(QueryReplayRequest, {"plan": {"retrieve": {"fusion": {"strategy": "rrf"}}}}),
 )
-async def replay(request: Request, gateway: CurrentGateway, principal: Reader, query_id: QueryInPath) -> Response:
+async def replay(caller: Reader, query_id: QueryInPath) -> Response:
     """Run the query again with other settings and a trace, on the current documents, from the original request: a
     router decides anew. `difference` compares both answers."""
-    body = await read_shape(request, principal, QueryReplayRequest, limit=_MAX_BODY_BYTES)
-    before, first = await gateway.run(_answered, principal.tenant_id, query_id, gateway)
+    body = await read_own(caller, QueryReplayRequest, limit=_MAX_BODY_BYTES)
+    before, first = await caller.gateway.run(_answered, caller, query_id)
     if "privacy" in body.plan:
         raise invalid([{"pointer": "/plan/privacy", "detail": "is for the profile to say, as in a query"}])
     original = before.original
     try:
-        plan = replanned(original.plan, body.plan, gateway.settings)
+        plan = replanned(original.plan, body.plan, caller.gateway.settings)
     except PlanFlaw as flaw:
         raise invalid(flaws(flaw, under="/plan")) from None
     try:
@@ -255,7 +251,7 @@ async def replay(request: Request, gateway: CurrentGateway, principal: Reader, q
     query = replace(
         before,
         query_id=QueryId(str(uuid.uuid4())),
-        request_id=request.state.request_id,
+        request_id=caller.request_id,
         plan=plan,
         created_at=now,
         deadline_at=now + plan.deadline_ms / 1000,
@@ -267,33 +263,31 @@ async def replay(request: Request, gateway: CurrentGateway, principal: Reader, q
         cache_key="",
         stamps={},
     )
-    second = orjson.loads(await answer_of(query, gateway, receive=request.receive, cache_control="no-cache"))
+    second = orjson.loads(await answer_of(query, caller, cache_control="no-cache"))
     changes = difference(first, second)
     changes["plan"] = plan_difference(plan_as_json(original.plan), plan_as_json(plan))
     return json_response({"query_id": query.query_id, "of": query_id, "difference": changes, "answer": second})
 
 
-def _answered(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> tuple[Query, dict[str, Any]]:
+def _answered(caller: Caller, query_id: QueryId) -> tuple[Query, dict[str, Any]]:
     """Return a query and its answer; of an expired answer, the part in a kept trace. Blocking. Raises Problem(404),
     Problem(409), or Unavailable."""
     try:
-        state = current_state(tenant_id, query_id, gateway)
+        state = current_state(caller.tenant_id, query_id, caller.gateway)
     except Problem:
-        query = gateway.resources.traces(tenant_id).query(query_id)
-        trace = trace_of_query(tenant_id, query_id, gateway.resources)
+        query = caller.use.traces(caller.tenant_id).query(query_id)
+        trace = trace_of_query(caller.tenant_id, query_id, caller.use)
         if query is None or trace is None:
             raise
         return query, answer_in_trace(trace)
     return state.query, orjson.loads(existing(state.answer, not_answered()))
 
 
-async def explanation(gateway: Gateway, query: Query, chunk_id: ChunkId, *, receive: Receive) -> dict[str, Any]:
+async def explanation(caller: Caller, query: Query, chunk_id: ChunkId) -> dict[str, Any]:
     """Return a worker's explanation. Raises Problem."""
     ids = {"query_id": query.query_id, "chunk_id": chunk_id}
     try:
-        done = await compute(
-            gateway, ComputationKind.EXPLAIN, query.tenant_id, ids, receive=receive, request_id=query.request_id
-        )
+        done = await compute(caller, ComputationKind.EXPLAIN, ids, request_id=query.request_id)
     except (WorkerUnavailable, ComputationTimeout):
         raise Problem(503, "not_explained", "No worker found it out in time.", headers={"Retry-After": "2"}) from None
     result: dict[str, Any] = orjson.loads(done.body)

@@ -4,18 +4,24 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from api_gateway.http import cursors
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import Label, Moment, NamespaceName, NamespaceParameter, Shape, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
 from api_gateway.resources.retrieval.queries import QueryInPath
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, read_shape, send_page
+from api_gateway.resources.route_parts import (
+    Page,
+    existing,
+    parse_uuid,
+    read_own,
+    send_page,
+)
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
@@ -163,26 +169,25 @@ _EXAMPLE = {"rating": "good", "chunk_id": "0b0f6a52-6c0a-5d4e-9f57-2a4f9c1d7e10"
     **route("Rate a hit", 201, FeedbackShape, "It is kept.", 404, 409, also=_REPEATED),
     openapi_extra=json_body(FeedbackRequest, _EXAMPLE),
 )
-async def give(request: Request, gateway: CurrentGateway, principal: Reader, query_id: QueryInPath) -> Response:
+async def give(caller: Reader, query_id: QueryInPath) -> Response:
     """Rate a hit of a query while the query is stored, an hour by default. The same rating of the same hit by the same
     session counts once; of different ones the newest counts. A document missing from the answer may be rated `good` or
     `bad` too."""
-    sent = await read_shape(request, principal, FeedbackRequest, limit=_MAX_BODY_BYTES)
+    sent = await read_own(caller, FeedbackRequest, limit=_MAX_BODY_BYTES)
     rating = flow.RatingRequest(**{**sent.model_dump(exclude={"tenant_id"}), "rating": Rating(sent.rating)})
-    request_id: str = request.state.request_id
+    request_id: str = caller.request_id
 
     def rate() -> tuple[Feedback, bool]:
-        state = current_state(principal.tenant_id, query_id, gateway)
-        return flow.rate(principal.tenant_id, state, rating, request_id=request_id, use=gateway.resources)
+        state = current_state(caller.tenant_id, query_id, caller.gateway)
+        return flow.rate(caller.tenant_id, state, rating, request_id=request_id, use=caller.use)
 
-    given, new = await gateway.run(rate)
+    given, new = await caller.gateway.run(rate)
     return json_response(shown(FeedbackShape, given), status=201 if new else 200)
 
 
 @router.get("/v1/feedback", **route("List feedback", 200, FeedbackPage, "One page of feedback, the newest first."))
 async def list_feedback(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     since: Since = None,
     namespace: Annotated[NamespaceParameter | None, Parameter(description="Only on hits of this namespace.")] = None,
     rating: Annotated[RatingName | None, Parameter(description="Only these.")] = None,
@@ -191,10 +196,10 @@ async def list_feedback(
 ) -> Response:
     """List the feedback that was not withdrawn."""
     start, before = _since(since), cursors.before(cursor, "feedback")
-    ratings = await gateway.run(
+    ratings = await caller.gateway.run(
         flow.list_ratings,
-        principal.tenant_id,
-        gateway.resources,
+        caller.tenant_id,
+        caller.use,
         since=start,
         namespace=namespace,
         rating=None if rating is None else Rating(rating),
@@ -211,11 +216,11 @@ async def list_feedback(
 
 
 @router.delete("/v1/feedback/{feedback_id}", **route("Withdraw a rating", 204, None, "It is gone.", 404))
-async def take_back(gateway: CurrentGateway, principal: Writer, feedback_id: str) -> Response:
+async def take_back(caller: Writer, feedback_id: str) -> Response:
     """Withdraw a rating from judgments and results."""
     not_found = Problem(404, "feedback_not_found", "There is no such feedback.")
     parsed_id = parse_uuid(feedback_id, not_found)
-    existing(await gateway.run(flow.take_back, principal.tenant_id, gateway.resources, parsed_id), not_found)
+    existing(await caller.gateway.run(flow.take_back, caller.tenant_id, caller.use, parsed_id), not_found)
     return Response(status_code=204)
 
 
@@ -224,8 +229,7 @@ async def take_back(gateway: CurrentGateway, principal: Writer, feedback_id: str
     **route("List judgments from feedback", 200, JudgmentPage, "One page of judged questions."),
 )
 async def judgments(
-    gateway: CurrentGateway,
-    principal: Reader,
+    caller: Reader,
     namespace: Annotated[NamespaceParameter, Parameter(description="The namespace of the judged documents.")],
     min_votes: Annotated[
         float, Parameter(ge=0.5, le=1000, description="Least total weight of the votes: a rating 1, a click 0.5.")
@@ -240,27 +244,27 @@ async def judgments(
         after = None if position is None else bytes.fromhex(position[0])
     except ValueError:
         raise cursors.foreign() from None
-    questions, last = await gateway.run(
+    questions, last = await caller.gateway.run(
         flow.judgment_page,
-        principal.tenant_id,
+        caller.tenant_id,
         namespace,
         min_votes=min_votes,
         after=after,
         limit=limit,
-        use=gateway.resources,
+        use=caller.use,
     )
     following = None if last is None else cursors.encode("judgments", last.hex())
-    return page_response([judged_query(principal.tenant_id, namespace, question) for question in questions], following)
+    return page_response([judged_query(caller.tenant_id, namespace, question) for question in questions], following)
 
 
 @router.get(
     "/v1/experiments/{experiment_id}/results",
     **route("Get the results of an experiment", 200, ExperimentResults, "The results, by arm.", 404),
 )
-async def results(gateway: CurrentGateway, principal: Reader, experiment_id: str) -> Response:
+async def results(caller: Reader, experiment_id: str) -> Response:
     """Return the results of each arm: its searches, counted from the audit a few seconds after their answers (among the
     tenant's newest 200,000), and feedback on their answers. Both outlive the experiment."""
-    arms = await gateway.run(flow.experiment_results, principal.tenant_id, experiment_id, gateway.resources)
+    arms = await caller.gateway.run(flow.experiment_results, caller.tenant_id, experiment_id, caller.use)
     not_found = Problem(404, "experiment_not_found", "There is no such experiment, and nothing is known of one.")
     return json_response({"experiment_id": experiment_id, "buckets": [arm(one) for one in existing(arms, not_found)]})
 

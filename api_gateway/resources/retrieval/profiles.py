@@ -4,23 +4,21 @@ import re
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import Field
 
-from api_gateway.gateway import Gateway
-from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import DescribedBy, Label, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing, read_shape
+from api_gateway.resources.route_parts import CompleteList, existing, read_own
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.built_in_profiles import BUILT_IN, ProfileHead
 from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import Settings
-from pipeline.tenants.accounts import Principal
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -106,9 +104,9 @@ _EXAMPLE = {"config": {"top_k": 5, "retrieve": {"fusion": {"strategy": "rrf"}}},
 
 
 @router.get("/v1/profiles", **route("List profiles", 200, ProfileList, "Every profile, built-in ones included."))
-async def list_profiles(gateway: CurrentGateway, principal: Reader) -> Response:
+async def list_profiles(caller: Reader) -> Response:
     """List the profiles with their active version and their trial, if there is one."""
-    heads = await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)
+    heads = await caller.gateway.run(flow.list_profiles, caller.tenant_id, caller.gateway.quick)
     return page_response([profile(head) for head in heads.values()], None)
 
 
@@ -116,10 +114,10 @@ async def list_profiles(gateway: CurrentGateway, principal: Reader) -> Response:
     "/v1/profiles/{name}",
     **route("Get a profile", 200, ProfileDetail, "The profile, and the resulting complete plan.", 404),
 )
-async def look(gateway: CurrentGateway, principal: Reader, name: str) -> Response:
+async def look(caller: Reader, name: str) -> Response:
     """Return a profile. `config` is the stored part; `plan` is complete, including the installation's settings."""
-    heads = await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)
-    return json_response(profile_detail(existing(heads.get(name), _not_found(name)), gateway.settings))
+    heads = await caller.gateway.run(flow.list_profiles, caller.tenant_id, caller.gateway.quick)
+    return json_response(profile_detail(existing(heads.get(name), _not_found(name)), caller.gateway.settings))
 
 
 @router.put(
@@ -127,34 +125,34 @@ async def look(gateway: CurrentGateway, principal: Reader, name: str) -> Respons
     **route("Store a new version of a profile", 201, ProfileDetail, "The version was added."),
     openapi_extra=json_body(ProfileRequest, _EXAMPLE),
 )
-async def store(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
+async def store(caller: Writer, name: str) -> Response:
     """Store a new version, after a complete check: an invalid profile is refused with the locations of its errors.
     Versions never change, and earlier ones stay for a rollback. Queries use the new one within two seconds."""
     if not _NAME.fullmatch(name):
         raise invalid([{"pointer": "/name", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
-    sent = await read_shape(request, principal, ProfileRequest, limit=_MAX_BODY_BYTES)
+    sent = await read_own(caller, ProfileRequest, limit=_MAX_BODY_BYTES)
 
     def write() -> ProfileHead:
         version, _ = flow.store_profile(
-            principal.tenant_id,
+            caller.tenant_id,
             name,
             sent.config,
             note=sent.note,
-            by=principal.actor.key_name,
+            by=caller.principal.actor.key_name,
             share=sent.share,
-            use=gateway.resources,
+            use=caller.use,
         )
-        versions = flow.list_versions(principal.tenant_id, gateway.resources, name)
+        versions = flow.list_versions(caller.tenant_id, caller.use, name)
         added = next(stored for stored in versions if stored.version == version)
-        head = flow.list_profiles(principal.tenant_id, gateway.resources).get(name)
+        head = flow.list_profiles(caller.tenant_id, caller.use).get(name)
         return head if head is not None and sent.share >= 1 else ProfileHead(name=name, active=added)
 
     try:
-        head = await gateway.run(write)
+        head = await caller.gateway.run(write)
     except PlanFlaw as flaw:
         raise invalid(flaws(flaw, under="/config")) from None
-    gateway.configurations.forget(principal.tenant_id)
-    body = profile_detail(head, gateway.settings)
+    caller.gateway.configurations.forget(caller.tenant_id)
+    body = profile_detail(head, caller.gateway.settings)
     return json_response(body, status=201, headers={"Location": f"/v1/profiles/{name}"})
 
 
@@ -162,9 +160,9 @@ async def store(request: Request, gateway: CurrentGateway, principal: Writer, na
     "/v1/profiles/{name}/versions",
     **route("List the versions of a profile", 200, ProfileVersionList, "Every version.", 404),
 )
-async def versions(gateway: CurrentGateway, principal: Reader, name: str) -> Response:
+async def versions(caller: Reader, name: str) -> Response:
     """List the versions, newest first; the built-in one, if there is one, is the oldest."""
-    stored = await gateway.run(flow.list_versions, principal.tenant_id, gateway.quick, name)
+    stored = await caller.gateway.run(flow.list_versions, caller.tenant_id, caller.gateway.quick, name)
     rows = [
         shown(ProfileVersionShape, row, config_version=row.version, config=dict(row.config))
         for row in existing(stored or None, _not_found(name))
@@ -177,42 +175,42 @@ async def versions(gateway: CurrentGateway, principal: Reader, name: str) -> Res
     **route("Activate or try a version", 200, ProfileShape, "Queries use it within two seconds.", 404),
     openapi_extra=json_body(ActivateRequest, {"version": 3, "share": 0.1}),
 )
-async def activate(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
+async def activate(caller: Writer, name: str) -> Response:
     """Activate a version. A share below 1 applies it to that part of the sessions, always the same ones, beside the
     active version."""
-    body = await read_shape(request, principal, ActivateRequest, limit=_MAX_BODY_BYTES)
-    done = await gateway.run(
-        flow.activate, principal.tenant_id, name, body.version, share=body.share, use=gateway.resources
+    body = await read_own(caller, ActivateRequest, limit=_MAX_BODY_BYTES)
+    done = await caller.gateway.run(
+        flow.activate, caller.tenant_id, name, body.version, share=body.share, use=caller.use
     )
     existing(done, _not_found(f"{name} of version {body.version}"))
-    return await _current(gateway, principal, name)
+    return await _current(caller, name)
 
 
 @router.post(
     "/v1/profiles/{name}/rollback",
     **route("Roll back a profile", 200, ProfileShape, "The previous version is active again.", 404, 409),
 )
-async def roll_back(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
+async def roll_back(caller: Writer, name: str) -> Response:
     """End a trial if there is one; else activate the previous version again."""
-    version = await gateway.run(flow.roll_back, principal.tenant_id, name, gateway.resources)
+    version = await caller.gateway.run(flow.roll_back, caller.tenant_id, name, caller.use)
     if version is None:
-        if name not in (await gateway.configurations.of(principal.tenant_id)).profiles:
+        if name not in (await caller.gateway.configurations.of(caller.tenant_id)).profiles:
             raise _not_found(name)
         raise Problem(409, "nothing_to_roll_back", f"The profile {name} has no previous version.")
-    return await _current(gateway, principal, name)
+    return await _current(caller, name)
 
 
 @router.delete("/v1/profiles/{name}", **route("Remove a profile", 204, None, "Every stored version is gone.", 404))
-async def remove(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
+async def remove(caller: Writer, name: str) -> Response:
     """Delete a profile's stored versions. A built-in profile returns to its original form."""
-    existing(await gateway.run(flow.remove_profile, principal.tenant_id, gateway.resources, name), _not_found(name))
-    gateway.configurations.forget(principal.tenant_id)
+    existing(await caller.gateway.run(flow.remove_profile, caller.tenant_id, caller.use, name), _not_found(name))
+    caller.gateway.configurations.forget(caller.tenant_id)
     return Response(status_code=204)
 
 
-async def _current(gateway: Gateway, principal: Principal, name: str) -> Response:
-    gateway.configurations.forget(principal.tenant_id)
-    configuration = await gateway.configurations.of(principal.tenant_id)
+async def _current(caller: Caller, name: str) -> Response:
+    caller.gateway.configurations.forget(caller.tenant_id)
+    configuration = await caller.gateway.configurations.of(caller.tenant_id)
     return json_response(profile(configuration.profiles[name]))
 
 

@@ -3,23 +3,20 @@
 import math
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
-from api_gateway.gateway import gateway_of
-from api_gateway.http.auth import Reader
-from api_gateway.http.bodies import Decoded
+from api_gateway.http.caller import Caller, Reader
 from api_gateway.http.descriptions import Parameter, ProblemBody, answers, json_body, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S, Preference, parse_prefer
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
 from api_gateway.resources.retrieval.query_body import QueryRequest
-from api_gateway.resources.route_parts import CurrentGateway, existing, parse_uuid, read_object
+from api_gateway.resources.route_parts import existing, parse_uuid, read_object
 from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId
-from pipeline.tenants.accounts import Principal
 
 _RECALL = (
     "How each channel searched, where it has several ways: `method` is `exact`, `ivfflat`, or "
@@ -256,12 +253,12 @@ _PREFER_HEADER = {
     openapi_extra={**json_body(QueryRequest, EXAMPLE), "parameters": [_PREFER_HEADER, _CACHE_HEADER]},
     summary="Submit a query",
 )
-async def ask(request: Request, principal: Reader) -> Response:
+async def ask(caller: Reader) -> Response:
     """Submit a query. The answer is 202 at once, or with `Prefer: wait=<seconds>` 200 with the result if it is ready in
     time."""
-    query = await query_of(request, principal)
-    preference = parse_prefer(request.headers.getlist("prefer"))
-    return await _answer(request, query, preference, seconds=float(preference.wait_s or 0))
+    query = await query_of(caller)
+    preference = parse_prefer(caller.request.headers.getlist("prefer"))
+    return await _answer(caller, query, preference, seconds=float(preference.wait_s or 0))
 
 
 @router.post(
@@ -270,13 +267,13 @@ async def ask(request: Request, principal: Reader) -> Response:
     openapi_extra={**json_body(QueryRequest, EXAMPLE), "parameters": [_PREFER_HEADER, _CACHE_HEADER]},
     summary="Submit a query and wait for the answer",
 )
-async def ask_and_wait(request: Request, principal: Reader) -> Response:
+async def ask_and_wait(caller: Reader) -> Response:
     """Submit a query and wait for its result, up to the query's deadline unless `Prefer` says otherwise."""
-    query = await query_of(request, principal)
-    preference = parse_prefer(request.headers.getlist("prefer"))
+    query = await query_of(caller)
+    preference = parse_prefer(caller.request.headers.getlist("prefer"))
     until_answered = preference.wait_s is None and not preference.respond_async
     seconds = math.inf if until_answered else float(preference.wait_s or 0)
-    return await _answer(request, query, preference, seconds=seconds)
+    return await _answer(caller, query, preference, seconds=seconds)
 
 
 @router.get(
@@ -284,61 +281,45 @@ async def ask_and_wait(request: Request, principal: Reader) -> Response:
     **route("Get a query", 200, Answer, "The answer; or, while it runs, `query_id` and `status` alone.", 404),
     openapi_extra={"parameters": [_PREFER_HEADER]},
 )
-async def look(
-    request: Request, gateway: CurrentGateway, principal: Reader, query_id: QueryInPath, wait: Wait | None = None
-) -> Response:
+async def look(caller: Reader, query_id: QueryInPath, wait: Wait | None = None) -> Response:
     """Return the same bytes as the synchronous answer, once there is one. Answers expire after a while."""
-    preference = parse_prefer(request.headers.getlist("prefer"))
+    preference = parse_prefer(caller.request.headers.getlist("prefer"))
     seconds = float(preference.wait_s or 0) if wait is None else wait
     applied = preference.applied(waited=wait is None, ready=True)
 
-    with gateway.wakes.watch_for(wake_name("query", principal.tenant_id, query_id), seconds=seconds) as waiter:
-        state = await state_in_time(principal.tenant_id, query_id, gateway)
+    with caller.gateway.wakes.watch_for(wake_name("query", caller.tenant_id, query_id), seconds=seconds) as waiter:
+        state = await state_in_time(caller.tenant_id, query_id, caller.gateway)
         answer = state.answer
         if answer is None and waiter is not None:
-            answer = await await_answer(state.query, waiter, gateway, receive=request.receive, seconds=seconds)
+            answer = await await_answer(state.query, waiter, caller, seconds=seconds)
     if answer is None:
         return json_response({"query_id": query_id, "status": state.status}, headers=_preference(applied))
     return _ready(answer, applied)
 
 
 @router.delete("/v1/queries/{query_id}", **route("Cancel or delete a query", 204, None, "Cancelled or deleted.", 404))
-async def cancel(gateway: CurrentGateway, principal: Reader, query_id: QueryInPath) -> Response:
+async def cancel(caller: Reader, query_id: QueryInPath) -> Response:
     """Cancel or delete a query. Its tasks find nothing to do; clients waiting for it get 404."""
-    existing(await gateway.run(gateway.resources.queries(principal.tenant_id).cancel, query_id), not_found())
+    existing(await caller.gateway.run(caller.use.queries(caller.tenant_id).cancel, query_id), not_found())
     return Response(status_code=204)
 
 
-async def query_of(request: Request, principal: Principal) -> Query:
+async def query_of(caller: Caller) -> Query:
     """Return the query in a request. Raises Problem."""
-    return await query_from(await read_object(request, principal, MAX_BODY_BYTES), request, principal)
+    return await asked_query(await read_object(caller, MAX_BODY_BYTES), caller)
 
 
-async def query_from(
-    decoded: Decoded, request: Request, principal: Principal, *, request_id: str | None = None
-) -> Query:
-    """Return the query in a body, under ``request_id`` or the request's own. Raises Problem."""
-    state = request.state
-    return await asked_query(
-        decoded,
-        principal,
-        gateway_of(request),
-        request_id=request_id or state.request_id,
-        received_at=state.received_at,
-    )
-
-
-async def _answer(request: Request, query: Query, preference: Preference, *, seconds: float) -> Response:
+async def _answer(caller: Caller, query: Query, preference: Preference, *, seconds: float) -> Response:
     """Send the query and wait for it. Two hops to a thread: one to send, one to read the answer."""
-    gateway = gateway_of(request)
+    gateway = caller.gateway
     answer = None
     with gateway.wakes.watch_for(wake_name("query", query.tenant_id, query.query_id), seconds=seconds) as waiter:
-        cache_control = request.headers.get("cache-control", "")
+        cache_control = caller.request.headers.get("cache-control", "")
         at_once = await send(query, gateway, cache_control=cache_control, waits=waiter is not None)
         if at_once is not None and waiter is not None:
             return _ready(at_once, preference.applied(waited=True, ready=True))
         if waiter is not None:
-            answer = await await_answer(query, waiter, gateway, receive=request.receive, seconds=seconds)
+            answer = await await_answer(query, waiter, caller, seconds=seconds)
     applied = preference.applied(waited=seconds > 0, ready=answer is not None)
     if answer is not None:
         return _ready(answer, applied)

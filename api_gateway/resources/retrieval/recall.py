@@ -5,21 +5,20 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import Field, field_validator
 
-from api_gateway.gateway import gateway_of
-from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import Decoded, refuse_flaws
+from api_gateway.http.caller import Caller, Reader
 from api_gateway.http.descriptions import answers, json_body, route
 from api_gateway.http.fields import Label, NamespaceName, Shape, Wire
 from api_gateway.http.responses import json_response
-from api_gateway.live.ask import answer_of, retrieved
+from api_gateway.live.ask import answer_of, asked_query, retrieved
 from api_gateway.resources.retrieval.explanations import Trace
 from api_gateway.resources.retrieval.queries import EXAMPLE as QUERY_EXAMPLE
-from api_gateway.resources.retrieval.queries import MAX_BODY_BYTES, Answer, query_from, query_of
+from api_gateway.resources.retrieval.queries import MAX_BODY_BYTES, Answer, query_of
 from api_gateway.resources.retrieval.query_body import Conversation, QueryRequest, UserProfile
-from api_gateway.resources.route_parts import CurrentGateway, read_object, validated
+from api_gateway.resources.route_parts import read_object, validated
 from pipeline.query.request import Query
 from pipeline.retrieval.record_trace import trace_of_query
 
@@ -122,14 +121,14 @@ _PROBLEMS = (400, 401, 403, 404, 413, 415, 422, 503)  # all of them: the path is
     openapi_extra=json_body(RecallRequest | QueryRequest, EXAMPLE),
     summary="Recall for a main agent",
 )
-async def recall(request: Request, gateway: CurrentGateway, principal: Reader) -> Response:
+async def recall(caller: Reader) -> Response:
     """Answer a RecallRequest with a RecallResult, and the body of a query as `/v1/rag/debug` does."""
-    decoded = await read_object(request, principal, MAX_BODY_BYTES)
+    decoded = await read_object(caller, MAX_BODY_BYTES)
     if not is_recall(decoded):
-        return await _debugged(await query_from(decoded, request, principal), request)
+        return await _debugged(await asked_query(decoded, caller), caller)
     sent = validated(RecallRequest, refuse_flaws(decoded))
-    query = await query_from(as_query(sent), request, principal, request_id=sent.trace_id)
-    answer = await answer_of(query, gateway, receive=request.receive)
+    query = await asked_query(as_query(sent), caller, request_id=sent.trace_id)
+    answer = await answer_of(query, caller)
     result = result_of(retrieved(answer), trace_id=query.request_id, experiment_id=sent.experiment_id)
     return json_response(result.model_dump())
 
@@ -139,13 +138,12 @@ async def recall(request: Request, gateway: CurrentGateway, principal: Reader) -
     **route("Query with a trace", 200, Debugged, "The answer and its trace.", 404),
     openapi_extra=json_body(QueryRequest, QUERY_EXAMPLE),
 )
-async def debug(request: Request, principal: Reader) -> Response:
+async def debug(caller: Reader) -> Response:
     """Run the same body through the same pipeline as a query, with `trace: true`; the trace comes with the answer."""
-    return await _debugged(await query_of(request, principal), request)
+    return await _debugged(await query_of(caller), caller)
 
 
-async def _debugged(query: Query, request: Request) -> Response:
-    gateway = gateway_of(request)
-    answer = await answer_of(replace(query, trace=True), gateway, receive=request.receive, cache_control="no-cache")
-    trace = await gateway.run(trace_of_query, query.tenant_id, query.query_id, gateway.resources)
+async def _debugged(query: Query, caller: Caller) -> Response:
+    answer = await answer_of(replace(query, trace=True), caller, cache_control="no-cache")
+    trace = await caller.gateway.run(trace_of_query, query.tenant_id, query.query_id, caller.use)
     return json_response({**orjson.loads(answer), "trace": trace})

@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, NoReturn
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
-from api_gateway.http.auth import Reader
+from api_gateway.http.caller import Reader
 from api_gateway.http.descriptions import json_body, reference, route
 from api_gateway.http.fields import Shape, Wire
 from api_gateway.http.problems import Problem, from_error
@@ -19,7 +19,7 @@ from api_gateway.live.computations import compute
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
 from api_gateway.resources.retrieval.explanations import not_answered
 from api_gateway.resources.retrieval.queries import Degradation, QueryInPath
-from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape
+from api_gateway.resources.route_parts import existing, read_own
 from pipeline.errors import PipelineError
 from pipeline.jobs.computation import ComputationKind
 
@@ -132,33 +132,26 @@ reference(WrittenText, "serialization")  # the data of an event, which FastAPI c
     **route("Write an answer from the hits", 200, WrittenAnswer, _MEANING, 404, 409, content=_EVENTS),
     openapi_extra=json_body(WriteRequest, {"deadline_ms": 30_000}),
 )
-async def write(request: Request, gateway: CurrentGateway, principal: Reader, query_id: QueryInPath) -> Response:
+async def write(caller: Reader, query_id: QueryInPath) -> Response:
     """Have the installation's language model answer the query from its context, citing passages by number. The model
     gets masked text and nothing but the query and these passages; citations of others are removed. Needs
     `CHORDWISE_LLM_MODEL` (409 without it). With `Accept: text/event-stream` the text is streamed: `text` for each part
     as it is written, then `finished` with the same JSON, its citations checked, or `error` with a problem. Closing the
     connection stops the model."""
-    body = await read_shape(request, principal, WriteRequest, limit=_MAX_BODY_BYTES)
-    state = await gateway.run(current_state, principal.tenant_id, query_id, gateway)
+    body = await read_own(caller, WriteRequest, limit=_MAX_BODY_BYTES)
+    state = await caller.gateway.run(current_state, caller.tenant_id, query_id, caller.gateway)
     existing(state.answer, not_answered())
-    if not gateway.settings.llm_model:
+    if not caller.gateway.settings.llm_model:
         raise Problem(409, "no_language_model", "No language model is configured: CHORDWISE_LLM_MODEL is not set.")
 
-    async def written(receive: Receive, on_text: OnText | None = None) -> dict[str, Any]:
-        done = await compute(
-            gateway,
-            ComputationKind.WRITE,
-            principal.tenant_id,
-            {"query_id": query_id, "timeout_s": body.deadline_ms / 1000},
-            receive=receive,
-            request_id=request.state.request_id,
-            on_text=on_text,
-        )
+    async def written(receive: Receive | None = None, on_text: OnText | None = None) -> dict[str, Any]:
+        asked = {"query_id": query_id, "timeout_s": body.deadline_ms / 1000}
+        done = await compute(caller, ComputationKind.WRITE, asked, receive=receive, on_text=on_text)
         answer: dict[str, Any] = orjson.loads(done.body)
         if "error" in answer:  # cancelled or expired meanwhile
             raise not_found()
         return answer
 
-    if "text/event-stream" in request.headers.get("accept", ""):
+    if "text/event-stream" in caller.request.headers.get("accept", ""):
         return AnswerStream(written)
-    return json_response(await written(request.receive))
+    return json_response(await written())
