@@ -197,12 +197,7 @@ class WrongKeys:
     """
 
     def __init__(
-        self,
-        buckets: Buckets,
-        rate: Rate,
-        *,
-        proxies: Sequence[Network] = (),
-        held_s: float = _HELD_S,
+        self, buckets: Buckets, rate: Rate, *, proxies: Sequence[Network] = (), held_s: float = _HELD_S
     ) -> None:
         self._buckets = buckets
         self._rate = rate

@@ -105,13 +105,7 @@ def _observe(scope: Scope, status: int, seconds: float, span: Span) -> None:
     span.set_attribute("http.response.status_code", status)
     if status >= 500:
         tracing.fail(span, str(status))
-    log.info(
-        "request",
-        method=method,
-        route=route,
-        status=status,
-        latency_ms=round(seconds * 1000, 2),
-    )
+    log.info("request", method=method, route=route, status=status, latency_ms=round(seconds * 1000, 2))
 
 
 def _text_headers(scope: Scope) -> dict[str, str]:

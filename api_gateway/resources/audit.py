@@ -92,15 +92,10 @@ async def list_audit(
 
 
 @router.get(
-    "/v1/audit/export",
-    **route("Export the audit", 200, None, "One JSON object a line, newest first.", content=_EXPORT),
+    "/v1/audit/export", **route("Export the audit", 200, None, "One JSON object a line, newest first.", content=_EXPORT)
 )
 async def export_audit(
-    caller: Admin,
-    action: Action = None,
-    key_id: KeyId = None,
-    since: Since = None,
-    until: Until = None,
+    caller: Admin, action: Action = None, key_id: KeyId = None, since: Since = None, until: Until = None
 ) -> Response:
     """Return all of the same rows as JSON lines. Rows added while it runs are not included."""
     chosen = _filter(action, key_id, since, until)

@@ -13,13 +13,7 @@ from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, r
 from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import (
-    Page,
-    existing,
-    parse_uuid,
-    read_own,
-    send_page,
-)
+from api_gateway.resources.route_parts import Page, existing, parse_uuid, read_own, send_page
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition

@@ -12,15 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from api_gateway.gateway import Gateway
 from api_gateway.http.descriptions import Parameter, route
 from api_gateway.http.fields import Shape
-from api_gateway.http.metrics import (
-    FLEET,
-    LANE_PROCESSES,
-    LANE_QUERIES,
-    LEDGER,
-    STORES_MATCH,
-    STREAMS,
-    WAITERS,
-)
+from api_gateway.http.metrics import FLEET, LANE_PROCESSES, LANE_QUERIES, LEDGER, STORES_MATCH, STREAMS, WAITERS
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import readiness
 from api_gateway.resources.route_parts import CurrentGateway

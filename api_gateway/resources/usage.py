@@ -71,12 +71,7 @@ By = Annotated[UsageKey, Parameter(description="The field that rows are grouped 
     tags=["usage"],
 )
 async def usage(
-    caller: Reader,
-    first: First = None,
-    to: Last = None,
-    by: By = "day",
-    limit: Limit = 50,
-    cursor: Cursor = None,
+    caller: Reader, first: First = None, to: Last = None, by: By = "day", limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
     """Return the tokens as the models' services counted them; with the built-in model, as Chordwise counts them. The
     language model has the purposes `understand`, `rerank` and `answer`; its tokens are those of prompts and replies.

@@ -14,14 +14,7 @@ from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll
-from api_gateway.resources.route_parts import (
-    CompleteList,
-    Page,
-    existing,
-    parse_uuid,
-    read_own,
-    send_page,
-)
+from api_gateway.resources.route_parts import CompleteList, Page, existing, parse_uuid, read_own, send_page
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.records import TenantId

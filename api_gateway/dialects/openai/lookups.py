@@ -57,11 +57,7 @@ def error_response(problem: Problem, scope: Scope) -> Response:
 
 
 def answered(
-    summary: str,
-    shape: type[BaseModel] | None,
-    meaning: str,
-    *problems: int,
-    content: Mapping[str, Any] | None = None,
+    summary: str, shape: type[BaseModel] | None, meaning: str, *problems: int, content: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the arguments that describe a route to its decorator, with this dialect's status numbers; 401, 403, 500 and
     503 always."""

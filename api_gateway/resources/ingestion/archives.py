@@ -285,11 +285,7 @@ async def export(caller: Reader, namespace: Name, cursor: Cursor = None, limit: 
     openapi_extra=_PART_BODY,
 )
 async def import_part(
-    caller: Writer,
-    namespace: Name,
-    import_id: ImportId,
-    part: Number,
-    on_conflict: IfThere = "replace",
+    caller: Writer, namespace: Name, import_id: ImportId, part: Number, on_conflict: IfThere = "replace"
 ) -> Response:
     """Import a part. Needs `Content-Digest: sha-256=:<base64>:`. Parts may come in any order, and more than once.
     Vectors are kept if this installation's model made them; else the chunks are embedded again."""

@@ -32,13 +32,7 @@ from api_gateway.resources.shapes import (
 )
 from pipeline.administration import list_documents as owned_documents
 from pipeline.administration.delete_documents import delete_document
-from pipeline.documents.document_views import (
-    DocumentOrder,
-    DocumentSelection,
-    DocumentStatus,
-    DocumentView,
-    OwnedChunk,
-)
+from pipeline.documents.document_views import DocumentOrder, DocumentSelection, DocumentStatus, DocumentView, OwnedChunk
 from pipeline.ingestion.accept import AcceptedJob, accept
 from pipeline.ingestion.reingest import roll_back
 from pipeline.records import DocumentId, JobId, Namespace
@@ -181,12 +175,7 @@ async def list_documents(
     kind, *types = ("documents", str, str) if order_by == "document_id" else (f"documents:{order_by}", str, str, str)
     after = cursors.decode(cursor, kind, *types)
     views = await caller.gateway.run(
-        owned_documents.list_documents,
-        caller.tenant_id,
-        caller.use,
-        selection,
-        after=after,
-        limit=limit + 1,
+        owned_documents.list_documents, caller.tenant_id, caller.use, selection, after=after, limit=limit + 1
     )
     return send_page(views, limit, document_json, kind, lambda view: view.position(order_by))
 
@@ -194,12 +183,7 @@ async def list_documents(
 @router.get(
     "/v1/documents/{document_id}", **route("Get a document", 200, Document, "The document, without its text.", 404)
 )
-async def look(
-    caller: Reader,
-    document_id: Id,
-    namespace: InNamespace,
-    wait: Wait = 0,
-) -> Response:
+async def look(caller: Reader, document_id: Id, namespace: InNamespace, wait: Wait = 0) -> Response:
     """Return a document. `generation` is null while the first one is being ingested. With `wait`, the answer comes when
     it is searchable, its upload has failed or was cancelled, or the seconds have passed."""
     name = f"{caller.tenant_id}:document:{namespace}:{document_id}"
@@ -230,11 +214,7 @@ async def delete(caller: Writer, document_id: Id, namespace: InNamespace) -> Res
     **route("List a document's chunks", 200, ChunkPage, "One page of chunks, by parent_id and chunk_index.", 404),
 )
 async def list_chunks(
-    caller: Reader,
-    document_id: Id,
-    namespace: InNamespace,
-    limit: Limit = 50,
-    cursor: Cursor = None,
+    caller: Reader, document_id: Id, namespace: InNamespace, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
     """List the chunks of the searchable generation, with their parents; none while the first one is being ingested."""
     after = cursors.decode(cursor, "chunks", int, int)

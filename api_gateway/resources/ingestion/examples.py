@@ -262,8 +262,7 @@ _BODY["requestBody"]["content"] |= file_form(ExamplesForm)
     openapi_extra=_BODY,
 )
 async def submit(
-    caller: Writer,
-    dry_run: Annotated[bool, Parameter(description="Look at the book and store nothing.")] = False,
+    caller: Writer, dry_run: Annotated[bool, Parameter(description="Look at the book and store nothing.")] = False
 ) -> Response:
     """Submit a workbook with the sheets `qa`, `record`, `query`, `greeting`, or the same as JSON, as a file or as the
     body. Each row becomes a document; submitting the book again replaces them. If no row is valid, or with `strict` one

@@ -28,12 +28,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.documents import Id, InNamespace, find, not_found
 from api_gateway.resources.ingestion.uploads import ChunkingIn, to_chunking
-from api_gateway.resources.route_parts import (
-    CompleteList,
-    existing,
-    read_own,
-    refuse_repeated,
-)
+from api_gateway.resources.route_parts import CompleteList, existing, read_own, refuse_repeated
 from api_gateway.resources.shapes import JobAccepted, accepted_response
 from pipeline.administration.delete_documents import delete_documents
 from pipeline.administration.list_documents import find_similar, read_original
@@ -202,11 +197,7 @@ _PAGE = answers(200, None, "The page as an image.", 404, 409, 413, 415, content=
 _PAGE[200]["headers"] = {"X-Pages": {"description": "The number of pages.", "schema": {"type": "integer"}}}
 
 
-@router.get(
-    "/v1/documents/{document_id}/pages/{page}",
-    responses=_PAGE,
-    summary="Get an image of a page",
-)
+@router.get("/v1/documents/{document_id}/pages/{page}", responses=_PAGE, summary="Get an image of a page")
 async def page_image(
     caller: Reader,
     document_id: Id,

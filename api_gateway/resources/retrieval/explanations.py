@@ -20,16 +20,7 @@ from api_gateway.live.ask import answer_of, current_state
 from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.queries import Answer, QueryInPath
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import (
-    Page,
-    Since,
-    Until,
-    existing,
-    parse_uuid,
-    read_own,
-    send_page,
-    time_span,
-)
+from api_gateway.resources.route_parts import Page, Since, Until, existing, parse_uuid, read_own, send_page, time_span
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import ComputationKind

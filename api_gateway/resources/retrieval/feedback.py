@@ -15,13 +15,7 @@ from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
 from api_gateway.resources.retrieval.queries import QueryInPath
-from api_gateway.resources.route_parts import (
-    Page,
-    existing,
-    parse_uuid,
-    read_own,
-    send_page,
-)
+from api_gateway.resources.route_parts import Page, existing, parse_uuid, read_own, send_page
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
@@ -245,13 +239,7 @@ async def judgments(
     except ValueError:
         raise cursors.foreign() from None
     questions, last = await caller.gateway.run(
-        flow.judgment_page,
-        caller.tenant_id,
-        namespace,
-        min_votes=min_votes,
-        after=after,
-        limit=limit,
-        use=caller.use,
+        flow.judgment_page, caller.tenant_id, namespace, min_votes=min_votes, after=after, limit=limit, use=caller.use
     )
     following = None if last is None else cursors.encode("judgments", last.hex())
     return page_response([judged_query(caller.tenant_id, namespace, question) for question in questions], following)
