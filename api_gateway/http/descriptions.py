@@ -123,15 +123,17 @@ def answers(
 
 def route(
     summary: str,
-    status: int,
     shape: type[BaseModel] | UnionType | None,
     meaning: str,
     *problems: int,
+    status: int = 200,
     headers: Mapping[str, str] | None = None,
     content: Mapping[str, Any] | None = None,
     also: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the arguments that describe a route to its decorator. See `answers`."""
+    """Return the arguments that describe a route to its decorator; see `answers`. Without shape and content, the status
+    is 204."""
+    status = status if shape or content else 204
     responses = answers(status, shape, meaning, *problems, headers=headers, content=content, also=also)
     return {"summary": summary, "status_code": status, "responses": responses}
 

@@ -28,11 +28,7 @@ _COMMON: Final[Codes] = {
         "dependency_unavailable wrong_installation"
     ),
 }
-_KEY: Final[Codes] = {
-    400: "invalid_idempotency_key",
-    409: "idempotency_key_in_use",
-    422: "idempotency_key_reused",
-}
+_KEY: Final[Codes] = {400: "invalid_idempotency_key", 409: "idempotency_key_in_use", 422: "idempotency_key_reused"}
 _UPLOAD: Final[Codes] = {
     403: "tenant_mismatch quota_exceeded",
     413: "document_too_large",
@@ -123,10 +119,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     ),
     (r".* /v1/dictionary", {404: "dictionary_not_found"}),
     (r"POST /v1/verify", {404: "namespace_not_found"}),
-    (
-        r"PUT .*/parts/\{part\}",
-        {**_UPLOAD, 409: "import_part_differs part_known", 422: "digest_mismatch damaged_part"},
-    ),
+    (r"PUT .*/parts/\{part\}", {**_UPLOAD, 409: "import_part_differs part_known", 422: "digest_mismatch damaged_part"}),
     (r".* /v1/admin/.*", {401: "invalid_admin_key", 403: "admin_disabled"}),
     (r"POST /v1/tenants", {409: "tenant_exists"}),
     (r"POST .*/keys", {409: "too_many_keys"}),

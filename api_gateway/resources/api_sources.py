@@ -195,8 +195,7 @@ _EXAMPLE = {
 
 
 @router.get(
-    "/v1/api-sources",
-    **route("List API sources", 200, ApiSourceList, "Every source, without the values of its headers."),
+    "/v1/api-sources", **route("List API sources", ApiSourceList, "Every source, without the values of its headers.")
 )
 async def list_api_sources(caller: Writer) -> Response:
     """List the sources; at most twenty exist."""
@@ -206,7 +205,7 @@ async def list_api_sources(caller: Writer) -> Response:
 
 @router.get(
     "/v1/api-sources/{name}",
-    **route("Get an API source", 200, ApiSourceOut, "The source, without the values of its headers.", 404),
+    **route("Get an API source", ApiSourceOut, "The source, without the values of its headers.", 404),
 )
 async def look(caller: Writer, name: str) -> Response:
     """Return a source. It may be changed and sent back: headers with `kept` keep their value."""
@@ -216,12 +215,7 @@ async def look(caller: Writer, name: str) -> Response:
 @router.put(
     "/v1/api-sources/{name}",
     **route(
-        "Add or change an API source",
-        200,
-        ApiSourceOut,
-        "The source was changed.",
-        409,
-        also={201: "The source is new."},
+        "Add or change an API source", ApiSourceOut, "The source was changed.", 409, also={201: "The source is new."}
     ),
     openapi_extra=json_body(ApiSourceRequest, _EXAMPLE),
 )
@@ -246,8 +240,7 @@ async def put(caller: Writer, name: str) -> Response:
 
 
 @router.delete(
-    "/v1/api-sources/{name}",
-    **route("Delete an API source", 204, None, "Deleted, with the values of its headers.", 404),
+    "/v1/api-sources/{name}", **route("Delete an API source", None, "Deleted, with the values of its headers.", 404)
 )
 async def remove(caller: Writer, name: str) -> Response:
     """Delete a source. Queries that name it continue without it and report that."""
@@ -259,7 +252,7 @@ async def remove(caller: Writer, name: str) -> Response:
 
 @router.post(
     "/v1/api-sources/{name}/test",
-    **route("Test an API source", 200, TriedSource, "The outcome of the call, also if it failed.", 404),
+    **route("Test an API source", TriedSource, "The outcome of the call, also if it failed.", 404),
     openapi_extra=json_body(QueryRequest, {"query_text": "open invoices", "namespaces": ["kb"]}),
 )
 async def test(caller: Writer, name: str) -> Response:

@@ -72,7 +72,7 @@ _LINES = "application/x-ndjson"
 _EXPORT = {_LINES: {"schema": {"type": "string"}}}
 
 
-@router.get("/v1/audit", **route("List the audit", 200, AuditPage, "One page of the audit, newest first."))
+@router.get("/v1/audit", **route("List the audit", AuditPage, "One page of the audit, newest first."))
 async def list_audit(
     caller: Admin,
     action: Action = None,
@@ -92,7 +92,7 @@ async def list_audit(
 
 
 @router.get(
-    "/v1/audit/export", **route("Export the audit", 200, None, "One JSON object a line, newest first.", content=_EXPORT)
+    "/v1/audit/export", **route("Export the audit", None, "One JSON object a line, newest first.", content=_EXPORT)
 )
 async def export_audit(
     caller: Admin, action: Action = None, key_id: KeyId = None, since: Since = None, until: Until = None

@@ -96,7 +96,7 @@ _MAX_BODY_BYTES = 64 * 1024
 
 
 @router.get(
-    "/v1/dead-letters", **route("List dead letters", 200, DeadLetterPage, "One page of dead letters, the latest first.")
+    "/v1/dead-letters", **route("List dead letters", DeadLetterPage, "One page of dead letters, the latest first.")
 )
 async def list_dead_letters(
     caller: Reader,
@@ -118,7 +118,7 @@ async def list_dead_letters(
     return send_page(letters, limit, dead_letter, "dead", _position_in_list)
 
 
-@router.get("/v1/dead-letters/{letter_id}", **route("Get a dead letter", 200, DeadLetter, "The dead letter.", 404))
+@router.get("/v1/dead-letters/{letter_id}", **route("Get a dead letter", DeadLetter, "The dead letter.", 404))
 async def look(caller: Reader, letter_id: str) -> Response:
     """Return the details of a failure, without the document's text."""
     position = _position(letter_id)
@@ -128,7 +128,7 @@ async def look(caller: Reader, letter_id: str) -> Response:
 
 @router.post(
     "/v1/dead-letters/replay",
-    **route("Replay dead letters", 202, Replayed, "The documents are queued again."),
+    **route("Replay dead letters", Replayed, "The documents are queued again.", status=202),
     openapi_extra=json_body(ReplayRequest, {"reason": "gave_up"}),
 )
 async def replay_selected(caller: Writer) -> Response:
@@ -142,7 +142,7 @@ async def replay_selected(caller: Writer) -> Response:
 
 @router.post(
     "/v1/dead-letters/{letter_id}/replay",
-    **route("Replay a dead letter", 202, Replayed, "The document is queued again.", 404),
+    **route("Replay a dead letter", Replayed, "The document is queued again.", 404, status=202),
 )
 async def replay(caller: Writer, letter_id: str) -> Response:
     """Replay one dead letter: its attempts start again, and its job is open again."""
@@ -152,7 +152,7 @@ async def replay(caller: Writer, letter_id: str) -> Response:
     return json_response({"replayed": 1}, status=202)
 
 
-@router.delete("/v1/dead-letters/{letter_id}", **route("Delete a dead letter", 204, None, "It is gone.", 404))
+@router.delete("/v1/dead-letters/{letter_id}", **route("Delete a dead letter", None, "It is gone.", 404))
 async def drop(caller: Writer, letter_id: str) -> Response:
     """Delete the document's bytes, so that it cannot be replayed; its job still lists it as failed."""
     position = _position(letter_id)

@@ -106,7 +106,7 @@ _EXAMPLE = {
 }
 
 
-@router.get("/v1/dictionary", **route("Get a dictionary", 200, DictionaryOut, "The dictionary.", 404))
+@router.get("/v1/dictionary", **route("Get a dictionary", DictionaryOut, "The dictionary.", 404))
 async def look(caller: Reader, namespace: Within = None) -> Response:
     """Return the dictionary."""
     within = _within(namespace)
@@ -116,7 +116,7 @@ async def look(caller: Reader, namespace: Within = None) -> Response:
 
 @router.put(
     "/v1/dictionary",
-    **route("Replace a dictionary", 200, DictionaryOut, "Stored; queries use it within seconds."),
+    **route("Replace a dictionary", DictionaryOut, "Stored; queries use it within seconds."),
     openapi_extra=json_body(DictionaryIn, _EXAMPLE),
 )
 async def replace(caller: Writer, namespace: Within = None) -> Response:
@@ -133,7 +133,7 @@ async def replace(caller: Writer, namespace: Within = None) -> Response:
     return _send(dictionary, within, version)
 
 
-@router.delete("/v1/dictionary", **route("Forget a dictionary", 204, None, "It is forgotten.", 404))
+@router.delete("/v1/dictionary", **route("Forget a dictionary", None, "It is forgotten.", 404))
 async def delete(caller: Writer, namespace: Within = None) -> Response:
     """Delete the dictionary. Queries stop using it within seconds."""
     within = _within(namespace)

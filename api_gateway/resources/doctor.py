@@ -322,7 +322,7 @@ router = APIRouter(tags=["operation"], dependencies=[Depends(require_operator)])
 
 
 @router.get(
-    "/v1/doctor", **route("Examine the installation", 200, Diagnosis, "The checks, and advice for each that failed.")
+    "/v1/doctor", **route("Examine the installation", Diagnosis, "The checks, and advice for each that failed.")
 )
 async def doctor(gateway: CurrentGateway) -> Response:
     """Check broker timeouts, eviction, result expiry, vectors against the settings, clocks, queues without a worker,

@@ -185,11 +185,11 @@ _GOLDEN = {
     _ROOT,
     **route(
         "Start a model migration",
-        202,
         EmbeddingMigration,
         "The migration has begun; `Location` reports its progress.",
         404,
         409,
+        status=202,
     ),
     openapi_extra=json_body(StartRequest, {"provider": "openai", "model": "bge-m3", "dimension": 1024}),
 )
@@ -208,7 +208,7 @@ async def start(request: Request, gateway: CurrentGateway) -> Response:
     return await gateway.run_heavy(begin)
 
 
-@router.get(_ROOT, **route("List model migrations", 200, EmbeddingMigrationList, "Every migration, newest first."))
+@router.get(_ROOT, **route("List model migrations", EmbeddingMigrationList, "Every migration, newest first."))
 async def list_migrations(gateway: CurrentGateway) -> Response:
     """List the migrations; empty if the model is still the one of the settings."""
     migrations = await gateway.run(migrate_model.every_status, gateway.resources)
@@ -216,7 +216,7 @@ async def list_migrations(gateway: CurrentGateway) -> Response:
 
 
 @router.get(
-    _ROOT + "/{number}", **route("Get a migration", 200, EmbeddingMigration, "The migration with its progress.", 404)
+    _ROOT + "/{number}", **route("Get a migration", EmbeddingMigration, "The migration with its progress.", 404)
 )
 async def look(gateway: CurrentGateway, number: Number) -> Response:
     """Return a migration. `ready` means that every visible chunk has a vector of the new model for its current text."""
@@ -225,9 +225,7 @@ async def look(gateway: CurrentGateway, number: Number) -> Response:
 
 @router.post(
     _ROOT + "/{number}/compare",
-    **route(
-        "Compare both models", 200, EmbeddingMigration, "The migration with the results of the comparison.", 404, 409
-    ),
+    **route("Compare both models", EmbeddingMigration, "The migration with the results of the comparison.", 404, 409),
     openapi_extra=json_body(CompareRequest, _GOLDEN),
 )
 async def compare(request: Request, gateway: CurrentGateway, number: Number) -> Response:
@@ -242,7 +240,7 @@ async def compare(request: Request, gateway: CurrentGateway, number: Number) -> 
 
 @router.post(
     _ROOT + "/{number}/switch",
-    **route("Switch to the new model", 200, EmbeddingMigration, "Searches use the new model.", 404, 409),
+    **route("Switch to the new model", EmbeddingMigration, "Searches use the new model.", 404, 409),
     openapi_extra=json_body(SwitchRequest, {}),
 )
 async def switch(request: Request, gateway: CurrentGateway, number: Number) -> Response:
@@ -257,7 +255,7 @@ async def switch(request: Request, gateway: CurrentGateway, number: Number) -> R
 
 @router.post(
     _ROOT + "/{number}/rollback",
-    **route("Switch back to the old model", 200, EmbeddingMigration, "Searches use the old model again.", 404, 409),
+    **route("Switch back to the old model", EmbeddingMigration, "Searches use the old model again.", 404, 409),
 )
 async def rollback(gateway: CurrentGateway, number: Number) -> Response:
     """Switch back at once, as often as needed, until `finish`. `behind` counts documents the old model failed to embed
@@ -267,7 +265,7 @@ async def rollback(gateway: CurrentGateway, number: Number) -> Response:
 
 @router.post(
     _ROOT + "/{number}/finish",
-    **route("Delete the old model's vectors", 200, EmbeddingMigration, "The old vectors are being deleted.", 404, 409),
+    **route("Delete the old model's vectors", EmbeddingMigration, "The old vectors are being deleted.", 404, 409),
 )
 async def finish(gateway: CurrentGateway, number: Number) -> Response:
     """Delete the old model's vectors once no query can need them, about half a minute later. This cannot be undone."""
@@ -276,7 +274,7 @@ async def finish(gateway: CurrentGateway, number: Number) -> Response:
 
 @router.post(
     _ROOT + "/{number}/abort",
-    **route("Abort a model migration", 200, EmbeddingMigration, "The new vectors are being deleted.", 404, 409),
+    **route("Abort a model migration", EmbeddingMigration, "The new vectors are being deleted.", 404, 409),
 )
 async def abort(gateway: CurrentGateway, number: Number) -> Response:
     """Abort the migration; searches are not affected. After a switch, roll back first."""

@@ -100,7 +100,7 @@ _EXAMPLE = {"entity_id": "lin", "name": "林远", "type": "person", "story_time"
 
 @router.put(
     "/v1/entities",
-    **route("Write states of entities", 200, EntitiesWritten, "All states are written."),
+    **route("Write states of entities", EntitiesWritten, "All states are written."),
     openapi_extra=json_body(EntitiesRequest, {"namespace": "novel", "entities": [_EXAMPLE]}),
 )
 async def put(caller: Writer) -> Response:
@@ -119,7 +119,7 @@ async def put(caller: Writer) -> Response:
 
 @router.get(
     "/v1/entities",
-    **route("List entities as of a story time", 200, EntityPage, "One page of entities, each with one state."),
+    **route("List entities as of a story time", EntityPage, "One page of entities, each with one state."),
 )
 async def list_entities(
     caller: Reader,
@@ -152,7 +152,7 @@ async def list_entities(
 
 @router.delete(
     "/v1/entities",
-    **route("Delete entities", 200, EntitiesDeleted, "They are gone."),
+    **route("Delete entities", EntitiesDeleted, "They are gone."),
     openapi_extra=json_body(EntitiesDeleteRequest, {"namespace": "novel", "entity_ids": ["lin"]}),
 )
 async def delete(caller: Writer) -> Response:

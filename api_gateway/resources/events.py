@@ -189,7 +189,7 @@ for _shape in (JobProgress, ItemFailed, QueryStep, ChannelAnswered):
 
 @router.get(
     "/v1/jobs/{job_id}/events",
-    **route("Follow a job", 200, None, "Events until the job has ended.", 404, content=_EVENTS, also=_JOB_SEEN),
+    **route("Follow a job", None, "Events until the job has ended.", 404, content=_EVENTS, also=_JOB_SEEN),
 )
 async def follow(caller: Reader, job_id: JobInPath, last_event_id: LastEventId = "") -> Response:
     """Stream server-sent events: `progress` with all counters on each change, a few times a second at most;
@@ -207,9 +207,7 @@ async def follow(caller: Reader, job_id: JobInPath, last_event_id: LastEventId =
 
 @router.get(
     "/v1/queries/{query_id}/events",
-    **route(
-        "Follow a query", 200, None, "Events until the query is answered.", 404, content=_EVENTS, also=_ANSWER_SEEN
-    ),
+    **route("Follow a query", None, "Events until the query is answered.", 404, content=_EVENTS, also=_ANSWER_SEEN),
     tags=["retrieval"],
 )
 async def follow_query(caller: Reader, query_id: QueryInPath, last_event_id: LastStep = "") -> Response:

@@ -81,7 +81,7 @@ Names = Annotated[
 
 
 @router.head("/healthz", include_in_schema=False)
-@router.get("/healthz", **route("Is it alive?", 200, Alive, "The process answers."))
+@router.get("/healthz", **route("Is it alive?", Alive, "The process answers."))
 async def healthz(gateway: CurrentGateway) -> Response:
     """Return at once, without using any store. `installation_id` tells two gateways apart: it is that of the stores
     with which this one started."""
@@ -90,9 +90,7 @@ async def healthz(gateway: CurrentGateway) -> Response:
 
 @router.get(
     "/readyz",
-    **route(
-        "Can it serve?", 200, Readiness, "Documents and queries can be served.", also={503: "A required check fails."}
-    ),
+    **route("Can it serve?", Readiness, "Documents and queries can be served.", also={503: "A required check fails."}),
 )
 async def readyz(gateway: CurrentGateway) -> Response:
     """Return every check by name, each within 1.5 seconds and with its age. 503 unless MySQL, PostgreSQL, Redis, the
@@ -107,9 +105,7 @@ async def readyz(gateway: CurrentGateway) -> Response:
 
 @router.get(
     "/v1/metrics",
-    **route(
-        "Metrics", 200, None, "Prometheus text format.", 422, content={"text/plain": {"schema": {"type": "string"}}}
-    ),
+    **route("Metrics", None, "Prometheus text format.", 422, content={"text/plain": {"schema": {"type": "string"}}}),
 )
 async def metrics(gateway: CurrentGateway, names: Names = None) -> Response:
     """Return queries, channels and their times over all processes, requests by route and status, backlog and queue age,

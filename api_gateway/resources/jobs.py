@@ -109,7 +109,7 @@ Status = Annotated[
 ]
 
 
-@router.get("/v1/jobs", **route("List jobs", 200, JobPage, "One page of jobs, newest first, without their errors."))
+@router.get("/v1/jobs", **route("List jobs", JobPage, "One page of jobs, newest first, without their errors."))
 async def list_jobs(
     caller: Reader,
     status: Annotated[
@@ -134,7 +134,7 @@ async def list_jobs(
 
 
 @router.get(
-    "/v1/find", **route("Find documents, failures and jobs", 200, FoundMatches, "Documents, refused items and jobs.")
+    "/v1/find", **route("Find documents, failures and jobs", FoundMatches, "Documents, refused items and jobs.")
 )
 async def find(
     caller: Reader,
@@ -157,7 +157,7 @@ async def find(
 
 
 @router.get(
-    "/v1/jobs/{job_id}", **route("Get a job, or wait for it", 200, Job, "The job with its first hundred errors.", 404)
+    "/v1/jobs/{job_id}", **route("Get a job, or wait for it", Job, "The job with its first hundred errors.", 404)
 )
 async def look(caller: Reader, job_id: JobInPath, wait: Wait = 0) -> Response:
     """Return a job. With `wait`, the answer comes when the job has ended or the seconds have passed."""
@@ -185,7 +185,7 @@ async def until_finished(caller: Caller, job_id: JobId, seconds: float) -> None:
 
 @router.get(
     "/v1/jobs/{job_id}/items",
-    **route("List a job's documents", 200, ItemPage, "One page of items, in the order they were sent.", 404),
+    **route("List a job's documents", ItemPage, "One page of items, in the order they were sent.", 404),
 )
 async def list_items(
     caller: Reader,
@@ -222,8 +222,7 @@ def view_of(caller: Caller, job_id: JobId) -> JobView:
 
 
 @router.post(
-    "/v1/jobs/{job_id}/cancel",
-    **route("Cancel a job", 200, Job, "The job; none of its documents is pending.", 404, 409),
+    "/v1/jobs/{job_id}/cancel", **route("Cancel a job", Job, "The job; none of its documents is pending.", 404, 409)
 )
 async def cancel(caller: Writer, job_id: JobInPath) -> Response:
     """Cancel a job. Completed documents stay; the others are cancelled, also those a worker is processing. Cancelling
@@ -233,7 +232,7 @@ async def cancel(caller: Writer, job_id: JobInPath) -> Response:
 
 @router.post(
     "/v1/jobs/{job_id}/retry",
-    **route("Retry failed documents", 200, Job, "The job; failed and cancelled documents are queued again.", 404, 409),
+    **route("Retry failed documents", Job, "The job; failed and cancelled documents are queued again.", 404, 409),
 )
 async def retry(caller: Writer, job_id: JobInPath) -> Response:
     """Retry a job's failed or cancelled documents with new attempts. A job that has ended without any of them is a 409."""
@@ -242,7 +241,7 @@ async def retry(caller: Writer, job_id: JobInPath) -> Response:
 
 @router.post(
     "/v1/jobs/{job_id}/pause",
-    **route("Pause a job", 200, Job, "The job; workers finish what they have begun and take nothing more.", 404, 409),
+    **route("Pause a job", Job, "The job; workers finish what they have begun and take nothing more.", 404, 409),
 )
 async def pause(caller: Writer, job_id: JobInPath) -> Response:
     """Pause a job. Pausing again changes nothing. A job that has ended is a 409."""
@@ -250,7 +249,7 @@ async def pause(caller: Writer, job_id: JobInPath) -> Response:
 
 
 @router.post(
-    "/v1/jobs/{job_id}/resume", **route("Resume a job", 200, Job, "The job; workers may take its documents.", 404, 409)
+    "/v1/jobs/{job_id}/resume", **route("Resume a job", Job, "The job; workers may take its documents.", 404, 409)
 )
 async def resume(caller: Writer, job_id: JobInPath) -> Response:
     """Resume a job. Resuming a job that is not paused changes nothing. A job that has ended is a 409."""

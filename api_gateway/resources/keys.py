@@ -99,7 +99,7 @@ _KEY_ID = re.compile(r"[0-9a-f]{16}")
 
 @router.post(
     "/v1/keys",
-    **route("Create an API key", 201, KeyWithSecret, "The key and its secret.", 409),
+    **route("Create an API key", KeyWithSecret, "The key and its secret.", 409, status=201),
     openapi_extra=json_body(KeyRequest, EXAMPLE),
 )
 async def make(caller: Admin) -> Response:
@@ -108,13 +108,13 @@ async def make(caller: Admin) -> Response:
     return await issue_key(caller.gateway, caller.tenant_id, body, under="/v1/keys")
 
 
-@router.get("/v1/keys", **route("List API keys", 200, KeyPage, "One page of keys, the newest first."))
+@router.get("/v1/keys", **route("List API keys", KeyPage, "One page of keys, the newest first."))
 async def list_keys(caller: Admin, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the keys without their secrets, including those that have ended."""
     return await keys_page(caller.gateway, caller.tenant_id, limit, cursor)
 
 
-@router.get("/v1/keys/current", **route("Get the key in use", 200, CurrentKey, "The key of this request."))
+@router.get("/v1/keys/current", **route("Get the key in use", CurrentKey, "The key of this request."))
 async def current(caller: Reader) -> Response:
     """Return the tenant and the scopes of this key."""
     return json_response(
@@ -122,7 +122,7 @@ async def current(caller: Reader) -> Response:
     )
 
 
-@router.get("/v1/keys/{key_id}", **route("Get an API key", 200, Key, "The key, without its secret.", 404))
+@router.get("/v1/keys/{key_id}", **route("Get an API key", Key, "The key, without its secret.", 404))
 async def look(caller: Admin, key_id: str) -> Response:
     """Return a key with the times of its creation, last use and end."""
     return json_response(key_json(await caller.gateway.run(key_of, caller.gateway, caller.tenant_id, key_id)))
@@ -130,7 +130,7 @@ async def look(caller: Admin, key_id: str) -> Response:
 
 @router.post(
     "/v1/keys/{key_id}/rotate",
-    **route("Rotate an API key", 201, KeyWithSecret, "The new key and its secret.", 404, 409),
+    **route("Rotate an API key", KeyWithSecret, "The new key and its secret.", 404, 409, status=201),
     openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
 )
 async def rotate(caller: Admin, key_id: str) -> Response:
@@ -141,7 +141,7 @@ async def rotate(caller: Admin, key_id: str) -> Response:
     return await rotate_key(caller.gateway, caller.tenant_id, key_id, body, under="/v1/keys")
 
 
-@router.delete("/v1/keys/{key_id}", **route("Revoke an API key", 204, None, "The key has ended.", 404))
+@router.delete("/v1/keys/{key_id}", **route("Revoke an API key", None, "The key has ended.", 404))
 async def revoke(caller: Admin, key_id: str) -> Response:
     """Revoke a key. Every gateway refuses it within three seconds. Revoking again changes nothing."""
     await caller.gateway.run(_refuse_operators, caller, key_id)

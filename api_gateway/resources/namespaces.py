@@ -115,7 +115,7 @@ Name = Annotated[Namespace, AfterValidator(_parse_name), Path(description="The n
 
 @router.delete(
     "/v1/namespaces/{namespace}",
-    **route("Delete a namespace", 200, NamespaceDeleted, "Deleted; the numbers of deleted objects.", 404),
+    **route("Delete a namespace", NamespaceDeleted, "Deleted; the numbers of deleted objects.", 404),
 )
 async def delete(caller: Writer, namespace: Name) -> Response:
     """Delete a namespace with all its documents, also those being ingested. If the answer is lost, repeat the request:
@@ -137,7 +137,7 @@ class VerifyRequest(TenantWire):
     delete_share: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
-@router.get("/v1/namespaces", **route("List namespaces", 200, NamespacePage, "One page of namespaces, by name."))
+@router.get("/v1/namespaces", **route("List namespaces", NamespacePage, "One page of namespaces, by name."))
 async def list_namespaces(
     caller: Reader,
     limit: Limit = 50,
@@ -171,7 +171,7 @@ async def list_namespaces(
 
 @router.get(
     "/v1/namespaces/{namespace}/fields",
-    **route("List the values to filter by", 200, NamespaceFields, "The values in use.", 404),
+    **route("List the values to filter by", NamespaceFields, "The values in use.", 404),
 )
 async def list_fields(caller: Reader, namespace: Name) -> Response:
     """Return the types, authors, tags, keys of metadata and times of the namespace's published documents, with how many
@@ -183,7 +183,7 @@ async def list_fields(caller: Reader, namespace: Name) -> Response:
 
 @router.post(
     "/v1/verify",
-    **route("Compare both stores", 200, Alignment, "How the stores compare.", 404),
+    **route("Compare both stores", Alignment, "How the stores compare.", 404),
     openapi_extra=json_body(VerifyRequest, {"namespaces": ["kb"], "repair": False}),
 )
 async def verify_stores(caller: Reader) -> Response:

@@ -74,7 +74,7 @@ Range = Annotated[HistoryRange, Parameter(alias="range", description="The time u
 
 
 @router.get(
-    "/v1/metrics/history", **route("Metrics over time", 200, HistoryPage, "One value a step for each series.", 422, 503)
+    "/v1/metrics/history", **route("Metrics over time", HistoryPage, "One value a step for each series.", 422, 503)
 )
 async def history(gateway: CurrentGateway, span: Range = "1h") -> Response:
     """Return queries, latency, shares of degraded, failed and empty answers, ingestion, waiting times, backlog, tokens
@@ -86,7 +86,7 @@ async def history(gateway: CurrentGateway, span: Range = "1h") -> Response:
 
 @router.get(
     "/v1/workers",
-    **route("List the workers", 200, WorkerList, "Every worker that is running."),
+    **route("List the workers", WorkerList, "Every worker that is running."),
     dependencies=[Depends(require_operator)],
 )
 async def workers(gateway: CurrentGateway) -> Response:

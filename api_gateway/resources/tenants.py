@@ -100,7 +100,7 @@ Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 
 @router.post(
     "/v1/tenants",
-    **route("Make a tenant", 201, TenantView, "The tenant; it has no key yet.", 409),
+    **route("Make a tenant", TenantView, "The tenant; it has no key yet.", 409, status=201),
     openapi_extra=json_body(TenantRequest, {"tenant_id": "acme", "name": "Acme Ltd."}),
 )
 async def make(request: Request, gateway: CurrentGateway) -> Response:
@@ -113,7 +113,7 @@ async def make(request: Request, gateway: CurrentGateway) -> Response:
     return json_response(tenant_json(tenant), status=201, headers={"Location": f"/v1/tenants/{tenant_id}"})
 
 
-@router.get("/v1/tenants", **route("List tenants", 200, TenantPage, "One page of tenants, by id."))
+@router.get("/v1/tenants", **route("List tenants", TenantPage, "One page of tenants, by id."))
 async def list_tenants(gateway: CurrentGateway, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List all tenants of the installation, including disabled ones."""
     position = cursors.decode(cursor, "tenants", str)
@@ -124,7 +124,7 @@ async def list_tenants(gateway: CurrentGateway, limit: Limit = 50, cursor: Curso
     return send_page(rows, limit, tenant_json, "tenants", lambda tenant: (tenant.tenant_id,))
 
 
-@router.get("/v1/tenants/{tenant_id}", **route("Get a tenant", 200, TenantView, "The tenant.", 404))
+@router.get("/v1/tenants/{tenant_id}", **route("Get a tenant", TenantView, "The tenant.", 404))
 async def look(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's name, and whether its keys work."""
     return json_response(tenant_json(await gateway.run(_tenant, gateway, tenant_id)))
@@ -132,7 +132,7 @@ async def look(gateway: CurrentGateway, tenant_id: Id) -> Response:
 
 @router.get(
     "/v1/tenants/{tenant_id}/quotas",
-    **route("Get a tenant's own quotas", 200, OwnQuotasView, "The tenant's own quotas.", 404),
+    **route("Get a tenant's own quotas", OwnQuotasView, "The tenant's own quotas.", 404),
 )
 async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's own quotas; null where the installation's setting applies. `GET /v1/quotas` shows the tenant
@@ -146,7 +146,7 @@ async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
 
 @router.get(
     "/v1/tenants/{tenant_id}/quotas/use",
-    **route("Get a tenant's use of its quotas", 200, QuotaUse, "Each quota with its effective limit and its use.", 404),
+    **route("Get a tenant's use of its quotas", QuotaUse, "Each quota with its effective limit and its use.", 404),
 )
 async def look_at_use(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return the effective quotas of a tenant and its use, as the tenant sees them at `GET /v1/quotas`."""
@@ -156,7 +156,7 @@ async def look_at_use(gateway: CurrentGateway, tenant_id: Id) -> Response:
 
 @router.put(
     "/v1/tenants/{tenant_id}/quotas",
-    **route("Set a tenant's own quotas", 200, OwnQuotasView, "The tenant's own quotas, as they are now.", 404),
+    **route("Set a tenant's own quotas", OwnQuotasView, "The tenant's own quotas, as they are now.", 404),
     openapi_extra=json_body(QuotasIn, {"documents": 50_000, "requests_per_minute": 6000}),
 )
 async def set_quotas(request: Request, gateway: CurrentGateway, tenant_id: Id) -> Response:
@@ -173,8 +173,7 @@ async def set_quotas(request: Request, gateway: CurrentGateway, tenant_id: Id) -
 
 
 @router.post(
-    "/v1/tenants/{tenant_id}/disable",
-    **route("Disable a tenant", 200, TenantView, "The tenant; no key of it works.", 404),
+    "/v1/tenants/{tenant_id}/disable", **route("Disable a tenant", TenantView, "The tenant; no key of it works.", 404)
 )
 async def disable(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Disable a tenant. Every gateway refuses its keys within three seconds. No data is deleted, and accepted documents
@@ -183,7 +182,7 @@ async def disable(gateway: CurrentGateway, tenant_id: Id) -> Response:
 
 
 @router.post(
-    "/v1/tenants/{tenant_id}/enable", **route("Enable a tenant", 200, TenantView, "The tenant; its keys work.", 404)
+    "/v1/tenants/{tenant_id}/enable", **route("Enable a tenant", TenantView, "The tenant; its keys work.", 404)
 )
 async def enable(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Enable a tenant. Keys that were revoked or have expired meanwhile stay so. A tenant that is being erased stays
@@ -193,7 +192,7 @@ async def enable(gateway: CurrentGateway, tenant_id: Id) -> Response:
 
 @router.post(
     "/v1/tenants/{tenant_id}/keys",
-    **route("Create an API key for a tenant", 201, KeyWithSecret, "The key and its secret.", 404, 409),
+    **route("Create an API key for a tenant", KeyWithSecret, "The key and its secret.", 404, 409, status=201),
     openapi_extra=json_body(KeyRequest, {**keys.EXAMPLE, "scopes": ["read", "write", "admin"]}),
 )
 async def make_key(request: Request, gateway: CurrentGateway, tenant_id: Id) -> Response:
@@ -207,7 +206,7 @@ async def make_key(request: Request, gateway: CurrentGateway, tenant_id: Id) -> 
 
 @router.get(
     "/v1/tenants/{tenant_id}/keys",
-    **route("List a tenant's API keys", 200, KeyPage, "One page of keys, the newest first.", 404),
+    **route("List a tenant's API keys", KeyPage, "One page of keys, the newest first.", 404),
 )
 async def list_keys(gateway: CurrentGateway, tenant_id: Id, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List a tenant's keys without their secrets, including those that have ended."""
@@ -217,7 +216,7 @@ async def list_keys(gateway: CurrentGateway, tenant_id: Id, limit: Limit = 50, c
 
 @router.get(
     "/v1/tenants/{tenant_id}/keys/{key_id}",
-    **route("Get an API key of a tenant", 200, Key, "The key, without its secret.", 404),
+    **route("Get an API key of a tenant", Key, "The key, without its secret.", 404),
 )
 async def look_at_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
     """Return a key with the times of its creation, last use and end."""
@@ -227,7 +226,7 @@ async def look_at_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Re
 
 @router.post(
     "/v1/tenants/{tenant_id}/keys/{key_id}/rotate",
-    **route("Rotate an API key of a tenant", 201, KeyWithSecret, "The new key and its secret.", 404, 409),
+    **route("Rotate an API key of a tenant", KeyWithSecret, "The new key and its secret.", 404, 409, status=201),
     openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
 )
 async def rotate_key(request: Request, gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
@@ -238,8 +237,7 @@ async def rotate_key(request: Request, gateway: CurrentGateway, tenant_id: Id, k
 
 
 @router.delete(
-    "/v1/tenants/{tenant_id}/keys/{key_id}",
-    **route("Revoke an API key of a tenant", 204, None, "The key has ended.", 404),
+    "/v1/tenants/{tenant_id}/keys/{key_id}", **route("Revoke an API key of a tenant", None, "The key has ended.", 404)
 )
 async def revoke_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
     """Revoke a key. Every gateway refuses it within three seconds."""
@@ -276,7 +274,7 @@ def _not_found(tenant_id: str) -> Problem:
 
 @router.delete(
     "/v1/tenants/{tenant_id}",
-    **route("Erase a tenant", 200, TenantErased, "The deleted rows by store and table, and a recount.", 404, 409),
+    **route("Erase a tenant", TenantErased, "The deleted rows by store and table, and a recount.", 404, 409),
 )
 async def erase(
     gateway: CurrentGateway, tenant_id: Annotated[str, Path(description="The tenant, as it stands in its keys.")]

@@ -67,7 +67,7 @@ By = Annotated[UsageKey, Parameter(description="The field that rows are grouped 
 
 @router.get(
     "/v1/usage",
-    **route("Get the cost of models", 200, UsagePage, "Sums over the days asked for, one row for each key."),
+    **route("Get the cost of models", UsagePage, "Sums over the days asked for, one row for each key."),
     tags=["usage"],
 )
 async def usage(
@@ -105,7 +105,7 @@ async def usage(
 
 
 @router.get(
-    "/v1/quotas", **route("Get the quotas", 200, QuotaUse, "Each quota with its limit and its use."), tags=["operation"]
+    "/v1/quotas", **route("Get the quotas", QuotaUse, "Each quota with its limit and its use."), tags=["operation"]
 )
 async def look(caller: Reader) -> Response:
     """Return the quotas. `limit` is null for none. They are counted on request; a request that exceeds a quota is

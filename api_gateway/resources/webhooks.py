@@ -130,7 +130,7 @@ _MAX_BODY_BYTES = 16 * 1024
 
 @router.post(
     "/v1/webhooks",
-    **route("Add a webhook", 201, WebhookWithSecret, "The endpoint and its secret.", 409),
+    **route("Add a webhook", WebhookWithSecret, "The endpoint and its secret.", 409, status=201),
     openapi_extra=json_body(WebhookRequest, {"url": "https://example.com/hooks", "events": ["job.failed"]}),
 )
 async def add(caller: Writer) -> Response:
@@ -149,24 +149,20 @@ async def add(caller: Writer) -> Response:
     return json_response(webhook(made, secret=secret), status=201, headers=location)
 
 
-@router.get("/v1/webhooks", **route("List webhooks", 200, WebhookList, "Every endpoint, without its secret."))
+@router.get("/v1/webhooks", **route("List webhooks", WebhookList, "Every endpoint, without its secret."))
 async def list_webhooks(caller: Writer) -> Response:
     """List the endpoints; at most twenty exist."""
     webhooks = await caller.gateway.run(flow.list_webhooks, caller.tenant_id, caller.use)
     return page_response([webhook(stored) for stored in webhooks], None)
 
 
-@router.get(
-    "/v1/webhooks/{webhook_id}", **route("Get a webhook", 200, Webhook, "The endpoint, without its secret.", 404)
-)
+@router.get("/v1/webhooks/{webhook_id}", **route("Get a webhook", Webhook, "The endpoint, without its secret.", 404))
 async def look(caller: Writer, webhook_id: Id) -> Response:
     """Return an endpoint, and since when its calls fail."""
     return json_response(webhook(await caller.gateway.run(_stored, caller, webhook_id)))
 
 
-@router.delete(
-    "/v1/webhooks/{webhook_id}", **route("Remove a webhook", 204, None, "Deleted, with its deliveries.", 404)
-)
+@router.delete("/v1/webhooks/{webhook_id}", **route("Remove a webhook", None, "Deleted, with its deliveries.", 404))
 async def remove(caller: Writer, webhook_id: Id) -> Response:
     """Delete an endpoint. A call in progress may still arrive."""
     existing(await caller.gateway.run(flow.remove, caller.tenant_id, webhook_id, caller.use), _not_found())
@@ -175,7 +171,7 @@ async def remove(caller: Writer, webhook_id: Id) -> Response:
 
 @router.post(
     "/v1/webhooks/{webhook_id}/rotate",
-    **route("Change the secret", 200, WebhookWithSecret, "The endpoint and its new secret.", 404),
+    **route("Change the secret", WebhookWithSecret, "The endpoint and its new secret.", 404),
     openapi_extra=json_body(RotateRequest, {"overlap_seconds": 3600}),
 )
 async def rotate(caller: Writer, webhook_id: Id) -> Response:
@@ -190,7 +186,7 @@ async def rotate(caller: Writer, webhook_id: Id) -> Response:
 
 @router.post(
     "/v1/webhooks/{webhook_id}/enable",
-    **route("Enable a webhook again", 200, Webhook, "The endpoint; it is called again.", 404),
+    **route("Enable a webhook again", Webhook, "The endpoint; it is called again.", 404),
 )
 async def enable(caller: Writer, webhook_id: Id) -> Response:
     """Enable an endpoint again. Messages from its disabled time are not sent; earlier dead ones can be sent again one
@@ -200,7 +196,7 @@ async def enable(caller: Writer, webhook_id: Id) -> Response:
 
 @router.post(
     "/v1/webhooks/{webhook_id}/disable",
-    **route("Disable a webhook", 200, Webhook, "The endpoint; it is no longer called.", 404),
+    **route("Disable a webhook", Webhook, "The endpoint; it is no longer called.", 404),
 )
 async def disable(caller: Writer, webhook_id: Id) -> Response:
     """Disable an endpoint: nothing is sent to it until it is enabled again, and its pending deliveries are dead. A call in
@@ -210,7 +206,7 @@ async def disable(caller: Writer, webhook_id: Id) -> Response:
 
 @router.post(
     "/v1/webhooks/{webhook_id}/test",
-    **route("Send a test message", 202, DeliveryQueued, "A test message is on its way.", 404),
+    **route("Send a test message", DeliveryQueued, "A test message is on its way.", 404, status=202),
 )
 async def test(caller: Writer, webhook_id: Id) -> Response:
     """Send one message of the type `webhook.test`, tried once, also to a disabled endpoint; its delivery reports the
@@ -225,7 +221,7 @@ async def test(caller: Writer, webhook_id: Id) -> Response:
 
 @router.get(
     "/v1/webhooks/{webhook_id}/deliveries",
-    **route("List deliveries", 200, DeliveryPage, "One page of deliveries, newest first.", 404),
+    **route("List deliveries", DeliveryPage, "One page of deliveries, newest first.", 404),
 )
 async def list_deliveries(
     caller: Writer,
@@ -255,7 +251,7 @@ async def list_deliveries(
 
 @router.get(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}",
-    **route("Get a delivery", 200, DeliveryWithBody, "The delivery.", 404),
+    **route("Get a delivery", DeliveryWithBody, "The delivery.", 404),
 )
 async def look_at_delivery(caller: Writer, webhook_id: Id, delivery_id: str, wait: Wait = 0) -> Response:
     """Return the message, the outcome of the last attempt and the time of the next. With `wait`, answer once no further
@@ -277,7 +273,7 @@ async def look_at_delivery(caller: Writer, webhook_id: Id, delivery_id: str, wai
 
 @router.post(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver",
-    **route("Resend a delivery", 202, DeliveryQueued, "It is sent again.", 404, 409),
+    **route("Resend a delivery", DeliveryQueued, "It is sent again.", 404, 409, status=202),
 )
 async def redeliver(caller: Writer, webhook_id: Id, delivery_id: str) -> Response:
     """Send the same message under the same id, with new attempts. A delivery that is still pending is a 409."""

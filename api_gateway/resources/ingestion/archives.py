@@ -241,7 +241,6 @@ _HEADERS = {
     "/v1/namespaces/{namespace}/export",
     **route(
         "Export a namespace, part by part",
-        200,
         None,
         "A part of the archive.",
         404,
@@ -274,13 +273,13 @@ async def export(caller: Reader, namespace: Name, cursor: Cursor = None, limit: 
     "/v1/namespaces/{namespace}/imports/{import_id}/parts/{part}",
     **route(
         "Import a part of an archive",
-        202,
         PartAnswer,
         "The documents of the part are durable, and on their way as a job. Single documents that could not be taken "
         "are among its errors.",
         409,
         headers={"Location": "The job."},
         also={200: "The same part had arrived before; nothing was done."},
+        status=202,
     ),
     openapi_extra=_PART_BODY,
 )
@@ -329,7 +328,7 @@ async def import_part(
 
 @router.get(
     "/v1/namespaces/{namespace}/imports/{import_id}",
-    **route("List the parts of an import", 200, Import, "The parts that have arrived, with their jobs.", 404),
+    **route("List the parts of an import", Import, "The parts that have arrived, with their jobs.", 404),
 )
 async def look(caller: Reader, namespace: Name, import_id: ImportId) -> Response:
     """List the received parts. All others have to be sent, or sent again."""
@@ -339,7 +338,7 @@ async def look(caller: Reader, namespace: Name, import_id: ImportId) -> Response
 
 @router.delete(
     "/v1/namespaces/{namespace}/imports/{import_id}",
-    **route("Forget an import", 204, None, "Its parts will be accepted again.", 404),
+    **route("Forget an import", None, "Its parts will be accepted again.", 404),
 )
 async def delete(caller: Writer, namespace: Name, import_id: ImportId) -> Response:
     """Delete the record of an import. The documents and jobs stay."""

@@ -201,7 +201,7 @@ _MAX_LOOKUP_BYTES = 64 * 1024
 _EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
 
 
-@router.get("/v1/chunks", **route("List chunks", 200, OwnedChunkPage, "One page of chunks, switched off ones too."))
+@router.get("/v1/chunks", **route("List chunks", OwnedChunkPage, "One page of chunks, switched off ones too."))
 async def list_chunks(
     caller: Reader,
     namespace: Annotated[NamespaceParameter, Parameter(description="The namespace the chunks are in.")],
@@ -259,7 +259,7 @@ async def list_chunks(
 
 @router.post(
     "/v1/chunks/lookup",
-    **route("Name chunks by their ids", 200, ChunkBeginnings, "The chunks that exist."),
+    **route("Name chunks by their ids", ChunkBeginnings, "The chunks that exist."),
     openapi_extra=json_body(ChunksLookupRequest, {"chunk_ids": [_EXAMPLE_ID]}),
 )
 async def look_up(caller: Reader) -> Response:
@@ -273,7 +273,7 @@ async def look_up(caller: Reader) -> Response:
 
 @router.put(
     "/v1/chunks",
-    **route("Change chunks", 200, ChunkResults, "The outcome for each chunk; some may have failed.", 404, 409, 412),
+    **route("Change chunks", ChunkResults, "The outcome for each chunk; some may have failed.", 404, 409, 412),
     openapi_extra=json_body(
         ChunksEditRequest, {"chunks": [{"chunk_id": _EXAMPLE_ID, "text": "Hold the button for ten seconds."}]}
     ),
@@ -300,7 +300,7 @@ async def edit(
 
 @router.delete(
     "/v1/chunks",
-    **route("Delete chunks", 200, ChunkResults, "The outcome for each chunk.", 404, 409),
+    **route("Delete chunks", ChunkResults, "The outcome for each chunk.", 404, 409),
     openapi_extra=json_body(ChunksDeleteRequest, {"chunk_ids": [_EXAMPLE_ID]}),
 )
 async def delete(caller: Writer) -> Response:

@@ -110,10 +110,10 @@ _EXAMPLE = {
     "/v1/documents",
     **route(
         "Hand in documents",
-        202,
         JobAccepted,
         "The documents are durable: no crash can lose one. Invalid documents are among the errors of the job.",
         headers={"Location": "The job."},
+        status=202,
     ),
     openapi_extra=json_body(DocumentsRequest, _EXAMPLE),
 )
@@ -132,9 +132,7 @@ def accept_body(caller: Caller, body: bytes, job_id: JobId | None = None) -> Acc
     return accept(batch, caller.use, ring=dispatch.ring)
 
 
-@router.get(
-    "/v1/documents", **route("List documents", 200, DocumentPage, "One page of documents, by namespace and id.")
-)
+@router.get("/v1/documents", **route("List documents", DocumentPage, "One page of documents, by namespace and id."))
 async def list_documents(
     caller: Reader,
     namespace: Annotated[NamespaceParameter | None, Parameter(description="Only those in this namespace.")] = None,
@@ -180,9 +178,7 @@ async def list_documents(
     return send_page(views, limit, document_json, kind, lambda view: view.position(order_by))
 
 
-@router.get(
-    "/v1/documents/{document_id}", **route("Get a document", 200, Document, "The document, without its text.", 404)
-)
+@router.get("/v1/documents/{document_id}", **route("Get a document", Document, "The document, without its text.", 404))
 async def look(caller: Reader, document_id: Id, namespace: InNamespace, wait: Wait = 0) -> Response:
     """Return a document. `generation` is null while the first one is being ingested. With `wait`, the answer comes when
     it is searchable, its upload has failed or was cancelled, or the seconds have passed."""
@@ -198,7 +194,7 @@ async def look(caller: Reader, document_id: Id, namespace: InNamespace, wait: Wa
 
 
 @router.delete(
-    "/v1/documents/{document_id}", **route("Delete a document", 204, None, "Deleted; searches no longer find it.", 404)
+    "/v1/documents/{document_id}", **route("Delete a document", None, "Deleted; searches no longer find it.", 404)
 )
 async def delete(caller: Writer, document_id: Id, namespace: InNamespace) -> Response:
     """Delete a document, including uploads under this id that are still being ingested."""
@@ -211,7 +207,7 @@ async def delete(caller: Writer, document_id: Id, namespace: InNamespace) -> Res
 
 @router.get(
     "/v1/documents/{document_id}/chunks",
-    **route("List a document's chunks", 200, ChunkPage, "One page of chunks, by parent_id and chunk_index.", 404),
+    **route("List a document's chunks", ChunkPage, "One page of chunks, by parent_id and chunk_index.", 404),
 )
 async def list_chunks(
     caller: Reader, document_id: Id, namespace: InNamespace, limit: Limit = 50, cursor: Cursor = None
@@ -245,7 +241,6 @@ _MAX_BODY_BYTES = 64 * 1024
     "/v1/documents/{document_id}/generations",
     **route(
         "List a document's generations",
-        200,
         GenerationList,
         "The generations of which something is left.",
         404,
@@ -273,7 +268,6 @@ async def list_generations(caller: Reader, document_id: Id, namespace: InNamespa
     "/v1/documents/{document_id}/rollback",
     **route(
         "Roll back a document",
-        202,
         JobAccepted,
         "The generation is accepted once more, as the latest upload of the document; searches see what is shown now "
         "until it is ingested.",
@@ -281,6 +275,7 @@ async def list_generations(caller: Reader, document_id: Id, namespace: InNamespa
         409,
         412,
         headers={"Location": "The job."},
+        status=202,
     ),
     openapi_extra=json_body(RollbackRequest, {"namespace": "kb"}),
 )

@@ -253,11 +253,11 @@ _BODY["requestBody"]["content"] |= file_form(ExamplesForm)
     "/v1/examples",
     **route(
         "Submit a book of examples",
-        202,
         ExamplesReport,
         "The good rows are durable; the refused ones are among the errors, here and of the job.",
         headers={"Location": "The job."},
         also={200: "The book was only looked at, as `dry_run` asked."},
+        status=202,
     ),
     openapi_extra=_BODY,
 )
@@ -319,7 +319,7 @@ async def _sent_file(caller: Caller) -> tuple[ExamplesForm, dict[str, Any], byte
 
 @router.get(
     "/v1/examples/template.xlsx",
-    **route("Get the template of a book", 200, None, "An Excel workbook to fill in.", content=_WORKBOOK),
+    **route("Get the template of a book", None, "An Excel workbook to fill in.", content=_WORKBOOK),
     response_class=Response,
     dependencies=[Depends(Requires("read"))],
 )
@@ -333,7 +333,7 @@ async def get_template(gateway: CurrentGateway) -> Response:
 
 @router.get(
     "/v1/examples/statistics",
-    **route("Count the stored examples", 200, ExampleStatistics, "Counts of what searches can find.", 404),
+    **route("Count the stored examples", ExampleStatistics, "Counts of what searches can find.", 404),
 )
 async def statistics(
     caller: Reader,
@@ -351,7 +351,7 @@ async def statistics(
 
 @router.get(
     "/v1/examples/verification",
-    **route("Verify an import", 200, ExamplesVerification, "Which accepted rows can be found.", 404),
+    **route("Verify an import", ExamplesVerification, "Which accepted rows can be found.", 404),
 )
 async def verification(
     caller: Reader,

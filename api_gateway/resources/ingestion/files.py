@@ -216,10 +216,10 @@ _FORM: dict[str, Any] = {"requestBody": {"required": True, "content": file_form(
     "/v1/files",
     **route(
         "Hand in files",
-        202,
         JobAccepted,
         "The files are durable. Files that could not be taken are among the errors of the job.",
         headers={"Location": "The job."},
+        status=202,
     ),
     openapi_extra=_FORM,
 )

@@ -109,7 +109,7 @@ _BODY["requestBody"]["content"] |= file_form(PreviewForm)
 
 @router.post(
     "/v1/chunks/preview",
-    **route("Preview chunks", 200, PreviewAnswer, "The chunks the document would have.", 404, 409),
+    **route("Preview chunks", PreviewAnswer, "The chunks the document would have.", 404, 409),
     openapi_extra=_BODY,
 )
 async def preview_chunks(caller: Writer) -> Response:

@@ -71,7 +71,7 @@ InNamespace = Annotated[NamespaceParameter, Parameter(description="The namespace
 Id = Annotated[str, AfterValidator(_parse_id), Path(description="The source's id; a slash in it is written `%2F`.")]
 
 
-@router.get("/v1/sources", **route("List sources", 200, SourcePage, "One page of sources, by id."))
+@router.get("/v1/sources", **route("List sources", SourcePage, "One page of sources, by id."))
 async def list_sources(
     caller: Reader,
     namespace: InNamespace,
@@ -89,8 +89,7 @@ async def list_sources(
 
 
 @router.get(
-    "/v1/sources/{source_id}",
-    **route("Get a source", 200, SourceInfo, "The source, with counts of what came from it.", 404),
+    "/v1/sources/{source_id}", **route("Get a source", SourceInfo, "The source, with counts of what came from it.", 404)
 )
 async def look(caller: Reader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
@@ -99,8 +98,7 @@ async def look(caller: Reader, source_id: Id, namespace: InNamespace) -> Respons
 
 
 @router.delete(
-    "/v1/sources/{source_id}",
-    **route("Delete a source", 200, SourceDeleted, "Deleted; the number of its documents.", 404),
+    "/v1/sources/{source_id}", **route("Delete a source", SourceDeleted, "Deleted; the number of its documents.", 404)
 )
 async def delete(caller: Writer, source_id: Id, namespace: InNamespace) -> Response:
     """Delete a source with all its documents, also those being ingested. If the answer is lost, repeat the request: it

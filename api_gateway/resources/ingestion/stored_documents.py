@@ -145,7 +145,6 @@ _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
     "/v1/documents/{document_id}/original",
     **route(
         "Download a document's original",
-        200,
         None,
         "The bytes, as they were sent or fetched.",
         404,
@@ -183,8 +182,7 @@ def _file_name(name: str) -> str:
 
 
 @router.get(
-    "/v1/documents/{document_id}/text",
-    **route("Get a document's text", 200, DocumentText, "The text.", 404, 409, 413, 415),
+    "/v1/documents/{document_id}/text", **route("Get a document's text", DocumentText, "The text.", 404, 409, 413, 415)
 )
 async def text(caller: Reader, document_id: Id, namespace: InNamespace) -> Response:
     """Return the text that the searchable upload was cut from. A worker parses the original anew, within the limits of
@@ -235,7 +233,7 @@ class SimilarDocuments(CompleteList[SimilarDocument]):
 
 @router.get(
     "/v1/documents/{document_id}/similar",
-    **route("List similar documents", 200, SimilarDocuments, "The most similar documents.", 404),
+    **route("List similar documents", SimilarDocuments, "The most similar documents.", 404),
 )
 async def similar(caller: Reader, document_id: Id, namespace: InNamespace) -> Response:
     """List the documents of the namespace whose vector is nearly the same: copies, earlier versions, and texts on the
@@ -260,13 +258,13 @@ async def similar(caller: Reader, document_id: Id, namespace: InNamespace) -> Re
     "/v1/documents",
     **route(
         "Change documents, or ingest them again",
-        202,
         JobAccepted,
         "The documents are ingested again by a job; documents that it refuses are among its errors.",
         404,
         409,
         412,
         headers={"Location": "The job."},
+        status=202,
     ),
     openapi_extra=json_body(
         DocumentsChangeRequest,
@@ -311,7 +309,7 @@ async def change(
 
 @router.delete(
     "/v1/documents",
-    **route("Delete several documents", 200, DocumentsDeleted, "Deleted."),
+    **route("Delete several documents", DocumentsDeleted, "Deleted."),
     openapi_extra=json_body(DocumentsDeleteRequest, {"namespace": "kb", "document_ids": ["manual-1"]}),
 )
 async def delete(caller: Writer) -> Response:

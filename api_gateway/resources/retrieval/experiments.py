@@ -57,7 +57,7 @@ _EXAMPLE = {
 }
 
 
-@router.get("/v1/experiments", **route("List experiments", 200, ExperimentList, "Every experiment."))
+@router.get("/v1/experiments", **route("List experiments", ExperimentList, "Every experiment."))
 async def list_experiments(caller: Reader) -> Response:
     """List the experiments. `CHORDWISE_RECALL_EXPERIMENT_ENABLED` decides whether they run at all."""
     experiments = await caller.gateway.run(flow.list_experiments, caller.tenant_id, caller.gateway.quick)
@@ -68,9 +68,7 @@ async def list_experiments(caller: Reader) -> Response:
     return page_response(rows, None)
 
 
-@router.get(
-    "/v1/experiments/{experiment_id}", **route("Get an experiment", 200, ExperimentShape, "The experiment.", 404)
-)
+@router.get("/v1/experiments/{experiment_id}", **route("Get an experiment", ExperimentShape, "The experiment.", 404))
 async def look(caller: Reader, experiment_id: str) -> Response:
     """Return an experiment. Its `ETag` is the `If-Match` of a change."""
     experiments = await caller.gateway.run(flow.list_experiments, caller.tenant_id, caller.gateway.quick)
@@ -80,7 +78,7 @@ async def look(caller: Reader, experiment_id: str) -> Response:
 
 @router.put(
     "/v1/experiments/{experiment_id}",
-    **route("Store an experiment", 200, ExperimentShape, "It is stored."),
+    **route("Store an experiment", ExperimentShape, "It is stored."),
     openapi_extra=json_body(ExperimentRequest, _EXAMPLE),
 )
 async def store(caller: Writer, experiment_id: str) -> Response:
@@ -111,7 +109,7 @@ async def store(caller: Writer, experiment_id: str) -> Response:
 
 @router.delete(
     "/v1/experiments/{experiment_id}",
-    **route("Remove an experiment", 204, None, "Deleted; queries that name it run without an experiment.", 404),
+    **route("Remove an experiment", None, "Deleted; queries that name it run without an experiment.", 404),
 )
 async def remove(caller: Writer, experiment_id: str) -> Response:
     """Delete an experiment. Its results stay in the logs and in the audit."""

@@ -148,7 +148,7 @@ OfProfile = Annotated[
 _MAX_BODY_BYTES = 64 * 1024
 
 
-@router.get("/v1/traces", **route("List kept traces", 200, TracePage, "One page of kept traces, newest first."))
+@router.get("/v1/traces", **route("List kept traces", TracePage, "One page of kept traces, newest first."))
 async def list_kept(
     caller: Admin,
     mark: Mark = None,
@@ -189,7 +189,7 @@ def _moment(seconds: float) -> datetime:
 
 @router.get(
     "/v1/queries/{query_id}/trace",
-    **route("Get the trace of a query", 200, Trace, "The complete trace, in numbers and ids.", 404, 409),
+    **route("Get the trace of a query", Trace, "The complete trace, in numbers and ids.", 404, 409),
 )
 async def trace(caller: Reader, query_id: QueryInPath) -> Response:
     """Return the trace of a query that was sent with `trace: true`, stored as long as its answer, or that was kept: `GET
@@ -204,7 +204,7 @@ async def trace(caller: Reader, query_id: QueryInPath) -> Response:
 
 @router.post(
     "/v1/queries/{query_id}/why-not",
-    **route("Explain a missing chunk", 200, WhyNot, "The stage and the number.", 404, 409),
+    **route("Explain a missing chunk", WhyNot, "The stage and the number.", 404, 409),
     openapi_extra=json_body(WhyNotRequest, {"chunk_id": "7e0f3f54-6f3e-5d0a-9d0b-0d0c4a3c9f11"}),
 )
 async def explain(caller: Reader, query_id: QueryInPath) -> Response:
@@ -218,7 +218,7 @@ async def explain(caller: Reader, query_id: QueryInPath) -> Response:
 
 @router.post(
     "/v1/queries/{query_id}/replay",
-    **route("Replay a query with other settings", 200, Replay, "The new answer, and its differences.", 404, 409),
+    **route("Replay a query with other settings", Replay, "The new answer, and its differences.", 404, 409),
     openapi_extra=json_body(QueryReplayRequest, {"plan": {"retrieve": {"fusion": {"strategy": "rrf"}}}}),
 )
 async def replay(caller: Reader, query_id: QueryInPath) -> Response:

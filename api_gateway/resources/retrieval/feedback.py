@@ -160,7 +160,7 @@ _EXAMPLE = {"rating": "good", "chunk_id": "0b0f6a52-6c0a-5d4e-9f57-2a4f9c1d7e10"
 
 @router.post(
     "/v1/queries/{query_id}/feedback",
-    **route("Rate a hit", 201, FeedbackShape, "It is kept.", 404, 409, also=_REPEATED),
+    **route("Rate a hit", FeedbackShape, "It is kept.", 404, 409, also=_REPEATED, status=201),
     openapi_extra=json_body(FeedbackRequest, _EXAMPLE),
 )
 async def give(caller: Reader, query_id: QueryInPath) -> Response:
@@ -179,7 +179,7 @@ async def give(caller: Reader, query_id: QueryInPath) -> Response:
     return json_response(shown(FeedbackShape, given), status=201 if new else 200)
 
 
-@router.get("/v1/feedback", **route("List feedback", 200, FeedbackPage, "One page of feedback, the newest first."))
+@router.get("/v1/feedback", **route("List feedback", FeedbackPage, "One page of feedback, the newest first."))
 async def list_feedback(
     caller: Reader,
     since: Since = None,
@@ -209,7 +209,7 @@ async def list_feedback(
     )
 
 
-@router.delete("/v1/feedback/{feedback_id}", **route("Withdraw a rating", 204, None, "It is gone.", 404))
+@router.delete("/v1/feedback/{feedback_id}", **route("Withdraw a rating", None, "It is gone.", 404))
 async def take_back(caller: Writer, feedback_id: str) -> Response:
     """Withdraw a rating from judgments and results."""
     not_found = Problem(404, "feedback_not_found", "There is no such feedback.")
@@ -219,8 +219,7 @@ async def take_back(caller: Writer, feedback_id: str) -> Response:
 
 
 @router.get(
-    "/v1/feedback/judgments",
-    **route("List judgments from feedback", 200, JudgmentPage, "One page of judged questions."),
+    "/v1/feedback/judgments", **route("List judgments from feedback", JudgmentPage, "One page of judged questions.")
 )
 async def judgments(
     caller: Reader,
@@ -247,7 +246,7 @@ async def judgments(
 
 @router.get(
     "/v1/experiments/{experiment_id}/results",
-    **route("Get the results of an experiment", 200, ExperimentResults, "The results, by arm.", 404),
+    **route("Get the results of an experiment", ExperimentResults, "The results, by arm.", 404),
 )
 async def results(caller: Reader, experiment_id: str) -> Response:
     """Return the results of each arm: its searches, counted from the audit a few seconds after their answers (among the

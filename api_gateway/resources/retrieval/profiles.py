@@ -103,7 +103,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _EXAMPLE = {"config": {"top_k": 5, "retrieve": {"fusion": {"strategy": "rrf"}}}, "note": "ranks only", "share": 0.1}
 
 
-@router.get("/v1/profiles", **route("List profiles", 200, ProfileList, "Every profile, built-in ones included."))
+@router.get("/v1/profiles", **route("List profiles", ProfileList, "Every profile, built-in ones included."))
 async def list_profiles(caller: Reader) -> Response:
     """List the profiles with their active version and their trial, if there is one."""
     heads = await caller.gateway.run(flow.list_profiles, caller.tenant_id, caller.gateway.quick)
@@ -111,8 +111,7 @@ async def list_profiles(caller: Reader) -> Response:
 
 
 @router.get(
-    "/v1/profiles/{name}",
-    **route("Get a profile", 200, ProfileDetail, "The profile, and the resulting complete plan.", 404),
+    "/v1/profiles/{name}", **route("Get a profile", ProfileDetail, "The profile, and the resulting complete plan.", 404)
 )
 async def look(caller: Reader, name: str) -> Response:
     """Return a profile. `config` is the stored part; `plan` is complete, including the installation's settings."""
@@ -122,7 +121,7 @@ async def look(caller: Reader, name: str) -> Response:
 
 @router.put(
     "/v1/profiles/{name}",
-    **route("Store a new version of a profile", 201, ProfileDetail, "The version was added."),
+    **route("Store a new version of a profile", ProfileDetail, "The version was added.", status=201),
     openapi_extra=json_body(ProfileRequest, _EXAMPLE),
 )
 async def store(caller: Writer, name: str) -> Response:
@@ -157,8 +156,7 @@ async def store(caller: Writer, name: str) -> Response:
 
 
 @router.get(
-    "/v1/profiles/{name}/versions",
-    **route("List the versions of a profile", 200, ProfileVersionList, "Every version.", 404),
+    "/v1/profiles/{name}/versions", **route("List the versions of a profile", ProfileVersionList, "Every version.", 404)
 )
 async def versions(caller: Reader, name: str) -> Response:
     """List the versions, newest first; the built-in one, if there is one, is the oldest."""
@@ -172,7 +170,7 @@ async def versions(caller: Reader, name: str) -> Response:
 
 @router.post(
     "/v1/profiles/{name}/activate",
-    **route("Activate or try a version", 200, ProfileShape, "Queries use it within two seconds.", 404),
+    **route("Activate or try a version", ProfileShape, "Queries use it within two seconds.", 404),
     openapi_extra=json_body(ActivateRequest, {"version": 3, "share": 0.1}),
 )
 async def activate(caller: Writer, name: str) -> Response:
@@ -188,7 +186,7 @@ async def activate(caller: Writer, name: str) -> Response:
 
 @router.post(
     "/v1/profiles/{name}/rollback",
-    **route("Roll back a profile", 200, ProfileShape, "The previous version is active again.", 404, 409),
+    **route("Roll back a profile", ProfileShape, "The previous version is active again.", 404, 409),
 )
 async def roll_back(caller: Writer, name: str) -> Response:
     """End a trial if there is one; else activate the previous version again."""
@@ -200,7 +198,7 @@ async def roll_back(caller: Writer, name: str) -> Response:
     return await _current(caller, name)
 
 
-@router.delete("/v1/profiles/{name}", **route("Remove a profile", 204, None, "Every stored version is gone.", 404))
+@router.delete("/v1/profiles/{name}", **route("Remove a profile", None, "Every stored version is gone.", 404))
 async def remove(caller: Writer, name: str) -> Response:
     """Delete a profile's stored versions. A built-in profile returns to its original form."""
     existing(await caller.gateway.run(flow.remove_profile, caller.tenant_id, caller.use, name), _not_found(name))

@@ -278,7 +278,7 @@ async def ask_and_wait(caller: Reader) -> Response:
 
 @router.get(
     "/v1/queries/{query_id}",
-    **route("Get a query", 200, Answer, "The answer; or, while it runs, `query_id` and `status` alone.", 404),
+    **route("Get a query", Answer, "The answer; or, while it runs, `query_id` and `status` alone.", 404),
     openapi_extra={"parameters": [_PREFER_HEADER]},
 )
 async def look(caller: Reader, query_id: QueryInPath, wait: Wait | None = None) -> Response:
@@ -297,7 +297,7 @@ async def look(caller: Reader, query_id: QueryInPath, wait: Wait | None = None) 
     return _ready(answer, applied)
 
 
-@router.delete("/v1/queries/{query_id}", **route("Cancel or delete a query", 204, None, "Cancelled or deleted.", 404))
+@router.delete("/v1/queries/{query_id}", **route("Cancel or delete a query", None, "Cancelled or deleted.", 404))
 async def cancel(caller: Reader, query_id: QueryInPath) -> Response:
     """Cancel or delete a query. Its tasks find nothing to do; clients waiting for it get 404."""
     existing(await caller.gateway.run(caller.use.queries(caller.tenant_id).cancel, query_id), not_found())

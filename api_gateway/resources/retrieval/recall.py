@@ -135,7 +135,7 @@ async def recall(caller: Reader) -> Response:
 
 @router.post(
     "/v1/rag/debug",
-    **route("Query with a trace", 200, Debugged, "The answer and its trace.", 404),
+    **route("Query with a trace", Debugged, "The answer and its trace.", 404),
     openapi_extra=json_body(QueryRequest, QUERY_EXAMPLE),
 )
 async def debug(caller: Reader) -> Response:

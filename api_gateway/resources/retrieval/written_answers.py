@@ -129,7 +129,7 @@ reference(WrittenText, "serialization")  # the data of an event, which FastAPI c
 
 @router.post(
     "/v1/queries/{query_id}/answer",
-    **route("Write an answer from the hits", 200, WrittenAnswer, _MEANING, 404, 409, content=_EVENTS),
+    **route("Write an answer from the hits", WrittenAnswer, _MEANING, 404, 409, content=_EVENTS),
     openapi_extra=json_body(WriteRequest, {"deadline_ms": 30_000}),
 )
 async def write(caller: Reader, query_id: QueryInPath) -> Response:
