@@ -2,10 +2,10 @@
 
 import base64
 import binascii
-import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+from uuid import UUID
 
 import orjson
 
@@ -14,33 +14,26 @@ from api_gateway.http.problems import Problem
 T = TypeVar("T")
 
 
-def encode(kind: str, *position: str | int) -> str:
+def encode(kind: str, *position: str | int | datetime) -> str:
     """Return the cursor after ``position`` in the list called ``kind``."""
     return base64.urlsafe_b64encode(orjson.dumps([kind, *position])).rstrip(b"=").decode()
 
 
-def decode(cursor: str | None, kind: str, *types: type[str] | type[int]) -> tuple[Any, ...] | None:
-    """Return the position in a cursor, None without a cursor. Raises Problem(422) for a cursor of another list."""
+def decode(cursor: str | None, kind: str, *types: type) -> tuple[Any, ...] | None:
+    """Return the position in a cursor, None without a cursor. ``types`` are those of its parts: str, int, datetime, or
+    UUID for the text of one. Raises Problem(422) for a cursor of another list."""
     if cursor is None:
         return None
     try:
-        decoded = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
-    except (ValueError, binascii.Error):
+        name, *parts = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        if name != kind or [type(part) for part in parts] != [int if one is int else str for one in types]:
+            raise foreign()
+        return tuple(_READ.get(one, one)(part) for one, part in zip(types, parts, strict=True))
+    except (ValueError, TypeError, binascii.Error):
         raise foreign() from None
-    if not isinstance(decoded, list) or decoded[:1] != [kind] or [type(value) for value in decoded[1:]] != [*types]:
-        raise foreign()
-    return tuple(decoded[1:])
 
 
-def before(cursor: str | None, kind: str, *, is_uuid: bool = True) -> tuple[datetime, str] | None:
-    """Return the time and id in a cursor of a list ordered by them, None without a cursor. Raises Problem(422)."""
-    position = decode(cursor, kind, str, str)
-    if position is None:
-        return None
-    try:
-        return datetime.fromisoformat(position[0]), str(uuid.UUID(position[1])) if is_uuid else position[1]
-    except ValueError:
-        raise foreign() from None
+_READ: Final[dict[type, Callable[[str], Any]]] = {datetime: datetime.fromisoformat, UUID: lambda text: str(UUID(text))}
 
 
 def foreign() -> Problem:

@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from api_gateway.gateway import Gateway
+from api_gateway.http.caller import Caller
 from api_gateway.live.wakes import disconnected
 
 T = TypeVar("T")
@@ -15,16 +14,11 @@ T = TypeVar("T")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
 
-async def until(
-    request: Request,
-    gateway: Gateway,
-    name: str,
-    read: Callable[[], T],
-    is_settled: Callable[[T], bool],
-    seconds: float,
-) -> T:
+async def until(caller: Caller, name: str, read: Callable[[], T], is_settled: Callable[[T], bool], seconds: float) -> T:
     """Return the result of ``read`` once it is settled or the time is over. ``name``: a cache key that begins with the
     tenant."""
+
+    gateway = caller.gateway
 
     async def look() -> T:
         return await gateway.shared_reads.read(name, lambda: gateway.run(read))
@@ -35,7 +29,7 @@ async def until(
     loop = asyncio.get_running_loop()
     ends_at, pause_s = loop.time() + seconds, _FIRST_PAUSE_S
     with gateway.wakes.watch(name):  # counted among the waiting requests
-        gone = asyncio.ensure_future(disconnected(request.receive))
+        gone = asyncio.ensure_future(disconnected(caller.request.receive))
         try:
             while not is_settled(value) and (left_s := ends_at - loop.time()) > 0 and not gateway.wakes.released:
                 await asyncio.wait({gone}, timeout=min(pause_s, left_s))

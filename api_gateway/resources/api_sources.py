@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Response
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from api_gateway.http.bodies import refuse_flaws
 from api_gateway.http.caller import Caller, Writer
@@ -16,7 +16,7 @@ from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
-from api_gateway.resources.route_parts import CompleteList, existing, read_object
+from api_gateway.resources.route_parts import CompleteList, deleted, existing, read_object
 from pipeline.administration import edit_api_sources as flow
 from pipeline.administration.edit_api_sources import SourceTrial
 from pipeline.api_sources.api_source import (
@@ -182,8 +182,20 @@ def tried(trial: SourceTrial) -> dict[str, Any]:
     }
 
 
+def _parse_name(name: str) -> str:
+    if not re.fullmatch(SOURCE_NAME, name):
+        raise _not_found()
+    return name
+
+
+def _not_found() -> Problem:
+    return Problem(404, "api_source_not_found", "There is no such API source.")
+
+
 # Reading takes the scope write too: the address and parameters of a business API often contain secrets.
 router = APIRouter(tags=["api sources"])
+
+Name = Annotated[str, AfterValidator(_parse_name)]
 
 _MAX_BODY_BYTES = 64 * 1024
 _EXAMPLE = {
@@ -207,7 +219,7 @@ async def list_api_sources(caller: Writer) -> Response:
     "/v1/api-sources/{name}",
     **route("Get an API source", ApiSourceOut, "The source, without the values of its headers.", 404),
 )
-async def look(caller: Writer, name: str) -> Response:
+async def look(caller: Writer, name: Name) -> Response:
     """Return a source. It may be changed and sent back: headers with `kept` keep their value."""
     return json_response(api_source(await caller.gateway.run(_stored, caller, name)))
 
@@ -242,12 +254,9 @@ async def put(caller: Writer, name: str) -> Response:
 @router.delete(
     "/v1/api-sources/{name}", **route("Delete an API source", None, "Deleted, with the values of its headers.", 404)
 )
-async def remove(caller: Writer, name: str) -> Response:
+async def remove(caller: Writer, name: Name) -> Response:
     """Delete a source. Queries that name it continue without it and report that."""
-    is_name = re.fullmatch(SOURCE_NAME, name) is not None
-    if not is_name or not await caller.gateway.run(flow.remove_api_source, caller.tenant_id, caller.use, name):
-        raise _not_found()
-    return Response(status_code=204)
+    return deleted(await caller.gateway.run(flow.remove_api_source, caller.tenant_id, caller.use, name), _not_found())
 
 
 @router.post(
@@ -255,7 +264,7 @@ async def remove(caller: Writer, name: str) -> Response:
     **route("Test an API source", TriedSource, "The outcome of the call, also if it failed.", 404),
     openapi_extra=json_body(QueryRequest, {"query_text": "open invoices", "namespaces": ["kb"]}),
 )
-async def test(caller: Writer, name: str) -> Response:
+async def test(caller: Writer, name: Name) -> Response:
     """Call the source as this query would, and return the passages in its answer."""
     query = to_query(
         await read_object(caller, _MAX_BODY_BYTES),
@@ -269,10 +278,4 @@ async def test(caller: Writer, name: str) -> Response:
 
 
 def _stored(caller: Caller, name: str) -> StoredSource:
-    if not re.fullmatch(SOURCE_NAME, name):
-        raise _not_found()
     return existing(flow.find_api_source(caller.tenant_id, caller.use, name), _not_found())
-
-
-def _not_found() -> Problem:
-    return Problem(404, "api_source_not_found", "There is no such API source.")

@@ -84,11 +84,9 @@ async def list_audit(
 ) -> Response:
     """Return the tenant's own rows. A search appears within seconds of its answer, a write with its transaction."""
     tenant_id, chosen = caller.tenant_id, _filter(action, key_id, since, until)
-    before = cursors.before(cursor, "audit", is_uuid=False)
+    before = cursors.decode(cursor, "audit", datetime, str)
     rows = await caller.gateway.run(list_rows, tenant_id, caller.use, chosen, before=before, limit=limit + 1)
-    return send_page(
-        rows, limit, lambda row: audit_entry(row, tenant_id), "audit", lambda row: (row.at.isoformat(), row.audit_id)
-    )
+    return send_page(rows, limit, lambda row: audit_entry(row, tenant_id), "audit", lambda row: (row.at, row.audit_id))
 
 
 @router.get(

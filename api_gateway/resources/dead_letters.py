@@ -1,8 +1,8 @@
 """Dead letters: list, replay or drop documents that failed for good."""
 
-import uuid
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
+from uuid import UUID
 
 from fastapi import APIRouter, Response
 from pydantic import Field, model_validator
@@ -13,7 +13,7 @@ from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, r
 from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import Page, existing, parse_uuid, read_own, send_page
+from api_gateway.resources.route_parts import Page, deleted, existing, parse_uuid, read_own, send_page
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
@@ -110,7 +110,7 @@ async def list_dead_letters(
     """List documents that were accepted and failed for good. Those refused in the request were never accepted: they are
     listed among the errors of their job."""
     chosen = _selection(job_id, namespace, code, reason)
-    before = _before(cursor)
+    before = cursors.decode(cursor, "dead", datetime, UUID, int)
     tenant_id, use = caller.tenant_id, caller.use
     letters = await caller.gateway.run(
         steer_jobs.list_dead_letters, tenant_id, use, chosen, before=before, limit=limit + 1
@@ -156,10 +156,8 @@ async def replay(caller: Writer, letter_id: str) -> Response:
 async def drop(caller: Writer, letter_id: str) -> Response:
     """Delete the document's bytes, so that it cannot be replayed; its job still lists it as failed."""
     position = _position(letter_id)
-    existing(
-        await caller.gateway.run(steer_jobs.drop_dead_letter, caller.tenant_id, position, caller.use), _not_found()
-    )
-    return Response(status_code=204)
+    dropped = await caller.gateway.run(steer_jobs.drop_dead_letter, caller.tenant_id, position, caller.use)
+    return deleted(dropped, _not_found())
 
 
 def _selection(job_id: str | None, namespace: str | None, code: str | None, reason: str | None) -> DeadLetterFilter:
@@ -172,18 +170,8 @@ def _selection(job_id: str | None, namespace: str | None, code: str | None, reas
     )
 
 
-def _position_in_list(letter: StoredDeadLetter) -> tuple[str, str, int]:
-    return letter.failed_at.isoformat(), letter.position.job_id, letter.position.ordinal
-
-
-def _before(cursor: str | None) -> tuple[datetime, str, int] | None:
-    position: tuple[Any, ...] | None = cursors.decode(cursor, "dead", str, str, int)
-    if position is None:
-        return None
-    try:
-        return datetime.fromisoformat(position[0]), str(uuid.UUID(position[1])), position[2]
-    except ValueError:
-        raise cursors.foreign() from None
+def _position_in_list(letter: StoredDeadLetter) -> tuple[datetime, str, int]:
+    return letter.failed_at, letter.position.job_id, letter.position.ordinal
 
 
 def _position(letter_id: str) -> LedgerPosition:

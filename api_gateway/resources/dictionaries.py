@@ -10,7 +10,7 @@ from api_gateway.http.descriptions import Parameter, json_body, route
 from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, TenantWire, Wire, namespace_parameter, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import existing, read_own
+from api_gateway.resources.route_parts import deleted, existing, read_own
 from pipeline.administration.edit_dictionaries import delete_dictionary, load_dictionary, replace_dictionary
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.keyword.terms import holds_words
@@ -137,8 +137,7 @@ async def replace(caller: Writer, namespace: Within = None) -> Response:
 async def delete(caller: Writer, namespace: Within = None) -> Response:
     """Delete the dictionary. Queries stop using it within seconds."""
     within = _within(namespace)
-    existing(await caller.gateway.run(delete_dictionary, caller.tenant_id, caller.use, within), _missing(within))
-    return Response(status_code=204)
+    return deleted(await caller.gateway.run(delete_dictionary, caller.tenant_id, caller.use, within), _missing(within))
 
 
 def _within(namespace: str | None) -> Namespace:

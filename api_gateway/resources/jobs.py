@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator
@@ -124,13 +125,13 @@ async def list_jobs(
     cursor: Cursor = None,
 ) -> Response:
     """List the tenant's submissions, or those that fit every filter."""
-    before = cursors.before(cursor, "jobs")
+    before = cursors.decode(cursor, "jobs", datetime, UUID)
     begins, ends = time_span(since, until)
     chosen = JobFilter(statuses=tuple(status or ()), namespace=namespace, since=begins, until=ends)
     views = await caller.gateway.run(
         jobs_of_tenant.list_jobs, caller.tenant_id, caller.use, chosen, before=before, limit=limit + 1
     )
-    return send_page(views, limit, job_json, "jobs", lambda view: (view.created_at.isoformat(), view.job_id))
+    return send_page(views, limit, job_json, "jobs", lambda view: (view.created_at, view.job_id))
 
 
 @router.get(

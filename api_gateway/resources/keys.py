@@ -15,7 +15,7 @@ from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import Label, Moment, Shape, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import Page, existing, read_own, send_page
+from api_gateway.resources.route_parts import Page, deleted, existing, read_own, send_page
 from pipeline.administration import manage_tenants
 from pipeline.records import TenantId
 from pipeline.tenants.accounts import OPERATOR, ApiKey, IssuedKey, TooManyKeys
@@ -84,8 +84,7 @@ class CurrentKey(Shape):
 
 def key_json(stored: ApiKey, *, secret: str | None = None) -> dict[str, Any]:
     """Return a key as it is sent; with its secret only when it was just made."""
-    sent: dict[str, Any] = {name: getattr(stored, name) for name in Key.model_fields if name not in ("state", "scopes")}
-    sent |= {"scopes": list(stored.scopes), "state": stored.state(datetime.now(UTC))}
+    sent = shown(Key, stored, scopes=list(stored.scopes), state=stored.state(datetime.now(UTC)))
     return sent if secret is None else {**sent, "api_key": secret}
 
 
@@ -95,6 +94,19 @@ MAX_BODY_BYTES = 16 * 1024
 EXAMPLE = {"name": "importer", "scopes": ["read", "write"], "expires_at": "2030-01-01T00:00:00Z"}
 
 _KEY_ID = re.compile(r"[0-9a-f]{16}")
+
+
+def _parse_key_id(key_id: str) -> str:
+    if not _KEY_ID.fullmatch(key_id):
+        raise _not_found()
+    return key_id
+
+
+def _not_found() -> Problem:
+    return Problem(404, "key_not_found", "There is no such key.")
+
+
+KeyId = Annotated[str, AfterValidator(_parse_key_id)]
 
 
 @router.post(
@@ -123,7 +135,7 @@ async def current(caller: Reader) -> Response:
 
 
 @router.get("/v1/keys/{key_id}", **route("Get an API key", Key, "The key, without its secret.", 404))
-async def look(caller: Admin, key_id: str) -> Response:
+async def look(caller: Admin, key_id: KeyId) -> Response:
     """Return a key with the times of its creation, last use and end."""
     return json_response(key_json(await caller.gateway.run(key_of, caller.gateway, caller.tenant_id, key_id)))
 
@@ -133,7 +145,7 @@ async def look(caller: Admin, key_id: str) -> Response:
     **route("Rotate an API key", KeyWithSecret, "The new key and its secret.", 404, 409, status=201),
     openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
 )
-async def rotate(caller: Admin, key_id: str) -> Response:
+async def rotate(caller: Admin, key_id: KeyId) -> Response:
     """Create a key of the same name and scopes; the old one works until the end of the overlap, so that no request
     fails. A key that has ended, or was rotated before, is a 409."""
     body = await read_own(caller, KeyRotateRequest, limit=MAX_BODY_BYTES)
@@ -142,7 +154,7 @@ async def rotate(caller: Admin, key_id: str) -> Response:
 
 
 @router.delete("/v1/keys/{key_id}", **route("Revoke an API key", None, "The key has ended.", 404))
-async def revoke(caller: Admin, key_id: str) -> Response:
+async def revoke(caller: Admin, key_id: KeyId) -> Response:
     """Revoke a key. Every gateway refuses it within three seconds. Revoking again changes nothing."""
     await caller.gateway.run(_refuse_operators, caller, key_id)
     return await revoke_key(caller.gateway, caller.tenant_id, key_id)
@@ -162,13 +174,15 @@ async def issue_key(gateway: Gateway, tenant_id: TenantId, sent: KeyRequest, *, 
 
 async def keys_page(gateway: Gateway, tenant_id: TenantId, limit: int, cursor: str | None) -> Response:
     """Return one page of a tenant's keys. Raises Problem 422."""
-    after = _after(cursor)
+    after = cursors.decode(cursor, "keys", datetime, str)
+    if after is not None and not _KEY_ID.fullmatch(after[1]):
+        raise cursors.foreign()
 
     def read() -> list[ApiKey]:
         return manage_tenants.list_keys(tenant_id, gateway.placed(tenant_id), after=after, limit=limit + 1)
 
     rows = await gateway.run(read)
-    return send_page(rows, limit, key_json, "keys", lambda key: (key.created_at.isoformat(), key.key_id))
+    return send_page(rows, limit, key_json, "keys", lambda key: (key.created_at, key.key_id))
 
 
 async def rotate_key(
@@ -187,22 +201,16 @@ async def rotate_key(
 
 async def revoke_key(gateway: Gateway, tenant_id: TenantId, key_id: str) -> Response:
     """Revoke a key. Raises Problem 404."""
-    is_id = _KEY_ID.fullmatch(key_id) is not None
 
     def revoke() -> bool:
         return manage_tenants.revoke_key(tenant_id, gateway.placed(tenant_id), key_id)
 
-    if not is_id or not await gateway.run(revoke):
-        raise _not_found()
-    return Response(status_code=204)
+    return deleted(await gateway.run(revoke), _not_found())
 
 
 def key_of(gateway: Gateway, tenant_id: TenantId, key_id: str) -> ApiKey:
     """Return the key. Blocking. Raises Problem 404."""
-    is_id = _KEY_ID.fullmatch(key_id) is not None
-    return existing(
-        manage_tenants.find_key(tenant_id, gateway.placed(tenant_id), key_id) if is_id else None, _not_found()
-    )
+    return existing(manage_tenants.find_key(tenant_id, gateway.placed(tenant_id), key_id), _not_found())
 
 
 def _refuse_operators(caller: Caller, key_id: str) -> None:
@@ -219,20 +227,3 @@ async def _send_issued(gateway: Gateway, issue: Callable[[], IssuedKey], under: 
         raise Problem(409, "too_many_keys", str(error)) from None
     location = {"Location": f"{under}/{issued.key.key_id}"}
     return json_response(key_json(issued.key, secret=issued.secret), status=201, headers=location)
-
-
-def _after(cursor: str | None) -> tuple[datetime, str] | None:
-    position = cursors.decode(cursor, "keys", str, str)
-    if position is None:
-        return None
-    try:
-        at = datetime.fromisoformat(position[0])
-    except ValueError:
-        raise cursors.foreign() from None
-    if not _KEY_ID.fullmatch(position[1]):
-        raise cursors.foreign()
-    return at, position[1]
-
-
-def _not_found() -> Problem:
-    return Problem(404, "key_not_found", "There is no such key.")

@@ -56,7 +56,7 @@ def send_page(
     limit: int,
     convert: Callable[[T], Mapping[str, Any]],
     kind: str,
-    position: Callable[[T], tuple[str | int, ...]],
+    position: Callable[[T], tuple[str | int | datetime, ...]],
 ) -> Response:
     """Return one page of up to ``limit + 1`` rows. The cursor after it is the ``position`` of its last row in the list
     called ``kind``."""
@@ -69,6 +69,12 @@ def existing(result: T | None, problem: Problem) -> T:
     if result is None or result is False:
         raise problem
     return result
+
+
+def deleted(result: object, problem: Problem) -> Response:
+    """Return 204 for what a deletion returned. Raises ``problem`` for None and False: there was no such object."""
+    existing(result, problem)
+    return Response(status_code=204)
 
 
 def time_span(since: datetime | None, until: datetime | None) -> tuple[datetime | None, datetime | None]:

@@ -14,7 +14,7 @@ from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources import keys
-from api_gateway.resources.keys import Key, KeyPage, KeyRequest, KeyRotateRequest, KeyWithSecret, key_json
+from api_gateway.resources.keys import Key, KeyId, KeyPage, KeyRequest, KeyRotateRequest, KeyWithSecret, key_json
 from api_gateway.resources.route_parts import CurrentGateway, Page, existing, read_shape, send_page
 from api_gateway.resources.usage import QuotaUse, send_quotas
 from pipeline.administration import manage_tenants
@@ -95,7 +95,18 @@ class TenantErased(Shape):
 
 router = APIRouter(tags=["admin"], dependencies=[Depends(require_operator)])
 
-Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
+
+def _parse_id(tenant_id: str) -> TenantId:
+    if not TENANT_ID.fullmatch(tenant_id):
+        raise _not_found(tenant_id)
+    return TenantId(tenant_id)
+
+
+def _not_found(tenant_id: str) -> Problem:
+    return Problem(404, "tenant_not_found", f"There is no tenant {tenant_id[:63]!r}.")
+
+
+Id = Annotated[TenantId, AfterValidator(_parse_id), Path(description="The tenant, as it stands in its keys.")]
 
 
 @router.post(
@@ -139,7 +150,7 @@ async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
     the effective ones, and its use."""
 
     def read() -> OwnQuotas:
-        return manage_tenants.own_quotas(*_at_home(gateway, tenant_id))
+        return manage_tenants.own_quotas(tenant_id, _home(gateway, tenant_id))
 
     return json_response(shown(OwnQuotasView, await gateway.run(read)))
 
@@ -150,8 +161,8 @@ async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
 )
 async def look_at_use(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return the effective quotas of a tenant and its use, as the tenant sees them at `GET /v1/quotas`."""
-    tenant = await gateway.run(_tenant, gateway, tenant_id)
-    return await send_quotas(gateway, tenant.tenant_id)
+    await gateway.run(_tenant, gateway, tenant_id)
+    return await send_quotas(gateway, tenant_id)
 
 
 @router.put(
@@ -164,11 +175,7 @@ async def set_quotas(request: Request, gateway: CurrentGateway, tenant_id: Id) -
     request rate within 30 seconds, and the others at once."""
     quotas = (await read_shape(request, QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
 
-    def change() -> None:
-        own_id, use = _at_home(gateway, tenant_id)
-        manage_tenants.set_own_quotas(own_id, quotas, use)
-
-    await gateway.run(change)
+    await gateway.run(lambda: manage_tenants.set_own_quotas(tenant_id, quotas, _home(gateway, tenant_id)))
     return json_response(shown(OwnQuotasView, quotas))
 
 
@@ -200,8 +207,8 @@ async def make_key(request: Request, gateway: CurrentGateway, tenant_id: Id) -> 
     body = await read_shape(request, KeyRequest, limit=keys.MAX_BODY_BYTES)
     if body.tenant_id not in (None, tenant_id):
         raise invalid([{"pointer": "/tenant_id", "detail": "is not the tenant in the path"}])
-    tenant = await gateway.run(_tenant, gateway, tenant_id)
-    return await keys.issue_key(gateway, tenant.tenant_id, body, under=f"/v1/tenants/{tenant_id}/keys")
+    await gateway.run(_tenant, gateway, tenant_id)
+    return await keys.issue_key(gateway, tenant_id, body, under=f"/v1/tenants/{tenant_id}/keys")
 
 
 @router.get(
@@ -210,18 +217,18 @@ async def make_key(request: Request, gateway: CurrentGateway, tenant_id: Id) -> 
 )
 async def list_keys(gateway: CurrentGateway, tenant_id: Id, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List a tenant's keys without their secrets, including those that have ended."""
-    tenant = await gateway.run(_tenant, gateway, tenant_id)
-    return await keys.keys_page(gateway, tenant.tenant_id, limit, cursor)
+    await gateway.run(_tenant, gateway, tenant_id)
+    return await keys.keys_page(gateway, tenant_id, limit, cursor)
 
 
 @router.get(
     "/v1/tenants/{tenant_id}/keys/{key_id}",
     **route("Get an API key of a tenant", Key, "The key, without its secret.", 404),
 )
-async def look_at_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
+async def look_at_key(gateway: CurrentGateway, tenant_id: Id, key_id: KeyId) -> Response:
     """Return a key with the times of its creation, last use and end."""
-    tenant = await gateway.run(_tenant, gateway, tenant_id)
-    return json_response(key_json(await gateway.run(keys.key_of, gateway, tenant.tenant_id, key_id)))
+    await gateway.run(_tenant, gateway, tenant_id)
+    return json_response(key_json(await gateway.run(keys.key_of, gateway, tenant_id, key_id)))
 
 
 @router.post(
@@ -229,61 +236,50 @@ async def look_at_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Re
     **route("Rotate an API key of a tenant", KeyWithSecret, "The new key and its secret.", 404, 409, status=201),
     openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
 )
-async def rotate_key(request: Request, gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
+async def rotate_key(request: Request, gateway: CurrentGateway, tenant_id: Id, key_id: KeyId) -> Response:
     """Rotate a key, as the tenant can do itself."""
     body = await read_shape(request, KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
-    tenant = await gateway.run(_tenant, gateway, tenant_id)
-    return await keys.rotate_key(gateway, tenant.tenant_id, key_id, body, under=f"/v1/tenants/{tenant_id}/keys")
+    await gateway.run(_tenant, gateway, tenant_id)
+    return await keys.rotate_key(gateway, tenant_id, key_id, body, under=f"/v1/tenants/{tenant_id}/keys")
 
 
 @router.delete(
     "/v1/tenants/{tenant_id}/keys/{key_id}", **route("Revoke an API key of a tenant", None, "The key has ended.", 404)
 )
-async def revoke_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
+async def revoke_key(gateway: CurrentGateway, tenant_id: Id, key_id: KeyId) -> Response:
     """Revoke a key. Every gateway refuses it within three seconds."""
-    tenant = await gateway.run(_tenant, gateway, tenant_id)
-    return await keys.revoke_key(gateway, tenant.tenant_id, key_id)
+    await gateway.run(_tenant, gateway, tenant_id)
+    return await keys.revoke_key(gateway, tenant_id, key_id)
 
 
-async def _admit(gateway: Gateway, tenant_id: str, *, admitted: bool) -> Response:
+async def _admit(gateway: Gateway, tenant_id: TenantId, *, admitted: bool) -> Response:
 
     def change() -> Tenant:
-        manage_tenants.admit_tenant(*_at_home(gateway, tenant_id), admitted)
+        manage_tenants.admit_tenant(tenant_id, _home(gateway, tenant_id), admitted)
         return _tenant(gateway, tenant_id)
 
     return json_response(tenant_json(await gateway.run(change)))
 
 
-def _tenant(gateway: Gateway, tenant_id: str) -> Tenant:
+def _tenant(gateway: Gateway, tenant_id: TenantId) -> Tenant:
     """Return the tenant. Blocking. Raises Problem 404."""
-    is_id = TENANT_ID.fullmatch(tenant_id) is not None
-    own_id = TenantId(tenant_id)
-    tenant = manage_tenants.find_tenant(own_id, gateway.placed(own_id)) if is_id else None
-    return existing(tenant, _not_found(tenant_id))
+    return existing(manage_tenants.find_tenant(tenant_id, gateway.placed(tenant_id)), _not_found(tenant_id))
 
 
-def _at_home(gateway: Gateway, tenant_id: str) -> tuple[TenantId, Resources]:
-    """Return the id of a tenant and the stores where it is. Blocking. Raises Problem 404."""
-    own_id = TenantId(_tenant(gateway, tenant_id).tenant_id)
-    return own_id, gateway.placed(own_id)
-
-
-def _not_found(tenant_id: str) -> Problem:
-    return Problem(404, "tenant_not_found", f"There is no tenant {tenant_id[:63]!r}.")
+def _home(gateway: Gateway, tenant_id: TenantId) -> Resources:
+    """Return the stores where the tenant is. Blocking. Raises Problem 404."""
+    _tenant(gateway, tenant_id)
+    return gateway.placed(tenant_id)
 
 
 @router.delete(
     "/v1/tenants/{tenant_id}",
     **route("Erase a tenant", TenantErased, "The deleted rows by store and table, and a recount.", 404, 409),
 )
-async def erase(
-    gateway: CurrentGateway, tenant_id: Annotated[str, Path(description="The tenant, as it stands in its keys.")]
-) -> Response:
+async def erase(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Delete all data of a tenant, in every store; for operators only. A repeated request continues and returns the
     same totals. `remaining` is empty once nothing is left. A tenant that moves between pairs of stores has rows on both:
     it is refused until the move is finished or undone."""
-    is_id = TENANT_ID.fullmatch(tenant_id) is not None
-    own_id = TenantId(tenant_id)
 
-    erased = await gateway.run_heavy(lambda: erase_tenant(own_id, gateway.placed(own_id))) if is_id else None
+    erased = await gateway.run_heavy(lambda: erase_tenant(tenant_id, gateway.placed(tenant_id)))
     return json_response(shown(TenantErased, existing(erased, _not_found(tenant_id))))

@@ -14,7 +14,7 @@ from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll
-from api_gateway.resources.route_parts import CompleteList, Page, existing, parse_uuid, read_own, send_page
+from api_gateway.resources.route_parts import CompleteList, Page, deleted, existing, parse_uuid, read_own, send_page
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.records import TenantId
@@ -165,8 +165,7 @@ async def look(caller: Writer, webhook_id: Id) -> Response:
 @router.delete("/v1/webhooks/{webhook_id}", **route("Remove a webhook", None, "Deleted, with its deliveries.", 404))
 async def remove(caller: Writer, webhook_id: Id) -> Response:
     """Delete an endpoint. A call in progress may still arrive."""
-    existing(await caller.gateway.run(flow.remove, caller.tenant_id, webhook_id, caller.use), _not_found())
-    return Response(status_code=204)
+    return deleted(await caller.gateway.run(flow.remove, caller.tenant_id, webhook_id, caller.use), _not_found())
 
 
 @router.post(
@@ -231,7 +230,7 @@ async def list_deliveries(
     cursor: Cursor = None,
 ) -> Response:
     """List the deliveries. Delivered ones are kept for a week, dead ones for a month, progress messages for an hour."""
-    before = cursors.before(cursor, "deliveries", is_uuid=False)
+    before = cursors.decode(cursor, "deliveries", datetime, str)
     standing = None if state is None else DeliveryState(state)
 
     def read() -> list[StoredDelivery]:
@@ -240,13 +239,8 @@ async def list_deliveries(
             caller.tenant_id, caller.use, webhook_id, state=standing, before=before, limit=limit + 1
         )
 
-    return send_page(
-        await caller.gateway.run(read),
-        limit,
-        delivery,
-        "deliveries",
-        lambda stored: (stored.created_at.isoformat(), stored.delivery_id),
-    )
+    rows = await caller.gateway.run(read)
+    return send_page(rows, limit, delivery, "deliveries", lambda stored: (stored.created_at, stored.delivery_id))
 
 
 @router.get(
@@ -265,7 +259,7 @@ async def look_at_delivery(caller: Writer, webhook_id: Id, delivery_id: str, wai
     def is_settled(stored: StoredDelivery | None) -> bool:
         return stored is None or stored.ended_at is not None
 
-    stored = await poll.until(caller.request, caller.gateway, name, read, is_settled, wait)
+    stored = await poll.until(caller, name, read, is_settled, wait)
     sent = delivery(existing(stored, _no_delivery()))
     body = await caller.gateway.run(flow.body_of, caller.tenant_id, caller.use, webhook_id, delivery_id)
     return json_response({**sent, "body": existing(body, _no_delivery())})

@@ -32,7 +32,7 @@ from api_gateway.http.fields import (
 from api_gateway.http.problems import Problem, invalid, places, pointer
 from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.uploads import nameable, require_few_enough
-from api_gateway.resources.route_parts import existing, require_media_type
+from api_gateway.resources.route_parts import deleted, existing, require_media_type
 from pipeline.archives.archive import PART, Enclosed, NewPart, Part, PartView, packed_type, read_part, write_part
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.ingestion.accept import Batch, OnConflict, Refusal
@@ -343,8 +343,7 @@ async def look(caller: Reader, namespace: Name, import_id: ImportId) -> Response
 async def delete(caller: Writer, namespace: Name, import_id: ImportId) -> Response:
     """Delete the record of an import. The documents and jobs stay."""
     forgotten = await caller.gateway.run(forget, caller.tenant_id, namespace, import_id, caller.use)
-    existing(forgotten > 0, _not_found(import_id))
-    return Response(status_code=204)
+    return deleted(forgotten > 0, _not_found(import_id))
 
 
 async def _read(caller: Caller) -> bytes:

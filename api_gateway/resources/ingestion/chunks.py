@@ -329,16 +329,10 @@ def _answer(results: list[Edited]) -> Response:
 def _position(cursor: str | None, order_by: ChunkOrder) -> tuple[Any, ...] | None:
     if order_by == "document_id":
         return cursors.decode(cursor, "owned_chunks", str, int, int)
-    position = cursors.decode(cursor, order_by, str, str, int, int)
-    if position is None:
-        return None
-    try:
-        return datetime.fromisoformat(position[0]), *position[1:]
-    except ValueError:
-        raise cursors.foreign() from None
+    return cursors.decode(cursor, order_by, datetime, str, int, int)
 
 
 def _cursor(last: OwnedChunk, order_by: ChunkOrder) -> str:
     if order_by == "document_id":
         return cursors.encode("owned_chunks", *last.position)
-    return cursors.encode(order_by, last.updated_at.replace(tzinfo=None).isoformat(), *last.position)
+    return cursors.encode(order_by, last.updated_at.replace(tzinfo=None), *last.position)

@@ -21,7 +21,7 @@ from api_gateway.live import poll
 from api_gateway.resources.ingestion.chunks import of_document
 from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
 from api_gateway.resources.retrieval.query_body import FiltersText, filters_parameter
-from api_gateway.resources.route_parts import existing, read_own, send_page
+from api_gateway.resources.route_parts import deleted, existing, read_own, send_page
 from api_gateway.resources.shapes import (
     ChunkPage,
     Document,
@@ -190,7 +190,7 @@ async def look(caller: Reader, document_id: Id, namespace: InNamespace, wait: Wa
     def is_settled(view: DocumentView) -> bool:
         return view.generation is not None or view.status in ("failed", "cancelled")
 
-    return json_response(document_json(await poll.until(caller.request, caller.gateway, name, read, is_settled, wait)))
+    return json_response(document_json(await poll.until(caller, name, read, is_settled, wait)))
 
 
 @router.delete(
@@ -198,11 +198,8 @@ async def look(caller: Reader, document_id: Id, namespace: InNamespace, wait: Wa
 )
 async def delete(caller: Writer, document_id: Id, namespace: InNamespace) -> Response:
     """Delete a document, including uploads under this id that are still being ingested."""
-    existing(
-        await caller.gateway.run(delete_document, caller.tenant_id, namespace, document_id, caller.use),
-        not_found(document_id),
-    )
-    return Response(status_code=204)
+    was_there = await caller.gateway.run(delete_document, caller.tenant_id, namespace, document_id, caller.use)
+    return deleted(was_there, not_found(document_id))
 
 
 @router.get(

@@ -12,7 +12,7 @@ from api_gateway.http.fields import DescribedBy, Shape, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import CompleteList, existing, read_own
+from api_gateway.resources.route_parts import CompleteList, deleted, existing, read_own
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.configuration import Experiment, read_experiment
 from pipeline.query.plan import PlanFlaw
@@ -114,9 +114,8 @@ async def store(caller: Writer, experiment_id: str) -> Response:
 async def remove(caller: Writer, experiment_id: str) -> Response:
     """Delete an experiment. Its results stay in the logs and in the audit."""
     removed = await caller.gateway.run(flow.remove_experiment, caller.tenant_id, caller.use, experiment_id)
-    existing(removed, _not_found(experiment_id))
     caller.gateway.configurations.forget(caller.tenant_id)
-    return Response(status_code=204)
+    return deleted(removed, _not_found(experiment_id))
 
 
 def _not_found(experiment_id: str) -> Problem:

@@ -170,12 +170,10 @@ async def list_kept(
         since=None if begins is None else begins.timestamp(),
         until=None if ends is None else ends.timestamp(),
     )
-    position = cursors.before(cursor, "traces")
+    position = cursors.decode(cursor, "traces", datetime, uuid.UUID)
     before = None if position is None else (position[0].timestamp(), position[1])
     rows = await caller.gateway.run(list_traces, caller.tenant_id, chosen, before, limit + 1, caller.use)
-    return send_page(
-        rows, limit, trace_summary, "traces", lambda row: (_moment(row.asked_at).isoformat(), row.query_id)
-    )
+    return send_page(rows, limit, trace_summary, "traces", lambda row: (_moment(row.asked_at), row.query_id))
 
 
 def trace_summary(entry: TraceEntry) -> dict[str, Any]:

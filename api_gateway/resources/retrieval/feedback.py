@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
+from uuid import UUID
 
 from fastapi import APIRouter, Response
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
@@ -15,7 +16,7 @@ from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
 from api_gateway.resources.retrieval.queries import QueryInPath
-from api_gateway.resources.route_parts import Page, existing, parse_uuid, read_own, send_page
+from api_gateway.resources.route_parts import Page, deleted, existing, parse_uuid, read_own, send_page
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
@@ -189,7 +190,7 @@ async def list_feedback(
     cursor: Cursor = None,
 ) -> Response:
     """List the feedback that was not withdrawn."""
-    start, before = _since(since), cursors.before(cursor, "feedback")
+    start, before = _since(since), cursors.decode(cursor, "feedback", datetime, UUID)
     ratings = await caller.gateway.run(
         flow.list_ratings,
         caller.tenant_id,
@@ -205,7 +206,7 @@ async def list_feedback(
         limit,
         lambda given: shown(FeedbackShape, given),
         "feedback",
-        lambda given: (given.created_at.isoformat(), given.feedback_id),
+        lambda given: (given.created_at, given.feedback_id),
     )
 
 
@@ -214,8 +215,7 @@ async def take_back(caller: Writer, feedback_id: str) -> Response:
     """Withdraw a rating from judgments and results."""
     not_found = Problem(404, "feedback_not_found", "There is no such feedback.")
     parsed_id = parse_uuid(feedback_id, not_found)
-    existing(await caller.gateway.run(flow.take_back, caller.tenant_id, caller.use, parsed_id), not_found)
-    return Response(status_code=204)
+    return deleted(await caller.gateway.run(flow.take_back, caller.tenant_id, caller.use, parsed_id), not_found)
 
 
 @router.get(

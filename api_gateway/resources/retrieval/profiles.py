@@ -13,7 +13,7 @@ from api_gateway.http.fields import DescribedBy, Label, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import CompleteList, existing, read_own
+from api_gateway.resources.route_parts import CompleteList, deleted, existing, read_own
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.built_in_profiles import BUILT_IN, ProfileHead
 from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
@@ -201,9 +201,9 @@ async def roll_back(caller: Writer, name: str) -> Response:
 @router.delete("/v1/profiles/{name}", **route("Remove a profile", None, "Every stored version is gone.", 404))
 async def remove(caller: Writer, name: str) -> Response:
     """Delete a profile's stored versions. A built-in profile returns to its original form."""
-    existing(await caller.gateway.run(flow.remove_profile, caller.tenant_id, caller.use, name), _not_found(name))
+    removed = await caller.gateway.run(flow.remove_profile, caller.tenant_id, caller.use, name)
     caller.gateway.configurations.forget(caller.tenant_id)
-    return Response(status_code=204)
+    return deleted(removed, _not_found(name))
 
 
 async def _current(caller: Caller, name: str) -> Response:

@@ -13,7 +13,7 @@ from api_gateway.http.prefer import LONGEST_WAIT_S, Preference, parse_prefer
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
 from api_gateway.resources.retrieval.query_body import QueryRequest
-from api_gateway.resources.route_parts import existing, parse_uuid, read_object
+from api_gateway.resources.route_parts import deleted, parse_uuid, read_object
 from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId
@@ -300,8 +300,7 @@ async def look(caller: Reader, query_id: QueryInPath, wait: Wait | None = None) 
 @router.delete("/v1/queries/{query_id}", **route("Cancel or delete a query", None, "Cancelled or deleted.", 404))
 async def cancel(caller: Reader, query_id: QueryInPath) -> Response:
     """Cancel or delete a query. Its tasks find nothing to do; clients waiting for it get 404."""
-    existing(await caller.gateway.run(caller.use.queries(caller.tenant_id).cancel, query_id), not_found())
-    return Response(status_code=204)
+    return deleted(await caller.gateway.run(caller.use.queries(caller.tenant_id).cancel, query_id), not_found())
 
 
 async def query_of(caller: Caller) -> Query:
