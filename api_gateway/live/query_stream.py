@@ -7,20 +7,21 @@ therefore reconnect to any gateway and misses nothing.
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from typing import Any, Literal
 
 from starlette.types import Receive, Scope, Send
 
-from api_gateway.gateway import Gateway
+from api_gateway.http.caller import Caller
 from api_gateway.http.fields import Shape
+from api_gateway.http.problems import Problem
+from api_gateway.live.ask import current_state
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
 from pipeline.errors import Unavailable
 from pipeline.query.request import Envelope
 from pipeline.query.understanding import QueryState
 from pipeline.query.wake_names import wake_name
-from pipeline.records import CHANNEL_NAME, QueryId, TenantId
+from pipeline.records import CHANNEL_NAME, QueryId
 
 
 class QueryStep(Shape):
@@ -68,27 +69,15 @@ def seen_of(event_id: str) -> set[str]:
 class QueryStream(EventStream):
     """Stream events after ``last_event_id``, until the query is answered or gone, or the client disconnects."""
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        tenant_id: TenantId,
-        query_id: QueryId,
-        read: Callable[[], Awaitable[QueryState | None]],
-        *,
-        last_event_id: str,
-        missing: Callable[[], Exception],
-    ) -> None:
-        """Set up the stream. ``read`` returns the query's state, None if it is gone, and may raise Unavailable."""
+    def __init__(self, caller: Caller, query_id: QueryId, *, last_event_id: str) -> None:
         super().__init__()
-        self._gateway, self._tenant_id, self._query_id = gateway, tenant_id, query_id
-        self._read, self._missing = read, missing
+        self._gateway, self._tenant_id, self._query_id = caller.gateway, caller.tenant_id, query_id
         self._seen = seen_of(last_event_id)
         self._announced = asyncio.Event()
         self._late_s = _LATE_S
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events. Raises the error that ``missing`` makes, Unavailable or Problem before the first byte;
-        ClientDisconnect later."""
+        """Send the events. Raises Unavailable or Problem before the first byte; ClientDisconnect later."""
         wakes = self._gateway.wakes
         with self._gateway.following.counted(self._tenant_id), ExitStack() as stack:
             for name in (
@@ -97,8 +86,6 @@ class QueryStream(EventStream):
             ):
                 stack.enter_context(wakes.bell(name, self._announced.set))
             state = await self._read()
-            if state is None:
-                raise self._missing()
             if _END in self._seen and state.answer is not None:
                 await self.nothing_more(scope, receive, send)
                 return
@@ -109,9 +96,12 @@ class QueryStream(EventStream):
 
             await self.stream(receive, send, send_all)
 
-    async def _send_all(self, state: QueryState | None, write: Write) -> None:
+    async def _read(self) -> QueryState:
+        return await self._gateway.run(current_state, self._tenant_id, self._query_id, self._gateway)
+
+    async def _send_all(self, state: QueryState, write: Write) -> None:
         written_at = time.monotonic()
-        while state is not None:
+        while True:
             if text := self._new_events(state):
                 await write(text)
                 written_at = time.monotonic()
@@ -121,8 +111,11 @@ class QueryStream(EventStream):
                 await write(PING)
                 written_at = time.monotonic()
             await self._sleep(state)
-            with suppress(Unavailable):
-                state = await self._read()
+            try:
+                with suppress(Unavailable):
+                    state = await self._read()
+            except Problem:  # cancelled
+                break
         step = {"query_id": self._query_id, "status": "cancelled"}
         await write(event("cancelled", self._id(), step))
 

@@ -13,18 +13,15 @@ from api_gateway.http.auth import api_key_of
 from api_gateway.http.caller import Caller, Reader
 from api_gateway.http.descriptions import reference, route
 from api_gateway.http.fields import Shape, shown
-from api_gateway.http.problems import Problem
-from api_gateway.live.ask import current_state
-from api_gateway.live.ask import not_found as query_not_found
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event
 from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, View
 from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStream
 from api_gateway.resources.jobs import JobInPath, not_found
 from api_gateway.resources.retrieval.queries import QueryInPath
+from api_gateway.resources.route_parts import existing
 from api_gateway.resources.shapes import JobError
 from pipeline.errors import Unavailable
 from pipeline.jobs.job_views import FailurePosition
-from pipeline.query.understanding import QueryState
 from pipeline.records import ItemState, JobId, TenantId
 
 
@@ -104,20 +101,17 @@ class JobStream(EventStream):
         job_id: JobId,
         *,
         last_event_id: str,
-        missing: Callable[[], Exception],
         still_allowed: Callable[[], Awaitable[bool]],
     ) -> None:
         super().__init__()
         self._following, self._tenant_id, self._job_id = following, tenant_id, job_id
         self._position, self._saw_end = position_of(last_event_id)
-        self._missing, self._still_allowed = missing, still_allowed
+        self._still_allowed = still_allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events. Raises the error that ``missing`` makes, Unavailable or Problem before the first byte;
-        ClientDisconnect later."""
+        """Send the events. Raises Unavailable or Problem before the first byte; ClientDisconnect later."""
         async with self._following.follow(self._tenant_id, self._job_id) as followed:
-            if followed is None:
-                raise self._missing()
+            followed = existing(followed, not_found())
             job = followed.view.job
             if self._saw_end and job.finished_at is not None and job.revision <= self._position.revision:
                 await self.nothing_more(scope, receive, send)
@@ -200,7 +194,6 @@ async def follow(caller: Reader, job_id: JobInPath, last_event_id: LastEventId =
         caller.tenant_id,
         job_id,
         last_event_id=last_event_id,
-        missing=not_found,
         still_allowed=_still_allowed(caller),
     )
 
@@ -214,15 +207,7 @@ async def follow_query(caller: Reader, query_id: QueryInPath, last_event_id: Las
     """Stream server-sent events: `queued`, `running`, a `channel` for each channel as it answers, and `finished` with
     the result, the same JSON as `GET /v1/queries/{query_id}` gives. `cancelled` is the last if the query is cancelled
     meanwhile. With `Last-Event-ID` no event is repeated."""
-    tenant_id = caller.tenant_id
-
-    async def look() -> QueryState | None:
-        try:
-            return await caller.gateway.run(current_state, tenant_id, query_id, caller.gateway)
-        except Problem:
-            return None
-
-    return QueryStream(caller.gateway, tenant_id, query_id, look, last_event_id=last_event_id, missing=query_not_found)
+    return QueryStream(caller, query_id, last_event_id=last_event_id)
 
 
 def _still_allowed(caller: Caller) -> Callable[[], Awaitable[bool]]:

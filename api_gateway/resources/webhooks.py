@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
@@ -250,11 +251,8 @@ async def list_deliveries(
 async def look_at_delivery(caller: Writer, webhook_id: Id, delivery_id: str, wait: Wait = 0) -> Response:
     """Return the message, the outcome of the last attempt and the time of the next. With `wait`, answer once no further
     attempt is due."""
-
-    def read() -> StoredDelivery | None:
-        return flow.find_delivery(caller.tenant_id, caller.use, webhook_id, delivery_id)
-
-    name = f"{caller.tenant_id}:delivery:{webhook_id}:{delivery_id}"
+    tenant_id, name = caller.tenant_id, f"{caller.tenant_id}:delivery:{webhook_id}:{delivery_id}"
+    read = partial(flow.find_delivery, tenant_id, caller.use, webhook_id, delivery_id)
 
     def is_settled(stored: StoredDelivery | None) -> bool:
         return stored is None or stored.ended_at is not None
@@ -271,8 +269,7 @@ async def look_at_delivery(caller: Writer, webhook_id: Id, delivery_id: str, wai
 )
 async def redeliver(caller: Writer, webhook_id: Id, delivery_id: str) -> Response:
     """Send the same message under the same id, with new attempts. A delivery that is still pending is a 409."""
-    tenant_id = caller.tenant_id
-    is_queued = await caller.gateway.run(flow.redeliver, tenant_id, webhook_id, delivery_id, caller.use)
+    is_queued = await caller.gateway.run(flow.redeliver, caller.tenant_id, webhook_id, delivery_id, caller.use)
     if is_queued is None:
         raise _no_delivery()
     if not is_queued:

@@ -120,8 +120,7 @@ _EXAMPLE = {
 async def submit(caller: Writer) -> Response:
     """Accept the valid documents of a batch. If none is valid, the answer is an error and nothing was stored."""
     body = await read_json_body(caller.request, caller.gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
-    job_id = work_id(caller.request)
-    ticket = await caller.gateway.run_heavy(accept_body, caller, body, job_id)
+    ticket = await caller.gateway.run_heavy(accept_body, caller, body, work_id(caller.request))
     return accepted_response(ticket)
 
 
@@ -184,13 +183,11 @@ async def look(caller: Reader, document_id: Id, namespace: InNamespace, wait: Wa
     it is searchable, its upload has failed or was cancelled, or the seconds have passed."""
     name = f"{caller.tenant_id}:document:{namespace}:{document_id}"
 
-    def read() -> DocumentView:
-        return find(caller, namespace, document_id)
-
     def is_settled(view: DocumentView) -> bool:
         return view.generation is not None or view.status in ("failed", "cancelled")
 
-    return json_response(document_json(await poll.until(caller, name, read, is_settled, wait)))
+    view = await poll.until(caller, name, lambda: find(caller, namespace, document_id), is_settled, wait)
+    return json_response(document_json(view))
 
 
 @router.delete(
@@ -214,15 +211,13 @@ async def list_chunks(
 
     def read() -> Sequence[tuple[OwnedChunk, str | None]]:
         find(caller, namespace, document_id)
-        start = (document_id, *after) if after else None
-        use = caller.use
+        start, use = (document_id, *after) if after else None, caller.use
         return owned_documents.list_chunks(
             caller.tenant_id, namespace, use, document_id=document_id, after=start, limit=limit + 1
         )
 
-    return send_page(
-        await caller.gateway.run(read), limit, lambda row: of_document(*row), "chunks", lambda row: row[0].position[1:]
-    )
+    rows = await caller.gateway.run(read)
+    return send_page(rows, limit, lambda row: of_document(*row), "chunks", lambda row: row[0].position[1:])
 
 
 def find(caller: Caller, namespace: Namespace, document_id: DocumentId) -> DocumentView:
@@ -247,12 +242,10 @@ _MAX_BODY_BYTES = 64 * 1024
 async def list_generations(caller: Reader, document_id: Id, namespace: InNamespace) -> Response:
     """List the generations, newest first: the visible one, those available for a rollback, those being ingested, and
     failed ones."""
-    history = existing(
-        await caller.gateway.run(
-            owned_documents.list_generations, caller.tenant_id, caller.use, namespace, document_id
-        ),
-        not_found(document_id),
+    history = await caller.gateway.run(
+        owned_documents.list_generations, caller.tenant_id, caller.use, namespace, document_id
     )
+    history = existing(history, not_found(document_id))
     data = [
         shown(GenerationShape, row, generation=row.number, chunks=row.chunk_count, bytes=row.body_bytes)
         for row in history.generations
@@ -286,17 +279,15 @@ async def rollback(
     """Ingest the earlier upload again, with the current settings; edits of single chunks are not restored. The visible
     generation becomes the previous one, so a second rollback undoes the first. A 409 if none is retained."""
     sent = await read_own(caller, RollbackRequest, limit=_MAX_BODY_BYTES)
-
-    def run() -> AcceptedJob | None:
-        return roll_back(
-            caller.tenant_id,
-            Namespace(sent.namespace),
-            document_id,
-            caller.use,
-            to=sent.generation,
-            etag=None if if_match in (None, "*") else if_match,
-            request_id=caller.request_id,
-            ring=dispatch.ring,
-        )
-
-    return accepted_response(existing(await caller.gateway.run(run), not_found(document_id)))
+    ticket = await caller.gateway.run(
+        roll_back,
+        caller.tenant_id,
+        Namespace(sent.namespace),
+        document_id,
+        caller.use,
+        to=sent.generation,
+        etag=None if if_match == "*" else if_match,
+        request_id=caller.request_id,
+        ring=dispatch.ring,
+    )
+    return accepted_response(existing(ticket, not_found(document_id)))

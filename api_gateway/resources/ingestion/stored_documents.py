@@ -33,7 +33,6 @@ from api_gateway.resources.shapes import JobAccepted, accepted_response
 from pipeline.administration.delete_documents import delete_documents
 from pipeline.administration.list_documents import find_similar, read_original
 from pipeline.document_sources import original_type
-from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.reingest import DocumentChanges, reingest
 from pipeline.jobs.computation import ComputationKind, Done
 from pipeline.records import DocumentFields, DocumentId, Namespace
@@ -162,11 +161,10 @@ async def original(
 ) -> Response:
     """Return the bytes of an upload exactly as sent, always as an attachment. A document imported with its chunks has
     no original (409)."""
-    tenant_id = caller.tenant_id
-    upload = existing(
-        await caller.gateway.run_heavy(read_original, tenant_id, namespace, document_id, generation, caller.use),
-        not_found(document_id),
+    sent = await caller.gateway.run_heavy(
+        read_original, caller.tenant_id, namespace, document_id, generation, caller.use
     )
+    upload = existing(sent, not_found(document_id))
     if original_type(upload.media_type) != upload.media_type.partition(";")[0]:
         raise Problem(409, "imported_with_chunks", "The document was imported with its chunks; it has no original.")
     headers = {
@@ -238,10 +236,7 @@ class SimilarDocuments(CompleteList[SimilarDocument]):
 async def similar(caller: Reader, document_id: Id, namespace: InNamespace) -> Response:
     """List the documents of the namespace whose vector is nearly the same: copies, earlier versions, and texts on the
     same matter (similarity 0.9 and above). None for a document that is not searchable yet."""
-    near = existing(
-        await caller.gateway.run_heavy(find_similar, caller.tenant_id, namespace, document_id, caller.use),
-        not_found(document_id),
-    )
+    near = await caller.gateway.run_heavy(find_similar, caller.tenant_id, namespace, document_id, caller.use)
     data = [
         {
             "document_id": other.document_id,
@@ -249,7 +244,7 @@ async def similar(caller: Reader, document_id: Id, namespace: InNamespace) -> Re
             "similarity": round(similarity, 4),
             "same_bytes": same,
         }
-        for other, similarity, same in near
+        for other, similarity, same in existing(near, not_found(document_id))
     ]
     return json_response({"data": data, "next_cursor": None})
 
@@ -291,20 +286,18 @@ async def change(
         chunking=None if sent.chunking is None else to_chunking(sent.chunking, caller.gateway.settings),
         discard_edits=sent.discard_edits,
     )
-
-    def run() -> AcceptedJob | None:
-        return reingest(
-            caller.tenant_id,
-            Namespace(sent.namespace),
-            ids,
-            changes,
-            caller.use,
-            etag=None if if_match in (None, "*") else if_match,
-            request_id=caller.request_id,
-            ring=dispatch.ring,
-        )
-
-    return accepted_response(existing(await caller.gateway.run_heavy(run), not_found(ids[0])))
+    ticket = await caller.gateway.run_heavy(
+        reingest,
+        caller.tenant_id,
+        Namespace(sent.namespace),
+        ids,
+        changes,
+        caller.use,
+        etag=None if if_match == "*" else if_match,
+        request_id=caller.request_id,
+        ring=dispatch.ring,
+    )
+    return accepted_response(existing(ticket, not_found(ids[0])))
 
 
 @router.delete(

@@ -85,8 +85,7 @@ class Client:
         async def still_allowed() -> bool:
             return allowed
 
-        missing = lambda: Problem(404, "job_not_found", "none")  # noqa: E731
-        stream = JobStream(following, TENANT, job_id, last_event_id=last, missing=missing, still_allowed=still_allowed)
+        stream = JobStream(following, TENANT, job_id, last_event_id=last, still_allowed=still_allowed)
         self.task = asyncio.ensure_future(stream({"type": "http", "method": "GET"}, self._receive, self._send))
 
     async def _receive(self):
