@@ -102,12 +102,8 @@ def _bodies() -> dict[str, bytes]:
 
 
 def _static(name: str, body: bytes) -> StaticFile:
-    return StaticFile(
-        body=body,
-        compressed=gzip.compress(body, mtime=0),
-        media_type=_MEDIA_TYPES[Path(name).suffix],
-        etag=f'"{hashlib.sha256(body).hexdigest()[:32]}"',
-    )
+    media_type, etag = _MEDIA_TYPES[Path(name).suffix], f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    return StaticFile(body=body, compressed=gzip.compress(body, mtime=0), media_type=media_type, etag=etag)
 
 
 def _merged(folder: Path) -> bytes:

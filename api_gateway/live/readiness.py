@@ -298,13 +298,8 @@ def _lane(facts: LaneFacts | None) -> dict[str, Check]:
     if facts is None:
         return {}
     finding = doctor.query_lane(wanted=facts.wanted, ready=facts.ready)
-    check = Check(
-        status=_STATUSES[finding.severity],
-        required=False,
-        checked_at=time.time(),
-        detail=finding.detail,
-        workers=facts.ready,
-    )
+    status, now = _STATUSES[finding.severity], time.time()
+    check = Check(status=status, required=False, checked_at=now, detail=finding.detail, workers=facts.ready)
     return {finding.check: check}
 
 
@@ -337,14 +332,8 @@ async def _space(probes: Probes) -> dict[str, Check]:
 
 def facts_of(heartbeat: WorkerHeartbeat) -> WorkerFacts:
     """Convert a heartbeat to the input of the diagnosis rules."""
-    return WorkerFacts(
-        name=heartbeat.name,
-        queues=heartbeat.queues,
-        version=heartbeat.version,
-        celery=heartbeat.celery,
-        kombu=heartbeat.kombu,
-        broker=heartbeat.broker,
-    )
+    names = ("name", "queues", "version", "celery", "kombu", "broker")
+    return WorkerFacts(**{name: getattr(heartbeat, name) for name in names})
 
 
 class LiveWorkers:

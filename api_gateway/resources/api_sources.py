@@ -266,12 +266,8 @@ async def remove(caller: Writer, name: Name) -> Response:
 )
 async def test(caller: Writer, name: Name) -> Response:
     """Call the source as this query would, and return the passages in its answer."""
-    query = to_query(
-        await read_object(caller, _MAX_BODY_BYTES),
-        tenant_id=caller.tenant_id,
-        request_id=caller.request_id,
-        use=caller.gateway.settings,
-    )
+    body, use = await read_object(caller, _MAX_BODY_BYTES), caller.gateway.settings
+    query = to_query(body, tenant_id=caller.tenant_id, request_id=caller.request_id, use=use)
     stored = await caller.gateway.run(_stored, caller, name)
     trial = await caller.gateway.run_calling(flow.try_out, caller.tenant_id, stored, query, caller.use)
     return json_response(tried(trial))

@@ -329,13 +329,7 @@ async def doctor(gateway: CurrentGateway) -> Response:
     worker versions, the last sweep, Flower. Takes about three seconds, as every worker has two to answer. Contains no
     tenant's data; takes the installation's own key or one with the scope `operator`. `docs/operations.md` explains each
     check."""
-    findings = await gateway.run_heavy(
-        examine,
-        gateway.quick,
-        gateway.broker_redis,
-        gateway.settings,
-        watched_s=gateway.probes.watched_s(),
-        lane=gateway.lane.facts,
-    )
+    run = partial(examine, gateway.quick, gateway.broker_redis, gateway.settings)
+    findings = await gateway.run_heavy(run, watched_s=gateway.probes.watched_s(), lane=gateway.lane.facts)
     ok = all(finding.severity is not Severity.FAILED for finding in findings)
     return json_response({"ok": ok, "findings": [shown(FindingBody, finding) for finding in findings]})

@@ -57,6 +57,13 @@ class GoldenQueryRequest(Wire):
     query_text: Annotated[str, Field(min_length=1, max_length=8192)]
     relevant: Annotated[dict[str, int], Field(max_length=1000)] | None = None
 
+    @property
+    def golden(self) -> GoldenQuery:
+        """Return the question as a record."""
+        namespaces = tuple(Namespace(name) for name in self.namespaces)
+        tenant_id = TenantId(self.tenant_id)
+        return GoldenQuery(tenant_id=tenant_id, namespaces=namespaces, text=self.query_text, grades=self.relevant)
+
 
 class CompareRequest(Wire):
     """The questions and the thresholds of a comparison. Without `queries`, up to `sample` are taken from the latest
@@ -76,15 +83,7 @@ class CompareRequest(Wire):
     @property
     def golden(self) -> list[GoldenQuery]:
         """Return the questions."""
-        return [
-            GoldenQuery(
-                tenant_id=TenantId(query.tenant_id),
-                namespaces=tuple(Namespace(name) for name in query.namespaces),
-                text=query.query_text,
-                grades=query.relevant,
-            )
-            for query in self.queries
-        ]
+        return [query.golden for query in self.queries]
 
 
 class SwitchRequest(Wire):

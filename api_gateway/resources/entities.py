@@ -1,6 +1,7 @@
 """Entities of a story: write their states, look them up at a story time, delete them."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
@@ -135,16 +136,8 @@ async def list_entities(
 ) -> Response:
     """List the latest state of each entity that is not later than `as_of`. Entities without one are omitted."""
     after = cursors.decode(cursor, "entities", str)
-    states = await caller.gateway.run(
-        list_states,
-        caller.tenant_id,
-        caller.use,
-        namespace,
-        as_of=as_of,
-        name=name,
-        after=after[0] if after else "",
-        limit=limit + 1,
-    )
+    read = partial(list_states, caller.tenant_id, caller.use, namespace, as_of=as_of, name=name)
+    states = await caller.gateway.run(read, after=after[0] if after else "", limit=limit + 1)
     return send_page(
         states, limit, lambda state: shown(EntityShape, state), "entities", lambda state: (state.entity_id,)
     )

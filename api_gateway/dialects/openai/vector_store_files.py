@@ -1,5 +1,6 @@
 """Files in a vector store: add, look up, describe, read, remove."""
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -157,17 +158,10 @@ def _polled(file: Attached) -> Response:
 def _content(caller: Caller, store_id: str, file_id: str) -> dict[str, Any]:
     file_of(caller, store_id, file_id)
     texts: list[str] = []
+    read = partial(list_chunks, caller.tenant_id, namespace_of(store_id), caller.use, document_id=file_id, enabled=True)
     after = None
     while True:
-        page = list_chunks(
-            caller.tenant_id,
-            namespace_of(store_id),
-            caller.use,
-            document_id=file_id,
-            enabled=True,
-            after=after,
-            limit=_CHUNKS_AT_ONCE,
-        )
+        page = read(after=after, limit=_CHUNKS_AT_ONCE)
         texts += [chunk.passage.text for chunk, _ in page if chunk.searched]
         if len(page) < _CHUNKS_AT_ONCE:
             break

@@ -1,6 +1,7 @@
 """Experiments: retrieval settings that are compared on real queries."""
 
 import re
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
@@ -92,15 +93,8 @@ async def store(caller: Writer, experiment_id: str) -> Response:
     except ValidationError as error:
         raise invalid(places(error, under=["experiment"])) from None
     try:
-        await caller.gateway.run(
-            flow.store_experiment,
-            caller.tenant_id,
-            experiment_id,
-            experiment,
-            body.experiment,
-            active=body.active,
-            use=caller.use,
-        )
+        store = partial(flow.store_experiment, caller.tenant_id, experiment_id, experiment, body.experiment)
+        await caller.gateway.run(store, active=body.active, use=caller.use)
     except PlanFlaw as flaw:
         raise invalid(flaws(flaw, under="/experiment")) from None
     caller.gateway.configurations.forget(caller.tenant_id)

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
@@ -201,13 +202,8 @@ async def list_feedback(
         before=before,
         limit=limit + 1,
     )
-    return send_page(
-        ratings,
-        limit,
-        lambda given: shown(FeedbackShape, given),
-        "feedback",
-        lambda given: (given.created_at, given.feedback_id),
-    )
+    feedback = partial(shown, FeedbackShape)
+    return send_page(ratings, limit, feedback, "feedback", lambda given: (given.created_at, given.feedback_id))
 
 
 @router.delete("/v1/feedback/{feedback_id}", **route("Withdraw a rating", None, "It is gone.", 404))

@@ -199,18 +199,13 @@ def to_query(
 
 def _choice(sent: QueryRequest, configuration: Configuration, assign: Assign) -> tuple[Choice, list[str]]:
     """Return the profile and the arm, and the remarks on that choice."""
+    unit, experiment_id = sent.session_id or sent.query_text, sent.experiment_id
     try:
-        choice = choose(
-            configuration,
-            profile=sent.profile,
-            experiment_id=sent.experiment_id,
-            unit=sent.session_id or sent.query_text,
-            assign=assign,
-        )
+        choice = choose(configuration, profile=sent.profile, experiment_id=experiment_id, unit=unit, assign=assign)
     except UnknownProfile as unknown:
         errors = [{"pointer": "/profile", "detail": "is not the name of a profile"}]
         raise Problem(404, "profile_not_found", f"There is no profile {unknown}.", errors=errors) from None
-    outside = sent.experiment_id is not None and choice.bucket is None
+    outside = experiment_id is not None and choice.bucket is None
     return choice, ["the query takes no part in the experiment it names"] if outside else []
 
 
