@@ -11,29 +11,8 @@ from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.types import Scope
 
-from pipeline.errors import (
-    ApiSourceFailed,
-    ApiSourceUnknown,
-    DocumentTooLarge,
-    GenerationNotKept,
-    MigrationRefused,
-    Misconfigured,
-    NoSuchName,
-    NothingRated,
-    NotReingestible,
-    PartKnown,
-    PipelineError,
-    PlacementRefused,
-    PreconditionFailed,
-    QueryUnanswered,
-    QueueFull,
-    QuotaExceeded,
-    Rejected,
-    StoreMisconfigured,
-    Unavailable,
-    UnsupportedMediaType,
-    VectorTableMissing,
-)
+import pipeline.errors as failures
+from pipeline.errors import Misconfigured, PipelineError, QueueFull, QuotaExceeded, Unavailable
 
 MEDIA_TYPE = "application/problem+json"
 MOST_ERRORS = 100  # entries of ``errors`` in one answer
@@ -42,25 +21,25 @@ _RETRY_AFTER_S = 2
 
 # The first matching base class decides. An error class of ours without a line is a bug and answers 500.
 _TABLE: dict[type[PipelineError], tuple[int, str]] = {
-    MigrationRefused: (409, "The migration is in another state"),
+    failures.MigrationRefused: (409, "The migration is in another state"),
     QuotaExceeded: (403, "A quota of the tenant is used up"),
     QueueFull: (429, "Too many documents are queued"),
-    PreconditionFailed: (412, "The precondition is not met"),
-    GenerationNotKept: (409, "That generation is not available for a rollback"),
-    NotReingestible: (409, "The document cannot be ingested again like this"),
-    PartKnown: (409, "The part was accepted before"),
-    PlacementRefused: (409, "The tenant is being moved"),
-    ApiSourceFailed: (422, "The API source cannot be used as it is"),
-    ApiSourceUnknown: (404, "There is no such resource"),
-    NoSuchName: (404, "There is no such resource"),
-    NothingRated: (404, "There is no such hit"),
-    QueryUnanswered: (409, "The query has no answer yet"),
-    StoreMisconfigured: (503, "A dependency is not set up completely"),
-    VectorTableMissing: (503, "A dependency is not set up completely"),
+    failures.PreconditionFailed: (412, "The precondition is not met"),
+    failures.GenerationNotKept: (409, "That generation is not available for a rollback"),
+    failures.NotReingestible: (409, "The document cannot be ingested again like this"),
+    failures.PartKnown: (409, "The part was accepted before"),
+    failures.PlacementRefused: (409, "The tenant is being moved"),
+    failures.ApiSourceFailed: (422, "The API source cannot be used as it is"),
+    failures.ApiSourceUnknown: (404, "There is no such resource"),
+    failures.NoSuchName: (404, "There is no such resource"),
+    failures.NothingRated: (404, "There is no such hit"),
+    failures.QueryUnanswered: (409, "The query has no answer yet"),
+    failures.StoreMisconfigured: (503, "A dependency is not set up completely"),
+    failures.VectorTableMissing: (503, "A dependency is not set up completely"),
     Unavailable: (503, "A dependency is not answering"),
-    UnsupportedMediaType: (415, "This media type is not accepted"),
-    DocumentTooLarge: (413, "The document is too large"),
-    Rejected: (422, "The document cannot be accepted"),
+    failures.UnsupportedMediaType: (415, "This media type is not accepted"),
+    failures.DocumentTooLarge: (413, "The document is too large"),
+    failures.Rejected: (422, "The document cannot be accepted"),
 }
 
 TITLES = {

@@ -7,22 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
-from api_gateway.http import cursors
+from api_gateway.http import cursors, fields
 from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
-from api_gateway.http.fields import (
-    INT64,
-    DocumentIdText,
-    Integer64,
-    Metadata,
-    NamespaceName,
-    NamespaceParameter,
-    Shape,
-    TenantWire,
-    TypeName,
-    Wire,
-    shown,
-)
+from api_gateway.http.fields import INT64, Shape, TenantWire, Wire, shown
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Page, read_own, refuse_repeated, send_page
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
@@ -45,25 +33,25 @@ EntityName = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(
 class EntityIn(Wire):
     """The state of an entity from `story_time` on; without one, from the beginning. `state` is any object."""
 
-    entity_id: DocumentIdText
+    entity_id: fields.DocumentIdText
     name: EntityName
-    type: TypeName | None = None
-    story_time: Integer64 | None = None
-    state: Metadata = Field(default_factory=dict)
+    type: fields.TypeName | None = None
+    story_time: fields.Integer64 | None = None
+    state: fields.Metadata = Field(default_factory=dict)
 
 
 class EntitiesRequest(TenantWire):
     """States of entities of one namespace. A state with the same entity and story time is replaced."""
 
-    namespace: NamespaceName
+    namespace: fields.NamespaceName
     entities: Annotated[list[EntityIn], Field(min_length=1, max_length=MOST_STATES)]
 
 
 class EntitiesDeleteRequest(TenantWire):
     """The entities to delete, with all their states. An empty list is refused."""
 
-    namespace: NamespaceName
-    entity_ids: Annotated[list[DocumentIdText], Field(min_length=1, max_length=MOST_STATES)]
+    namespace: fields.NamespaceName
+    entity_ids: Annotated[list[fields.DocumentIdText], Field(min_length=1, max_length=MOST_STATES)]
 
 
 class EntityShape(Shape):
@@ -124,7 +112,7 @@ async def put(caller: Writer) -> Response:
 )
 async def list_entities(
     caller: Reader,
-    namespace: Annotated[NamespaceParameter, Parameter(description="The namespace the entities are in.")],
+    namespace: Annotated[fields.NamespaceParameter, Parameter(description="The namespace the entities are in.")],
     as_of: Annotated[
         int | None, Parameter(ge=-INT64, le=INT64 - 1, description="No state later than this; without it, the latest.")
     ] = None,

@@ -2,33 +2,22 @@
 
 import base64
 import binascii
+import dataclasses
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from api_gateway.http import cursors
+from api_gateway.http import cursors, fields
 from api_gateway.http.bodies import flaws_in, limited, require_identity
 from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Cursor, Parameter, route
-from api_gateway.http.fields import (
-    Author,
-    DocumentIdText,
-    Integer64,
-    Metadata,
-    Moment,
-    NamespaceParameter,
-    Shape,
-    SourceIdText,
-    Tags,
-    Title,
-    TypeName,
-)
+from api_gateway.http.fields import Shape
 from api_gateway.http.problems import Problem, invalid, places, pointer
 from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.uploads import nameable, require_few_enough
@@ -65,21 +54,21 @@ class CarriedSource(Carried):
     uri: Annotated[str, Field(max_length=2048)] | None = None
     media_type: Annotated[str, Field(max_length=255)] = "text/plain"
     kind: Literal["text", "bytes", "file", "url", "sheet"] = "text"
-    source_id: SourceIdText | None = None
+    source_id: fields.SourceIdText | None = None
     whole: CarriedWhole | None = None
 
 
 class CarriedDocument(Carried):
     """A line of ``documents.jsonl``."""
 
-    document_id: DocumentIdText
-    title: Title | None = None
-    author: Author | None = None
-    type: TypeName | None = None
-    tags: Tags = []
-    published_at: Moment | None = None
-    story_time: Integer64 | None = None
-    metadata: Metadata = {}
+    document_id: fields.DocumentIdText
+    title: fields.Title | None = None
+    author: fields.Author | None = None
+    type: fields.TypeName | None = None
+    tags: fields.Tags = []
+    published_at: fields.Moment | None = None
+    story_time: fields.Integer64 | None = None
+    metadata: fields.Metadata = {}
     source: CarriedSource = CarriedSource()
     chunking: dict[str, Any] = {}
 
@@ -146,7 +135,7 @@ def _entry(part: Part, document: Enclosed, where: str, most_bytes: int) -> Uploa
         detail = f"The document has {len(body)} bytes with its vectors; at most {most_bytes} are taken."
         return Refusal(document_id=sent.document_id, code="document_too_large", detail=detail, pointer=where)
     source = sent.source
-    described_fields = {field.name: getattr(sent, field.name) for field in fields(DocumentFields)}
+    described_fields = {field.name: getattr(sent, field.name) for field in dataclasses.fields(DocumentFields)}
     return Upload(
         document_id=DocumentId(sent.document_id),
         fields=DocumentFields(**{**described_fields, "tags": tuple(sent.tags)}),
@@ -171,7 +160,7 @@ def _refused(described: Mapping[str, Any], where: str, detail: str) -> Refusal:
 def _chunking(sent: Mapping[str, Any]) -> Chunking:
     """Return the chunking of the document. It is not applied again, only stored."""
     options: dict[str, Any] = {}
-    for field in fields(Chunking):
+    for field in dataclasses.fields(Chunking):
         value = sent.get(field.name)
         if isinstance(value, _SIMPLE) and (field.default is None or type(value) is type(field.default)):
             options[field.name] = value
@@ -220,7 +209,7 @@ def import_answer(parts: Sequence[PartView], import_id: str, namespace: str) -> 
 
 router = APIRouter(tags=["namespaces"])
 
-Name = Annotated[NamespaceParameter, Path(description="The namespace's name.")]
+Name = Annotated[fields.NamespaceParameter, Path(description="The namespace's name.")]
 ImportId = Annotated[
     str, AfterValidator(parse_import_id), Path(description="Chosen by the sender: the archive's `archive_id`.")
 ]

@@ -1,28 +1,16 @@
 """Stored documents: the original, text and page images of one; change, ingest again or delete many."""
 
-from dataclasses import fields
+import dataclasses
 from typing import Annotated, Any, Final, Self
 from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Path, Response
 from pydantic import Field, model_validator
 
+from api_gateway.http import fields
 from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Parameter, answers, json_body, route
-from api_gateway.http.fields import (
-    Author,
-    DocumentIdText,
-    Integer64,
-    Metadata,
-    Moment,
-    NamespaceName,
-    Shape,
-    Tags,
-    TenantWire,
-    Title,
-    TypeName,
-    Wire,
-)
+from api_gateway.http.fields import Shape, TenantWire, Wire
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
@@ -40,7 +28,7 @@ from workers import dispatch
 
 MOST_DOCUMENTS: Final = 500
 _WIDEST: Final = 2000  # pixels of a page image
-_FIELDS: Final = frozenset(field.name for field in fields(DocumentFields))
+_FIELDS: Final = frozenset(field.name for field in dataclasses.fields(DocumentFields))
 _REPEATED: Final = "stands earlier in this list"
 
 
@@ -48,13 +36,13 @@ class NewFields(Wire):
     """New values of a document's fields; omitted ones stay. `tags` and `metadata` are replaced whole; null empties a
     field."""
 
-    title: Title | None = None
-    author: Author | None = None
-    type: TypeName | None = None
-    tags: Tags | None = None
-    published_at: Moment | None = None
-    story_time: Integer64 | None = None
-    metadata: Metadata | None = None
+    title: fields.Title | None = None
+    author: fields.Author | None = None
+    type: fields.TypeName | None = None
+    tags: fields.Tags | None = None
+    published_at: fields.Moment | None = None
+    story_time: fields.Integer64 | None = None
+    metadata: fields.Metadata | None = None
 
     def given(self) -> dict[str, Any]:
         """Return the values that were sent, as those of `DocumentFields`."""
@@ -69,11 +57,11 @@ class DocumentsChangeRequest(TenantWire):
     keeps its own. `discard_edits`: whether edits of single chunks may be lost; without it such documents are
     refused."""
 
-    namespace: NamespaceName
-    document_ids: Annotated[list[DocumentIdText], Field(min_length=1, max_length=MOST_DOCUMENTS)]
+    namespace: fields.NamespaceName
+    document_ids: Annotated[list[fields.DocumentIdText], Field(min_length=1, max_length=MOST_DOCUMENTS)]
     set: NewFields = NewFields()
-    add_tags: Tags = Field(default_factory=list)
-    remove_tags: Tags = Field(default_factory=list)
+    add_tags: fields.Tags = Field(default_factory=list)
+    remove_tags: fields.Tags = Field(default_factory=list)
     chunking: ChunkingIn | None = None
     discard_edits: bool = False
 
@@ -87,8 +75,8 @@ class DocumentsChangeRequest(TenantWire):
 class DocumentsDeleteRequest(TenantWire):
     """The documents to delete. An empty list is refused."""
 
-    namespace: NamespaceName
-    document_ids: Annotated[list[DocumentIdText], Field(min_length=1, max_length=MOST_DOCUMENTS)]
+    namespace: fields.NamespaceName
+    document_ids: Annotated[list[fields.DocumentIdText], Field(min_length=1, max_length=MOST_DOCUMENTS)]
 
 
 class DocumentsDeleted(Shape):

@@ -12,21 +12,9 @@ from pydantic import ConfigDict, Field, GetJsonSchemaHandler, ValidationError, m
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
+from api_gateway.http import fields
 from api_gateway.http.bodies import Decoded, flaws_in
-from api_gateway.http.fields import (
-    Author,
-    DocumentIdText,
-    Integer64,
-    Metadata,
-    Moment,
-    NamespaceName,
-    Tags,
-    TenantWire,
-    Title,
-    TypeName,
-    Wire,
-    tidy_document_id,
-)
+from api_gateway.http.fields import TenantWire, Wire
 from api_gateway.http.problems import LONGEST_POINTER, MOST_ERRORS, Problem, invalid, places, pointer
 from api_gateway.resources.ingestion.content import BadSource, Content, SourceIn, content_of, document_id_of
 from api_gateway.resources.route_parts import decode_own, validated
@@ -168,15 +156,15 @@ class DocumentIn(Wire):
     """One document. Without a `document_id` its file or its address gives the id; a plain text without either gets a
     new id each time, so repeating it creates another document. Its own `chunking` replaces the request's."""
 
-    document_id: DocumentIdText | None = None
+    document_id: fields.DocumentIdText | None = None
     text: str | None = None
-    title: Title | None = None
-    author: Author | None = None
-    type: TypeName | None = None
-    tags: Tags | None = None
-    published_at: Moment | None = None
-    story_time: Integer64 | None = None
-    metadata: Metadata | None = None
+    title: fields.Title | None = None
+    author: fields.Author | None = None
+    type: fields.TypeName | None = None
+    tags: fields.Tags | None = None
+    published_at: fields.Moment | None = None
+    story_time: fields.Integer64 | None = None
+    metadata: fields.Metadata | None = None
     source: SourceIn | None = None
     chunking: ChunkingIn | None = None
 
@@ -184,7 +172,7 @@ class DocumentIn(Wire):
 class Envelope(TenantWire):
     """A submission without its documents, which are validated one by one."""
 
-    namespace: NamespaceName
+    namespace: fields.NamespaceName
     on_conflict: OnConflict = "replace"
     chunking: ChunkingIn | None = None
     priority: Literal["interactive", "bulk"] | None = None
@@ -308,6 +296,6 @@ def nameable(claimed: object) -> str | None:
     if not isinstance(claimed, str):
         return None
     try:
-        return tidy_document_id(claimed)
+        return fields.tidy_document_id(claimed)
     except ValueError:
         return None

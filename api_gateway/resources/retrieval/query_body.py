@@ -8,20 +8,9 @@ import orjson
 from fastapi import Query as Parameter
 from pydantic import AfterValidator, Field, ValidationError
 
+from api_gateway.http import fields
 from api_gateway.http.bodies import Decoded, decode_json, refuse_flaws
-from api_gateway.http.fields import (
-    Author,
-    DescribedBy,
-    Integer64,
-    Label,
-    Metadata,
-    Moment,
-    NamespaceName,
-    Tags,
-    TenantWire,
-    TypeName,
-    Wire,
-)
+from api_gateway.http.fields import DescribedBy, TenantWire, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.resources.route_parts import validated
 from pipeline.query.configuration import (
@@ -56,12 +45,12 @@ class FiltersIn(Wire):
     `start` and `end` bound `published_at`, both inclusive.
     """
 
-    type: TypeName | None = None
-    tags: Tags | None = None
-    author: Author | None = None
-    start: Moment | None = None
-    end: Moment | None = None
-    metadata: Metadata | None = None
+    type: fields.TypeName | None = None
+    tags: fields.Tags | None = None
+    author: fields.Author | None = None
+    start: fields.Moment | None = None
+    end: fields.Moment | None = None
+    metadata: fields.Metadata | None = None
 
 
 def to_filters(sent: FiltersIn, *, story_time: int | None = None) -> Filters:
@@ -127,23 +116,23 @@ class QueryRequest(TenantWire):
     """
 
     query_text: Annotated[str, Field(min_length=1, max_length=8000)]
-    namespaces: Annotated[list[NamespaceName], Field(min_length=1, max_length=32)]
+    namespaces: Annotated[list[fields.NamespaceName], Field(min_length=1, max_length=32)]
     top_k: Annotated[int, Field(ge=1, le=1000)] | None = None
     filters: FiltersIn | None = None
     enable_expand: bool | None = None
     enable_rerank: bool | None = None
-    profile: Label | None = None
+    profile: fields.Label | None = None
     retrieve: RetrieveIn | None = None
     rerank: RerankIn | None = None
     understand: UnderstandIn | None = None
     fallback: FallbackIn | None = None
     context: ContextIn | None = None
     deadline_ms: Annotated[int, Field(ge=200, le=60_000)] | None = None
-    story_time: Integer64 | None = None
+    story_time: fields.Integer64 | None = None
     conversation: Conversation | None = None
     user_profile: UserProfile | None = None
-    session_id: Label | None = None
-    experiment_id: Label | None = None
+    session_id: fields.Label | None = None
+    experiment_id: fields.Label | None = None
     trace: bool | None = None
 
 
