@@ -18,7 +18,7 @@ from api_gateway.live.job_feed import Following, JobSource
 from api_gateway.live.lane import Lane
 from api_gateway.live.query_deadlines import Deadlines
 from api_gateway.live.readiness import LiveWorkers, Probes
-from api_gateway.live.stale_cache import Configurations, KnownNamespaces, OwnRates
+from api_gateway.live.stale_cache import Configurations, KnownNamespaces, OwnRates, Pairs
 from api_gateway.live.threads import Threads
 from api_gateway.live.wakes import Wakes
 from pipeline.administration.edit_profiles import load_configuration
@@ -91,13 +91,12 @@ class Gateway:
         self.wakes = Wakes()
         self.shared_reads = SharedReads()
         self.turns = Turns(most_bytes=settings.max_body_bytes)
-        pair_of = self.pair_of
-        self.keys = Keys(self._look_up, pair_of=pair_of)
-        away = self.keys.is_away  # all read from the same MySQLs; only the key cache has its own view of an outage
+        self.keys = Keys(self._look_up, pair_of=self.pair_of)
+        pairs = Pairs(self.pair_of, self.keys.is_away)  # all read from the same MySQLs; only the keys tell an outage
         self.installation_id: str | None = None  # set when the gateway starts to serve
         self.answer_cache = AnswerCache(replace(resources, timeout_s=CACHE_TIMEOUT_S, reading=True), away=self._is_away)
-        self.namespaces = KnownNamespaces(self.run, quick, away=away, pair_of=pair_of)
-        self.configurations = Configurations(self._configuration, away=away, pair_of=pair_of)
+        self.namespaces = KnownNamespaces(self.run, quick, pairs)
+        self.configurations = Configurations(self._configuration, pairs)
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, quick)
         self.sign = ProcessSign(host=settings.host, name="gateway", serves=("gateway",))
@@ -116,7 +115,7 @@ class Gateway:
         self.request_rates = resources.request_rates
         wrong = Rate(per_minute=settings.wrong_keys_per_minute, burst=settings.wrong_keys_burst)
         self.wrong_keys = WrongKeys(self.request_rates, wrong, proxies=settings.trusted_proxies)
-        self.own_rates = OwnRates(self.run_for, quick, away=away, pair_of=pair_of)
+        self.own_rates = OwnRates(self.run_for, quick, pairs)
         self._background: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads, self._heavy, self._calling = map(Threads, (THREADS, HEAVY_THREADS, CALLING_THREADS))

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -77,10 +77,8 @@ def own_versions() -> Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check of /readyz. ``checked_at``: time of the result in seconds since the epoch. ``required``: the gateway is
-    not ready unless this check is ok. ``workers``: number of workers consuming a queue, of own processes, or of
-    indexers; ``sweep_age_s``: age of the last sweep; ``lost``: hosts without a sign of life; ``timeout_s``: the time after
-    which the check gives up."""
+    """One check of /readyz; `DependencyHealth` describes it. ``checked_at``: in seconds since the epoch. ``workers``:
+    number of workers consuming a queue, of own processes, or of indexers."""
 
     status: str
     required: bool
@@ -94,22 +92,13 @@ class Check:
 
     def body(self, now: float) -> dict[str, Any]:
         """Return the check as JSON, without unknown fields."""
-        body = {
-            "status": self.status,
-            "required": self.required,
-            "checked_at": _moment(self.checked_at),
-            "age_s": round(max(0.0, now - self.checked_at), 1),
-            "latency_ms": self.latency_ms,
-            "detail": self.detail,
-            "workers": self.workers,
-            "sweep_age_s": self.sweep_age_s,
-            "lost": [
-                {"host": state.host, "since": _moment(now - state.silent_s), "served": list(state.serves)}
-                for state in self.lost
-            ]
-            or None,
-            "timeout_s": self.timeout_s,
-        }
+        lost = [
+            {"host": state.host, "since": _moment(now - state.silent_s), "served": list(state.serves)}
+            for state in self.lost
+        ]
+        age_s = round(max(0.0, now - self.checked_at), 1)
+        known = {field.name: getattr(self, field.name) for field in fields(self)}
+        body = {**known, "checked_at": _moment(self.checked_at), "age_s": age_s, "lost": lost or None}
         return {name: value for name, value in body.items() if value is not None}
 
 
@@ -122,13 +111,7 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     request, except that of the schema, whose entry gives its age."""
     probes = gateway.probes
     groups = await asyncio.gather(
-        _required(probes),
-        _further(probes),
-        _workers(probes),
-        _hosts(probes),
-        _sweeper(probes),
-        _indexers(probes),
-        _space(probes),
+        *(read(probes) for read in (_required, _further, _workers, _hosts, _sweeper, _indexers, _space))
     )
     checks = {name: check for group in (*groups, _lane(gateway.lane.facts)) for name, check in group.items()}
     if probes.schema.age_s is not None:

@@ -159,19 +159,21 @@ def _retrieve_result(task: asyncio.Task[V]) -> None:
         task.exception()
 
 
+@dataclass(frozen=True)
+class Pairs:
+    """The pair of stores of each tenant, as far as it is known, and whether the MySQL of a pair is known to be away."""
+
+    of: Callable[[TenantId], Hashable] = lambda _: None
+    is_away: Callable[[Hashable], bool] = lambda _: False
+
+
 class Configurations:
     """Configurations of tenants, re-read when older than `_PROFILES_S`."""
 
-    def __init__(
-        self,
-        read: Callable[[TenantId], Awaitable[Configuration]],
-        *,
-        away: Callable[[Hashable], bool] = lambda _: False,
-        pair_of: Callable[[TenantId], Hashable] = lambda _: None,
-    ) -> None:
+    def __init__(self, read: Callable[[TenantId], Awaitable[Configuration]], pairs: Pairs) -> None:
         self._read = read
         self._cached: StaleCache[TenantId, Configuration] = StaleCache(
-            "configuration", fresh_s=_PROFILES_S, away=away, group_of=pair_of
+            "configuration", fresh_s=_PROFILES_S, away=pairs.is_away, group_of=pairs.of
         )
 
     async def of(self, tenant_id: TenantId) -> Configuration:
@@ -194,18 +196,13 @@ class Configurations:
 class OwnRates:
     """Rates of all tenants. ``run`` calls a blocking function for a tenant in a thread."""
 
-    def __init__(
-        self,
-        run: Callable[..., Awaitable[Any]],
-        use: Resources,
-        *,
-        away: Callable[[Hashable], bool] = lambda _: False,
-        pair_of: Callable[[TenantId], Hashable] = lambda _: None,
-    ) -> None:
+    def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources, pairs: Pairs) -> None:
         self._run = run
         self._use = use
         self._default = Rate(per_minute=use.settings.quota_requests_per_minute, burst=use.settings.quota_requests_burst)
-        self._cached: StaleCache[TenantId, Rate] = StaleCache("rate", fresh_s=_RATES_S, away=away, group_of=pair_of)
+        self._cached: StaleCache[TenantId, Rate] = StaleCache(
+            "rate", fresh_s=_RATES_S, away=pairs.is_away, group_of=pairs.of
+        )
 
     async def of(self, tenant_id: TenantId) -> Rate | None:
         """Return the tenant's rate, None for no limit. While MySQL is away, return the last known rate, or the setting."""
@@ -224,22 +221,15 @@ class OwnRates:
 class KnownNamespaces:
     """The namespaces that requests name. Records their use: unused vector stores may expire. ``run`` calls in a thread."""
 
-    def __init__(
-        self,
-        run: Callable[..., Awaitable[Any]],
-        use: Resources,
-        *,
-        away: Callable[[Hashable], bool] = lambda _: False,
-        pair_of: Callable[[TenantId], Hashable] = lambda _: None,
-    ) -> None:
+    def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources, pairs: Pairs) -> None:
         self._run = run
         self._use = use
         self._missing: StaleCache[tuple[TenantId, tuple[Namespace, ...], tuple[str, ...]], tuple[Namespace, ...]] = (
-            StaleCache("namespaces", fresh_s=_NAMESPACES_S, away=away, group_of=lambda key: pair_of(key[0]))
+            StaleCache("namespaces", fresh_s=_NAMESPACES_S, away=pairs.is_away, group_of=lambda key: pairs.of(key[0]))
         )
         # Read each time, because a new one must be visible at once; the last read serves while MySQL is away.
         self._every: StaleCache[tuple[TenantId, int], tuple[Namespace, ...]] = StaleCache(
-            "namespaces", fresh_s=0.0, away=away, group_of=lambda key: pair_of(key[0])
+            "namespaces", fresh_s=0.0, away=pairs.is_away, group_of=lambda key: pairs.of(key[0])
         )
 
     async def require(
