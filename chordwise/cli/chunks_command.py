@@ -35,7 +35,6 @@ def list_chunks(
     ] = "document_id",
     offset: Annotated[int, typer.Option("--offset", min=0, max=10_000, help="Number to skip.")] = 0,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 50,
-    as_json: screen.Json = False,
 ) -> None:
     """List published chunks, ordered by document, parent and position."""
     with screen.connect() as client:
@@ -54,7 +53,6 @@ def list_chunks(
         rows,
         ("id", "document", "type", "index", "tokens", "text"),
         _row,
-        as_json=as_json,
         empty="No chunks.",
         numbers=("index", "tokens"),
     )
@@ -65,36 +63,34 @@ def edit(
     chunk_id: Annotated[str, typer.Argument(metavar="ID", help="The chunk.")],
     text: Annotated[str, typer.Option("--text", "-t", help="Its new text; - reads it from standard input.")],
     etag: Annotated[str | None, typer.Option("--etag", help="Only if the chunk still has this etag.")] = None,
-    as_json: screen.Json = False,
 ) -> int:
     """Give a chunk another text. It is embedded again before this returns."""
     change = {"chunk_id": chunk_id, "text": sys.stdin.read() if text == "-" else text}
     with screen.connect() as client:
         results = client.edit_chunks([change if etag is None else {**change, "etag": etag}])
-    return _print_results(results, as_json=as_json)
+    return _print_results(results)
 
 
 @chunks.command()
-def delete(chunk_ids: Ids, as_json: screen.Json = False) -> int:
+def delete(chunk_ids: Ids) -> int:
     """Delete chunks; a parent goes with its children, a document with its last chunk."""
     with screen.connect() as client:
-        return _print_results(client.delete_chunks(chunk_ids), as_json=as_json)
+        return _print_results(client.delete_chunks(chunk_ids))
 
 
 @chunks.command()
-def enable(chunk_ids: Ids, as_json: screen.Json = False) -> int:
+def enable(chunk_ids: Ids) -> int:
     """Let searches see chunks again."""
-    return _switch(chunk_ids, enabled=True, as_json=as_json)
+    return _switch(chunk_ids, enabled=True)
 
 
 @chunks.command()
-def disable(chunk_ids: Ids, as_json: screen.Json = False) -> int:
+def disable(chunk_ids: Ids) -> int:
     """Hide chunks from every search without deleting them."""
-    return _switch(chunk_ids, enabled=False, as_json=as_json)
+    return _switch(chunk_ids, enabled=False)
 
 
 def _object(text: str) -> dict[str, Any]:
-    """Parse a JSON object. Raises a usage error."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -104,15 +100,15 @@ def _object(text: str) -> dict[str, Any]:
     return value
 
 
-def _switch(chunk_ids: list[str], *, enabled: bool, as_json: bool) -> int:
+def _switch(chunk_ids: list[str], *, enabled: bool) -> int:
     with screen.connect() as client:
         results = client.edit_chunks([{"chunk_id": chunk_id, "enabled": enabled} for chunk_id in chunk_ids])
-    return _print_results(results, as_json=as_json)
+    return _print_results(results)
 
 
-def _print_results(results: list[ChunkResult], *, as_json: bool) -> int:
+def _print_results(results: list[ChunkResult]) -> int:
     """Print the outcome of each chunk. Returns the exit status: 1 if one failed."""
-    if as_json:
+    if screen.as_json():
         screen.print_json({"data": [result.raw for result in results]})
     else:
         for result in results:

@@ -58,13 +58,18 @@ class LoadedCommands(MutableMapping[str, Any]):
         return len(self._table)
 
 
+@functools.cache
 def built(name: str, target: Any) -> Any:
-    """Return the click command of a function or of a Typer."""
+    """Return the click command of a function or of a Typer, each command with the option --json."""
+    from chordwise.cli.screen import with_json
+
     holder = typer.Typer(add_completion=False, rich_markup_mode=None)
     if isinstance(target, typer.Typer):
+        for command in target.registered_commands:
+            command.callback = command.callback and with_json(command.callback)
         holder.add_typer(target, name=name, cls=CommandGroup)
     else:
-        holder.command(name)(target)
+        holder.command(name)(target if name in WITHOUT_JSON else with_json(target))
     return typer.main.get_group(holder).commands[name]
 
 
@@ -113,6 +118,9 @@ COMMANDS = {
     "mcp": "mcp_command:mcp",
     "completion": "completion_command:completion",
 }
+
+
+WITHOUT_JSON = frozenset({"mcp"})  # it speaks JSON from beginning to end
 
 
 class _Chordwise(CommandGroup):

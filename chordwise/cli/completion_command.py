@@ -20,16 +20,13 @@ _INSTALL: dict[Shell, str] = {
 }
 
 
-def completion(
-    shell: Annotated[Shell, typer.Argument(help="Your shell.", show_choices=True)],
-    as_json: screen.Json = False,
-) -> None:
+def completion(shell: Annotated[Shell, typer.Argument(help="Your shell.", show_choices=True)]) -> None:
     """Print a script that completes commands and options; its first line says where to put it.
 
     The words come from the program itself, so they need no update with it, and no server is asked.
     """
     script = get_completion_script(prog_name=PROGRAM, complete_var=ASKED_BY_SHELL, shell=shell)
-    if as_json:
+    if screen.as_json():
         screen.print_json({"shell": shell, "install": _INSTALL[shell].lstrip("# "), "script": script})
     else:
         sys.stdout.write(f"{_INSTALL[shell]}\n{script}\n")

@@ -24,7 +24,6 @@ def dead_letters(
     code: Annotated[str | None, typer.Option("--code", help="Only those with this error code.")] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="rejected, gave_up or bug.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 20,
-    as_json: screen.Json = False,
 ) -> None:
     """Show documents that failed for good, try them again, or give them up."""
     chosen = {"job_id": job, "namespace": namespace, "code": code, "reason": reason}
@@ -50,24 +49,23 @@ def dead_letters(
             else:
                 replayed = client.replay_dead_letters(everything=everything, **chosen)
             sentence = f"{screen.plural(replayed, 'document')} queued again"
-            screen.report({"replayed": replayed}, sentence, as_json=as_json)
+            screen.report({"replayed": replayed}, sentence)
         elif letter_id is None:
             screen.print_list(
                 client.dead_letters(limit=limit, **chosen),
                 ("id", "document", "reason", "code", "attempts"),
                 attrgetter("id", "document_id", "reason", "code", "attempts"),
-                as_json=as_json,
                 empty="No dead letters.",
                 numbers=("attempts",),
             )
         elif drop:
             client.drop_dead_letter(letter_id)
-            screen.report({"dropped": 1}, "dropped", as_json=as_json)
+            screen.report({"dropped": 1}, "dropped")
         else:
-            _print(client.dead_letter(letter_id), as_json=as_json)
+            _print(client.dead_letter(letter_id))
 
 
-def _print(letter: DeadLetter, *, as_json: bool) -> None:
+def _print(letter: DeadLetter) -> None:
     payload = letter.payload
     screen.print_facts(
         letter,
@@ -80,5 +78,4 @@ def _print(letter: DeadLetter, *, as_json: bool) -> None:
             "stage": f"{letter.stage}, after {screen.plural(letter.attempts, 'attempt')}",
             "payload": f"{payload.bytes} bytes of {payload.media_type}" + ("" if payload.available else ", deleted"),
         },
-        as_json=as_json,
     )

@@ -22,7 +22,7 @@ LISTS = ("synonyms", "stop_words", "phrases", "rules")
 
 
 @dictionary.command()
-def show(namespace: OfNamespace = None, as_json: screen.Json = False) -> None:
+def show(namespace: OfNamespace = None) -> None:
     """Show the words of a namespace, or those of all."""
     with screen.connect() as client:
         words = client.dictionary(namespace=namespace)
@@ -34,7 +34,7 @@ def show(namespace: OfNamespace = None, as_json: screen.Json = False) -> None:
         "phrases": ", ".join(words.phrases),
         "rules": "; ".join(map(_rule, words.rules)),
     }
-    screen.print_facts(words, facts, as_json=as_json)
+    screen.print_facts(words, facts)
 
 
 @dictionary.command()
@@ -50,7 +50,6 @@ def add(
         list[str] | None, typer.Option("--phrase", help="Words to search as one expression; repeatable.")
     ] = None,
     namespace: OfNamespace = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Add words to those that are there."""
     groups = [
@@ -64,32 +63,32 @@ def add(
         stored = client.extend_dictionary(
             namespace=namespace, synonyms=groups, stop_words=stop_words or (), phrases=phrases or ()
         )
-    _report(stored, as_json=as_json)
+    _report(stored)
 
 
 @dictionary.command()
-def store(file: JsonFile, namespace: OfNamespace = None, as_json: screen.Json = False) -> None:
+def store(file: JsonFile, namespace: OfNamespace = None) -> None:
     """Replace all words by those of a file with the lists synonyms, stop_words, phrases and rules."""
     words = read_object(file)
     if unknown := sorted(words.keys() - {*LISTS, "namespace", "version"}):
         raise InvalidInput(f"{file} has {unknown[0]!r}; known are {', '.join(LISTS)}")
     with screen.connect() as client:
         stored = client.store_dictionary(namespace=namespace, **{name: words.get(name) or () for name in LISTS})
-    _report(stored, as_json=as_json)
+    _report(stored)
 
 
 @dictionary.command()
-def delete(namespace: OfNamespace = None, as_json: screen.Json = False) -> None:
+def delete(namespace: OfNamespace = None) -> None:
     """Delete the words of a namespace, or those of all; not those of single namespaces with the latter."""
     with screen.connect() as client:
         client.delete_dictionary(namespace=namespace)
-    screen.report({"namespace": namespace, "deleted": True}, "deleted", as_json=as_json)
+    screen.report({"namespace": namespace, "deleted": True}, "deleted")
 
 
-def _report(words: Dictionary, *, as_json: bool) -> None:
+def _report(words: Dictionary) -> None:
     counts = ((name, len(getattr(words, name))) for name in LISTS)
     sentence = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts)
-    screen.report(words.raw, f"version {words.version}: {sentence}", as_json=as_json)
+    screen.report(words.raw, f"version {words.version}: {sentence}")
 
 
 def _group(group: Any) -> str:

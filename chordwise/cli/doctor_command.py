@@ -34,7 +34,6 @@ _ADVICE = {
 
 def doctor(
     drift: Annotated[bool, typer.Option("--drift", help="Also compare the two stores; may take a while.")] = False,
-    as_json: screen.Json = False,
 ) -> None:
     """Check the connection, the key, the server's dependencies, its configuration, and the versions.
 
@@ -45,7 +44,7 @@ def doctor(
     # A check of both /readyz and `/v1/doctor` is shown once, as the latter describes it.
     findings = list({finding.check: finding for finding in _findings(screen.connection(), drift=drift)}.values())
     failed = [finding.check for finding in findings if finding.severity == "failed"]
-    if as_json:
+    if screen.as_json():
         names = ("check", "severity", "detail", "advice")
         rows = [{name: getattr(finding, name) for name in names} for finding in findings]
         screen.print_json({"ok": not failed, "findings": rows})
@@ -172,7 +171,6 @@ def verify(
             help="With --repair: confirm that up to this share of all vectors and chunk rows may be deleted.",
         ),
     ] = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Compare the text store with the vector store.
 
@@ -186,7 +184,7 @@ def verify(
     with screen.connect() as client:
         first = client.verify(namespaces or None, repair=repair, delete_share=delete_share)
         final = client.verify(namespaces or None) if repair else first
-    if as_json:
+    if screen.as_json():
         screen.print_json({**final.raw, "repaired": first.repaired, "withheld": first.withheld})
     else:
         _show(final)
@@ -200,7 +198,7 @@ def verify(
                 " right MySQL, and is its backup complete? If so, chordwise verify --repair --delete-share 1.0 deletes them"
             )
         raise ChordwiseError(f"the stores differ ({_counts(final)}); {advice}")
-    if not as_json:
+    if not screen.as_json():
         screen.say(f"aligned: {_counts(final)}")
 
 

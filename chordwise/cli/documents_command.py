@@ -34,7 +34,6 @@ def list_documents(
     ] = None,
     source_id: Annotated[str | None, typer.Option("--source-id", help="Only those of this source.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 100,
-    as_json: screen.Json = False,
 ) -> None:
     """List searchable and pending documents, or those with a status."""
     with screen.connect() as client:
@@ -43,14 +42,13 @@ def list_documents(
         rows,
         ("namespace", "document", "title", "status", "generation", "chunks"),
         attrgetter("namespace", "document_id", "title", "status", "generation", "chunks"),
-        as_json=as_json,
         empty="No documents.",
         numbers=("generation", "chunks"),
     )
 
 
 @documents.command()
-def show(document_id: DocumentIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
+def show(document_id: DocumentIdArgument, namespace: NamespaceOption) -> None:
     """Show a document: its status, its fields, and where it came from."""
     with screen.connect() as client:
         document = client.document(short_ids.document(client, document_id, namespace), namespace=namespace)
@@ -73,7 +71,7 @@ def show(document_id: DocumentIdArgument, namespace: NamespaceOption, as_json: s
         "media type": source.get("media_type"),
         "encoding": source.get("encoding"),
     }
-    screen.print_facts(document, {name: value for name, value in facts.items() if value or value == 0}, as_json=as_json)
+    screen.print_facts(document, {name: value for name, value in facts.items() if value or value == 0})
 
 
 @documents.command()
@@ -89,12 +87,11 @@ def download(
         int | None, typer.Option("--generation", min=1, help="An earlier upload that is still kept.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
-    as_json: screen.Json = False,
 ) -> None:
     """Download a document as it was uploaded, or its text."""
     if text and generation is not None:
         raise typer.BadParameter("--text is that of the current upload; leave --generation out")
-    if as_json and output == "-":
+    if screen.as_json() and output == "-":
         raise typer.BadParameter("--json and the document cannot share standard output", param_hint="--output")
     with screen.connect() as client:
         document_id = short_ids.document(client, document_id, namespace)
@@ -115,14 +112,12 @@ def download(
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
     facts = {"document_id": document_id, "path": str(path), "bytes": len(content)}
-    screen.report(facts, f"{screen.plural(len(content), 'byte')} in {path}", as_json=as_json)
+    screen.report(facts, f"{screen.plural(len(content), 'byte')} in {path}")
 
 
 @documents.command()
 def delete(
-    document_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="The documents.")],
-    namespace: NamespaceOption,
-    as_json: screen.Json = False,
+    document_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="The documents.")], namespace: NamespaceOption
 ) -> int:
     """Delete documents with their chunks, pending uploads too; exits with 1 if one of them is not there."""
     outcomes: list[dict[str, Any]] = []
@@ -135,7 +130,7 @@ def delete(
                 if error.status != 404:
                     raise
                 outcomes.append({"document_id": document_id, "deleted": False, "detail": error.detail})
-    if as_json:
+    if screen.as_json():
         screen.print_json({"data": outcomes})
     else:
         for outcome in outcomes:
@@ -144,7 +139,7 @@ def delete(
 
 
 @documents.command()
-def generations(document_id: DocumentIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
+def generations(document_id: DocumentIdArgument, namespace: NamespaceOption) -> None:
     """List the remaining generations of a document, newest first.
 
     shown: searches see it. previous: rollback is possible. pending: not ingested yet. retired: about to be dropped.
@@ -152,7 +147,7 @@ def generations(document_id: DocumentIdArgument, namespace: NamespaceOption, as_
     with screen.connect() as client:
         document_id = short_ids.document(client, document_id, namespace)
         history = client.generations(document_id, namespace=namespace)
-    if as_json:
+    if screen.as_json():
         screen.print_json(history.raw)
         return
     screen.print_table(
@@ -180,7 +175,6 @@ def rollback(
         str | None, typer.Option("--if-match", help="Only if the generations still have this etag.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until searches see it.")] = False,
-    as_json: screen.Json = False,
 ) -> None:
     """Go back to the previous generation. A second rollback undoes the first."""
     with screen.connect() as client:
@@ -188,7 +182,7 @@ def rollback(
         job = client.rollback(document_id, namespace=namespace, generation=generation, if_match=etag)
         if wait:
             job = client.wait(job)
-    if as_json:
+    if screen.as_json():
         screen.print_json(job.raw)
     elif job.status == "succeeded":
         screen.say("rolled back")
@@ -206,7 +200,6 @@ Name = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Its name.")]
 @namespaces.command("list")
 def list_namespaces(
     examples: Annotated[bool, typer.Option("--examples", help="Only those of the example library.")] = False,
-    as_json: screen.Json = False,
 ) -> None:
     """List namespaces with the number of their searchable documents and chunks."""
     with screen.connect() as client:
@@ -215,14 +208,13 @@ def list_namespaces(
         rows,
         ("namespace", "documents", "chunks"),
         attrgetter("namespace", "documents", "chunks"),
-        as_json=as_json,
         empty="No namespaces: the first document that names one creates it.",
         numbers=("documents", "chunks"),
     )
 
 
 @namespaces.command("show")
-def show_namespace(namespace: Name, as_json: screen.Json = False) -> None:
+def show_namespace(namespace: Name) -> None:
     """Show a namespace: the number of its documents and chunks, and of uploads that are waiting or have failed."""
     with screen.connect() as client:
         found = next((row for row in client.namespaces() if row.namespace == namespace), None)
@@ -232,25 +224,23 @@ def show_namespace(namespace: Name, as_json: screen.Json = False) -> None:
             status: len(client.documents(namespace=namespace, status=status, limit=None))
             for status in ("queued", "running", "failed")
         }
-    if as_json:
+    if screen.as_json():
         screen.print_json({**found.raw, "uploads": uploads})
         return
     facts = {"namespace": found.namespace, "documents": found.documents, "chunks": found.chunks, **uploads}
-    screen.print_facts(found, facts, as_json=False)
+    screen.print_facts(found, facts)
 
 
 @namespaces.command("delete")
 def delete_namespace(
-    namespace: Name,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    as_json: screen.Json = False,
+    namespace: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False
 ) -> None:
     """Delete a namespace with all its documents, pending ones too."""
     if not yes:
         typer.confirm(f"Delete namespace {screen.clean(namespace)} with all its documents?", abort=True, err=True)
     with screen.connect() as client:
         deletion = client.delete_namespace(namespace)
-    screen.report(deletion.raw, f"deleted with {screen.plural(deletion.documents, 'document')}", as_json=as_json)
+    screen.report(deletion.raw, f"deleted with {screen.plural(deletion.documents, 'document')}")
 
 
 SourceKind = Literal["text", "bytes", "file", "url", "sheet"]
@@ -268,7 +258,6 @@ def list_sources(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace they are in.")],
     kind: Annotated[SourceKind | None, typer.Option("--kind", help="Only those of this kind.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 100,
-    as_json: screen.Json = False,
 ) -> None:
     """List sources with a searchable or pending document."""
     with screen.connect() as client:
@@ -277,14 +266,13 @@ def list_sources(
         rows,
         ("source", "kind", "uri", "documents", "chunks"),
         attrgetter("source_id", "kind", "uri", "documents", "chunks"),
-        as_json=as_json,
         empty="No sources.",
         numbers=("documents", "chunks"),
     )
 
 
 @sources.command("show")
-def show_source(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
+def show_source(source_id: SourceIdArgument, namespace: NamespaceOption) -> None:
     """Show a source: its kind, its address, and the number of its documents and chunks."""
     with screen.connect() as client:
         source = client.source(short_ids.source(client, source_id, namespace), namespace=namespace)
@@ -299,13 +287,13 @@ def show_source(source_id: SourceIdArgument, namespace: NamespaceOption, as_json
         "documents": f"{source.documents}: {statuses}",
         "chunks": str(source.chunks),
     }
-    screen.print_facts(source, {name: value for name, value in facts.items() if value}, as_json=as_json)
+    screen.print_facts(source, {name: value for name, value in facts.items() if value})
 
 
 @sources.command("delete")
-def delete_source(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
+def delete_source(source_id: SourceIdArgument, namespace: NamespaceOption) -> None:
     """Delete a source with all its documents, pending ones too."""
     with screen.connect() as client:
         deletion = client.delete_source(short_ids.source(client, source_id, namespace), namespace=namespace)
     sentence = f"deleted with {screen.plural(deletion.documents, 'document')}"
-    screen.report(deletion.raw, sentence, as_json=as_json)
+    screen.report(deletion.raw, sentence)

@@ -48,7 +48,6 @@ def import_examples(
     on_conflict: Annotated[
         str | None, typer.Option("--on-conflict", help="If the example exists: replace, skip, error or new.")
     ] = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Import a book of examples: a workbook with the sheets qa, record, query and greeting, or the same as JSON.
 
@@ -66,7 +65,7 @@ def import_examples(
         raise typer.BadParameter("give either --namespace or --tables", param_hint="--namespace")
     began = time.monotonic()
     parts: dict[str, _Outcome] = {}
-    with screen.connect() as client, screen.Ticker(quiet=as_json) as ticker:
+    with screen.connect() as client, screen.Ticker() as ticker:
         ticker.show("books read", 0, 1)
         importer = _Importer(client, ticker, book, wait=wait, on_conflict=on_conflict)
         if namespace is not None:
@@ -74,7 +73,7 @@ def import_examples(
         else:
             overall, parts = _into_tables(importer, category, strict=strict, dry_run=dry_run)
     report = overall.report
-    if as_json:
+    if screen.as_json():
         by_table = {name: _as_json(part) for name, part in parts.items()}
         screen.print_json(_as_json(overall) | ({"tables": by_table} if tables else {}))
     else:
@@ -109,8 +108,6 @@ class _Outcome:
 
 
 class _Importer:
-    """Imports of one book."""
-
     def __init__(
         self, client: Chordwise, ticker: screen.Ticker, book: Path, *, wait: bool, on_conflict: str | None
     ) -> None:
@@ -166,7 +163,6 @@ def _into_tables(
 def template(
     file: Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="File to write.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-    as_json: screen.Json = False,
 ) -> None:
     """Write an empty book: the four sheets with one row each, and a filling guide."""
     if file.suffix.lower() != ".xlsx":
@@ -179,18 +175,15 @@ def template(
         file.write_bytes(content)
     except OSError as error:
         raise ChordwiseError(f"{file} cannot be written: {error.strerror}") from error
-    screen.report({"file": str(file), "bytes": len(content)}, f"wrote {file}", as_json=as_json)
+    screen.report({"file": str(file), "bytes": len(content)}, f"wrote {file}")
 
 
 @examples.command("statistics")
-def statistics(
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The knowledge base.")],
-    as_json: screen.Json = False,
-) -> None:
+def statistics(namespace: Annotated[str, typer.Option("--namespace", "-n", help="The knowledge base.")]) -> None:
     """Count the stored examples by category, grade and tag, with their lengths and exact duplicates."""
     with screen.connect() as client:
         library = client.example_statistics(namespace=namespace)
-    if as_json:
+    if screen.as_json():
         screen.print_json(library.raw)
         return
     rows = (

@@ -22,8 +22,7 @@ from chordwise.errors import ChordwiseError
 
 Target = Annotated[str, typer.Option("--namespace", "-n", help="The knowledge base to write to.")]
 OnConflict = Annotated[
-    str | None,
-    typer.Option("--on-conflict", help="If the document exists: replace, skip, error, or new to keep both."),
+    str | None, typer.Option("--on-conflict", help="If the document exists: replace, skip, error, or new to keep both.")
 ]
 _MOST_NAMES = 20  # skipped files named in the text output; --json has all
 
@@ -86,7 +85,7 @@ def ingest(
     began = time.monotonic()
     bad_lines: list[str] = []
     with screen.connect() as client:
-        with screen.Ticker(quiet=as_json) as ticker:
+        with screen.Ticker() as ticker:
             sent = done = _send(client, search, urls, options, bad_lines, ticker)
             if wait:
                 done = client.wait(done, on_progress=lambda state: show_indexed(ticker, state))
@@ -288,7 +287,7 @@ def export_namespace(
     began = time.monotonic()
     with screen.connect() as client:
         total = next((info.documents for info in client.namespaces() if info.namespace == namespace), None)
-        with screen.Ticker(quiet=as_json) as ticker:
+        with screen.Ticker() as ticker:
 
             def show(state: Manifest) -> None:
                 ticker.show("documents exported", state.documents, total)
@@ -324,7 +323,7 @@ def import_archive(
     """
     screen.require_choice(on_conflict, ON_CONFLICT, "--on-conflict")
     began = time.monotonic()
-    with screen.connect() as client, screen.Ticker(quiet=as_json) as ticker:
+    with screen.connect() as client, screen.Ticker() as ticker:
         imported = client.import_archive(
             path,
             namespace=namespace,

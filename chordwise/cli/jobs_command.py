@@ -47,7 +47,6 @@ def jobs(
         list[JobStatus] | None, typer.Option("--status", help="List only those in this state; may be repeated.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 20,
-    as_json: screen.Json = False,
 ) -> None:
     """Show ingestion jobs, or one of them with its errors; cancel, retry, pause or resume one.
 
@@ -62,8 +61,8 @@ def jobs(
     with screen.connect() as client:
         if job_id is None:
             statuses = [state.value for state in status or ()]
-            listed = _watch_list(client, limit, quiet=as_json) if watch else client.jobs(status=statuses, limit=limit)
-            if as_json:
+            listed = _watch_list(client, limit) if watch else client.jobs(status=statuses, limit=limit)
+            if screen.as_json():
                 screen.print_json({"data": [job.raw for job in listed]})
             else:
                 console = screen.stdout()
@@ -77,8 +76,8 @@ def jobs(
         }
         job_id = short_ids.job(client, job_id)
         steered = steer[chosen[0]](job_id) if chosen else None
-        job = _watch(client, job_id, quiet=as_json) if watch else steered or client.job(job_id)
-    _print(job, as_json=as_json)
+        job = _watch(client, job_id) if watch else steered or client.job(job_id)
+    _print(job)
     if watch:
         require_success(job)
 
@@ -89,8 +88,8 @@ def require_success(job: Job) -> None:
         raise ChordwiseError(f"job {job.job_id} {job.status.replace('_', ' ')}{failures(job.errors)}")
 
 
-def _watch(client: Chordwise, job_id: str, *, quiet: bool) -> Job:
-    with screen.Ticker(quiet=quiet) as ticker:
+def _watch(client: Chordwise, job_id: str) -> Job:
+    with screen.Ticker() as ticker:
 
         def show(job: Job) -> None:
             ticker.show("documents finished", job.succeeded + job.failed + job.cancelled, job.total)
@@ -104,10 +103,10 @@ def _watch(client: Chordwise, job_id: str, *, quiet: bool) -> Job:
             return client.wait(job_id, on_progress=show)
 
 
-def _watch_list(client: Chordwise, limit: int, *, quiet: bool) -> list[Job]:
+def _watch_list(client: Chordwise, limit: int) -> list[Job]:
     """Redraw the list on a terminal until every job in it is final; elsewhere only wait."""
     console = screen.stderr()
-    redraws = console.is_terminal and not console.is_dumb_terminal and not quiet
+    redraws = console.is_terminal and not console.is_dumb_terminal and not screen.as_json()
     with Live(console=console, transient=True) if redraws else nullcontext() as live:
         while True:
             listed = client.jobs(limit=limit)
@@ -136,7 +135,7 @@ def _table(listed: list[Job], width: int) -> Table:
     return table
 
 
-def _print(job: Job, *, as_json: bool) -> None:
+def _print(job: Job) -> None:
     facts: dict[str, object] = {
         "job": job.job_id,
         "status": _status(job),
@@ -150,8 +149,8 @@ def _print(job: Job, *, as_json: bool) -> None:
     }
     optional = ("of which", "waiting", "stages")
     facts = {name: value for name, value in facts.items() if value or name not in optional}
-    screen.print_facts(job, facts, as_json=as_json)
-    if job.errors and not as_json:
+    screen.print_facts(job, facts)
+    if job.errors and not screen.as_json():
         screen.say("")
         errors = job.errors[:_ERRORS_SHOWN]
         screen.print_table(("document", "code", "reason"), map(attrgetter("document_id", "code", "detail"), errors))

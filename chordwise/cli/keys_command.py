@@ -29,15 +29,13 @@ OfTenant = Annotated[
 
 @keys.command("list")
 def list_keys(
-    tenant: OfTenant = None,
-    all_: Annotated[bool, typer.Option("--all", help="Also list ended keys.")] = False,
-    as_json: screen.Json = False,
+    tenant: OfTenant = None, all_: Annotated[bool, typer.Option("--all", help="Also list ended keys.")] = False
 ) -> None:
     """Show the keys, without their secrets."""
     with _connect(tenant) as client:
         listed = [key for key in client.keys(tenant_id=tenant) if all_ or key.state == "active"]
     columns = ("id", "name", "scopes", "state", "last used", "ends")
-    screen.print_list(listed, columns, lambda key: itemgetter(*columns)(_facts(key)), as_json=as_json, empty="No keys.")
+    screen.print_list(listed, columns, lambda key: itemgetter(*columns)(_facts(key)), empty="No keys.")
 
 
 @keys.command()
@@ -48,7 +46,6 @@ def create(
     ] = None,
     expires: Annotated[str | None, typer.Option("--expires", help="Lifetime, such as 90d, 12h.")] = None,
     tenant: OfTenant = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Create a key and print it; it cannot be shown again."""
     scopes = tuple(dict.fromkeys(scope or ("read",)))
@@ -56,14 +53,13 @@ def create(
         raise typer.BadParameter(f"{unknown} is not one of {', '.join(SCOPES)}", param_hint="--scope")
     ends = None if expires is None else datetime.now(UTC) + timedelta(seconds=_span(expires, "--expires"))
     with _connect(tenant) as client:
-        _print_secret(client.create_key(name, scopes=scopes, expires_at=ends, tenant_id=tenant), as_json=as_json)
+        _print_secret(client.create_key(name, scopes=scopes, expires_at=ends, tenant_id=tenant))
 
 
 @keys.command()
 def show(
     key_id: Annotated[str | None, typer.Argument(metavar="ID", help="Default: the key in use.")] = None,
     tenant: OfTenant = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Show one key, or the key in use."""
     with _connect(tenant) as client:
@@ -74,7 +70,7 @@ def show(
         else:
             key = client.key(short_ids.key(client, key_id, tenant), tenant_id=tenant)
             raw, facts = key.raw, _facts(key)
-    if as_json:
+    if screen.as_json():
         screen.print_json(raw)
     else:
         for name, value in facts.items():
@@ -88,23 +84,21 @@ def rotate(
         str | None, typer.Option("--overlap", help="How long the old key still works, such as 1h. Default: a day.")
     ] = None,
     tenant: OfTenant = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Replace a key and print the new one; the old one works until the overlap ends."""
     seconds = None if overlap is None else _span(overlap, "--overlap")
     with _connect(tenant) as client:
         _print_secret(
-            client.rotate_key(short_ids.key(client, key_id, tenant), overlap_seconds=seconds, tenant_id=tenant),
-            as_json=as_json,
+            client.rotate_key(short_ids.key(client, key_id, tenant), overlap_seconds=seconds, tenant_id=tenant)
         )
 
 
 @keys.command()
-def revoke(key_id: Id, tenant: OfTenant = None, as_json: screen.Json = False) -> None:
+def revoke(key_id: Id, tenant: OfTenant = None) -> None:
     """Revoke a key: every gateway refuses it within three seconds."""
     with _connect(tenant) as client:
         client.revoke_key(short_ids.key(client, key_id, tenant), tenant_id=tenant)
-    screen.report({"key_id": key_id, "revoked": True}, "revoked", as_json=as_json)
+    screen.report({"key_id": key_id, "revoked": True}, "revoked")
 
 
 def _connect(tenant: str | None) -> Chordwise:
@@ -133,5 +127,5 @@ def _facts(key: ApiKey) -> dict[str, str]:
     }
 
 
-def _print_secret(key: ApiKey, *, as_json: bool) -> None:
-    screen.print_fields(key, {"id": key.key_id, "key": key.api_key}, as_json=as_json)
+def _print_secret(key: ApiKey) -> None:
+    screen.print_fields(key, {"id": key.key_id, "key": key.api_key})

@@ -31,18 +31,17 @@ def migrate(
     service: Annotated[
         str, typer.Option("--service", help="default, or next: the one at CHORDWISE_EMBEDDING_NEXT_BASE_URL.")
     ] = "default",
-    as_json: screen.Json = False,
 ) -> None:
     """Start to compute the vectors of another model beside those in use."""
     with screen.connect_as_operator() as client:
-        _print(client.start_migration(provider=provider, model=model, dimension=dimension, service=service), as_json)
+        _print(client.start_migration(provider=provider, model=model, dimension=dimension, service=service))
 
 
 @models.command()
-def status(number: Number = None, as_json: screen.Json = False) -> None:
+def status(number: Number = None) -> None:
     """Show the progress of a migration."""
     with screen.connect_as_operator() as client:
-        _print(_find(client, number), as_json)
+        _print(_find(client, number))
 
 
 @models.command()
@@ -57,13 +56,12 @@ def compare(
     ] = 50,
     min_overlap: Annotated[float | None, typer.Option("--min-overlap", min=0, max=1)] = None,
     max_ndcg_loss: Annotated[float | None, typer.Option("--max-ndcg-loss", min=0, max=1)] = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Compare both models on the same queries. Exits with 1 if the new one does not pass."""
     options: dict[str, Any] = {"queries": _read(queries)} if queries else {"sample": sample}
     limits = {"min_overlap": min_overlap, "max_ndcg_loss": max_ndcg_loss}
     options |= {name: limit for name, limit in limits.items() if limit is not None}
-    migration = _steer(number, "compare", as_json, **options)
+    migration = _steer(number, "compare", **options)
     if migration.comparison is None or not migration.comparison.passed:
         raise ChordwiseError(f"the new model does not pass: {migration.comparison and migration.comparison.reason}")
 
@@ -75,34 +73,33 @@ def switch(
     accept_missing: Annotated[
         bool, typer.Option("--accept-missing", help="Even if the model refused some chunks.")
     ] = False,
-    as_json: screen.Json = False,
 ) -> None:
     """Let searches use the new model."""
-    _steer(number, "switch", as_json, skip_gate=skip_gate, accept_missing=accept_missing)
+    _steer(number, "switch", skip_gate=skip_gate, accept_missing=accept_missing)
 
 
 @models.command()
-def rollback(number: Number = None, as_json: screen.Json = False) -> None:
+def rollback(number: Number = None) -> None:
     """Let searches use the old model again."""
-    _steer(number, "rollback", as_json)
+    _steer(number, "rollback")
 
 
 @models.command()
-def finish(number: Number = None, as_json: screen.Json = False) -> None:
+def finish(number: Number = None) -> None:
     """Drop the old model's vectors; this cannot be undone."""
-    _steer(number, "finish", as_json)
+    _steer(number, "finish")
 
 
 @models.command()
-def abort(number: Number = None, as_json: screen.Json = False) -> None:
+def abort(number: Number = None) -> None:
     """Abort the migration and drop the new vectors."""
-    _steer(number, "abort", as_json)
+    _steer(number, "abort")
 
 
-def _steer(number: int | None, step: str, as_json: bool, **options: Any) -> EmbeddingMigration:
+def _steer(number: int | None, step: str, **options: Any) -> EmbeddingMigration:
     with screen.connect_as_operator() as client:
         migration = client.steer_migration(_find(client, number).number, step, **options)
-    _print(migration, as_json)
+    _print(migration)
     return migration
 
 
@@ -121,7 +118,7 @@ def _read(path: Path) -> list[Any]:
         raise InvalidInput(f"{path} cannot be read as JSON Lines: {error}") from error
 
 
-def _print(migration: EmbeddingMigration, as_json: bool) -> None:
+def _print(migration: EmbeddingMigration) -> None:
     progress, comparison = migration.progress, migration.comparison
     facts = {
         "migration": f"{migration.number}, from space {migration.source}",
@@ -144,4 +141,4 @@ def _print(migration: EmbeddingMigration, as_json: bool) -> None:
         facts["comparison"] = f"{verdict}; {overlap}{ndcg}"
     if migration.error_code is not None:
         facts["waits"] = f"{migration.error_code}: {migration.error_detail}"
-    screen.print_facts(migration, facts, as_json=as_json)
+    screen.print_facts(migration, facts)

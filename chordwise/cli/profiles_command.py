@@ -23,7 +23,7 @@ JsonFile = Annotated[Path, typer.Argument(metavar="FILE", help="A JSON file; - r
 
 
 @profiles.command("list")
-def list_profiles(as_json: screen.Json = False) -> None:
+def list_profiles() -> None:
     """List profiles with their active versions and trials."""
     with screen.connect() as client:
         rows = client.profiles()
@@ -31,7 +31,6 @@ def list_profiles(as_json: screen.Json = False) -> None:
         rows,
         ("profile", "version", "trial", "built in", "note"),
         lambda row: (row.name, row.config_version, _trial(row), "yes" if row.built_in else "", row.note),
-        as_json=as_json,
         numbers=("version",),
     )
 
@@ -40,12 +39,11 @@ def list_profiles(as_json: screen.Json = False) -> None:
 def show_profile(
     name: Name,
     plan: Annotated[bool, typer.Option("--plan", help="Every setting that applies, not only its own.")] = False,
-    as_json: screen.Json = False,
 ) -> None:
     """Show a profile: its active version and its own settings."""
     with screen.connect() as client:
         profile = client.profile(name)
-    if as_json:
+    if screen.as_json():
         screen.print_json(profile.raw)
         return
     previous = profile.previous_version
@@ -56,12 +54,12 @@ def show_profile(
         "trial": _trial(profile) or None,
         "note": profile.note or None,
     }
-    screen.print_facts(profile, {key: value for key, value in facts.items() if value is not None}, as_json=False)
+    screen.print_facts(profile, {key: value for key, value in facts.items() if value is not None})
     screen.print_json(profile.plan if plan else profile.config)
 
 
 @profiles.command("versions")
-def list_versions(name: Name, as_json: screen.Json = False) -> None:
+def list_versions(name: Name) -> None:
     """List the stored versions of a profile, newest first."""
     with screen.connect() as client:
         rows = client.profile_versions(name)
@@ -69,7 +67,6 @@ def list_versions(name: Name, as_json: screen.Json = False) -> None:
         rows,
         ("version", "created", "by", "note"),
         lambda row: (row.config_version, screen.moment(row.created_at), row.created_by, row.note),
-        as_json=as_json,
         empty="No stored versions: the built-in settings apply.",
         numbers=("version",),
     )
@@ -83,14 +80,13 @@ def store_profile(
     share: Annotated[
         float, typer.Option("--share", min=0, max=1, help="Share of queries that use it; 0 leaves it inactive.")
     ] = 1.0,
-    as_json: screen.Json = False,
 ) -> None:
     """Add a version of a profile; the file holds all its own settings."""
     config = read_object(file)
     with screen.connect() as client:
         stored = client.store_profile(name, config, note=note, share=share)
     state = "active" if share >= 1 else f"tried on {share:.0%} of the sessions" if share else "stored, not active"
-    screen.report(stored.raw, f"{name}: version {stored.config_version} is {state}", as_json=as_json)
+    screen.report(stored.raw, f"{name}: version {stored.config_version} is {state}")
 
 
 @profiles.command()
@@ -100,32 +96,31 @@ def activate(
     share: Annotated[
         float, typer.Option("--share", min=0, max=1, help="Below 1: a trial beside the active version.")
     ] = 1.0,
-    as_json: screen.Json = False,
 ) -> None:
     """Activate a version of a profile, or try it on a share of the queries."""
     with screen.connect() as client:
         profile = client.activate_profile(name, version, share=share)
-    _report(profile, as_json=as_json)
+    _report(profile)
 
 
 @profiles.command()
-def rollback(name: Name, as_json: screen.Json = False) -> None:
+def rollback(name: Name) -> None:
     """End a trial, or go back to the previous version."""
     with screen.connect() as client:
         profile = client.rollback_profile(name)
-    _report(profile, as_json=as_json)
+    _report(profile)
 
 
 @profiles.command("delete")
-def delete_profile(name: Name, as_json: screen.Json = False) -> None:
+def delete_profile(name: Name) -> None:
     """Delete all stored versions; a built-in profile gets its built-in settings back."""
     with screen.connect() as client:
         client.delete_profile(name)
-    screen.report({"profile": name, "deleted": True}, "deleted", as_json=as_json)
+    screen.report({"profile": name, "deleted": True}, "deleted")
 
 
 @experiments.command("list")
-def list_experiments(as_json: screen.Json = False) -> None:
+def list_experiments() -> None:
     """List experiments with their arms."""
     with screen.connect() as client:
         rows = client.experiments()
@@ -133,21 +128,20 @@ def list_experiments(as_json: screen.Json = False) -> None:
         rows,
         ("experiment", "active", "arms"),
         lambda row: (row.experiment_id, "yes" if row.active else "no", ", ".join(_arms(row))),
-        as_json=as_json,
         empty="No experiments.",
     )
 
 
 @experiments.command("show")
-def show_experiment(experiment_id: ExperimentId, as_json: screen.Json = False) -> None:
+def show_experiment(experiment_id: ExperimentId) -> None:
     """Show an experiment: its arms and its coverage, as JSON."""
     with screen.connect() as client:
         found = client.experiment(experiment_id)
-    screen.print_json(found.raw if as_json else found.experiment)
+    screen.print_json(found.raw if screen.as_json() else found.experiment)
 
 
 @experiments.command()
-def results(experiment_id: ExperimentId, as_json: screen.Json = False) -> None:
+def results(experiment_id: ExperimentId) -> None:
     """Compare the arms of an experiment by users' ratings; the first arm is the baseline."""
     with screen.connect() as client:
         rows = client.experiment_results(experiment_id)
@@ -158,7 +152,6 @@ def results(experiment_id: ExperimentId, as_json: screen.Json = False) -> None:
             *(row.bucket, row.queries, row.sessions, row.good, row.bad, row.clicks),
             "" if row.mean_click_place is None else f"{row.mean_click_place:.1f}",
         ),
-        as_json=as_json,
         empty="No ratings yet.",
         numbers=("queries", "sessions", "good", "bad", "clicks", "mean click"),
     )
@@ -169,21 +162,20 @@ def store_experiment(
     experiment_id: ExperimentId,
     file: JsonFile,
     active: Annotated[bool, typer.Option("--active/--inactive", help="Whether queries are assigned to it.")] = True,
-    as_json: screen.Json = False,
 ) -> None:
     """Add or replace an experiment; the file holds its arms and its coverage."""
     experiment = read_object(file)
     with screen.connect() as client:
         stored = client.store_experiment(experiment_id, experiment, active=active)
-    screen.report(stored.raw, f"stored with the arms {', '.join(_arms(stored))}", as_json=as_json)
+    screen.report(stored.raw, f"stored with the arms {', '.join(_arms(stored))}")
 
 
 @experiments.command("delete")
-def delete_experiment(experiment_id: ExperimentId, as_json: screen.Json = False) -> None:
+def delete_experiment(experiment_id: ExperimentId) -> None:
     """Delete an experiment; queries that name it are answered without one."""
     with screen.connect() as client:
         client.delete_experiment(experiment_id)
-    screen.report({"experiment_id": experiment_id, "deleted": True}, "deleted", as_json=as_json)
+    screen.report({"experiment_id": experiment_id, "deleted": True}, "deleted")
 
 
 def read_object(file: Path) -> dict[str, Any]:
@@ -199,10 +191,10 @@ def read_object(file: Path) -> dict[str, Any]:
     return value
 
 
-def _report(profile: Profile, *, as_json: bool) -> None:
+def _report(profile: Profile) -> None:
     trial = _trial(profile)
     sentence = f"{profile.name}: version {profile.config_version} is active" + (f", trial {trial}" if trial else "")
-    screen.report(profile.raw, sentence, as_json=as_json)
+    screen.report(profile.raw, sentence)
 
 
 def _trial(profile: Profile) -> str:

@@ -269,14 +269,14 @@ def show_answer(events: Iterable[AnswerEvent], console: Console) -> None:
 QueryId = Annotated[str, typer.Argument(metavar="QUERY_ID", help="The query's id, from its answer; 8 digits suffice.")]
 
 
-def trace(query_id: QueryId, as_json: screen.Json = False) -> None:
+def trace(query_id: QueryId) -> None:
     """Explain the answer of a query asked with --trace.
 
     Prints the numbers behind each chunk's position, then the hits, drops and time of each step.
     """
     with screen.connect() as client:
         explained = client.trace(short_ids.query(client, query_id))
-    if as_json:
+    if screen.as_json():
         screen.print_json(explained.raw)
     else:
         show_trace(explained, screen.stdout())
@@ -289,7 +289,6 @@ def traces(
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only queries to this namespace.")] = None,
     profile: Annotated[str | None, typer.Option("--profile", help="Only queries with this profile.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Number of rows.")] = 50,
-    as_json: screen.Json = False,
 ) -> None:
     """List kept traces, newest first. Needs a key with the scope admin."""
     with screen.connect() as client:
@@ -301,21 +300,18 @@ def traces(
             *(screen.moment(row.asked_at), row.query_id, row.text, ", ".join(row.namespaces)),
             *(", ".join(row.marks), row.chunks, _ms(row.total_ms)),
         ),
-        as_json=as_json,
         empty="No traces.",
         numbers=("chunks", "ms"),
     )
 
 
 def why_not(
-    query_id: QueryId,
-    chunk_id: Annotated[str, typer.Argument(metavar="CHUNK_ID", help="The chunk that was expected.")],
-    as_json: screen.Json = False,
+    query_id: QueryId, chunk_id: Annotated[str, typer.Argument(metavar="CHUNK_ID", help="The chunk that was expected.")]
 ) -> None:
     """Explain why a chunk is not in an answer: the step that dropped it, and the number that decided."""
     with screen.connect() as client:
         reason = client.why_not(short_ids.query(client, query_id), chunk_id)
-    if as_json:
+    if screen.as_json():
         screen.print_json(reason.raw)
         return
     screen.say(screen.clean(f"{reason.stage}: {reason.detail}"))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import typer
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs non
     from rich.text import Text
 
 R = TypeVar("R", bound=Result)
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+_AS_JSON: ContextVar[bool] = ContextVar("as_json", default=False)
 
 PIPED_WIDTH = 120  # columns of a table that is not printed on a terminal
 _RETRIES = 4  # of a server that is down: a mistyped address shows within a few seconds
@@ -33,6 +36,30 @@ _PLAIN_EVERY_S = 2.0
 WIDE = r"\u1100-\u115f\u2e80-\ud7af\uf900-\ufaff\uff00-\uffef"  # scripts without spaces: a line may end anywhere
 _UNITS = re.compile(rf"\s+|[{WIDE}]|[^\s{WIDE}]+")
 _ALLOWED_INVISIBLES = "\u200c\u200d\ufe0e\ufe0f"  # joiners of letters and emoji; other invisible characters are removed
+
+
+def with_json(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command with the option --json, its last one; a command that declares ``as_json`` has it already."""
+    signature = inspect.signature(run, eval_str=True)
+    declared = "as_json" in signature.parameters
+
+    @functools.wraps(run)
+    def command(*, as_json: bool = False, **options: Any) -> Any:
+        _AS_JSON.set(as_json)
+        return run(**options, as_json=as_json) if declared else run(**options)
+
+    if not declared:
+        kind = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+        option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        command.__annotations__ = {**run.__annotations__, "as_json": kind}
+        signature = signature.replace(parameters=[*signature.parameters.values(), option])
+    command.__signature__ = signature  # type: ignore[attr-defined]
+    return command
+
+
+def as_json() -> bool:
+    """Return whether the running command has the option --json."""
+    return _AS_JSON.get()
 
 
 def connection() -> Connection:
@@ -156,17 +183,17 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], *, num
     stdout().print(filled)
 
 
-def report(value: object, sentence: str, *, as_json: bool) -> None:
+def report(value: object, sentence: str) -> None:
     """Print a value as one JSON document, or else a sentence about it."""
-    if as_json:
+    if as_json():
         print_json(value)
     else:
         say(sentence)
 
 
-def print_fields(record: Result, fields: Mapping[str, str | None], *, as_json: bool) -> None:
+def print_fields(record: Result, fields: Mapping[str, str | None]) -> None:
     """Print a record as one JSON document, or these fields of it, one on each unwrapped line, to be copied from."""
-    if as_json:
+    if as_json():
         print_json(record.raw)
         return
     width = max(map(len, fields))
@@ -174,9 +201,9 @@ def print_fields(record: Result, fields: Mapping[str, str | None], *, as_json: b
         say(f"{name:<{width}}  {clean(value or '')}")
 
 
-def print_facts(record: Result, facts: Mapping[str, object], *, as_json: bool) -> None:
+def print_facts(record: Result, facts: Mapping[str, object]) -> None:
     """Print a record as one JSON document, or these facts about it as a table, one a line."""
-    if as_json:
+    if as_json():
         print_json(record.raw)
         return
     lines = table("", "")
@@ -191,12 +218,11 @@ def print_list(
     columns: Sequence[str],
     row: Callable[[R], Iterable[object]],
     *,
-    as_json: bool,
     empty: str = "",
     numbers: tuple[str, ...] = (),
 ) -> None:
     """Print records as one JSON document, or as a table with ``row`` of each; ``empty`` is printed if there are none."""
-    if as_json:
+    if as_json():
         print_json({"data": [record.raw for record in records]})
     elif not records and empty:
         say(empty)
@@ -211,14 +237,13 @@ def _cell(value: object) -> Text:
 
 
 class Ticker:
-    """Progress: a bar on a terminal, else a plain line every two seconds, or nothing if ``quiet``.
+    """Progress: a bar on a terminal, else a plain line every two seconds, or nothing with --json.
 
     The bar is on standard error and disappears at the end, so that standard output holds only results.
     """
 
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self) -> None:
         console = stderr()
-        self._quiet = quiet
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._printed_at = -_PLAIN_EVERY_S
@@ -245,7 +270,7 @@ class Ticker:
             if self._task is None:
                 self._task = self._bar.add_task(what, total=total)
             self._bar.update(self._task, description=what, completed=done, total=total)
-        elif not self._quiet and time.monotonic() - self._printed_at >= _PLAIN_EVERY_S:
+        elif not as_json() and time.monotonic() - self._printed_at >= _PLAIN_EVERY_S:
             self._printed_at = time.monotonic()
             say((f"{done} of {total}" if total is not None else f"{done}") + f" {what}")
 

@@ -23,13 +23,12 @@ def usage(
         datetime | None, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day, UTC. Default: today.")
     ] = None,
     by: Annotated[str, typer.Option("--by", help="day, job, model or purpose.")] = "day",
-    as_json: screen.Json = False,
 ) -> None:
     """Show the tokens, requests and cost of embedding and the language model, and the tokens saved by the cache."""
     screen.require_choice(by, _KEYS, "--by")
     with screen.connect() as client:
         report = client.usage(start=start and start.date(), end=end and end.date(), by=by)
-    if as_json:
+    if screen.as_json():
         screen.print_json({**report.raw, "data": [row.raw for row in report.data], "next_cursor": None})
         return
     if not report.data:
@@ -45,11 +44,11 @@ def _cells(counts: UsageCounts) -> tuple[object, ...]:
     return *numbers, f"{counts.cost:.6f}".rstrip("0").rstrip(".")
 
 
-def quotas(as_json: screen.Json = False) -> None:
+def quotas() -> None:
     """Show the limits of your own tenant and how much of each is used; chordwise tenants quotas changes them."""
     with screen.connect() as client:
         stored = client.quotas()
-    if as_json:
+    if screen.as_json():
         screen.print_json(stored.raw)
         return
     rows = ((name, getattr(stored, name)) for name in QUOTAS if hasattr(stored, name))
@@ -79,13 +78,11 @@ Id = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's id, as i
 
 
 @tenants.command("list")
-def list_tenants(as_json: screen.Json = False) -> None:
+def list_tenants() -> None:
     """Show every tenant."""
     with screen.connect_as_operator() as client:
         rows = client.tenants()
-    screen.print_list(
-        rows, ("id", "name", "since", "state"), lambda row: _facts(row).values(), as_json=as_json, empty="No tenants."
-    )
+    screen.print_list(rows, ("id", "name", "since", "state"), lambda row: _facts(row).values(), empty="No tenants.")
 
 
 @tenants.command()
@@ -93,13 +90,12 @@ def create(
     tenant_id: Id,
     name: Annotated[str | None, typer.Option("--name", help="Display name. Default: its id.")] = None,
     key: Annotated[bool, typer.Option("--key/--no-key", help="Also create a first key, with every scope.")] = True,
-    as_json: screen.Json = False,
 ) -> None:
     """Create a tenant and print a first key for its administrator; the key cannot be shown again."""
     with screen.connect_as_operator() as client:
         tenant = client.create_tenant(tenant_id, name=name)
         first = client.create_key("first", scopes=("read", "write", "admin"), tenant_id=tenant_id) if key else None
-    if as_json:
+    if screen.as_json():
         screen.print_json({**tenant.raw, "key": first and first.raw})
         return
     screen.say(f"tenant  {screen.clean(tenant.tenant_id)}")
@@ -108,11 +104,11 @@ def create(
 
 
 @tenants.command()
-def show(tenant_id: Id, as_json: screen.Json = False) -> None:
+def show(tenant_id: Id) -> None:
     """Show one tenant."""
     with screen.connect_as_operator() as client:
         tenant = client.tenant(tenant_id)
-    screen.print_fields(tenant, _facts(tenant), as_json=as_json)
+    screen.print_fields(tenant, _facts(tenant))
 
 
 @tenants.command("quotas")
@@ -122,14 +118,13 @@ def tenant_quotas(
         list[str] | None,
         typer.Option("--set", metavar="NAME=N", help="A quota of its own; 0: no limit, empty: the installation's."),
     ] = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Show a tenant's own quotas, or change some: documents, chunks, queued, tokens, requests_per_minute."""
     with screen.connect_as_operator() as client:
         stored = client.tenant_quotas(tenant_id)
         if changes:
             stored = client.set_tenant_quotas(tenant_id, **{**_numbers(stored), **_parse(changes)})
-    if as_json:
+    if screen.as_json():
         screen.print_json(stored.raw)
         return
     for name, value in _numbers(stored).items():
@@ -141,7 +136,6 @@ def _numbers(stored: TenantQuotas) -> dict[str, int | None]:
 
 
 def _parse(changes: list[str]) -> dict[str, int | None]:
-    """Parse quotas given as ``NAME=N``. Raises a usage error for a wrong one."""
     quotas: dict[str, int | None] = {}
     for change in changes:
         name, equals, number = change.partition("=")
@@ -152,33 +146,31 @@ def _parse(changes: list[str]) -> dict[str, int | None]:
 
 
 @tenants.command()
-def disable(tenant_id: Id, as_json: screen.Json = False) -> None:
+def disable(tenant_id: Id) -> None:
     """Disable all keys of a tenant within three seconds. Nothing is deleted."""
     with screen.connect_as_operator() as client:
         tenant = client.disable_tenant(tenant_id)
-    screen.print_fields(tenant, _facts(tenant), as_json=as_json)
+    screen.print_fields(tenant, _facts(tenant))
 
 
 @tenants.command()
-def enable(tenant_id: Id, as_json: screen.Json = False) -> None:
+def enable(tenant_id: Id) -> None:
     """Let the keys of a tenant work again."""
     with screen.connect_as_operator() as client:
         tenant = client.enable_tenant(tenant_id)
-    screen.print_fields(tenant, _facts(tenant), as_json=as_json)
+    screen.print_fields(tenant, _facts(tenant))
 
 
 @tenants.command()
 def erase(
-    tenant_id: Id,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    as_json: screen.Json = False,
+    tenant_id: Id, yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False
 ) -> None:
     """Delete everything a tenant has in every store, and print the counts; exits with 1 if anything is left."""
     if not yes:
         typer.confirm(f"Erase tenant {screen.clean(tenant_id)} and everything it has, for ever?", abort=True, err=True)
     with screen.connect_as_operator() as client:
         erasure = client.erase_tenant(tenant_id)
-    if as_json:
+    if screen.as_json():
         screen.print_json(erasure.raw)
     else:
         screen.print_table(("store and table", "erased"), sorted(erasure.erased.items()), numbers=("erased",))
@@ -203,7 +195,6 @@ def audit(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", dir_okay=False, help="Write all of them to a file, as JSON lines.")
     ] = None,
-    as_json: screen.Json = False,
 ) -> None:
     """List searches and writes, newest first. Needs a key with the scope admin."""
     begins, ends = (at and at.replace(tzinfo=UTC) for at in (since, until))
@@ -224,7 +215,6 @@ def audit(
                 *(screen.moment(row.at), row.action, row.actor.key_name or "the installation"),
                 *(", ".join(row.namespaces), row.count, row.status),
             ),
-            as_json=as_json,
             empty="No entries.",
             numbers=("count",),
         )

@@ -21,7 +21,7 @@ _TEST_S = 30.0
 
 
 @webhooks.command("list")
-def list_webhooks(as_json: screen.Json = False) -> None:
+def list_webhooks() -> None:
     """List every endpoint and whether its calls succeed."""
     with screen.connect() as client:
         hooks = client.webhooks()
@@ -29,7 +29,6 @@ def list_webhooks(as_json: screen.Json = False) -> None:
         hooks,
         ("id", "url", "events", "state"),
         lambda hook: (hook.webhook_id, hook.url, ", ".join(hook.events), _state(hook)),
-        as_json=as_json,
         empty="No webhooks.",
     )
 
@@ -38,19 +37,18 @@ def list_webhooks(as_json: screen.Json = False) -> None:
 def add(
     url: Annotated[str, typer.Argument(help="Address to call, http or https.")],
     event: Annotated[list[str] | None, typer.Option("--event", "-e", help="Such as job.failed; repeatable.")] = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Add an endpoint and print the secret that signs its calls; it cannot be shown again."""
     with screen.connect() as client:
-        _print_secret(client.add_webhook(url, events=event or None), as_json=as_json)
+        _print_secret(client.add_webhook(url, events=event or None))
 
 
 @webhooks.command()
-def remove(webhook_id: Id, as_json: screen.Json = False) -> None:
+def remove(webhook_id: Id) -> None:
     """Delete an endpoint and its deliveries."""
     with screen.connect() as client:
         client.remove_webhook(short_ids.webhook(client, webhook_id))
-    _confirm("removed", webhook_id, as_json=as_json)
+    _confirm("removed", webhook_id)
 
 
 @webhooks.command()
@@ -60,42 +58,39 @@ def rotate(
         int | None,
         typer.Option("--overlap", min=0, help="Seconds for which the old secret still signs. Default: a day."),
     ] = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Give an endpoint a new secret and print it; for a while calls are signed with both."""
     with screen.connect() as client:
-        _print_secret(
-            client.rotate_webhook(short_ids.webhook(client, webhook_id), overlap_seconds=overlap), as_json=as_json
-        )
+        _print_secret(client.rotate_webhook(short_ids.webhook(client, webhook_id), overlap_seconds=overlap))
 
 
 @webhooks.command()
-def disable(webhook_id: Id, as_json: screen.Json = False) -> None:
+def disable(webhook_id: Id) -> None:
     """Let an endpoint not be called until it is enabled again."""
     with screen.connect() as client:
         client.disable_webhook(short_ids.webhook(client, webhook_id))
-    _confirm("disabled", webhook_id, as_json=as_json)
+    _confirm("disabled", webhook_id)
 
 
 @webhooks.command()
-def enable(webhook_id: Id, as_json: screen.Json = False) -> None:
+def enable(webhook_id: Id) -> None:
     """Enable an endpoint that was disabled, by request or after failures."""
     with screen.connect() as client:
         client.enable_webhook(short_ids.webhook(client, webhook_id))
-    _confirm("enabled", webhook_id, as_json=as_json)
+    _confirm("enabled", webhook_id)
 
 
 @webhooks.command("test")
-def send_test(webhook_id: Id, as_json: screen.Json = False) -> None:
+def send_test(webhook_id: Id) -> None:
     """Send a test message and print the outcome; exits with 1 if it did not arrive."""
     with screen.connect() as client:
         webhook_id = short_ids.webhook(client, webhook_id)
         delivery = _await_delivery(client, webhook_id, client.test_webhook(webhook_id))
-    if as_json:
+    if screen.as_json():
         screen.print_json(delivery.raw)
     if delivery.state != "delivered":
         raise ChordwiseError(f"the test message did not arrive: {delivery.last_error or delivery.state}")
-    if not as_json:
+    if not screen.as_json():
         screen.say(f"delivered: the endpoint answered {delivery.last_status}")
 
 
@@ -104,7 +99,6 @@ def deliveries(
     webhook_id: Id,
     state: Annotated[str | None, typer.Option("--state", help="pending, delivered or dead.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="Number to list.")] = 20,
-    as_json: screen.Json = False,
 ) -> None:
     """List the latest messages to an endpoint with their outcomes."""
     with screen.connect() as client:
@@ -116,7 +110,6 @@ def deliveries(
             *(row.delivery_id, row.event, row.job_id, row.state, row.attempts),
             row.last_error or row.last_status or "",
         ),
-        as_json=as_json,
         numbers=("attempts",),
     )
 
@@ -125,19 +118,17 @@ def deliveries(
 def redeliver(
     webhook_id: Id,
     delivery_id: Annotated[str, typer.Argument(metavar="DELIVERY", help="The message's ID, from deliveries.")],
-    as_json: screen.Json = False,
 ) -> None:
     """Send a message again under its old id."""
     with screen.connect() as client:
         webhook_id = short_ids.webhook(client, webhook_id)
         delivery_id = short_ids.delivery(client, delivery_id, webhook_id)
         client.redeliver(webhook_id, delivery_id)
-    _confirm("queued again", webhook_id, as_json=as_json, delivery_id=delivery_id)
+    _confirm("queued again", webhook_id, delivery_id=delivery_id)
 
 
-def _confirm(outcome: str, webhook_id: str, *, as_json: bool, **ids: str) -> None:
-    """Print the outcome; as JSON with the ids."""
-    screen.report({"done": outcome, "webhook_id": webhook_id, **ids}, outcome, as_json=as_json)
+def _confirm(outcome: str, webhook_id: str, **ids: str) -> None:
+    screen.report({"done": outcome, "webhook_id": webhook_id, **ids}, outcome)
 
 
 def _await_delivery(client: Chordwise, webhook_id: str, delivery_id: str) -> Delivery:
@@ -149,8 +140,8 @@ def _await_delivery(client: Chordwise, webhook_id: str, delivery_id: str) -> Del
         time.sleep(0.25)
 
 
-def _print_secret(hook: Webhook, *, as_json: bool) -> None:
-    screen.print_fields(hook, {"id": hook.webhook_id, "secret": hook.secret}, as_json=as_json)
+def _print_secret(hook: Webhook) -> None:
+    screen.print_fields(hook, {"id": hook.webhook_id, "secret": hook.secret})
 
 
 def _state(hook: Webhook) -> str:

@@ -100,15 +100,13 @@ def fill(
     )
 
 
-def run_queries(
-    ask: Callable[[AsyncChordwise, Callable[[int], None]], Awaitable[T]], total: int | None = None, *, quiet: bool
-) -> T:
+def run_queries(ask: Callable[[AsyncChordwise, Callable[[int], None]], Awaitable[T]], total: int | None = None) -> T:
     """Call ``ask`` with a client and with a function that shows how many of ``total`` queries are answered."""
 
     async def run() -> T:
         server = screen.connection()
         async with AsyncChordwise(server.url, server.api_key) as client:
-            with screen.Ticker(quiet=quiet) as ticker:
+            with screen.Ticker() as ticker:
                 return await ask(client, lambda count: ticker.show("queries answered", count, total))
 
     return asyncio.run(run())
@@ -151,7 +149,6 @@ def evaluate_collection(
         float | None,
         typer.Option("--max-loss", min=0, max=1, help="With --compare: exit with 1 if nDCG@10 drops by more."),
     ] = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Measure retrieval on a judged collection.
 
@@ -166,13 +163,13 @@ def evaluate_collection(
     if runs is not None:
         if folder is not None:
             raise typer.BadParameter("compares two files, and takes no DIR", param_hint="--compare")
-        _compare(*runs, max_loss=max_loss, as_json=as_json)
+        _compare(*runs, max_loss=max_loss)
         return
     if folder is None or namespace is None:
         raise typer.BadParameter("DIR and --namespace are needed, or else --compare")
     collection = read_collection(folder)
     queries = collection.queries[:limit]
-    with screen.connect() as client, screen.Ticker(quiet=as_json) as ticker:
+    with screen.connect() as client, screen.Ticker() as ticker:
         ways = WAYS if profile is None else ways_of(client.profile(profile).plan)
         floors = _floors(min_ndcg or [], ways)
         documents, empty = collection.count()
@@ -183,12 +180,11 @@ def evaluate_collection(
             client, queries, namespace, profile=profile, ways=ways, concurrency=concurrency, on_answer=on_answer
         ),
         len(queries) * len(ways),
-        quiet=as_json,
     )
     if per_query is not None:
         write_run(per_query, report.answers)
     missed = _missed(report, floors)
-    if as_json:
+    if screen.as_json():
         result = _as_json(collection, namespace, report, stored=stored, empty=empty)
         screen.print_json({**result, "profile": profile, "missed": missed})
     else:
@@ -218,7 +214,6 @@ def _floors(options: Sequence[str], ways: Sequence[Way]) -> dict[str, float]:
 
 
 def _missed(report: Report, floors: dict[str, float]) -> list[str]:
-    """Return a sentence for each floor that was not reached."""
     return [
         f"nDCG@10 of {way} is {ndcg:.4f}, below {floor:g}"
         for way, floor in floors.items()
@@ -226,9 +221,9 @@ def _missed(report: Report, floors: dict[str, float]) -> list[str]:
     ]
 
 
-def _compare(a: Path, b: Path, *, max_loss: float | None, as_json: bool) -> None:
+def _compare(a: Path, b: Path, *, max_loss: float | None) -> None:
     comparison = compare(read_run(a), read_run(b))
-    if as_json:
+    if screen.as_json():
         screen.print_json({"rows": [row.as_json() for row in comparison.rows], "unpaired": comparison.unpaired})
     else:
         _show_comparison(comparison)

@@ -16,9 +16,7 @@ from chordwise.errors import ChordwiseError, InvalidInput
 RATINGS = ("good", "bad", "click")
 
 app = typer.Typer(
-    help="Rate hits, and export the ratings as a judged collection.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    help="Rate hits, and export the ratings as a judged collection.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
@@ -32,7 +30,6 @@ def add(
     session_id: Annotated[
         str | None, typer.Option("--session", help="Session of the user. Default: the query's.")
     ] = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Rate a hit of a query.
 
@@ -47,7 +44,7 @@ def add(
         )
     position = "not in the answer" if stored.place is None else f"place {stored.place}"
     sentence = screen.clean(f"{stored.rating}: {stored.namespace}/{stored.document_id}, {position}")
-    screen.report(stored.raw, sentence, as_json=as_json)
+    screen.report(stored.raw, sentence)
 
 
 @app.command()
@@ -63,7 +60,6 @@ def export(
     corpus: Annotated[
         bool, typer.Option("--corpus/--no-corpus", help="Also export the texts, for another installation.")
     ] = False,
-    as_json: screen.Json = False,
 ) -> None:
     """Export the judged questions as a collection for eval and tune.
 
@@ -83,7 +79,7 @@ def export(
         "documents": None if documents is None else len(documents),
         "left_out": len(judged) - len(usable),
     }
-    if as_json:
+    if screen.as_json():
         screen.print_json(counts)
     else:
         nouns = {"queries": ("query", "queries"), "judgments": ("judgment",), "documents": ("document",)}
@@ -117,7 +113,6 @@ def joined(chunks: Iterable[Chunk]) -> str:
 
 
 def _write(folder: Path, judged: Sequence[JudgedText], documents: Iterable[Mapping[str, Any]] | None) -> None:
-    """Write the files. Raises InvalidInput."""
     unsafe = next((doc for query in judged for doc in query.relevant if "\t" in doc or "\n" in doc), None)
     if unsafe is not None:
         raise InvalidInput(f"document {unsafe!r} cannot be written to a tab-separated file")

@@ -59,7 +59,6 @@ def reliability(
             "--beside", exists=True, dir_okay=False, help="Also draw the --json output of another collection."
         ),
     ] = None,
-    as_json: screen.Json = False,
 ) -> None:
     """Measure how reliable the confidence of answers is, on a judged collection.
 
@@ -72,7 +71,7 @@ def reliability(
     queries = collection.queries[:limit]
     other_results = [_read_result(path) for path in beside or ()]
     questions = [*queries, *([] if unanswerable is None else _read_questions(unanswerable, language))]
-    with screen.connect() as client, screen.Ticker(quiet=as_json) as ticker:
+    with screen.connect() as client, screen.Ticker() as ticker:
         fill(client, collection, namespace, collection.count()[0], ticker)
     options = {"namespace": namespace, "profile": profile, "method": method, "rerank": False}
     answers = run_queries(
@@ -80,13 +79,12 @@ def reliability(
             client, questions, concurrency=concurrency, options=options, on_answer=on_answer
         ),
         len(questions),
-        quiet=as_json,
     )
     figures = _measure(answers[: len(queries)], answers[len(queries) :], keep=keep, threshold=threshold)
     result = {"collection": collection.name, "namespace": namespace, **figures}
     if picture is not None:
         picture.write_text(diagram([*other_results, result]), encoding="utf-8")
-    if as_json:
+    if screen.as_json():
         screen.print_json(result)
     else:
         _show(result)
@@ -126,7 +124,6 @@ def _as_json(bins: list[Bin]) -> list[dict[str, Any]]:
 
 
 def _read_result(path: Path) -> dict[str, Any]:
-    """Read the output of --json. Raises InvalidInput."""
     try:
         result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         diagram([result])

@@ -34,7 +34,6 @@ def tune_profile(
     limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of queries on either side.")] = 200,
     seed: Annotated[int, typer.Option("--seed", help="Seed for the choice of these queries.")] = 0,
     concurrency: Concurrency = 4,
-    as_json: screen.Json = False,
 ) -> None:
     """Choose channel weights, fusion, gate and pool by judged queries.
 
@@ -69,7 +68,7 @@ def tune_profile(
 
             return await tune(ask, base, start.plan, tuning=tuning, held_out=held_out)
 
-        outcome = run_queries(run, quiet=as_json)
+        outcome = run_queries(run)
         stored: Profile | None = None
         if store is not None and outcome.flaw is None:
             config = _overlay(start.config, {"retrieve": outcome.overrides})
@@ -92,7 +91,7 @@ def tune_profile(
         "flaw": outcome.flaw,
         "stored": None if stored is None else {"profile": stored.name, "versions": _versions(stored), "share": share},
     }
-    if as_json:
+    if screen.as_json():
         screen.print_json(result)
     else:
         _show(outcome, stored)
