@@ -53,7 +53,6 @@ def decode(kind: type[T], data: object) -> T:
 
 @functools.cache
 def _to(hint: Any) -> Convert:
-    """Return the converter from JSON to this type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return lambda value: value

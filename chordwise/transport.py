@@ -146,9 +146,7 @@ def request_arguments(call: Call, timeout_s: float) -> dict[str, Any]:
         "params": list(call.params) or None,
         "headers": dict(call.headers),
         "timeout": httpx.Timeout(
-            min(timeout_s, limit_s),
-            read=min(timeout_s + call.hold_s, limit_s),
-            connect=min(timeout_s, 10.0, limit_s),
+            min(timeout_s, limit_s), read=min(timeout_s + call.hold_s, limit_s), connect=min(timeout_s, 10.0, limit_s)
         ),
     }
     if call.files:

@@ -144,7 +144,6 @@ def compute_next(computation: Computation) -> None:
 
 @contextmanager
 def _translated_errors(subject: str) -> Iterator[None]:
-    """Raise StoreUnavailable when the broker does not accept the ``subject``."""
     try:
         yield
     except _BROKER_ERRORS as error:

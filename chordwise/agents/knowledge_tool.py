@@ -114,7 +114,6 @@ class KnowledgeTool(OwnsConnections):
         return _llamaindex_tool(self)
 
     def _parse(self, arguments: str | Mapping[str, Any]) -> dict[str, Any]:
-        """Parse the arguments of a call. Raises InvalidInput."""
         try:
             values = json.loads(arguments) if isinstance(arguments, str) else arguments
         except (ValueError, RecursionError):

@@ -49,11 +49,7 @@ class ChordwiseRetriever(OwnsConnections, BaseRetriever):
         self._namespaces = listed(namespaces)
         self._options = options
         self._asker = Asker(
-            client=client,
-            async_client=async_client,
-            url=url,
-            api_key=api_key,
-            timeout=options.get("timeout") or 30.0,
+            client=client, async_client=async_client, url=url, api_key=api_key, timeout=options.get("timeout") or 30.0
         )
         super().__init__(callback_manager=callback_manager, verbose=verbose)
 

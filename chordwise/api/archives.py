@@ -84,13 +84,7 @@ class ArchiveOperations(Resource):
             archive.close()
 
     def _import(
-        self,
-        archive: ArchiveReader,
-        namespace: str,
-        *,
-        on_conflict: str | None,
-        again: bool,
-        on_progress: Told | None,
+        self, archive: ArchiveReader, namespace: str, *, on_conflict: str | None, again: bool, on_progress: Told | None
     ) -> Steps[Imported]:
         manifest = archive.manifest
         target = resource_path("namespaces", namespace, "imports", manifest.archive_id)

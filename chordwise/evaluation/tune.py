@@ -177,8 +177,6 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Answers:
-    """A cache of answers by candidate and query."""
-
     ask: AskQueries
     base: Knobs
     plan: Mapping[str, Any]

@@ -47,21 +47,9 @@ QUESTIONS = (
         filters={"type": "class"},
         expected=("tempfile.TemporaryDirectory",),
     ),
-    Question(
-        text="消息队列里的任务为什么要做成幂等的",
-        namespaces=(CHINESE,),
-        expected=("zh-mq-idempotent",),
-    ),
-    Question(
-        text="MySQL 报错 1213 死锁怎么办",
-        namespaces=(CHINESE,),
-        expected=("zh-db-deadlock",),
-    ),
-    Question(
-        text="两路检索结果按名次融合，k 取 60 的方法",
-        namespaces=(CHINESE,),
-        expected=("zh-ir-rrf",),
-    ),
+    Question(text="消息队列里的任务为什么要做成幂等的", namespaces=(CHINESE,), expected=("zh-mq-idempotent",)),
+    Question(text="MySQL 报错 1213 死锁怎么办", namespaces=(CHINESE,), expected=("zh-db-deadlock",)),
+    Question(text="两路检索结果按名次融合，k 取 60 的方法", namespaces=(CHINESE,), expected=("zh-ir-rrf",)),
     Question(
         text="血压高的人吃饭要注意什么",
         namespaces=(CHINESE,),

@@ -179,7 +179,6 @@ def _table() -> Table:
 
 
 def _add_numbers(table: Table, *heads: str) -> None:
-    """Add columns that are aligned right."""
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
 

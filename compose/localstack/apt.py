@@ -175,7 +175,6 @@ def _actual_name(name: str, environment: dict[str, str]) -> str:
 
 
 def _libraries_of(names: list[str], environment: dict[str, str]) -> list[str]:
-    """Return the library packages that ``names`` need, directly or not."""
     left_out = [f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")]
     listing = shell.output(["apt-cache", "depends", "--recurse", *left_out, *names], environment=environment)
     return sorted({line for line in listing.splitlines() if _LIBRARY.fullmatch(line)} - set(names))

@@ -105,7 +105,6 @@ def _missing_servers(*, wanted: bool) -> dict[str, bool]:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Return the parts before and after the first ``--``."""
     at = arguments.index("--") if "--" in arguments else len(arguments)
     return arguments[:at], arguments[at + 1 :]
 

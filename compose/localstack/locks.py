@@ -40,7 +40,6 @@ def shares(texts: Iterable[str], count: int) -> list[str]:
 
 
 def _entries(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield name, version and whole text of each entry."""
     name, version, lines = "", "", [""]
     for line in text.splitlines(keepends=True):
         if pin := _PIN.match(line):

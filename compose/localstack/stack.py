@@ -182,7 +182,6 @@ class Stack:
         self._supervisor.start(programs_, within_s=_SERVERS_WITHIN_S)
 
     def _start_rabbitmq(self, password: str) -> None:
-        """Start RabbitMQ with its name registry."""
         port, nodes_port, epmd_port = (self._ports[name] for name in rabbitmq.PORTS)
         self._supervisor.start([rabbitmq.epmd(self.folder, port=epmd_port)], within_s=_SERVERS_WITHIN_S)
         server = rabbitmq.program(self.folder, password, port=port, nodes_port=nodes_port, epmd_port=epmd_port)

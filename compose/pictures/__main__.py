@@ -146,10 +146,7 @@ def take(opened: Browser, address: str, key: str, file: Path) -> None:
     login: HttpCredentials | None = None
     if file.stem.startswith("flower"):
         address = f"{os.environ['CHORDWISE_FLOWER_URL']}/{'tasks' if file.stem.endswith('tasks') else 'workers'}"
-        login = {
-            "username": os.environ["CHORDWISE_FLOWER_USER"],
-            "password": os.environ["CHORDWISE_FLOWER_PASSWORD"],
-        }
+        login = {"username": os.environ["CHORDWISE_FLOWER_USER"], "password": os.environ["CHORDWISE_FLOWER_PASSWORD"]}
     size = ViewportSize(width=_WIDTH, height=_HEIGHT)
     context = opened.new_context(viewport=size, locale="en-GB", color_scheme="light", http_credentials=login)
     context.set_default_timeout(_PATIENCE_MS)

@@ -35,12 +35,7 @@ _SETTINGS: Final[dict[str, Body]] = {
     "/v1/profiles/short": {"config": {"top_k": 3}},
     "/v1/profiles/manuals": {"config": {"top_k": 5, "retrieve": {"time_decay": {"half_life_days": 365}}}},
     "/v1/experiments/shorter-answers": {
-        "experiment": {
-            "arms": [
-                {"name": "control", "share": 0.5},
-                {"name": "short", "share": 0.5, "profile": "short"},
-            ]
-        }
+        "experiment": {"arms": [{"name": "control", "share": 0.5}, {"name": "short", "share": 0.5, "profile": "short"}]}
     },
     "/v1/api-sources/orders": {
         "url": "https://shop.example.com/orders",
@@ -62,11 +57,7 @@ _SETTINGS: Final[dict[str, Body]] = {
 _ADDITIONS: Final[tuple[tuple[str, Body], ...]] = (
     (
         "/v1/documents",
-        {
-            "namespace": "faq",
-            "chunking": {"strategy": "qa"},
-            "documents": [{"document_id": "service", "text": _PAIRS}],
-        },
+        {"namespace": "faq", "chunking": {"strategy": "qa"}, "documents": [{"document_id": "service", "text": _PAIRS}]},
     ),
     (
         "/v1/examples",
@@ -148,7 +139,6 @@ def prepare(page: Page, name: str) -> None:
 
 
 def _ask(client: httpx.Client, text: str) -> str:
-    """Ask, rate the first hit, and return the query's id."""
     query = _post(client, "/v1/rag/debug", {"query_text": text, "namespaces": [_NAMESPACE], "top_k": 5})
     if query.get("chunks"):
         rating = {"rating": "good", "chunk_id": query["chunks"][0]["chunk_id"]}

@@ -75,7 +75,4 @@ def _environment(root: Path) -> dict[str, str]:
     beside."""
     parents = {path.parent for folder in ("lib", "usr/lib") for path in root.glob(f"{folder}/*/**/*.so*")}
     libraries = sorted(str(path) for path in parents if "chromium" not in path.parts)
-    return {
-        "LD_LIBRARY_PATH": os.pathsep.join(libraries),
-        "FONTCONFIG_FILE": str(root / "fonts.conf"),
-    }
+    return {"LD_LIBRARY_PATH": os.pathsep.join(libraries), "FONTCONFIG_FILE": str(root / "fonts.conf")}
