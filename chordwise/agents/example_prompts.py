@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from chordwise.agents.asker import Asker
-from chordwise.agents.prompts import EXAMPLE_CATEGORIES, retrieved_examples
+from chordwise.agents.prompts import EXAMPLE_CATEGORIES, mapping, retrieved_examples
 from chordwise.api.queries import QueryResult
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 def question_of(prompt_vars: Mapping[str, Any] | None, user_message: str = "") -> str:
     """Return the question: ``query_text``, or the user's message if it is empty, then the ``keywords``, separated by
     spaces and cut to the longest question that the server accepts. Empty if all of them are."""
-    variables = prompt_vars if isinstance(prompt_vars, Mapping) else {}
+    variables = mapping(prompt_vars)
     text, keywords = variables.get("query_text"), variables.get("keywords")
     text = text.strip() if isinstance(text, str) else ""
     words = (word.strip() for word in (keywords if isinstance(keywords, list | tuple) else ()) if isinstance(word, str))
@@ -49,15 +49,12 @@ def with_examples(
     By default the existing ones of the four tables are searched; if none exists, every namespace that holds examples.
     Never raises ChordwiseError: the examples are then empty, and the log has the class of the error.
     """
-    question = question_of(prompt_vars, user_message)
-    examples: list[dict[str, Any]] = []
-    if question:
-        asker = client if isinstance(client, Asker) else Asker(client=client)
-        try:
-            examples = retrieved_examples(_ask(asker, question, namespaces, profile))
-        except ChordwiseError as error:
-            _log_failure(error)
-    return _add(prompt_vars, examples)
+    asker, answer = client if isinstance(client, Asker) else Asker(client=client), None
+    try:
+        answer = _ask(asker, question_of(prompt_vars, user_message), namespaces, profile)
+    except ChordwiseError as error:
+        _log_failure(error)
+    return _add(prompt_vars, answer)
 
 
 async def awith_examples(
@@ -69,18 +66,17 @@ async def awith_examples(
     profile: str | None = EXAMPLE_PROFILE,
 ) -> dict[str, Any]:
     """Return the same as `with_examples`, asynchronously."""
-    question = question_of(prompt_vars, user_message)
-    examples: list[dict[str, Any]] = []
-    if question:
-        asker = client if isinstance(client, Asker) else Asker(async_client=client)
-        try:
-            examples = retrieved_examples(await _aask(asker, question, namespaces, profile))
-        except ChordwiseError as error:
-            _log_failure(error)
-    return _add(prompt_vars, examples)
+    asker, answer = client if isinstance(client, Asker) else Asker(async_client=client), None
+    try:
+        answer = await _aask(asker, question_of(prompt_vars, user_message), namespaces, profile)
+    except ChordwiseError as error:
+        _log_failure(error)
+    return _add(prompt_vars, answer)
 
 
 def _ask(asker: Asker, question: str, namespaces: Iterable[str] | str, profile: str | None) -> QueryResult | None:
+    if not question:
+        return None
     try:
         return asker.ask(question, namespaces=namespaces, profile=profile)
     except ProblemError as error:
@@ -93,6 +89,8 @@ def _ask(asker: Asker, question: str, namespaces: Iterable[str] | str, profile: 
 async def _aask(
     asker: Asker, question: str, namespaces: Iterable[str] | str, profile: str | None
 ) -> QueryResult | None:
+    if not question:
+        return None
     try:
         return await asker.aask(question, namespaces=namespaces, profile=profile)
     except ProblemError as error:
@@ -113,8 +111,8 @@ def _are_absent_tables(namespaces: Iterable[str] | str, error: ProblemError) -> 
     )
 
 
-def _add(prompt_vars: Mapping[str, Any] | None, examples: list[dict[str, Any]]) -> dict[str, Any]:
-    return {**(prompt_vars if isinstance(prompt_vars, Mapping) else {}), "retrieved_examples": examples}
+def _add(prompt_vars: Mapping[str, Any] | None, answer: QueryResult | None) -> dict[str, Any]:
+    return {**mapping(prompt_vars), "retrieved_examples": retrieved_examples(answer)}
 
 
 def _log_failure(error: ChordwiseError) -> None:

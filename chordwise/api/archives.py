@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,39 +73,27 @@ class ArchiveOperations(Resource):
         Every part is verified first: InvalidInput names a damaged one before anything is sent. A later error
         carries the accepted jobs in ``accepted``; repeating the call resumes the import.
         """
-        archive = ArchiveReader(Path(path))
-        try:
+        with closing(ArchiveReader(Path(path))) as archive:
             archive.verify()
-            return (
-                yield from self._import(
-                    archive, namespace, on_conflict=on_conflict, again=again, on_progress=on_progress
-                )
-            )
-        finally:
-            archive.close()
-
-    def _import(
-        self, archive: ArchiveReader, namespace: str, *, on_conflict: str | None, again: bool, on_progress: Told | None
-    ) -> Steps[Imported]:
-        manifest = archive.manifest
-        target = resource_path("namespaces", namespace, "imports", manifest.archive_id)
-        if again:
-            yield from self._request("DELETE", target, hold_s=_HOLD_S, expects=frozenset({404}))
-        receipts = yield from self._receipts(target)
-        unsent = missing(manifest.parts, {int(part["part"]): str(part["sha256"]) for part in receipts})
-        done = Ingestion(jobs=tuple(map(_job, receipts)))
-        sent = 0
-        try:
-            for part in unsent:
-                if not part.documents:
-                    continue
-                receipts.append((yield from self._send_part(archive, part, target, on_conflict)).json())
-                done, sent = together(done, Ingestion(jobs=(_job(receipts[-1]),))), sent + 1
-                if on_progress:
-                    on_progress(done)
-        except ChordwiseError as error:
-            error.accepted = done.jobs
-            raise
+            manifest = archive.manifest
+            target = resource_path("namespaces", namespace, "imports", manifest.archive_id)
+            if again:
+                yield from self._request("DELETE", target, hold_s=_HOLD_S, expects=frozenset({404}))
+            receipts = yield from self._receipts(target)
+            unsent = missing(manifest.parts, {int(part["part"]): str(part["sha256"]) for part in receipts})
+            done = Ingestion(jobs=tuple(map(_job, receipts)))
+            sent = 0
+            try:
+                for part in unsent:
+                    if not part.documents:
+                        continue
+                    receipts.append((yield from self._send_part(archive, part, target, on_conflict)).json())
+                    done, sent = together(done, Ingestion(jobs=(_job(receipts[-1]),))), sent + 1
+                    if on_progress:
+                        on_progress(done)
+            except ChordwiseError as error:
+                error.accepted = done.jobs
+                raise
         vectors_kept = all(receipt.get("vectors_kept") for receipt in receipts)
         return Imported(ingestion=done, manifest=manifest, sent=sent, vectors_kept=vectors_kept)
 

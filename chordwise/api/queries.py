@@ -249,47 +249,29 @@ class QueryOperations(Resource):
         return (yield from exchange(call, self._policy, deadline=deadline, clock=self._clock)).json()
 
 
-def query_body(
-    text: str,
-    *,
-    namespace: str | None = None,
-    namespaces: Iterable[str] | str | None = None,
-    top_k: int | None = None,
-    filters: Mapping[str, Any] | None = None,
-    method: str | None = None,
-    retrieve: Mapping[str, Any] | None = None,
-    rerank: bool | None = None,
-    expand: bool | None = None,
-    profile: str | None = None,
-    context: Mapping[str, Any] | None = None,
-    conversation: Sequence[str] | None = None,
-    user_profile: Mapping[str, Any] | None = None,
-    trace: bool | None = None,
-    extra: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Return the body of a query, without fields that are None. See QueryKeywords.
+def query_body(text: str, **options: Unpack[QueryKeywords]) -> dict[str, Any]:
+    """Return the body of a query, without fields that are None.
 
-    Raises InvalidInput if no namespace is named.
+    Raises InvalidInput if no namespace is named, and TypeError for an unknown option.
     """
-    names = namespace if namespaces is None else namespaces
+    if unknown := sorted(options.keys() - QueryKeywords.__annotations__.keys()):
+        raise TypeError(f"query_body() got an unexpected keyword argument {unknown[0]!r}")
+    named, filters, messages = options.get("namespaces"), options.get("filters"), options.get("conversation")
+    names = options.get("namespace") if named is None else named
     names = [names] if isinstance(names, str) else list(names or ())
     if not names:
         raise InvalidInput("a query must name at least one namespace")
     fields = {
         "query_text": text,
         "namespaces": names,
-        "top_k": top_k,
         "filters": None if filters is None else {name: plain(value) for name, value in filters.items()},
-        "retrieve": {**(retrieve or {}), **given(method=method or None)} or None,
-        "enable_rerank": rerank,
-        "enable_expand": expand,
-        "profile": profile,
-        "context": context,
-        "conversation": None if conversation is None else list(conversation),
-        "user_profile": user_profile,
-        "trace": trace,
+        "retrieve": {**(options.get("retrieve") or {}), **given(method=options.get("method") or None)} or None,
+        "enable_rerank": options.get("rerank"),
+        "enable_expand": options.get("expand"),
+        "conversation": None if messages is None else list(messages),
+        **{name: options.get(name) for name in ("top_k", "profile", "context", "user_profile", "trace")},
     }
-    return given(**{**fields, **(extra or {})})
+    return given(**{**fields, **(options.get("extra") or {})})
 
 
 def query_headers(request_id: str | None, *, fresh: bool) -> dict[str, str]:
