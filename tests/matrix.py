@@ -23,12 +23,13 @@ from sqlalchemy import make_url
 
 from compose.localstack.places import LOCAL, StackFolder
 from compose.localstack.progress import Failure, say
-from compose.localstack.servers import newer, older_postgres, postgres, rabbitmq
+from compose.localstack.servers import postgres
 from pipeline.maintenance.examine_stores import server_versions
 from pipeline.resources import Resources
 from pipeline.settings import load
 from tests import __main__ as suite
 from tests.support.repository.project import ROOT
+from tests.support.servers import newer, older_postgres
 from tests.support.servers.brokers import OwnServer, own_guarded_redis
 from tests.support.servers.own_stores import own_mysql
 from workers.producer import broker_version
@@ -92,7 +93,7 @@ def _postgres_17(below: Path) -> Path:
 
 def _rabbitmq(name: str, settings: str = "") -> Callable[[Path, ExitStack], Mapping[str, str]]:
     return lambda _folder, _whole: {
-        "CHORDWISE_LOCAL_RABBITMQ": str(rabbitmq.fetch_newer(name)),
+        "CHORDWISE_LOCAL_RABBITMQ": str(newer.fetch_rabbitmq(name)),
         "CHORDWISE_LOCAL_RABBITMQ_SETTINGS": settings,
     }
 
@@ -123,7 +124,7 @@ COLUMNS = (
     Column(name="rabbitmq", flags=("--rabbitmq",)),
     Column(name="rabbitmq-4.0", prepare=_rabbitmq("rabbitmq-4.0"), flags=("--rabbitmq",)),
     Column(name="rabbitmq-4.3", prepare=_rabbitmq("rabbitmq-4.3"), flags=("--rabbitmq",)),
-    Column(name="rabbitmq-quorum", prepare=_rabbitmq("rabbitmq-4.3", rabbitmq.QUORUM), flags=("--rabbitmq",)),
+    Column(name="rabbitmq-quorum", prepare=_rabbitmq("rabbitmq-4.3", newer.QUORUM), flags=("--rabbitmq",)),
 )
 # Others that users ask for; none of the package sources that this command reads has them.
 NOT_RUN = {

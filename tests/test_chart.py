@@ -14,10 +14,10 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from compose.localstack.servers import chart_tools
 from pipeline.settings import Settings
 from tests.support.repository.guides import blocks
 from tests.support.repository.project import PROJECT, ROOT, SERVICES, variable
+from tests.support.servers import chart_tools
 from workers.roles import ROLES
 from workers.server import parser
 

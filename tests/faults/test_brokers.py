@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from compose.localstack.progress import Failure
-from compose.localstack.servers import rabbitmq
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant
+from tests.support.servers import newer
 from tests.support.servers.brokers import OwnServer, own_guarded_rabbitmq, own_rabbitmq, own_redis
 from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log, worker
 from workers.names import Queue
@@ -73,7 +73,7 @@ class OwnStack:
 
 def _own_quorum_rabbitmq(folder: Path) -> OwnServer:
     """Return a RabbitMQ 4 that replicates every queue, as a virtual host may ask for."""
-    return own_rabbitmq(folder, root=rabbitmq.fetch_newer("rabbitmq-4.3"), settings=rabbitmq.QUORUM)
+    return own_rabbitmq(folder, root=newer.fetch_rabbitmq("rabbitmq-4.3"), settings=newer.QUORUM)
 
 
 _BROKERS: dict[str, Callable[[Path], OwnServer]] = {

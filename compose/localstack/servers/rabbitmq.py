@@ -14,7 +14,6 @@ from ..processes import Program
 from ..programs import loader_environment
 from ..progress import Failure, step
 from ..variables import write_private
-from .newer import RABBITMQ_PACKAGES, fetch
 
 PORTS = ("rabbitmq", "rabbitmq_nodes", "epmd")
 STARTS_WITHIN_S = 180.0  # a quarter of a minute on an idle machine, loading code all the time
@@ -24,11 +23,11 @@ _SERVER = "usr/lib/rabbitmq/bin/rabbitmq-server"
 _ERLANG = "usr/lib/erlang"
 _UNPACKED = LOCAL / "rabbitmq"
 _USER = "chordwise"
-# Replicated queues, and none of the features that RabbitMQ is about to drop: for CHORDWISE_LOCAL_RABBITMQ_SETTINGS.
-QUORUM = """default_queue_type = quorum
-deprecated_features.permit.global_qos = false
-deprecated_features.permit.transient_nonexcl_queues = false
-"""
+_ERLANG_APPLICATIONS = (
+    *("asn1", "base", "crypto", "eldap", "ftp", "inets", "mnesia", "os-mon", "parsetools", "public-key"),
+    *("runtime-tools", "snmp", "ssl", "syntax-tools", "tftp", "tools", "xmerl"),
+)
+PACKAGES = ("rabbitmq-server", *(f"erlang-{name}" for name in _ERLANG_APPLICATIONS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,19 +59,12 @@ def fetch_missing(*, log: Path) -> None:
         raise Failure("RabbitMQ must be installed first (there is no apt-get here to fetch it with)")
     with step("RabbitMQ: fetching the distribution's packages into .local/rabbitmq", slow=True):
         unfinished = _UNPACKED.with_name("rabbitmq.fetched")
-        apt.unpack(RABBITMQ_PACKAGES, unfinished, libraries=True, work=LOCAL / "apt-rabbitmq", log=log)
-        _move_erlang(unfinished, to=_UNPACKED)
+        apt.unpack(PACKAGES, unfinished, libraries=True, work=LOCAL / "apt-rabbitmq", log=log)
+        move_erlang(unfinished, to=_UNPACKED)
         unfinished.rename(_UNPACKED)
 
 
-def fetch_newer(name: str) -> Path:
-    """Return the folder of a RabbitMQ of `newer.NEWER`, for CHORDWISE_LOCAL_RABBITMQ. Raises Failure."""
-    root = fetch(name).parent
-    _move_erlang(root, to=root)
-    return root
-
-
-def _move_erlang(root: Path, *, to: Path) -> None:
+def move_erlang(root: Path, *, to: Path) -> None:
     """Tell Erlang's start script its folder: it knows that of the package only."""
     start = root / _ERLANG / "bin" / "erl"
     text = start.read_text(encoding="utf-8")

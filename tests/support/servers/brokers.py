@@ -14,7 +14,7 @@ from compose.localstack import processes, programs
 from compose.localstack.places import StackFolder
 from compose.localstack.processes import Program
 from compose.localstack.servers import rabbitmq, redis
-from tests.support.servers import certificates
+from tests.support.servers import certificates, newer
 from tests.support.stacks.processes import free_port
 
 _STARTS_WITHIN_S = 180.0
@@ -120,7 +120,7 @@ def own_guarded_rabbitmq(folder: Path, *, expired: bool = False) -> OwnServer:
 
 def own_old_rabbitmq(folder: Path) -> OwnServer:
     """A RabbitMQ 3.8. Raises Failure where it cannot be fetched."""
-    return own_rabbitmq(folder, root=rabbitmq.fetch_newer("rabbitmq-3.8"))
+    return own_rabbitmq(folder, root=newer.fetch_rabbitmq("rabbitmq-3.8"))
 
 
 def _folder(folder: Path) -> StackFolder:

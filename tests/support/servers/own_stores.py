@@ -11,7 +11,8 @@ from pathlib import Path
 from compose.localstack import programs
 from compose.localstack.places import StackFolder
 from compose.localstack.processes import Program
-from compose.localstack.servers import mariadb, mysql, postgres
+from compose.localstack.servers import mariadb, postgres
+from tests.support.servers import mysql
 from tests.support.servers.brokers import OwnServer
 from tests.support.stacks.processes import free_port
 

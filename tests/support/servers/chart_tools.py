@@ -9,9 +9,9 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from .. import shell
-from ..places import LOCAL, ROOT, VENV
-from ..progress import Failure
+from compose.localstack import shell
+from compose.localstack.places import LOCAL, ROOT, VENV
+from compose.localstack.progress import Failure
 
 _LOCK = ROOT / "compose" / "helm" / "tools.lock"
 _FOLDER = LOCAL / "helm"

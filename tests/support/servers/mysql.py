@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .. import shell
-from ..places import StackFolder
-from ..probes import log_says
-from ..processes import Program
-from ..programs import cache_mb
-from ..variables import write_private
-from .newer import fetch
+from compose.localstack import shell
+from compose.localstack.places import StackFolder
+from compose.localstack.probes import log_says
+from compose.localstack.processes import Program
+from compose.localstack.programs import cache_mb
+from compose.localstack.variables import write_private
+from tests.support.servers.newer import fetch
 
 
 def program(folder: StackFolder, password: str, *, port: int) -> Program:

@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import apt, shell
-from ..places import LOCAL
-from ..progress import Failure, step
+from compose.localstack import apt, shell
+from compose.localstack.places import LOCAL
+from compose.localstack.progress import Failure, step
+from compose.localstack.servers import rabbitmq
 
-_ERLANG_APPLICATIONS = (
-    *("asn1", "base", "crypto", "eldap", "ftp", "inets", "mnesia", "os-mon", "parsetools", "public-key"),
-    *("runtime-tools", "snmp", "ssl", "syntax-tools", "tftp", "tools", "xmerl"),
-)
-RABBITMQ_PACKAGES = ("rabbitmq-server", *(f"erlang-{name}" for name in _ERLANG_APPLICATIONS))
-
+# Replicated queues, and none of the features that RabbitMQ is about to drop: for CHORDWISE_LOCAL_RABBITMQ_SETTINGS.
+QUORUM = """default_queue_type = quorum
+deprecated_features.permit.global_qos = false
+deprecated_features.permit.transient_nonexcl_queues = false
+"""
 _SCRIPT = """#!/bin/sh
 exec '{loader}' {own_name} --library-path '{libraries}' '{program}' "$@" {options}
 """
@@ -48,7 +48,7 @@ def _rabbitmq(suite: str) -> Newer:
     machine = ("beam.smp", "epmd", "erl_child_setup", "erlexec", "inet_gethost")
     return Newer(
         suite=suite,
-        packages=RABBITMQ_PACKAGES,
+        packages=rabbitmq.PACKAGES,
         programs={f"_{name}": f"usr/lib/erlang/erts-*/bin/{name}" for name in machine}
         | {f"_{name}": f"usr/lib/erlang/lib/os_mon-*/priv/bin/{name}" for name in ("cpu_sup", "memsup")},
     )
@@ -134,6 +134,13 @@ def fetch(name: str, *, below: Path = LOCAL / "newer") -> Path:
         _write(unfinished / name_, f"#!/bin/sh\n{command.format(root=root)}\n")
     unfinished.rename(scripts)
     return scripts
+
+
+def fetch_rabbitmq(name: str) -> Path:
+    """Return the folder of a RabbitMQ of `NEWER`, for CHORDWISE_LOCAL_RABBITMQ. Raises Failure."""
+    root = fetch(name).parent
+    rabbitmq.move_erlang(root, to=root)
+    return root
 
 
 def _write(script: Path, text: str) -> None:

