@@ -60,7 +60,7 @@ def unpack(
     emptied in the end. ``suite``: another release of the distribution; its own C library comes with it, because its programs
     need one that may be newer than the system's. Raises Failure.
     """
-    environment = _prepare(work, suite)
+    environment = prepare(work, suite)
     shell.run(
         ["apt-get", "-q", "update"], what="reading the package lists", log=log, environment=environment, may_fail=True
     )
@@ -95,26 +95,8 @@ def sources_of(suite: str) -> str:
     return sources.one_line or sources.stanzas
 
 
-def fetch_source(package: str, into: Path, *, work: Path, log: Path, suite: str) -> None:
-    """Unpack the upstream part of a source package of ``suite`` into ``into``, a new folder. Raises Failure."""
-    environment = _prepare(work, suite)
-    for path in (work / "sources.list.d").iterdir():
-        text = path.read_text(encoding="utf-8")
-        path.write_text(re.sub(r"^(types: )?deb\b", r"\1deb-src", text, flags=re.MULTILINE), encoding="utf-8")
-    shell.run(
-        ["apt-get", "-q", "update"], what="reading the package lists", log=log, environment=environment, may_fail=True
-    )
-    command = ["apt-get", "-q", "source", "--download-only", package]
-    shell.run(command, what=f"downloading the source of {package}", log=log, environment=environment, cwd=work)
-    (archive,) = work.glob("*.orig.tar.*")
-    into.mkdir(parents=True)
-    command = ["tar", "-xf", str(archive), "--strip-components=1", "-C", str(into)]
-    shell.run(command, what=f"unpacking {archive.name}", log=log)
-    shutil.rmtree(work, ignore_errors=True)
-
-
-def _prepare(work: Path, suite: str = "") -> dict[str, str]:
-    """Make the private configuration; return apt's environment."""
+def prepare(work: Path, suite: str = "") -> dict[str, str]:
+    """Make the private configuration in ``work``, for the machine's release or another ``suite``; return apt's environment."""
     shutil.rmtree(work, ignore_errors=True)
     for folder in ("lists/partial", "cache/archives/partial", "sources.list.d"):
         (work / folder).mkdir(parents=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from . import probes, processes, state, stopping, variables
-from .endpoints import external, flower_login
+from .endpoints import flower_login
 from .install import install
 from .places import ENVIRONMENT, ROOT, StackFolder, stack_names
 from .progress import Failure, say, step
@@ -24,7 +24,7 @@ def up(*, adopt: bool = False) -> int:
 
     Verify the key with a real call before printing it. Raises Failure if the gateway rejects it.
     """
-    install(dev=False, need_mariadb=not external("mysql"), need_redis=not external("redis"))
+    install(dev=False, servers=True)
     running = state.read(_UP)
     if not (state.is_held(_UP) and running is not None and running.ready):
         code = _start_and_follow(adopt=adopt)

@@ -9,7 +9,6 @@ import time
 from . import image, shell, stopping
 from .background import down, supervise, up
 from .distributions import build
-from .endpoints import external
 from .install import install
 from .locks import lock
 from .places import LOCAL, ROOT, VENV
@@ -53,10 +52,10 @@ def main(arguments: list[str]) -> int:
 def _run(chosen: argparse.Namespace, command: list[str]) -> int:
     match chosen.action:
         case "install":
-            install(dev=chosen.dev, **_missing_servers(wanted=not chosen.no_servers))
+            install(dev=chosen.dev, servers=not chosen.no_servers)
             return 0
         case "with":
-            install(dev=chosen.dev, **_missing_servers(wanted=True))
+            install(dev=chosen.dev, servers=True)
             if chosen.rabbitmq:
                 rabbitmq.fetch_missing(log=LOCAL / "logs" / "install.log")
             with Stack(chosen.name, fresh=chosen.fresh, rabbitmq=chosen.rabbitmq) as stack:
@@ -69,13 +68,13 @@ def _run(chosen: argparse.Namespace, command: list[str]) -> int:
         case "down":
             return down()
         case "check":
-            install(dev=True, **_missing_servers(wanted=False))
+            install(dev=True, servers=False)
             return _check()
         case "dist":
-            install(dev=False, **_missing_servers(wanted=False))
+            install(dev=False, servers=False)
             return build()
         case "image":
-            install(dev=False, **_missing_servers(wanted=False))
+            install(dev=False, servers=False)
             return image.build(base=chosen.base)
         case _:
             return lock(upgrade=chosen.upgrade)
@@ -97,11 +96,6 @@ def _check() -> int:
     if failed:
         say(f"failed: {', '.join(failed)}")
     return 1 if failed else 0
-
-
-def _missing_servers(*, wanted: bool) -> dict[str, bool]:
-    """Return which servers `install` has to provide: none of those that run elsewhere."""
-    return {"need_mariadb": wanted and not external("mysql"), "need_redis": wanted and not external("redis")}
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:

@@ -75,23 +75,11 @@ def _make_base(engine: Path) -> None:
     program, environment = podman.mmdebstrap()
     archive = _FOLDER / "base.tar"
     options = [f"--dpkgopt={option}" for option in ("force-unsafe-io", *(f"path-exclude={path}" for path in _LEFT_OUT))]
+    options.append(f"--include={_BASE_PACKAGES}")
     with step(f"Debian {_RELEASE} with Python, from the distribution's mirror", slow=True):
-        shell.run(
-            [
-                program,
-                "--variant=minbase",
-                "--mode=root",
-                f"--include={_BASE_PACKAGES}",
-                *options,
-                _RELEASE,
-                archive,
-                "-",
-            ],
-            what="making a base",
-            log=_LOG,
-            environment=environment,
-            stdin=apt.sources_of(_RELEASE),
-        )
+        command: shell.Command = [program, "--variant=minbase", "--mode=root", *options, _RELEASE, archive, "-"]
+        sources = apt.sources_of(_RELEASE)
+        shell.run(command, what="making a base", log=_LOG, environment=environment, stdin=sources)
         shell.run([engine, "import", archive, _BASE], what="importing the base", log=_LOG)
         archive.unlink()
 
@@ -132,15 +120,10 @@ def _write_bill(engine: Path, image: str) -> Path:
         whole: dict[str, Any] = json.loads(_printed([*run, *tools, *environment]))
         system, python, *packages = _printed([*run, image, "sh", "-c", _DEBIAN]).splitlines()
         whole["components"] += [_debian_component(*line.split("\t")) for line in packages]
-        for kind, (component, number) in (("operating-system", system.split()), ("platform", ("cpython", python))):
-            whole["components"].append({"bom-ref": kind, "type": kind, "name": component, "version": number})
-        whole["metadata"]["component"] = {
-            "bom-ref": "image",
-            "type": "container",
-            "name": name,
-            "version": version,
-            "purl": purl,
-        }
+        for kind, (part, number) in (("operating-system", system.split()), ("platform", ("cpython", python))):
+            whole["components"].append({"bom-ref": kind, "type": kind, "name": part, "version": number})
+        component = {"bom-ref": "image", "type": "container", "name": name, "version": version, "purl": purl}
+        whole["metadata"]["component"] = component
         text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
         shell.run([*run, *tools, "python", "-c", _VALIDATE], what="checking the bill", log=_LOG, stdin=text)
     DIST.mkdir(exist_ok=True)
@@ -150,14 +133,8 @@ def _write_bill(engine: Path, image: str) -> Path:
 
 def _debian_component(name: str, version: str, architecture: str, source: str) -> dict[str, Any]:
     purl = f"pkg:deb/debian/{quote(name, safe='')}@{quote(version, safe='')}?arch={architecture}&distro={_RELEASE}"
-    return {
-        "bom-ref": purl,
-        "type": "library",
-        "name": name,
-        "version": version,
-        "purl": purl,
-        "properties": [{"name": "debian:source", "value": source}],
-    }
+    origin = [{"name": "debian:source", "value": source}]
+    return {"bom-ref": purl, "type": "library", "name": name, "version": version, "purl": purl, "properties": origin}
 
 
 def _printed(command: shell.Command) -> str:

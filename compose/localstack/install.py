@@ -23,17 +23,15 @@ _STAMP = VENV / "chordwise-stamp"
 _SIDE_BY_SIDE = 3
 
 
-def install(*, dev: bool, need_mariadb: bool, need_redis: bool) -> None:
-    """Bring the virtual environment and the servers up to date, side by side. Raises Failure."""
+def install(*, dev: bool, servers: bool) -> None:
+    """Bring the virtual environment, and ``servers`` that do not run elsewhere, up to date side by side. Raises Failure."""
     with _one_at_a_time(), ThreadPoolExecutor(max_workers=2) as beside:
-        servers = beside.submit(
-            programs.fetch_missing, need_mariadb=need_mariadb, need_redis=need_redis, log=LOCAL / "logs" / "servers.log"
-        )
-        tools = beside.submit(_fetch_tools) if dev else None
+        fetching = [beside.submit(programs.fetch_missing, log=LOCAL / "logs" / "servers.log")] if servers else []
+        if dev:
+            fetching.append(beside.submit(_fetch_tools))
         _virtual_environment(dev=dev)
-        servers.result()
-        if tools is not None:
-            tools.result()
+        for fetched in fetching:
+            fetched.result()
 
 
 def _fetch_tools() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import apt, shell
+from .endpoints import external
 from .places import LOCAL, VENV
 from .progress import Failure, step
 
@@ -89,13 +90,19 @@ def redis() -> Redis | None:
     return Redis(server=server, environment=environment) if _version(server, environment) >= _OLDEST_REDIS else None
 
 
-def fetch_missing(*, need_mariadb: bool, need_redis: bool, log: Path) -> None:
-    """Unpack the servers that are needed and missing. Raises Failure with advice when that is impossible."""
+def _missing() -> dict[str, str]:
+    """Return the servers that are neither here nor elsewhere, with the variables that say where."""
     missing = {}
-    if need_mariadb and mariadb() is None:
+    if not external("mysql") and mariadb() is None:
         missing["MariaDB"] = "CHORDWISE_MYSQL_URL"
-    if need_redis and redis() is None:
+    if not external("redis") and redis() is None:
         missing["Redis"] = "CHORDWISE_REDIS_URL"
+    return missing
+
+
+def fetch_missing(*, log: Path) -> None:
+    """Unpack the servers that are needed and missing. Raises Failure with advice when that is impossible."""
+    missing = _missing()
     if not missing:
         return
     names, variables = " and ".join(missing), " and ".join(missing.values())
@@ -105,7 +112,7 @@ def fetch_missing(*, need_mariadb: bool, need_redis: bool, log: Path) -> None:
         )
     with step(f"{names}: fetching the distribution's packages into .local/servers", slow=True):
         apt.unpack(_PACKAGES, _UNPACKED, libraries=True, work=LOCAL / "apt", log=log)
-    if (need_mariadb and mariadb() is None) or (need_redis and redis() is None):
+    if _missing():
         raise Failure(f"{names} was unpacked but does not run here; install it, or set {variables}", log=log)
 
 

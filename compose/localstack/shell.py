@@ -4,6 +4,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -66,20 +67,7 @@ def run(
 
 def output(command: Command, *, environment: Mapping[str, str] | None = None) -> str:
     """Return the standard output of a quick command; empty when it cannot be run or fails."""
-    try:
-        done = subprocess.run(
-            [str(part) for part in command],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=60,
-            env=dict(environment) if environment is not None else plain_environment(),
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
+    return _quick(command, env=dict(environment) if environment is not None else plain_environment()) or ""
 
 
 def secret_line(command: Command, *, what: str, log: Path, environment: Mapping[str, str], cwd: Path) -> str:
@@ -95,20 +83,19 @@ def secret_line(command: Command, *, what: str, log: Path, environment: Mapping[
 
 def allowed(account: Account, command: Command) -> bool:
     """Return whether ``command`` succeeds as ``account``: the only reliable test of another user's access."""
+    return _quick(command, cwd="/", **as_account(account)) is not None
+
+
+def _quick(command: Command, **options: Any) -> str | None:
+    """Return the standard output of a command that takes less than a minute; None when it cannot be run or fails."""
+    words = [str(part) for part in command]
     try:
         done = subprocess.run(
-            [str(part) for part in command],
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=60,
-            check=False,
-            **as_account(account),
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=60, **options
         )
     except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode == 0
+        return None
+    return done.stdout if done.returncode == 0 else None
 
 
 def as_account(account: Account | None) -> dict[str, Any]:
@@ -118,11 +105,9 @@ def as_account(account: Account | None) -> dict[str, Any]:
 
 def _feed(process: subprocess.Popen[bytes], text: str) -> None:
     assert process.stdin is not None
-    try:
+    with suppress(BrokenPipeError):  # it ended without reading; its exit code tells why
         process.stdin.write(text.encode())
         process.stdin.close()
-    except BrokenPipeError:
-        pass  # it ended without reading; its exit code tells why
 
 
 def _finish(process: subprocess.Popen[bytes]) -> int:

@@ -110,7 +110,7 @@ class Supervisor:
 
     def stop(self, names: Iterable[str] | None = None) -> None:
         """End the programs called ``names``, or all of them, concurrently; return when they are gone."""
-        wanted = {child.program.name for child in self._children} if names is None else set(names)
+        wanted = self.names if names is None else set(names)
         leaving = [child for child in self._children if child.program.name in wanted]
         self._children = [child for child in self._children if child.program.name not in wanted]
         processes.end_children([(child.program, child.process) for child in leaving if child.process is not None])

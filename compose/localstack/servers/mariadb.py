@@ -21,15 +21,16 @@ def prepare(server: MariaDb, data: Path, log: Path) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700, parents=True)
     command: list[str | Path] = [server.install_db, "--no-defaults", *server.options, f"--datadir={unfinished}"]
-    flags = ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--force", *_user()]
+    command += [
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+        "--skip-name-resolve",
+        "--force",
+        *_user(),
+    ]
+    what, environment = "making MariaDB's data folder", _environment(server)
     with step("MariaDB: new data folder"):
-        shell.run(
-            [*command, *flags],
-            what="making MariaDB's data folder",
-            log=log,
-            environment=_environment(server),
-            cwd=Path("/"),
-        )
+        shell.run(command, what=what, log=log, environment=environment, cwd=Path("/"))
     unfinished.rename(data)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import zipfile
@@ -65,7 +66,7 @@ def with_built_pgvector(*, below: Path) -> Path:
             work = LOCAL / "apt-pgvector"
             development = ("postgresql-server-dev-15", "libpq-dev")
             apt.unpack(development, headers, libraries=False, work=work, log=_LOG, suite="bookworm")
-            apt.fetch_source("pgvector", source, work=work, log=_LOG, suite="trixie")
+            _fetch_source("pgvector", source, work=work, suite="trixie")
             include = headers / "usr/include/postgresql/15/server"
             library = root / "usr/lib/postgresql/15/lib/vector.so"
             sources = [f"-I{include}", f"-I{source / 'src'}", *sorted(source.glob("src/*.c"))]
@@ -76,3 +77,21 @@ def with_built_pgvector(*, below: Path) -> Path:
             shutil.copy(source / "sql/vector.sql", extensions / f"vector--{version}.sql")
             shutil.copy(source / "vector.control", extensions)
     return root / "usr/lib/postgresql/15"
+
+
+def _fetch_source(package: str, into: Path, *, work: Path, suite: str) -> None:
+    """Unpack the upstream part of a source package of ``suite`` into ``into``, a new folder. Raises Failure."""
+    environment = apt.prepare(work, suite)
+    for path in (work / "sources.list.d").iterdir():
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(r"^(types: )?deb\b", r"\1deb-src", text, flags=re.MULTILINE), encoding="utf-8")
+    shell.run(
+        ["apt-get", "-q", "update"], what="reading the package lists", log=_LOG, environment=environment, may_fail=True
+    )
+    command = ["apt-get", "-q", "source", "--download-only", package]
+    shell.run(command, what=f"downloading the source of {package}", log=_LOG, environment=environment, cwd=work)
+    (archive,) = work.glob("*.orig.tar.*")
+    into.mkdir(parents=True)
+    command = ["tar", "-xf", str(archive), "--strip-components=1", "-C", str(into)]
+    shell.run(command, what=f"unpacking {archive.name}", log=_LOG)
+    shutil.rmtree(work, ignore_errors=True)
