@@ -119,19 +119,10 @@ def compute(computation: Computation, *, expires_s: float) -> None:
     """Enqueue the present step of a computation. Raises StoreUnavailable when the broker does not take it."""
     # These ask channels or a language model, as only query workers do.
     of_query = computation.kind in (ComputationKind.EXPLAIN, ComputationKind.WRITE)
-    arguments: dict[str, str | int] = {
-        "tenant_id": computation.tenant_id,
-        "computation_id": computation.computation_id,
-        "step": computation.step,
-        "kind": computation.kind.value,
-    }
-    message = _signature(
-        TaskName.EXPLAIN if of_query else TaskName.COMPUTE,
-        arguments,
-        request_id=computation.request_id,
-        expires_s=expires_s,
-        queue=Queue.RERANK if of_query else Queue.COMPUTE,
-    )
+    name, queue = (TaskName.EXPLAIN, Queue.RERANK) if of_query else (TaskName.COMPUTE, Queue.COMPUTE)
+    ids = {"tenant_id": computation.tenant_id, "computation_id": computation.computation_id}
+    arguments = {**ids, "step": computation.step, "kind": computation.kind.value}
+    message = _signature(name, arguments, request_id=computation.request_id, expires_s=expires_s, queue=queue)
     step_s = LIMITS[computation.kind].step_s
     with _translated_errors("message"):
         message.apply_async(soft_time_limit=step_s, time_limit=step_s + _STOPPING_S)

@@ -148,18 +148,8 @@ def _events_of(run: TaskRun, *, uuid: str, name: str, kwargs: dict[str, Any], ro
             **fields,
         }
 
-    yield event(
-        "task-received",
-        run.started_at,
-        name=name,
-        args="()",
-        kwargs=repr(kwargs),
-        root_id=root_id,
-        parent_id=None,
-        retries=0,
-        eta=None,
-        expires=None,
-    )
+    named = {"name": name, "args": "()", "kwargs": repr(kwargs), "root_id": root_id, "parent_id": None}
+    yield event("task-received", run.started_at, **named, retries=0, eta=None, expires=None)
     yield event("task-started", run.started_at)
     ended_at = run.started_at + run.runtime_s
     if run.error:

@@ -7,9 +7,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.errors import PipelineError
 from pipeline.setting_values import DEFAULT_PAIR
 from workers.roles import ROLES, clock_command, worker_command
 
@@ -29,7 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sentence on standard error when not, 2 for a wrong call."""
     chosen = parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = chosen.run
-    return run(chosen)
+    try:
+        return run(chosen)
+    except PipelineError as error:
+        return _refused(f"{chosen.command}: {error}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
 
     def command(name: str, run: Callable[[argparse.Namespace], int], about: str) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=about, description=about, epilog=_EPILOG)
-        added.set_defaults(run=run)
+        added.set_defaults(run=run, command=name)
         return added
 
     command("gateway", lambda _: _become([sys.executable, "-m", "api_gateway"]), "serve HTTP")
@@ -117,15 +122,11 @@ def _key(chosen: argparse.Namespace) -> int:
 
 def _back_up(chosen: argparse.Namespace) -> int:
     from pipeline.database.engines import engines
-    from pipeline.errors import PipelineError
     from pipeline.maintenance.back_up import back_up
 
-    try:
-        stores = _settings().of_pair(chosen.pair)
-        with engines(stores) as (mysql, postgres):
-            manifest = back_up(mysql, postgres, stores, chosen.folder)
-    except PipelineError as error:
-        return _refused(f"backup: {error}")
+    stores = _settings().of_pair(chosen.pair)
+    with engines(stores) as (mysql, postgres):
+        manifest = back_up(mysql, postgres, stores, chosen.folder)
     size = sum(file.stat().st_size for file in chosen.folder.iterdir())
     print(f"installation {manifest.installation_id}: {size / 1e6:.1f} MB in {chosen.folder}")  # noqa: T201
     return 0
@@ -133,7 +134,6 @@ def _back_up(chosen: argparse.Namespace) -> int:
 
 def _restore(chosen: argparse.Namespace) -> int:
     from pipeline.database.engines import engines
-    from pipeline.errors import PipelineError
     from pipeline.maintenance.back_up import restore
     from pipeline.maintenance.verify import AlignmentReport
     from pipeline.records import TenantId
@@ -142,18 +142,14 @@ def _restore(chosen: argparse.Namespace) -> int:
         documents = sum(namespace.documents for namespace in result.namespaces)
         print(f"tenant {tenant_id}: {documents} documents, {result.repaired} differences repaired")  # noqa: T201
 
-    try:
-        stores = _settings().of_pair(chosen.pair)
-        with engines(stores) as (mysql, postgres):
-            manifest = restore(chosen.folder, mysql, postgres, stores, on_tenant=report)
-    except PipelineError as error:
-        return _refused(f"restore: {error}")
+    stores = _settings().of_pair(chosen.pair)
+    with engines(stores) as (mysql, postgres):
+        manifest = restore(chosen.folder, mysql, postgres, stores, on_tenant=report)
     print(f"installation {manifest.installation_id} as of {manifest.made_at}")  # noqa: T201
     return 0
 
 
 def _tenants(chosen: argparse.Namespace) -> int:
-    from pipeline.errors import PipelineError
     from pipeline.maintenance import move_tenant
     from pipeline.records import TenantId
     from pipeline.resources import Resources
@@ -164,8 +160,7 @@ def _tenants(chosen: argparse.Namespace) -> int:
     if chosen.action in ("place", "move") and not chosen.to:
         return _refused("tenants: name a pair with --to")
     tenant_id = TenantId(chosen.tenant)
-    use = Resources(_settings())
-    try:
+    with closing(Resources(_settings())) as use:
         lines = {
             "status": lambda: _pairs_and_moves(use),
             "place": lambda: [f"{tenant_id} will be created on {move_tenant.place(tenant_id, chosen.to, use).pair}"],
@@ -174,10 +169,6 @@ def _tenants(chosen: argparse.Namespace) -> int:
             ),
             "undo": lambda: ["undone" if move_tenant.undo(tenant_id, use) else "there is no move to undo"],
         }[chosen.action]()
-    except PipelineError as error:
-        return _refused(f"tenants: {error}")
-    finally:
-        use.close()
     for line in lines:
         _say(line)
     return 0
