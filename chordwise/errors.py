@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -84,6 +85,15 @@ class ProblemError(ChordwiseError):
         if self.request_id:
             facts.append(f"request {self.request_id}")
         return f"{text} ({', '.join(facts)})"
+
+
+@contextmanager
+def file_errors(path: object, participle: str) -> Iterator[None]:
+    """Raise InvalidInput for an OSError: ``path`` cannot be ``read`` or ``written``."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be {participle}: {error.strerror}") from error
 
 
 class MissingExtra(ChordwiseError, ImportError):

@@ -15,12 +15,13 @@ import tarfile
 import uuid
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from chordwise.errors import InvalidInput
+from chordwise.errors import InvalidInput, file_errors
 
 FORMAT_VERSION = 1
 SINGLE_FILE = ".chordwise"  # the suffix of an archive that is one file
@@ -255,25 +256,20 @@ def _embedding_space(content: bytes) -> dict[str, Any]:
 
 
 def _content(path: Path) -> bytes | None:
-    try:
+    with file_errors(path, "read"), suppress(FileNotFoundError):
         return path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+    return None
 
 
 def _write(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, also across a power failure."""
     unfinished = path.with_name(path.name + ".tmp")
-    try:
+    with file_errors(path, "written"):
         with unfinished.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, path)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:

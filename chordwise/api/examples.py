@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from chordwise.errors import InvalidInput
+from chordwise.errors import InvalidInput, file_errors
 from chordwise.records import Result, decode
 from chordwise.resource import Resource, given, operation
 from chordwise.retries import problem
@@ -131,10 +131,8 @@ class ExampleOperations(Resource):
         media_type = _MEDIA_TYPES.get(path.suffix.lower())
         if media_type is None:
             raise InvalidInput(f"{path.name} is not a book of examples: it must be an .xlsx or .json file")
-        try:
+        with file_errors(path, "read"):
             content = path.read_bytes()
-        except OSError as error:
-            raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
         chosen = given(on_conflict=on_conflict or None, category=category or None)
         answer = yield from self._request(
             "POST",

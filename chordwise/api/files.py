@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from chordwise.api.documents import FIELDS
-from chordwise.errors import InvalidInput
+from chordwise.errors import InvalidInput, file_errors
 from chordwise.transport import FilePart
 
 T = TypeVar("T")
@@ -53,10 +53,8 @@ class FoundFile:
 
     def read(self) -> FilePart:
         """Read the file for sending. Raises InvalidInput."""
-        try:
+        with file_errors(self.path, "read"):
             content = self.path.read_bytes()
-        except OSError as error:
-            raise InvalidInput(f"{self.path} cannot be read: {error.strerror}") from error
         media_type = _MEDIA_TYPES.get(self.path.suffix.lower(), "application/octet-stream")
         return FilePart(name=self.name, content=content, media_type=media_type)
 

@@ -8,7 +8,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -29,27 +29,17 @@ class CommandGroup(TyperGroup):
                 formatter.write_dl(rows)
 
 
-class LoadedCommands(MutableMapping[str, Any]):
+class LoadedCommands(Mapping[str, Any]):
     """The commands of ``table`` by name, in its order. A value is a module below this package and, after a colon, its
     command: a function or a Typer. It is imported and built when it is first asked for, because building all of them
     takes longer than a query."""
 
     def __init__(self, table: dict[str, str]) -> None:
         self._table = table
-        self._built: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._built:
-            module, _, attribute = self._table[name].partition(":")
-            target = getattr(importlib.import_module(f"chordwise.cli.{module}"), attribute)
-            self._built[name] = built(name, target)
-        return self._built[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._built[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._table[name]
+        module, _, attribute = self._table[name].partition(":")
+        return built(name, getattr(importlib.import_module(f"chordwise.cli.{module}"), attribute))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._table)
@@ -128,7 +118,7 @@ class _Chordwise(CommandGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": {}})
-        self.commands = LoadedCommands(COMMANDS)
+        self.commands = LoadedCommands(COMMANDS)  # type: ignore[assignment]  # none is added later
 
 
 app = typer.Typer(

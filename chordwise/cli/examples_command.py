@@ -2,8 +2,9 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -18,7 +19,7 @@ from chordwise.api.ingestion import ON_CONFLICT
 from chordwise.api.jobs import Job
 from chordwise.cli import screen
 from chordwise.client import Chordwise
-from chordwise.errors import ChordwiseError
+from chordwise.errors import ChordwiseError, file_errors
 
 _SAMPLE = 10  # rows that are searched for by their own words
 _LOOKED_AT = 20  # such a row must be among so many hits
@@ -67,11 +68,11 @@ def import_examples(
     parts: dict[str, _Outcome] = {}
     with screen.connect() as client, screen.Ticker() as ticker:
         ticker.show("books read", 0, 1)
-        importer = _Importer(client, ticker, book, wait=wait, on_conflict=on_conflict)
+        run = partial(_import, client, ticker, book, wait=wait, on_conflict=on_conflict, category=category)
         if namespace is not None:
-            overall = importer.run(namespace, category, strict=strict, dry_run=dry_run)
+            overall = run(namespace, strict=strict, dry_run=dry_run)
         else:
-            overall, parts = _into_tables(importer, category, strict=strict, dry_run=dry_run)
+            overall, parts = _into_tables(run, strict=strict, dry_run=dry_run)
     report = overall.report
     if screen.as_json():
         by_table = {name: _as_json(part) for name, part in parts.items()}
@@ -107,41 +108,24 @@ class _Outcome:
     lost: Sequence[ImportedRow] = ()
 
 
-class _Importer:
-    def __init__(
-        self, client: Chordwise, ticker: screen.Ticker, book: Path, *, wait: bool, on_conflict: str | None
-    ) -> None:
-        self._client, self._ticker, self._book = client, ticker, book
-        self._wait, self._on_conflict = wait, on_conflict
-
-    def run(self, namespace: str, category: str | None, *, strict: bool, dry_run: bool) -> _Outcome:
-        """Import the sheets of one category, or all, into a namespace."""
-        report = self._client.import_examples(
-            self._book,
-            namespace=namespace,
-            strict=strict,
-            dry_run=dry_run,
-            on_conflict=self._on_conflict,
-            category=category,
-        )
-        if not (self._wait and report.job_id):
-            return _Outcome(report=report)
-        job = self._client.wait(report.job_id, on_progress=self._show_job)
-        verified = self._client.verify_examples(report.job_id, sample=_SAMPLE)
-        return _Outcome(report=report, job=job, verified=verified, lost=_lost(self._client, verified, self._ticker))
-
-    def _show_job(self, job: Job) -> None:
-        self._ticker.show("rows indexed", job.succeeded + job.failed + job.cancelled, job.total)
+def _import(
+    client: Chordwise, ticker: screen.Ticker, book: Path, namespace: str, *, wait: bool, **options: Any
+) -> _Outcome:
+    """Import a book, or the sheets of one category, into a namespace."""
+    report = client.import_examples(book, namespace=namespace, **options)
+    if not (wait and report.job_id):
+        return _Outcome(report=report)
+    job = client.wait(report.job_id, on_progress=lambda state: ticker.show_finished("rows indexed", state))
+    verified = client.verify_examples(report.job_id, sample=_SAMPLE)
+    return _Outcome(report=report, job=job, verified=verified, lost=_lost(client, verified, ticker))
 
 
-def _into_tables(
-    importer: _Importer, category: str | None, *, strict: bool, dry_run: bool
-) -> tuple[_Outcome, dict[str, _Outcome]]:
+def _into_tables(run: Callable[..., _Outcome], *, strict: bool, dry_run: bool) -> tuple[_Outcome, dict[str, _Outcome]]:
     """Check the whole book, then import each of its categories that has a good row into its own namespace.
 
     Return the outcome of the check, and the imports by namespace; there are none after a dry run or a refusal.
     """
-    check = importer.run(EXAMPLE_NAMESPACES[0], category, strict=False, dry_run=True)
+    check = run(EXAMPLE_NAMESPACES[0], strict=False, dry_run=True)
     total = check.report.statistics["total"]
     if dry_run:
         return check, {}
@@ -153,7 +137,7 @@ def _into_tables(
     if reason is not None:
         return _Outcome(report=replace(check.report, refused_because=reason)), {}
     return check, {
-        table: importer.run(table, name, strict=False, dry_run=False)
+        table: run(table, category=name, strict=False, dry_run=False)
         for name, table in zip(EXAMPLE_CATEGORIES, EXAMPLE_NAMESPACES, strict=True)
         if check.report.statistics[name].accepted
     }
@@ -171,10 +155,8 @@ def template(
         raise ChordwiseError(f"{file} exists already; --force overwrites it")
     with screen.connect() as client:
         content = client.examples_template()
-    try:
+    with file_errors(file, "written"):
         file.write_bytes(content)
-    except OSError as error:
-        raise ChordwiseError(f"{file} cannot be written: {error.strerror}") from error
     screen.report({"file": str(file), "bytes": len(content)}, f"wrote {file}")
 
 

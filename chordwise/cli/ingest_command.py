@@ -88,7 +88,7 @@ def ingest(
         with screen.Ticker() as ticker:
             sent = done = _send(client, search, urls, options, bad_lines, ticker)
             if wait:
-                done = client.wait(done, on_progress=lambda state: show_indexed(ticker, state))
+                done = client.wait(done, on_progress=lambda state: ticker.show_finished("documents indexed", state))
         copies, unknown = _copies(client, done)
         same = _same(client, done)
         if as_json:
@@ -121,11 +121,6 @@ def require_all(done: Ingestion, participle: str) -> None:
     if done.status != "succeeded":
         count = done.failed + done.cancelled
         raise ChordwiseError(f"{count} of {done.total} documents were not {participle}{failures(done.errors)}")
-
-
-def show_indexed(ticker: screen.Ticker, state: Ingestion) -> None:
-    """Show the number of finished documents, failed ones included."""
-    ticker.show("documents indexed", state.succeeded + state.failed + state.cancelled, state.total)
 
 
 def _send(
@@ -333,7 +328,7 @@ def import_archive(
         )
         done = imported.ingestion
         if wait:
-            done = client.wait(done, on_progress=lambda state: show_indexed(ticker, state))
+            done = client.wait(done, on_progress=lambda state: ticker.show_finished("documents indexed", state))
     if as_json:
         screen.print_json({"jobs": [job.raw for job in done.jobs], "sent": imported.sent})
     else:

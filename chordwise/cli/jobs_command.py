@@ -92,7 +92,7 @@ def _watch(client: Chordwise, job_id: str) -> Job:
     with screen.Ticker() as ticker:
 
         def show(job: Job) -> None:
-            ticker.show("documents finished", job.succeeded + job.failed + job.cancelled, job.total)
+            ticker.show_finished("documents finished", job)
 
         try:
             for event in client.events(job_id):

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chordwise.api.explanations import AnswerEvent, Trace
+from chordwise.api.queries import Hit, QueryResult, Stats
 from chordwise.cli import screen, short_ids
 from chordwise.errors import ChordwiseError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-import re
-from collections.abc import Iterable, Mapping, Sequence
-
-from chordwise.api.queries import Hit, QueryResult, Stats
 
 if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs none of it
     from rich.console import Console

@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs non
     from rich.table import Table
     from rich.text import Text
 
+    from chordwise.api.jobs import Ingestion, Job
+
 R = TypeVar("R", bound=Result)
 _AS_JSON: ContextVar[bool] = ContextVar("as_json", default=False)
 
@@ -273,6 +275,10 @@ class Ticker:
         elif not as_json() and time.monotonic() - self._printed_at >= _PLAIN_EVERY_S:
             self._printed_at = time.monotonic()
             say((f"{done} of {total}" if total is not None else f"{done}") + f" {what}")
+
+    def show_finished(self, what: str, state: Job | Ingestion) -> None:
+        """Show the number of finished documents, failed ones included."""
+        self.show(what, state.succeeded + state.failed + state.cancelled, state.total)
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

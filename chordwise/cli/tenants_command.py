@@ -10,7 +10,7 @@ from rich.text import Text
 
 from chordwise.api.tenants import Quota, Tenant, TenantQuotas, UsageCounts
 from chordwise.cli import screen
-from chordwise.errors import ChordwiseError, InvalidInput
+from chordwise.errors import ChordwiseError, file_errors
 
 _KEYS = ("day", "job", "model", "purpose")
 _COLUMNS = ("tokens", "requests", "texts", "cached", "saved tokens", "cost")
@@ -202,10 +202,8 @@ def audit(
         rows = client.audit(action=action, since=begins, until=ends, limit=None if output else limit)
     if output is not None:
         lines = (json.dumps(row.raw, ensure_ascii=False) for row in rows)
-        try:
+        with file_errors(output, "written"):
             output.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        except OSError as error:
-            raise InvalidInput(f"{output} cannot be written: {error.strerror}") from error
         screen.say(f"{screen.plural(len(rows), 'row')} in {output}")
     else:
         screen.print_list(

@@ -13,9 +13,8 @@ from chordwise.api.files import read_lines
 from chordwise.api.jobs import Ingestion
 from chordwise.async_client import AsyncChordwise
 from chordwise.cli import screen
-from chordwise.cli.ingest_command import show_indexed
 from chordwise.client import Chordwise
-from chordwise.errors import ChordwiseError, InvalidInput
+from chordwise.errors import ChordwiseError, InvalidInput, file_errors
 from chordwise.evaluation.ask import Measured
 from chordwise.evaluation.collection import Collection, read_collection
 from chordwise.evaluation.evaluate import WAYS, Report, Way, evaluate, ingest_if_empty, ways_of
@@ -52,11 +51,8 @@ class Comparison:
 
 def write_run(path: Path, answers: Iterable[Measured]) -> None:
     """Write one JSON object a line. Raises InvalidInput if the file cannot be written."""
-    try:
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(answer.as_json(), ensure_ascii=False) + "\n" for answer in answers)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
+    with file_errors(path, "written"), path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(answer.as_json(), ensure_ascii=False) + "\n" for answer in answers)
 
 
 def read_run(path: Path) -> dict[tuple[str, str], dict[str, float]]:
@@ -96,7 +92,7 @@ def fill(
         collection,
         namespace,
         on_sent=lambda state: ticker.show("documents sent", state.total, documents),
-        on_indexed=lambda state: show_indexed(ticker, state),
+        on_indexed=lambda state: ticker.show_finished("documents indexed", state),
     )
 
 

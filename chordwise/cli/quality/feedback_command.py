@@ -11,7 +11,7 @@ from chordwise.api.chunks import Chunk
 from chordwise.api.feedback import JudgedText
 from chordwise.cli import screen
 from chordwise.client import Chordwise
-from chordwise.errors import ChordwiseError, InvalidInput
+from chordwise.errors import ChordwiseError, InvalidInput, file_errors
 
 RATINGS = ("good", "bad", "click")
 
@@ -124,12 +124,10 @@ def _write(folder: Path, judged: Sequence[JudgedText], documents: Iterable[Mappi
     }
     if documents is not None:
         files["corpus.jsonl"] = _json_lines(documents)
-    try:
+    with file_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
         for name, lines in files.items():
             (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"{folder} cannot be written: {error.strerror}") from error
 
 
 def _json_lines(objects: Iterable[Mapping[str, Any]]) -> list[str]:
