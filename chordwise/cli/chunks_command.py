@@ -5,13 +5,14 @@ import sys
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from chordwise.api.chunks import Chunk, ChunkResult
 from chordwise.cli import screen
 
 chunks = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="The chunks.")]
+Ids = Annotated[list[str], Argument(metavar="ID…", help="The chunks.")]
 _EXCERPT = 60  # characters of a text in a table
 
 
@@ -22,19 +23,19 @@ def about() -> None:
 
 @chunks.command("list")
 def list_chunks(
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace they are in.")],
-    document: Annotated[str | None, typer.Option("--document", "-d", help="Only those of this document.")] = None,
-    chunk_type: Annotated[str | None, typer.Option("--type", help="parent, child, sentence, qa or segment.")] = None,
-    parent: Annotated[str | None, typer.Option("--parent", help="Only the children of this parent.")] = None,
-    disabled: Annotated[bool, typer.Option("--disabled", help="Only disabled ones.")] = False,
+    namespace: Annotated[str, Option("--namespace", "-n", help="The namespace they are in.")],
+    document: Annotated[str | None, Option("--document", "-d", help="Only those of this document.")] = None,
+    chunk_type: Annotated[str | None, Option("--type", help="parent, child, sentence, qa or segment.")] = None,
+    parent: Annotated[str | None, Option("--parent", help="Only the children of this parent.")] = None,
+    disabled: Annotated[bool, Option("--disabled", help="Only disabled ones.")] = False,
     filters: Annotated[
-        str | None, typer.Option("--filters", help='Only those of documents that fit, as in {"type": "manual"}: JSON.')
+        str | None, Option("--filters", help='Only those of documents that fit, as in {"type": "manual"}: JSON.')
     ] = None,
     order_by: Annotated[
-        str, typer.Option("--order-by", help="document_id, updated_at, or -updated_at for the newest first.")
+        str, Option("--order-by", help="document_id, updated_at, or -updated_at for the newest first.")
     ] = "document_id",
-    offset: Annotated[int, typer.Option("--offset", min=0, max=10_000, help="Number to skip.")] = 0,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 50,
+    offset: Annotated[int, Option("--offset", min=0, max=10_000, help="Number to skip.")] = 0,
+    limit: Annotated[int, Option("--limit", min=1, help="Number to list.")] = 50,
 ) -> None:
     """List published chunks, ordered by document, parent and position."""
     with screen.connect() as client:
@@ -60,9 +61,9 @@ def list_chunks(
 
 @chunks.command()
 def edit(
-    chunk_id: Annotated[str, typer.Argument(metavar="ID", help="The chunk.")],
-    text: Annotated[str, typer.Option("--text", "-t", help="Its new text; - reads it from standard input.")],
-    etag: Annotated[str | None, typer.Option("--etag", help="Only if the chunk still has this etag.")] = None,
+    chunk_id: Annotated[str, Argument(metavar="ID", help="The chunk.")],
+    text: Annotated[str, Option("--text", "-t", help="Its new text; - reads it from standard input.")],
+    etag: Annotated[str | None, Option("--etag", help="Only if the chunk still has this etag.")] = None,
 ) -> int:
     """Give a chunk another text. It is embedded again before this returns."""
     change = {"chunk_id": chunk_id, "text": sys.stdin.read() if text == "-" else text}

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 from chordwise.errors import ChordwiseError, NotConfigured
@@ -128,8 +129,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def chordwise(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    context: typer.Context, version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False
 ) -> None:
     """Put documents into Chordwise and find them again.
 

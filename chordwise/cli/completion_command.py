@@ -3,7 +3,7 @@
 import sys
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument
 from typer.completion import completion_init, get_completion_script  # type: ignore[attr-defined]
 
 from chordwise.cli import screen
@@ -20,7 +20,7 @@ _INSTALL: dict[Shell, str] = {
 }
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="Your shell.", show_choices=True)]) -> None:
+def completion(shell: Annotated[Shell, Argument(help="Your shell.", show_choices=True)]) -> None:
     """Print a script that completes commands and options; its first line says where to put it.
 
     The words come from the program itself, so they need no update with it, and no server is asked.

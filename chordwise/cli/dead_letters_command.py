@@ -4,6 +4,7 @@ from operator import attrgetter
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from chordwise.api.dead_letters import DeadLetter
 from chordwise.cli import screen, short_ids
@@ -11,19 +12,18 @@ from chordwise.cli import screen, short_ids
 
 def dead_letters(
     letter_id: Annotated[
-        str | None,
-        typer.Argument(metavar="[ID]", help="One dead letter, 8 digits of its id suffice; without it, a list."),
+        str | None, Argument(metavar="[ID]", help="One dead letter, 8 digits of its id suffice; without it, a list.")
     ] = None,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Queue it again; without an ID, all that fit the filters.")
+        bool, Option("--replay", help="Queue it again; without an ID, all that fit the filters.")
     ] = False,
-    drop: Annotated[bool, typer.Option("--drop", help="Give the document up and delete its bytes.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="With --replay and no ID: all of them.")] = False,
-    job: Annotated[str | None, typer.Option("--job", help="Only those of this job.")] = None,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only those in this namespace.")] = None,
-    code: Annotated[str | None, typer.Option("--code", help="Only those with this error code.")] = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="rejected, gave_up or bug.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 20,
+    drop: Annotated[bool, Option("--drop", help="Give the document up and delete its bytes.")] = False,
+    everything: Annotated[bool, Option("--all", help="With --replay and no ID: all of them.")] = False,
+    job: Annotated[str | None, Option("--job", help="Only those of this job.")] = None,
+    namespace: Annotated[str | None, Option("--namespace", "-n", help="Only those in this namespace.")] = None,
+    code: Annotated[str | None, Option("--code", help="Only those with this error code.")] = None,
+    reason: Annotated[str | None, Option("--reason", help="rejected, gave_up or bug.")] = None,
+    limit: Annotated[int, Option("--limit", min=1, help="Number to list.")] = 20,
 ) -> None:
     """Show documents that failed for good, try them again, or give them up."""
     chosen = {"job_id": job, "namespace": namespace, "code": code, "reason": reason}

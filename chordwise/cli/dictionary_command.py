@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from chordwise.api.dictionaries import Dictionary
 from chordwise.cli import screen
@@ -16,7 +17,7 @@ dictionary = typer.Typer(
 )
 
 OfNamespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Words of this namespace. Default: of all namespaces.")
+    str | None, Option("--namespace", "-n", help="Words of this namespace. Default: of all namespaces.")
 ]
 LISTS = ("synonyms", "stop_words", "phrases", "rules")
 
@@ -40,14 +41,13 @@ def show(namespace: OfNamespace = None) -> None:
 @dictionary.command()
 def add(
     synonyms: Annotated[
-        list[str] | None,
-        typer.Option("--synonyms", metavar="A,B,…", help="Expressions that mean the same; repeatable."),
+        list[str] | None, Option("--synonyms", metavar="A,B,…", help="Expressions that mean the same; repeatable.")
     ] = None,
     stop_words: Annotated[
-        list[str] | None, typer.Option("--stop-word", help="A word to ignore in queries; repeatable.")
+        list[str] | None, Option("--stop-word", help="A word to ignore in queries; repeatable.")
     ] = None,
     phrases: Annotated[
-        list[str] | None, typer.Option("--phrase", help="Words to search as one expression; repeatable.")
+        list[str] | None, Option("--phrase", help="Words to search as one expression; repeatable.")
     ] = None,
     namespace: OfNamespace = None,
 ) -> None:

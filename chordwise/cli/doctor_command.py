@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.text import Text
+from typer import Option
 
 from chordwise.api.installation import Dependency, Finding
 from chordwise.api.namespaces import Alignment
@@ -33,7 +34,7 @@ _ADVICE = {
 
 
 def doctor(
-    drift: Annotated[bool, typer.Option("--drift", help="Also compare the two stores; may take a while.")] = False,
+    drift: Annotated[bool, Option("--drift", help="Also compare the two stores; may take a while.")] = False,
 ) -> None:
     """Check the connection, the key, the server's dependencies, its configuration, and the versions.
 
@@ -158,12 +159,12 @@ def _drift(client: Chordwise) -> Finding:
 
 def verify(
     namespaces: Annotated[
-        list[str] | None, typer.Option("--namespace", "-n", help="Only this namespace; repeatable. Default: all.")
+        list[str] | None, Option("--namespace", "-n", help="Only this namespace; repeatable. Default: all.")
     ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Repair the differences, then compare again.")] = False,
+    repair: Annotated[bool, Option("--repair", help="Repair the differences, then compare again.")] = False,
     delete_share: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--delete-share",
             min=0.0,
             max=1.0,

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from chordwise.cli import screen, short_ids
 from chordwise.cli.jobs_command import require_success
@@ -21,19 +22,19 @@ documents = typer.Typer(
 )
 
 DocumentIdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="The document's id, or the first 8 digits of one that the server made.")
+    str, Argument(metavar="ID", help="The document's id, or the first 8 digits of one that the server made.")
 ]
-NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The namespace it is in.")]
+NamespaceOption = Annotated[str, Option("--namespace", "-n", help="The namespace it is in.")]
 
 
 @documents.command("list")
 def list_documents(
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only those in this namespace.")] = None,
+    namespace: Annotated[str | None, Option("--namespace", "-n", help="Only those in this namespace.")] = None,
     status: Annotated[
-        DocumentStatus | None, typer.Option("--status", help="Only those whose latest upload is in this state.")
+        DocumentStatus | None, Option("--status", help="Only those whose latest upload is in this state.")
     ] = None,
-    source_id: Annotated[str | None, typer.Option("--source-id", help="Only those of this source.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 100,
+    source_id: Annotated[str | None, Option("--source-id", help="Only those of this source.")] = None,
+    limit: Annotated[int, Option("--limit", min=1, help="Number to list.")] = 100,
 ) -> None:
     """List searchable and pending documents, or those with a status."""
     with screen.connect() as client:
@@ -79,14 +80,13 @@ def download(
     document_id: DocumentIdArgument,
     namespace: NamespaceOption,
     output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", help="File to write, or - for standard output. Default: its own name."),
+        str | None, Option("--output", "-o", help="File to write, or - for standard output. Default: its own name.")
     ] = None,
-    text: Annotated[bool, typer.Option("--text", help="The text that chunks were cut from, not the upload.")] = False,
+    text: Annotated[bool, Option("--text", help="The text that chunks were cut from, not the upload.")] = False,
     generation: Annotated[
-        int | None, typer.Option("--generation", min=1, help="An earlier upload that is still kept.")
+        int | None, Option("--generation", min=1, help="An earlier upload that is still kept.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace a file that exists.")] = False,
 ) -> None:
     """Download a document as it was uploaded, or its text."""
     if text and generation is not None:
@@ -117,7 +117,7 @@ def download(
 
 @documents.command()
 def delete(
-    document_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="The documents.")], namespace: NamespaceOption
+    document_ids: Annotated[list[str], Argument(metavar="ID…", help="The documents.")], namespace: NamespaceOption
 ) -> int:
     """Delete documents with their chunks, pending uploads too; exits with 1 if one of them is not there."""
     outcomes: list[dict[str, Any]] = []
@@ -169,12 +169,10 @@ def rollback(
     document_id: DocumentIdArgument,
     namespace: NamespaceOption,
     generation: Annotated[
-        int | None, typer.Option("--generation", min=1, help="Its number. Default: the previous one.")
+        int | None, Option("--generation", min=1, help="Its number. Default: the previous one.")
     ] = None,
-    etag: Annotated[
-        str | None, typer.Option("--if-match", help="Only if the generations still have this etag.")
-    ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until searches see it.")] = False,
+    etag: Annotated[str | None, Option("--if-match", help="Only if the generations still have this etag.")] = None,
+    wait: Annotated[bool, Option("--wait", help="Wait until searches see it.")] = False,
 ) -> None:
     """Go back to the previous generation. A second rollback undoes the first."""
     with screen.connect() as client:
@@ -194,12 +192,12 @@ def rollback(
 
 namespaces = typer.Typer(help="List namespaces with their sizes, show or delete one.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Its name.")]
+Name = Annotated[str, Argument(metavar="NAMESPACE", help="Its name.")]
 
 
 @namespaces.command("list")
 def list_namespaces(
-    examples: Annotated[bool, typer.Option("--examples", help="Only those of the example library.")] = False,
+    examples: Annotated[bool, Option("--examples", help="Only those of the example library.")] = False,
 ) -> None:
     """List namespaces with the number of their searchable documents and chunks."""
     with screen.connect() as client:
@@ -233,7 +231,7 @@ def show_namespace(namespace: Name) -> None:
 
 @namespaces.command("delete")
 def delete_namespace(
-    namespace: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False
+    namespace: Name, yes: Annotated[bool, Option("--yes", help="Do not ask for confirmation.")] = False
 ) -> None:
     """Delete a namespace with all its documents, pending ones too."""
     if not yes:
@@ -250,14 +248,14 @@ sources = typer.Typer(
     help="List and show the sources of documents, or delete one with its documents.", no_args_is_help=True
 )
 
-SourceIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The source's id; 8 digits suffice.")]
+SourceIdArgument = Annotated[str, Argument(metavar="ID", help="The source's id; 8 digits suffice.")]
 
 
 @sources.command("list")
 def list_sources(
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace they are in.")],
-    kind: Annotated[SourceKind | None, typer.Option("--kind", help="Only those of this kind.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 100,
+    namespace: Annotated[str, Option("--namespace", "-n", help="The namespace they are in.")],
+    kind: Annotated[SourceKind | None, Option("--kind", help="Only those of this kind.")] = None,
+    limit: Annotated[int, Option("--limit", min=1, help="Number to list.")] = 100,
 ) -> None:
     """List sources with a searchable or pending document."""
     with screen.connect() as client:

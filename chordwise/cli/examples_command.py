@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from chordwise.agents.example_prompts import EXAMPLE_NAMESPACES
 from chordwise.agents.prompts import EXAMPLE_CATEGORIES
@@ -32,22 +33,22 @@ examples = typer.Typer(name="examples", help="The example library: its template 
 
 def import_examples(
     book: Annotated[
-        Path, typer.Argument(metavar="BOOK", exists=True, dir_okay=False, help="An .xlsx or .json file with examples.")
+        Path, Argument(metavar="BOOK", exists=True, dir_okay=False, help="An .xlsx or .json file with examples.")
     ],
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="The one knowledge base to write all sheets to.")
+        str | None, Option("--namespace", "-n", help="The one knowledge base to write all sheets to.")
     ] = None,
     tables: Annotated[
-        bool, typer.Option("--tables", help="Write each sheet to a knowledge base of its own: qa_examples, …")
+        bool, Option("--tables", help="Write each sheet to a knowledge base of its own: qa_examples, …")
     ] = False,
     category: Annotated[
-        str | None, typer.Option("--category", help="Only these sheets: qa, record, query or greeting.")
+        str | None, Option("--category", help="Only these sheets: qa, record, query or greeting.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the book and store nothing.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Store nothing if a row is invalid.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until every row is searchable, and check that.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Check the book and store nothing.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Store nothing if a row is invalid.")] = False,
+    wait: Annotated[bool, Option("--wait", help="Wait until every row is searchable, and check that.")] = False,
     on_conflict: Annotated[
-        str | None, typer.Option("--on-conflict", help="If the example exists: replace, skip, error or new.")
+        str | None, Option("--on-conflict", help="If the example exists: replace, skip, error or new.")
     ] = None,
 ) -> None:
     """Import a book of examples: a workbook with the sheets qa, record, query and greeting, or the same as JSON.
@@ -145,8 +146,8 @@ def _into_tables(run: Callable[..., _Outcome], *, strict: bool, dry_run: bool) -
 
 @examples.command("template")
 def template(
-    file: Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="File to write.")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    file: Annotated[Path, Argument(metavar="FILE", dir_okay=False, help="File to write.")],
+    force: Annotated[bool, Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write an empty book: the four sheets with one row each, and a filling guide."""
     if file.suffix.lower() != ".xlsx":
@@ -161,7 +162,7 @@ def template(
 
 
 @examples.command("statistics")
-def statistics(namespace: Annotated[str, typer.Option("--namespace", "-n", help="The knowledge base.")]) -> None:
+def statistics(namespace: Annotated[str, Option("--namespace", "-n", help="The knowledge base.")]) -> None:
     """Count the stored examples by category, grade and tag, with their lengths and exact duplicates."""
     with screen.connect() as client:
         library = client.example_statistics(namespace=namespace)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from chordwise.api.archive_files import Manifest
 from chordwise.api.archives import Imported
@@ -20,35 +21,31 @@ from chordwise.cli import screen
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError
 
-Target = Annotated[str, typer.Option("--namespace", "-n", help="The knowledge base to write to.")]
+Target = Annotated[str, Option("--namespace", "-n", help="The knowledge base to write to.")]
 OnConflict = Annotated[
-    str | None, typer.Option("--on-conflict", help="If the document exists: replace, skip, error, or new to keep both.")
+    str | None, Option("--on-conflict", help="If the document exists: replace, skip, error, or new to keep both.")
 ]
 _MOST_NAMES = 20  # skipped files named in the text output; --json has all
 
 
 def ingest(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="PATH", help="Files, folders to search, or addresses (https://…).")
-    ],
+    paths: Annotated[list[str], Argument(metavar="PATH", help="Files, folders to search, or addresses (https://…).")],
     namespace: Target,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until everything is searchable.")] = False,
-    type: Annotated[str | None, typer.Option("--type", help="Type of the documents, to filter by.")] = None,
-    tags: Annotated[list[str] | None, typer.Option("--tag", help="A tag for each document; repeatable.")] = None,
+    wait: Annotated[bool, Option("--wait", help="Wait until everything is searchable.")] = False,
+    type: Annotated[str | None, Option("--type", help="Type of the documents, to filter by.")] = None,
+    tags: Annotated[list[str] | None, Option("--tag", help="A tag for each document; repeatable.")] = None,
     on_conflict: OnConflict = None,
     priority: Annotated[
-        str | None, typer.Option("--priority", help="Priority among your own documents: interactive or bulk.")
+        str | None, Option("--priority", help="Priority among your own documents: interactive or bulk.")
     ] = None,
     chunking: Annotated[
         str | None,
-        typer.Option(
-            "--chunking", help='How to cut them: a strategy, or JSON such as {"strategy": "window", "window": 2}.'
-        ),
+        Option("--chunking", help='How to cut them: a strategy, or JSON such as {"strategy": "window", "window": 2}.'),
     ] = None,
     charset: Annotated[
-        str | None, typer.Option("--charset", help="The encoding of the files, such as big5. Default: detected.")
+        str | None, Option("--charset", help="The encoding of the files, such as big5. Default: detected.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the jobs as one JSON document.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the jobs as one JSON document.")] = False,
 ) -> None:
     """Ingest files, folders, JSON Lines and web pages.
 
@@ -270,9 +267,9 @@ def _summarise(done: Ingestion, *, waited: bool, search: FileSearch, elapsed_s: 
 
 
 def export_namespace(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A new folder, or a file that ends in .chordwise.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The knowledge base to export.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")] = False,
+    path: Annotated[Path, Argument(metavar="PATH", help="A new folder, or a file that ends in .chordwise.")],
+    namespace: Annotated[str, Option("--namespace", "-n", help="The knowledge base to export.")],
+    as_json: Annotated[bool, Option("--json", help="Print the result as one JSON document.")] = False,
 ) -> None:
     """Export a namespace with its chunks and vectors.
 
@@ -302,12 +299,12 @@ def export_namespace(
 
 
 def import_archive(
-    path: Annotated[Path, typer.Argument(metavar="PATH", exists=True, help="An archive of chordwise export.")],
+    path: Annotated[Path, Argument(metavar="PATH", exists=True, help="An archive of chordwise export.")],
     namespace: Target,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until everything is searchable.")] = False,
+    wait: Annotated[bool, Option("--wait", help="Wait until everything is searchable.")] = False,
     on_conflict: OnConflict = None,
-    again: Annotated[bool, typer.Option("--again", help="Send parts again that were imported before.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the jobs as one JSON document.")] = False,
+    again: Annotated[bool, Option("--again", help="Send parts again that were imported before.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the jobs as one JSON document.")] = False,
 ) -> None:
     """Import an archive into a namespace.
 

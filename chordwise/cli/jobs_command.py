@@ -10,6 +10,7 @@ import typer
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+from typer import Argument, Option
 
 from chordwise.api.jobs import Job, failures
 from chordwise.cli import screen, short_ids
@@ -36,17 +37,17 @@ class JobStatus(enum.StrEnum):
 
 def jobs(
     job_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="One job, 8 digits of its id suffice; without it, the latest.")
+        str | None, Argument(metavar="[ID]", help="One job, 8 digits of its id suffice; without it, the latest.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow until every job is final.")] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel its unfinished documents.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Queue failed and cancelled documents again.")] = False,
-    pause: Annotated[bool, typer.Option("--pause", help="Pause it.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume it.")] = False,
+    watch: Annotated[bool, Option("--watch", "-w", help="Follow until every job is final.")] = False,
+    cancel: Annotated[bool, Option("--cancel", help="Cancel its unfinished documents.")] = False,
+    retry: Annotated[bool, Option("--retry", help="Queue failed and cancelled documents again.")] = False,
+    pause: Annotated[bool, Option("--pause", help="Pause it.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Resume it.")] = False,
     status: Annotated[
-        list[JobStatus] | None, typer.Option("--status", help="List only those in this state; may be repeated.")
+        list[JobStatus] | None, Option("--status", help="List only those in this state; may be repeated.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 20,
+    limit: Annotated[int, Option("--limit", min=1, help="Number to list.")] = 20,
 ) -> None:
     """Show ingestion jobs, or one of them with its errors; cancel, retry, pause or resume one.
 

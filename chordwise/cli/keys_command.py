@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from chordwise.api.keys import ApiKey
 from chordwise.cli import screen, short_ids
@@ -19,17 +20,15 @@ SCOPES = ("read", "write", "admin")
 _SPAN = re.compile(r"(\d{1,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
-Id = Annotated[
-    str, typer.Argument(metavar="ID", help="The key's id: 16 digits, of which 8 suffice; not the key itself.")
-]
+Id = Annotated[str, Argument(metavar="ID", help="The key's id: 16 digits, of which 8 suffice; not the key itself.")]
 OfTenant = Annotated[
-    str | None, typer.Option("--tenant", help="Another tenant's keys; needs an operator's key. Default: your own.")
+    str | None, Option("--tenant", help="Another tenant's keys; needs an operator's key. Default: your own.")
 ]
 
 
 @keys.command("list")
 def list_keys(
-    tenant: OfTenant = None, all_: Annotated[bool, typer.Option("--all", help="Also list ended keys.")] = False
+    tenant: OfTenant = None, all_: Annotated[bool, Option("--all", help="Also list ended keys.")] = False
 ) -> None:
     """Show the keys, without their secrets."""
     with _connect(tenant) as client:
@@ -40,11 +39,11 @@ def list_keys(
 
 @keys.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its purpose, shown in the audit.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Its purpose, shown in the audit.")],
     scope: Annotated[
-        list[str] | None, typer.Option("--scope", "-s", help="read, write or admin; repeatable. Default: read.")
+        list[str] | None, Option("--scope", "-s", help="read, write or admin; repeatable. Default: read.")
     ] = None,
-    expires: Annotated[str | None, typer.Option("--expires", help="Lifetime, such as 90d, 12h.")] = None,
+    expires: Annotated[str | None, Option("--expires", help="Lifetime, such as 90d, 12h.")] = None,
     tenant: OfTenant = None,
 ) -> None:
     """Create a key and print it; it cannot be shown again."""
@@ -58,7 +57,7 @@ def create(
 
 @keys.command()
 def show(
-    key_id: Annotated[str | None, typer.Argument(metavar="ID", help="Default: the key in use.")] = None,
+    key_id: Annotated[str | None, Argument(metavar="ID", help="Default: the key in use.")] = None,
     tenant: OfTenant = None,
 ) -> None:
     """Show one key, or the key in use."""
@@ -81,7 +80,7 @@ def show(
 def rotate(
     key_id: Id,
     overlap: Annotated[
-        str | None, typer.Option("--overlap", help="How long the old key still works, such as 1h. Default: a day.")
+        str | None, Option("--overlap", help="How long the old key still works, such as 1h. Default: a day.")
     ] = None,
     tenant: OfTenant = None,
 ) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from chordwise.api.migrations import EmbeddingMigration
 from chordwise.cli import screen
@@ -18,18 +19,18 @@ models = typer.Typer(
     rich_markup_mode=None,
 )
 
-Number = Annotated[int | None, typer.Argument(metavar="[NUMBER]", help="Which migration; default: the latest.")]
+Number = Annotated[int | None, Argument(metavar="[NUMBER]", help="Which migration; default: the latest.")]
 
 
 @models.command()
 def migrate(
-    provider: Annotated[str, typer.Option("--provider", help="local or openai.")],
+    provider: Annotated[str, Option("--provider", help="local or openai.")],
     model: Annotated[
-        str, typer.Option("--model", help="Name of the model: see docs/embedding.md, or the service's name for it.")
+        str, Option("--model", help="Name of the model: see docs/embedding.md, or the service's name for it.")
     ],
-    dimension: Annotated[int, typer.Option("--dimension", min=1, help="Length of its vectors.")],
+    dimension: Annotated[int, Option("--dimension", min=1, help="Length of its vectors.")],
     service: Annotated[
-        str, typer.Option("--service", help="default, or next: the one at CHORDWISE_EMBEDDING_NEXT_BASE_URL.")
+        str, Option("--service", help="default, or next: the one at CHORDWISE_EMBEDDING_NEXT_BASE_URL.")
     ] = "default",
 ) -> None:
     """Start to compute the vectors of another model beside those in use."""
@@ -48,14 +49,13 @@ def status(number: Number = None) -> None:
 def compare(
     number: Number = None,
     queries: Annotated[
-        Path | None,
-        typer.Option("--queries", help="JSON Lines: tenant_id, namespaces, query_text, and relevant if judged."),
+        Path | None, Option("--queries", help="JSON Lines: tenant_id, namespaces, query_text, and relevant if judged.")
     ] = None,
     sample: Annotated[
-        int, typer.Option("--sample", min=1, max=500, help="Without --queries: the number of queries to sample.")
+        int, Option("--sample", min=1, max=500, help="Without --queries: the number of queries to sample.")
     ] = 50,
-    min_overlap: Annotated[float | None, typer.Option("--min-overlap", min=0, max=1)] = None,
-    max_ndcg_loss: Annotated[float | None, typer.Option("--max-ndcg-loss", min=0, max=1)] = None,
+    min_overlap: Annotated[float | None, Option("--min-overlap", min=0, max=1)] = None,
+    max_ndcg_loss: Annotated[float | None, Option("--max-ndcg-loss", min=0, max=1)] = None,
 ) -> None:
     """Compare both models on the same queries. Exits with 1 if the new one does not pass."""
     options: dict[str, Any] = {"queries": _read(queries)} if queries else {"sample": sample}
@@ -69,10 +69,8 @@ def compare(
 @models.command()
 def switch(
     number: Number = None,
-    skip_gate: Annotated[bool, typer.Option("--skip-gate", help="Switch without a passed comparison.")] = False,
-    accept_missing: Annotated[
-        bool, typer.Option("--accept-missing", help="Even if the model refused some chunks.")
-    ] = False,
+    skip_gate: Annotated[bool, Option("--skip-gate", help="Switch without a passed comparison.")] = False,
+    accept_missing: Annotated[bool, Option("--accept-missing", help="Even if the model refused some chunks.")] = False,
 ) -> None:
     """Let searches use the new model."""
     _steer(number, "switch", skip_gate=skip_gate, accept_missing=accept_missing)

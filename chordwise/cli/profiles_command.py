@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from chordwise.api.experiments import Experiment
 from chordwise.api.profiles import Profile
@@ -17,9 +18,9 @@ profiles = typer.Typer(
 )
 experiments = typer.Typer(help="Experiments: list, show, results, store, delete.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")]
-ExperimentId = Annotated[str, typer.Argument(metavar="ID", help="The experiment's id.")]
-JsonFile = Annotated[Path, typer.Argument(metavar="FILE", help="A JSON file; - reads standard input.", allow_dash=True)]
+Name = Annotated[str, Argument(metavar="NAME", help="The profile's name.")]
+ExperimentId = Annotated[str, Argument(metavar="ID", help="The experiment's id.")]
+JsonFile = Annotated[Path, Argument(metavar="FILE", help="A JSON file; - reads standard input.", allow_dash=True)]
 
 
 @profiles.command("list")
@@ -37,8 +38,7 @@ def list_profiles() -> None:
 
 @profiles.command("show")
 def show_profile(
-    name: Name,
-    plan: Annotated[bool, typer.Option("--plan", help="Every setting that applies, not only its own.")] = False,
+    name: Name, plan: Annotated[bool, Option("--plan", help="Every setting that applies, not only its own.")] = False
 ) -> None:
     """Show a profile: its active version and its own settings."""
     with screen.connect() as client:
@@ -76,9 +76,9 @@ def list_versions(name: Name) -> None:
 def store_profile(
     name: Name,
     file: JsonFile,
-    note: Annotated[str, typer.Option("--note", help="The reason, shown in the list of versions.")] = "",
+    note: Annotated[str, Option("--note", help="The reason, shown in the list of versions.")] = "",
     share: Annotated[
-        float, typer.Option("--share", min=0, max=1, help="Share of queries that use it; 0 leaves it inactive.")
+        float, Option("--share", min=0, max=1, help="Share of queries that use it; 0 leaves it inactive.")
     ] = 1.0,
 ) -> None:
     """Add a version of a profile; the file holds all its own settings."""
@@ -92,10 +92,8 @@ def store_profile(
 @profiles.command()
 def activate(
     name: Name,
-    version: Annotated[int, typer.Argument(metavar="VERSION", min=1, help="The version's number.")],
-    share: Annotated[
-        float, typer.Option("--share", min=0, max=1, help="Below 1: a trial beside the active version.")
-    ] = 1.0,
+    version: Annotated[int, Argument(metavar="VERSION", min=1, help="The version's number.")],
+    share: Annotated[float, Option("--share", min=0, max=1, help="Below 1: a trial beside the active version.")] = 1.0,
 ) -> None:
     """Activate a version of a profile, or try it on a share of the queries."""
     with screen.connect() as client:
@@ -161,7 +159,7 @@ def results(experiment_id: ExperimentId) -> None:
 def store_experiment(
     experiment_id: ExperimentId,
     file: JsonFile,
-    active: Annotated[bool, typer.Option("--active/--inactive", help="Whether queries are assigned to it.")] = True,
+    active: Annotated[bool, Option("--active/--inactive", help="Whether queries are assigned to it.")] = True,
 ) -> None:
     """Add or replace an experiment; the file holds its arms and its coverage."""
     experiment = read_object(file)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from chordwise.api.explanations import AnswerEvent, Trace
 from chordwise.api.queries import Hit, QueryResult, Stats
@@ -29,18 +29,16 @@ _SCORE_WIDTH, _CONFIDENCE_WIDTH = 7, 10
 
 
 def query(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The question.")],
-    namespaces: Annotated[list[str], typer.Option("--namespace", "-n", help="Namespace to search; repeatable.")],
-    top_k: Annotated[int | None, typer.Option("--top-k", "-k", help="Number of chunks. Default: the server's.")] = None,
-    method: Annotated[str | None, typer.Option("--method", help="hybrid, full_text or semantic.")] = None,
-    type: Annotated[str | None, typer.Option("--type", help="Only documents of this type.")] = None,
-    tags: Annotated[list[str] | None, typer.Option("--tag", help="Only documents with this tag; repeatable.")] = None,
-    rerank: Annotated[bool | None, typer.Option("--rerank/--no-rerank", help="Override the profile.")] = None,
-    answer: Annotated[
-        bool, typer.Option("--answer", help="Also have a language model answer from the chunks.")
-    ] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Also print the trace of the answer.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as one JSON document.")] = False,
+    text: Annotated[str, Argument(metavar="TEXT", help="The question.")],
+    namespaces: Annotated[list[str], Option("--namespace", "-n", help="Namespace to search; repeatable.")],
+    top_k: Annotated[int | None, Option("--top-k", "-k", help="Number of chunks. Default: the server's.")] = None,
+    method: Annotated[str | None, Option("--method", help="hybrid, full_text or semantic.")] = None,
+    type: Annotated[str | None, Option("--type", help="Only documents of this type.")] = None,
+    tags: Annotated[list[str] | None, Option("--tag", help="Only documents with this tag; repeatable.")] = None,
+    rerank: Annotated[bool | None, Option("--rerank/--no-rerank", help="Override the profile.")] = None,
+    answer: Annotated[bool, Option("--answer", help="Also have a language model answer from the chunks.")] = False,
+    trace: Annotated[bool, Option("--trace", help="Also print the trace of the answer.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the answer as one JSON document.")] = False,
 ) -> None:
     """Ask a question.
 
@@ -262,7 +260,7 @@ def show_answer(events: Iterable[AnswerEvent], console: Console) -> None:
         )
 
 
-QueryId = Annotated[str, typer.Argument(metavar="QUERY_ID", help="The query's id, from its answer; 8 digits suffice.")]
+QueryId = Annotated[str, Argument(metavar="QUERY_ID", help="The query's id, from its answer; 8 digits suffice.")]
 
 
 def trace(query_id: QueryId) -> None:
@@ -280,11 +278,11 @@ def trace(query_id: QueryId) -> None:
 
 def traces(
     mark: Annotated[
-        str | None, typer.Option("--mark", help="Only slow, degraded, failed, empty, requested or sampled queries.")
+        str | None, Option("--mark", help="Only slow, degraded, failed, empty, requested or sampled queries.")
     ] = None,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only queries to this namespace.")] = None,
-    profile: Annotated[str | None, typer.Option("--profile", help="Only queries with this profile.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Number of rows.")] = 50,
+    namespace: Annotated[str | None, Option("--namespace", "-n", help="Only queries to this namespace.")] = None,
+    profile: Annotated[str | None, Option("--profile", help="Only queries with this profile.")] = None,
+    limit: Annotated[int, Option("--limit", min=1, help="Number of rows.")] = 50,
 ) -> None:
     """List kept traces, newest first. Needs a key with the scope admin."""
     with screen.connect() as client:
@@ -302,7 +300,7 @@ def traces(
 
 
 def why_not(
-    query_id: QueryId, chunk_id: Annotated[str, typer.Argument(metavar="CHUNK_ID", help="The chunk that was expected.")]
+    query_id: QueryId, chunk_id: Annotated[str, Argument(metavar="CHUNK_ID", help="The chunk that was expected.")]
 ) -> None:
     """Explain why a chunk is not in an answer: the step that dropped it, and the number that decided."""
     with screen.connect() as client:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import typer
+from typer import Option
 
 from chordwise.client import Chordwise
 from chordwise.config import Connection, as_operator, discover
@@ -51,7 +52,7 @@ def with_json(run: Callable[..., Any]) -> Callable[..., Any]:
         return run(**options, as_json=as_json) if declared else run(**options)
 
     if not declared:
-        kind = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+        kind = Annotated[bool, Option("--json", help="Print one JSON document.")]
         option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
         command.__annotations__ = {**run.__annotations__, "as_json": kind}
         signature = signature.replace(parameters=[*signature.parameters.values(), option])

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from chordwise.api.tenants import Quota, Tenant, TenantQuotas, UsageCounts
 from chordwise.cli import screen
@@ -14,15 +15,15 @@ from chordwise.errors import ChordwiseError, file_errors
 
 _KEYS = ("day", "job", "model", "purpose")
 _COLUMNS = ("tokens", "requests", "texts", "cached", "saved tokens", "cost")
-_DAY = typer.Option("--from", formats=["%Y-%m-%d"], help="The first day, UTC. Default: the first of the month.")
+_DAY = Option("--from", formats=["%Y-%m-%d"], help="The first day, UTC. Default: the first of the month.")
 
 
 def usage(
     start: Annotated[datetime | None, _DAY] = None,
     end: Annotated[
-        datetime | None, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day, UTC. Default: today.")
+        datetime | None, Option("--to", formats=["%Y-%m-%d"], help="The last day, UTC. Default: today.")
     ] = None,
-    by: Annotated[str, typer.Option("--by", help="day, job, model or purpose.")] = "day",
+    by: Annotated[str, Option("--by", help="day, job, model or purpose.")] = "day",
 ) -> None:
     """Show the tokens, requests and cost of embedding and the language model, and the tokens saved by the cache."""
     screen.require_choice(by, _KEYS, "--by")
@@ -74,7 +75,7 @@ tenants = typer.Typer(
     no_args_is_help=True,
 )
 
-Id = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's id, as in its keys.")]
+Id = Annotated[str, Argument(metavar="TENANT", help="The tenant's id, as in its keys.")]
 
 
 @tenants.command("list")
@@ -88,8 +89,8 @@ def list_tenants() -> None:
 @tenants.command()
 def create(
     tenant_id: Id,
-    name: Annotated[str | None, typer.Option("--name", help="Display name. Default: its id.")] = None,
-    key: Annotated[bool, typer.Option("--key/--no-key", help="Also create a first key, with every scope.")] = True,
+    name: Annotated[str | None, Option("--name", help="Display name. Default: its id.")] = None,
+    key: Annotated[bool, Option("--key/--no-key", help="Also create a first key, with every scope.")] = True,
 ) -> None:
     """Create a tenant and print a first key for its administrator; the key cannot be shown again."""
     with screen.connect_as_operator() as client:
@@ -116,7 +117,7 @@ def tenant_quotas(
     tenant_id: Id,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=N", help="A quota of its own; 0: no limit, empty: the installation's."),
+        Option("--set", metavar="NAME=N", help="A quota of its own; 0: no limit, empty: the installation's."),
     ] = None,
 ) -> None:
     """Show a tenant's own quotas, or change some: documents, chunks, queued, tokens, requests_per_minute."""
@@ -162,9 +163,7 @@ def enable(tenant_id: Id) -> None:
 
 
 @tenants.command()
-def erase(
-    tenant_id: Id, yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False
-) -> None:
+def erase(tenant_id: Id, yes: Annotated[bool, Option("--yes", help="Do not ask for confirmation.")] = False) -> None:
     """Delete everything a tenant has in every store, and print the counts; exits with 1 if anything is left."""
     if not yes:
         typer.confirm(f"Erase tenant {screen.clean(tenant_id)} and everything it has, for ever?", abort=True, err=True)
@@ -188,12 +187,12 @@ _FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]
 
 
 def audit(
-    action: Annotated[str | None, typer.Option("--action", help="Only this action, such as search or ingest.")] = None,
-    since: Annotated[datetime | None, typer.Option("--since", formats=_FORMATS, help="From then on, UTC.")] = None,
-    until: Annotated[datetime | None, typer.Option("--until", formats=_FORMATS, help="Before then, UTC.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Number of rows.")] = 50,
+    action: Annotated[str | None, Option("--action", help="Only this action, such as search or ingest.")] = None,
+    since: Annotated[datetime | None, Option("--since", formats=_FORMATS, help="From then on, UTC.")] = None,
+    until: Annotated[datetime | None, Option("--until", formats=_FORMATS, help="Before then, UTC.")] = None,
+    limit: Annotated[int, Option("--limit", min=1, help="Number of rows.")] = 50,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", dir_okay=False, help="Write all of them to a file, as JSON lines.")
+        Path | None, Option("--output", "-o", dir_okay=False, help="Write all of them to a file, as JSON lines.")
     ] = None,
 ) -> None:
     """List searches and writes, newest first. Needs a key with the scope admin."""

@@ -4,6 +4,7 @@ import time
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from chordwise.api.webhooks import Delivery, Webhook
 from chordwise.cli import screen, short_ids
@@ -15,7 +16,7 @@ webhooks = typer.Typer(
     no_args_is_help=True,
 )
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The webhook's id; 8 digits suffice.")]
+Id = Annotated[str, Argument(metavar="ID", help="The webhook's id; 8 digits suffice.")]
 
 _TEST_S = 30.0
 
@@ -35,8 +36,8 @@ def list_webhooks() -> None:
 
 @webhooks.command()
 def add(
-    url: Annotated[str, typer.Argument(help="Address to call, http or https.")],
-    event: Annotated[list[str] | None, typer.Option("--event", "-e", help="Such as job.failed; repeatable.")] = None,
+    url: Annotated[str, Argument(help="Address to call, http or https.")],
+    event: Annotated[list[str] | None, Option("--event", "-e", help="Such as job.failed; repeatable.")] = None,
 ) -> None:
     """Add an endpoint and print the secret that signs its calls; it cannot be shown again."""
     with screen.connect() as client:
@@ -55,8 +56,7 @@ def remove(webhook_id: Id) -> None:
 def rotate(
     webhook_id: Id,
     overlap: Annotated[
-        int | None,
-        typer.Option("--overlap", min=0, help="Seconds for which the old secret still signs. Default: a day."),
+        int | None, Option("--overlap", min=0, help="Seconds for which the old secret still signs. Default: a day.")
     ] = None,
 ) -> None:
     """Give an endpoint a new secret and print it; for a while calls are signed with both."""
@@ -97,8 +97,8 @@ def send_test(webhook_id: Id) -> None:
 @webhooks.command()
 def deliveries(
     webhook_id: Id,
-    state: Annotated[str | None, typer.Option("--state", help="pending, delivered or dead.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="Number to list.")] = 20,
+    state: Annotated[str | None, Option("--state", help="pending, delivered or dead.")] = None,
+    limit: Annotated[int, Option("--limit", min=1, max=200, help="Number to list.")] = 20,
 ) -> None:
     """List the latest messages to an endpoint with their outcomes."""
     with screen.connect() as client:
@@ -116,8 +116,7 @@ def deliveries(
 
 @webhooks.command()
 def redeliver(
-    webhook_id: Id,
-    delivery_id: Annotated[str, typer.Argument(metavar="DELIVERY", help="The message's ID, from deliveries.")],
+    webhook_id: Id, delivery_id: Annotated[str, Argument(metavar="DELIVERY", help="The message's ID, from deliveries.")]
 ) -> None:
     """Send a message again under its old id."""
     with screen.connect() as client:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from chordwise.api.files import read_lines
 from chordwise.api.jobs import Ingestion
@@ -108,42 +109,39 @@ def run_queries(ask: Callable[[AsyncChordwise, Callable[[int], None]], Awaitable
     return asyncio.run(run())
 
 
-Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The folder of the collection.")
-]
-ProfileOption = Annotated[str | None, typer.Option("--profile", help="Use this profile.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N queries.")]
-Concurrency = Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Concurrent queries.")]
+Folder = Annotated[Path, Argument(metavar="DIR", exists=True, file_okay=False, help="The folder of the collection.")]
+ProfileOption = Annotated[str | None, Option("--profile", help="Use this profile.")]
+Limit = Annotated[int | None, Option("--limit", min=1, help="Use only the first N queries.")]
+Concurrency = Annotated[int, Option("--concurrency", min=1, max=64, help="Concurrent queries.")]
 
 
 def evaluate_collection(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The folder of the collection.")
+        Path | None, Argument(metavar="DIR", exists=True, file_okay=False, help="The folder of the collection.")
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Namespace of its documents; filled if empty.")
+        str | None, Option("--namespace", "-n", help="Namespace of its documents; filled if empty.")
     ] = None,
     profile: ProfileOption = None,
     limit: Limit = None,
     concurrency: Concurrency = 8,
     min_ndcg: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--min-ndcg",
             metavar="[WAY=]FLOOR",
             help="Exit with 1 below this nDCG@10; WAY defaults to fused. Repeatable.",
         ),
     ] = None,
     per_query: Annotated[
-        Path | None, typer.Option("--per-query", dir_okay=False, help="Write every answer to this file, as JSON Lines.")
+        Path | None, Option("--per-query", dir_okay=False, help="Write every answer to this file, as JSON Lines.")
     ] = None,
     runs: Annotated[
         tuple[Path, Path] | None,
-        typer.Option("--compare", metavar="A.jsonl B.jsonl", help="Send no queries: compare two files of --per-query."),
+        Option("--compare", metavar="A.jsonl B.jsonl", help="Send no queries: compare two files of --per-query."),
     ] = None,
     max_loss: Annotated[
-        float | None,
-        typer.Option("--max-loss", min=0, max=1, help="With --compare: exit with 1 if nDCG@10 drops by more."),
+        float | None, Option("--max-loss", min=0, max=1, help="With --compare: exit with 1 if nDCG@10 drops by more.")
     ] = None,
 ) -> None:
     """Measure retrieval on a judged collection.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from chordwise.api.chunks import Chunk
 from chordwise.api.feedback import JudgedText
@@ -22,14 +23,12 @@ app = typer.Typer(
 
 @app.command()
 def add(
-    query_id: Annotated[str, typer.Argument(metavar="QUERY", help="The query's id, from its answer.")],
-    rating: Annotated[str, typer.Argument(metavar="RATING", help="good, bad or click.")],
-    chunk_id: Annotated[str | None, typer.Option("--chunk", help="The rated chunk.")] = None,
-    document_id: Annotated[str | None, typer.Option("--document", help="The document as a whole.")] = None,
-    note: Annotated[str | None, typer.Option("--note", help="A note with the reason.")] = None,
-    session_id: Annotated[
-        str | None, typer.Option("--session", help="Session of the user. Default: the query's.")
-    ] = None,
+    query_id: Annotated[str, Argument(metavar="QUERY", help="The query's id, from its answer.")],
+    rating: Annotated[str, Argument(metavar="RATING", help="good, bad or click.")],
+    chunk_id: Annotated[str | None, Option("--chunk", help="The rated chunk.")] = None,
+    document_id: Annotated[str | None, Option("--document", help="The document as a whole.")] = None,
+    note: Annotated[str | None, Option("--note", help="A note with the reason.")] = None,
+    session_id: Annotated[str | None, Option("--session", help="Session of the user. Default: the query's.")] = None,
 ) -> None:
     """Rate a hit of a query.
 
@@ -49,16 +48,13 @@ def add(
 
 @app.command()
 def export(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", file_okay=False, help="Folder to write to; created if missing.")
-    ],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the judged documents.")],
+    folder: Annotated[Path, Argument(metavar="DIR", file_okay=False, help="Folder to write to; created if missing.")],
+    namespace: Annotated[str, Option("--namespace", "-n", help="Namespace of the judged documents.")],
     min_votes: Annotated[
-        float | None,
-        typer.Option("--min-votes", min=0.5, help="Minimum weight; a rating counts 1, a click 0.5. Default: 1."),
+        float | None, Option("--min-votes", min=0.5, help="Minimum weight; a rating counts 1, a click 0.5. Default: 1.")
     ] = None,
     corpus: Annotated[
-        bool, typer.Option("--corpus/--no-corpus", help="Also export the texts, for another installation.")
+        bool, Option("--corpus/--no-corpus", help="Also export the texts, for another installation.")
     ] = False,
 ) -> None:
     """Export the judged questions as a collection for eval and tune.

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from chordwise.api.files import read_lines
 from chordwise.cli import screen
@@ -28,36 +28,29 @@ from chordwise.evaluation.reliability import (
 
 def reliability(
     folder: Folder,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of its documents; filled if empty.")],
+    namespace: Annotated[str, Option("--namespace", "-n", help="Namespace of its documents; filled if empty.")],
     unanswerable: Annotated[
         Path | None,
-        typer.Option(
-            "--unanswerable", exists=True, dir_okay=False, help='Questions without an answer: {"text": …} lines.'
-        ),
+        Option("--unanswerable", exists=True, dir_okay=False, help='Questions without an answer: {"text": …} lines.'),
     ] = None,
-    language: Annotated[
-        str | None, typer.Option("--language", help='Of these, only lines with this "language".')
-    ] = None,
+    language: Annotated[str | None, Option("--language", help='Of these, only lines with this "language".')] = None,
     profile: ProfileOption = None,
-    method: Annotated[str | None, typer.Option("--method", help="hybrid, full_text or semantic.")] = None,
+    method: Annotated[str | None, Option("--method", help="hybrid, full_text or semantic.")] = None,
     keep: Annotated[
-        float,
-        typer.Option("--keep", min=0, max=1, help="The share of answerable questions that the threshold must keep."),
+        float, Option("--keep", min=0, max=1, help="The share of answerable questions that the threshold must keep.")
     ] = 0.95,
-    threshold: Annotated[float, typer.Option("--threshold", min=0, max=1, help="Report this threshold as well.")] = 0.4,
+    threshold: Annotated[float, Option("--threshold", min=0, max=1, help="Report this threshold as well.")] = 0.4,
     limit: Limit = None,
     concurrency: Concurrency = 4,
     max_error: Annotated[
-        float | None, typer.Option("--max-error", min=0, max=1, help="Exit with 1 above this calibration error.")
+        float | None, Option("--max-error", min=0, max=1, help="Exit with 1 above this calibration error.")
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option("--diagram", dir_okay=False, help="Write the reliability diagram here, as SVG.")
+        Path | None, Option("--diagram", dir_okay=False, help="Write the reliability diagram here, as SVG.")
     ] = None,
     beside: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--beside", exists=True, dir_okay=False, help="Also draw the --json output of another collection."
-        ),
+        Option("--beside", exists=True, dir_okay=False, help="Also draw the --json output of another collection."),
     ] = None,
 ) -> None:
     """Measure how reliable the confidence of answers is, on a judged collection.

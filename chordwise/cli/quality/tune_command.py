@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from chordwise.api.profiles import Profile
 from chordwise.api.queries import QueryKeywords
@@ -23,16 +23,16 @@ TOP_K = 50  # chunks: enough for ten documents, and at most what a channel recal
 
 def tune_profile(
     folder: Folder,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of its documents.")],
-    profile: Annotated[str, typer.Option("--profile", help="The profile to start from.")] = "default",
+    namespace: Annotated[str, Option("--namespace", "-n", help="Namespace of its documents.")],
+    profile: Annotated[str, Option("--profile", help="The profile to start from.")] = "default",
     store: Annotated[
-        str | None, typer.Option("--store", metavar="PROFILE", help="Store the choice as a version of this profile.")
+        str | None, Option("--store", metavar="PROFILE", help="Store the choice as a version of this profile.")
     ] = None,
     share: Annotated[
-        float, typer.Option("--share", min=0, max=1, help="With --store: the share of queries that get it.")
+        float, Option("--share", min=0, max=1, help="With --store: the share of queries that get it.")
     ] = 0.1,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of queries on either side.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", help="Seed for the choice of these queries.")] = 0,
+    limit: Annotated[int, Option("--limit", min=1, help="Maximum number of queries on either side.")] = 200,
+    seed: Annotated[int, Option("--seed", help="Seed for the choice of these queries.")] = 0,
     concurrency: Concurrency = 4,
 ) -> None:
     """Choose channel weights, fusion, gate and pool by judged queries.
