@@ -57,13 +57,8 @@ def parser() -> argparse.ArgumentParser:
     clock.add_argument("--schedule", type=Path, required=True, help="a file for the times of the last messages")
     migrate = command("migrate", _migrate, "bring both schemas to this version")
     migrate.add_argument("action", choices=["plan", "upgrade", "downgrade", "check", "adopt"])
-    migrate.add_argument(
-        "--to",
-        action="append",
-        default=[],
-        metavar="SIDE:REVISION",
-        help="of downgrade: mysql:0030; base drops every table",
-    )
+    about_to = "of downgrade: mysql:0030; base drops every table"
+    migrate.add_argument("--to", action="append", default=[], metavar="SIDE:REVISION", help=about_to)
     backup = command("backup", _back_up, "write both databases of a pair into a new folder")
     restore = command("restore", _restore, "load a backup into two empty databases and repair what differs")
     for dump in (backup, restore):

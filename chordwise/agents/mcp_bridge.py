@@ -25,10 +25,8 @@ T = TypeVar("T")
 async def serve_stdio(url: str | None, api_key: str | None) -> None:
     """Serve until standard input ends. Raises NotConfigured, ConnectionFailed, or UnexpectedAnswer if the key is refused."""
     arguments = client_arguments(url, api_key)
-    base, headers = (
-        arguments["base_url"],
-        {name: arguments["headers"][name] for name in ("Authorization", "User-Agent")},
-    )
+    base = arguments["base_url"]
+    headers = {name: arguments["headers"][name] for name in ("Authorization", "User-Agent")}
     timeout = httpx2.Timeout(_READ_S, connect=_CONNECT_S)
     async with httpx2.AsyncClient(
         headers=headers, timeout=timeout, verify=arguments["verify"], trust_env=arguments["trust_env"]

@@ -86,11 +86,8 @@ class Manifest:
 
 def new_manifest(namespace: str) -> Manifest:
     """Return the manifest of a new archive."""
-    return Manifest(
-        archive_id=str(uuid.uuid4()),
-        namespace=namespace,
-        created_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-    )
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return Manifest(archive_id=str(uuid.uuid4()), namespace=namespace, created_at=now)
 
 
 def read_manifest(content: bytes, name: str) -> Manifest:

@@ -183,12 +183,8 @@ def _lost(client: Chordwise, verified: ExamplesVerification, ticker: screen.Tick
     """Return the rows of the sample that a query with their own words does not find."""
     lost = []
     for number, row in enumerate(verified.sample, start=1):
-        answer = client.query(
-            row.user_input[:_LONGEST_QUESTION],
-            namespace=verified.namespace,
-            top_k=_LOOKED_AT,
-            filters={"type": row.type} if row.type else None,
-        )
+        question, filters = row.user_input[:_LONGEST_QUESTION], {"type": row.type} if row.type else None
+        answer = client.query(question, namespace=verified.namespace, top_k=_LOOKED_AT, filters=filters)
         # Of several rows with the same question any counts: their order is arbitrary.
         if not any(
             hit.document_id == row.document_id or hit.metadata.get("user_input") == row.user_input

@@ -131,12 +131,9 @@ def _print(migration: EmbeddingMigration) -> None:
     if comparison is not None:
         verdict = "passed" if comparison.passed else f"not passed: {comparison.reason}"
         overlap = f"overlap@{comparison.k} {comparison.overlap:.3f} of {comparison.queries} queries"
-        ndcg = (
-            ""
-            if comparison.ndcg_active is None
-            else f", nDCG {comparison.ndcg_active:.3f} → {comparison.ndcg_target:.3f}"
-        )
-        facts["comparison"] = f"{verdict}; {overlap}{ndcg}"
+        facts["comparison"] = f"{verdict}; {overlap}"
+        if comparison.ndcg_active is not None:
+            facts["comparison"] += f", nDCG {comparison.ndcg_active:.3f} → {comparison.ndcg_target:.3f}"
     if migration.error_code is not None:
         facts["waits"] = f"{migration.error_code}: {migration.error_detail}"
     screen.print_facts(migration, facts)

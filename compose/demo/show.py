@@ -122,12 +122,9 @@ def stats_lines(result: QueryResult) -> tuple[str, str]:
     """Return hits per channel, share of the sources and rerank lift; then the timing, in milliseconds."""
     stats = result.stats
     times = [f"{stage} {stats.latency_ms[stage]:.1f}" for stage in STAGES if stage in stats.latency_ms]
-    parts = (
-        "hits " + _pairs(stats.hits.items(), "{:.0f}"),
-        "share " + _share(stats.source_share),
-        f"rerank lift {_lift(stats.rerank_lift)}",
-    )
-    return " | ".join(parts), "ms: " + (", ".join(times) or "-")
+    hits, share = _pairs(stats.hits.items(), "{:.0f}"), _share(stats.source_share)
+    counts = f"hits {hits} | share {share} | rerank lift {_lift(stats.rerank_lift)}"
+    return counts, "ms: " + (", ".join(times) or "-")
 
 
 def summary_table(answers: Sequence[tuple[Question, QueryResult]]) -> Table:
@@ -154,13 +151,8 @@ def averages_line(results: Sequence[QueryResult]) -> str:
     shares = {name: fmean(result.stats.source_share.get(name, 0.0) for result in results) for name in channels}
     lifts = [result.stats.rerank_lift for result in results if result.stats.rerank_lift is not None]
     times = [result.stats.latency_ms["total"] for result in results if "total" in result.stats.latency_ms]
-    return " | ".join(
-        (
-            f"mean share {_share(shares)}",
-            f"mean rerank lift {_lift(fmean(lifts) if lifts else None)}",
-            f"median total {_number(median(times) if times else None, digits=1)} ms",
-        )
-    )
+    lift, total = _lift(fmean(lifts) if lifts else None), _number(median(times) if times else None, digits=1)
+    return f"mean share {_share(shares)} | mean rerank lift {lift} | median total {total} ms"
 
 
 def alignment_table(alignment: Alignment) -> Table:

@@ -77,10 +77,8 @@ def lock(*, upgrade: bool) -> int:
         earlier: list[str] = []
         for name, requirements in layers.items():
             source = Path(scratch) / name.replace(".lock", ".in")
-            source.write_text(
-                "".join(f"{line}\n" for line in [*requirements, *(f"-c {other}" for other in earlier)]),
-                encoding="utf-8",
-            )
+            lines = [*requirements, *(f"-c {other}" for other in earlier)]
+            source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             if (ROOT / name).is_file() and not upgrade:
                 shutil.copy(ROOT / name, Path(scratch) / name)
             compiling: list[str | Path] = [tools, "-m", "piptools", "compile", *_FLAGS.split()]

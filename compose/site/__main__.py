@@ -30,12 +30,8 @@ def main() -> int:
     _install()
     stage(_PAGES)
     environment = {**os.environ, "PYTHONPATH": str(_PACKAGES), "NO_MKDOCS_2_WARNING": "1"}
-    build = [
-        sys.executable,
-        *["-m", "mkdocs", "build", "--strict", "--clean", "--config-file"],
-        str(_HERE / "mkdocs.yaml"),
-    ]
-    status = subprocess.call(build, cwd=ROOT, env=environment)
+    build = ["build", "--strict", "--clean", "--config-file", str(_HERE / "mkdocs.yaml")]
+    status = subprocess.call([sys.executable, "-m", "mkdocs", *build], cwd=ROOT, env=environment)
     if status == 0:
         split_index(_SITE)
     return status
@@ -66,11 +62,9 @@ def stage(folder: Path) -> None:
         file.write_text(LINK.sub(lambda match, name=name: relinked(match, name, pages), text), encoding="utf-8")  # type: ignore[misc]
     images = folder / "en/images"
     shutil.copytree(ROOT / "docs/images", images)
-    shutil.copytree(
-        ROOT / "benchmarks/results",
-        images / "results",
-        ignore=lambda _, names: [n for n in names if not n.endswith(".svg")],
-    )
+    (images / "results").mkdir()
+    for picture in (ROOT / "benchmarks/results").glob("*.svg"):
+        shutil.copy(picture, images / "results")
     shutil.copy(ROOT / "api_gateway/console/favicon.svg", images)
     (images / "site.css").write_text(_CSS, encoding="utf-8")
 

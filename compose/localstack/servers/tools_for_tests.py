@@ -117,10 +117,8 @@ def _fetch_tesseract() -> None:
     data = next(root.glob("usr/share/tesseract-ocr/*/tessdata"), root)
     folders = sorted({str(library.parent) for library in root.glob("**/*.so*")})
     script = root / "tesseract"
-    script.write_text(
-        _SCRIPT.format(libraries=os.pathsep.join(folders), data=data, program=root / "usr/bin/tesseract"),
-        encoding="utf-8",
-    )
+    text = _SCRIPT.format(libraries=os.pathsep.join(folders), data=data, program=root / "usr/bin/tesseract")
+    script.write_text(text, encoding="utf-8")
     script.chmod(0o755)
     if not _runs(script):
         raise Failure("was unpacked but does not run here", log=log)
