@@ -23,7 +23,8 @@ from pipeline.records import JobId, TenantId
 from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from workers.names import FORMAT, MESSAGE_FORMAT, Queue, TaskName
-from workers.producer import AMQP_ERRORS, producer
+from workers.producer import AMQP_ERRORS, broker_full, producer
+from workers.transport import refuse_in_alarm
 
 log = structlog.get_logger(__name__)
 
@@ -50,9 +51,10 @@ def ring_for(tenant_id: TenantId, job_id: JobId, *, request_id: str = "") -> boo
     """Ring once for a job's due items. Returns False if the broker did not accept it, which only delays them."""
     arguments = {"tenant_id": tenant_id, "job_id": job_id}
     try:
+        refuse_in_alarm()
         _signature(TaskName.INGEST, arguments, request_id=request_id, expires_s=_BELL_EXPIRES_S).apply_async()
     except _BROKER_ERRORS as error:
-        log.warning("job_not_enqueued", tenant_id=tenant_id, job_id=job_id, error=type(error).__name__)
+        log.warning("job_not_enqueued", tenant_id=tenant_id, job_id=job_id, **_reason(error))
         return False
     return True
 
@@ -60,9 +62,10 @@ def ring_for(tenant_id: TenantId, job_id: JobId, *, request_id: str = "") -> boo
 def send_webhooks() -> None:
     """Have the messages in the outbox sent now. Never raises: the beat does the same every few seconds anyway."""
     try:
+        refuse_in_alarm()
         _signature(TaskName.WEBHOOKS, {}, request_id="", expires_s=_OUTBOX_EXPIRES_S).apply_async()
     except _BROKER_ERRORS as error:
-        log.warning("webhooks_not_enqueued", error=type(error).__name__)
+        log.warning("webhooks_not_enqueued", **_reason(error))
 
 
 def ask(query: Query) -> None:
@@ -135,12 +138,20 @@ def compute_next(computation: Computation) -> None:
 
 @contextmanager
 def _translated_errors(subject: str) -> Iterator[None]:
+    """Raise StoreUnavailable when the broker does not accept the ``subject``, StoreFull while it has an alarm."""
     try:
+        refuse_in_alarm()
         yield
     except _BROKER_ERRORS as error:
-        raise StoreUnavailable(
+        raise broker_full(error) or StoreUnavailable(
             f"the broker did not accept the {subject}: {type(error).__name__}", retry_after_s=1.0
         ) from error
+
+
+def _reason(error: Exception) -> dict[str, str]:
+    """Return the fields of a log line for a message that was not accepted."""
+    full = broker_full(error)
+    return {"error": type(error).__name__} | ({} if full is None else {"detail": str(full)})
 
 
 def _signature(

@@ -15,7 +15,8 @@ from kombu.exceptions import KombuError
 from kombu.transport import pyamqp
 
 from pipeline.database.store_errors import Location, certificate_advice, untrusted
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, StoreFull
+from workers.transport import BrokerAlarm
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +26,7 @@ OLDEST_RABBITMQ: Final = (3, 10)
 _ONCE_MORE: Final = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
 _VARIABLE: Final = "CHORDWISE_BROKER_URL"
 _ACCESS_REFUSED, _NOT_ALLOWED = 403, 530  # AMQP's reply codes
+_ALARM_ADVICE: Final = "free some there, or change disk_free_limit or vm_memory_high_watermark"
 
 producer = Celery("chordwise", set_as_current=False)
 
@@ -53,16 +55,33 @@ def broker_version(app: Celery = producer) -> dict[str, str]:
 
 
 def check_broker(app: Celery = producer) -> bool:
-    """Greet an AMQP broker and return True; return False for a Redis without asking it. Raises StoreMisconfigured (a version
-    that is too old, password, virtual host, certificate), StoreUnavailable."""
-    version = broker_version(app).get("RabbitMQ")
-    with app.connection_for_write() as connection:
-        if version is not None and tuple(map(int, version.split(".")[:2])) < OLDEST_RABBITMQ:
+    """Try out an AMQP broker on a connection of its own and return True; return False for a Redis without asking it. Raises
+    StoreMisconfigured (a version that is too old, password, virtual host, certificate), StoreFull (an alarm),
+    StoreUnavailable."""
+    with app.connection_for_write() as connection, amqp_errors(connection):
+        if not _speaks_amqp(connection):
+            return False
+        connection.ensure_connection(**_ONCE_MORE)
+        facts = connection.connection.server_properties
+        version = str(facts["version"])
+        if facts["product"] == "RabbitMQ" and tuple(map(int, version.split(".")[:2])) < OLDEST_RABBITMQ:
             needed = f"RabbitMQ {'.'.join(map(str, OLDEST_RABBITMQ))} or newer is needed"
             raise _location(connection).refused(
                 f"the server is version {version}, but {needed}; upgrade it, or name another one in {_VARIABLE}"
             )
-        return _speaks_amqp(connection)
+        connection.connection.probe()
+    return True
+
+
+def broker_full(error: BaseException) -> StoreFull | None:
+    """Return the error to report for one of publishing while the broker has an alarm; None for another error."""
+    if not any(isinstance(cause, BrokerAlarm) for cause in _causes(error)):
+        return None
+    return _full(_location(producer.connection_for_write()))
+
+
+def _full(at: Location) -> StoreFull:
+    return at.full("it takes no messages, as it is short of disk space or memory (alarm)", _ALARM_ADVICE)
 
 
 @contextmanager
@@ -87,6 +106,8 @@ def _location(connection: Connection) -> Location:
 
 def _of_amqp(error: BaseException, at: Location) -> PipelineError:
     causes = list(_causes(error))
+    if any(isinstance(cause, BrokerAlarm) for cause in causes):
+        return _full(at)
     codes = {getattr(cause, "code", None) for cause in causes}
     if (reason := untrusted(error)) is not None:
         authority = f"?ssl_ca_certs=/path/ca.pem with the CA of this server to {at.variable}"

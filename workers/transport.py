@@ -1,12 +1,15 @@
-"""Connections to the broker with shorter waits: a worker retries every four seconds at the latest, and a silent AMQP
-broker is waited for one second and not asked again within the next."""
+"""Connections to the broker with shorter waits: a worker retries every four seconds at the latest, a silent AMQP broker is
+waited for one second and not asked again within the next, and one with an alarm refuses messages at once."""
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
 
 from kombu.connection import Connection
+from kombu.exceptions import KombuError
 from kombu.transport import TRANSPORT_ALIASES, pyamqp
 
 _LONGEST_PAUSE_S: Final = 4.0
@@ -21,13 +24,100 @@ class PersistentConnection(Connection):
 
 
 ANSWERS_WITHIN_S: Final = 1.0
-_LEFT_ALONE_S: Final = 1.0  # after a broker did not answer
+_LEFT_ALONE_S: Final = 1.0  # after a broker did not answer, or took no message
+_PROBE: Final = "chordwise.probe"  # the name of no queue
+_ALARM: Final = "the broker takes no messages, as it is short of disk space or memory"
 
 _silent_until: dict[str, float] = {}  # by host and port, in seconds of the monotonic clock
 
 
+class BrokerAlarm(KombuError):
+    """RabbitMQ takes no messages: it is short of disk space or memory. kombu does not send the message once more."""
+
+
+class _AnnouncedAlarm(ConnectionError):
+    """RabbitMQ has announced an alarm on a connection, which was ended. kombu connects anew."""
+
+
+class BrokerAlarms:
+    """The brokers that have an alarm, by host and port. Safe between threads."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._look_again_at: dict[str, float] = {}
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def __contains__(self, host: str) -> bool:
+        return host in self._look_again_at
+
+    def note(self, host: str) -> None:
+        """Note that a broker took no message a moment ago."""
+        self._look_again_at[host] = self._clock() + _LEFT_ALONE_S
+
+    def are_recent(self) -> bool:
+        """Return whether a broker took no message within the last second."""
+        now = self._clock()
+        return any(now < moment for moment in tuple(self._look_again_at.values()))
+
+    def may_be_over(self, host: str) -> bool:
+        """Return whether the caller, and nobody else within the next second, should try this broker again."""
+        with self._lock:
+            if self._clock() < self._look_again_at.get(host, 0.0):
+                return False
+            self.note(host)
+            return True
+
+    def end(self, host: str) -> None:
+        """Forget an alarm that is over."""
+        self._look_again_at.pop(host, None)
+
+
+_alarms = BrokerAlarms()
+
+
+def refuse_in_alarm() -> None:
+    """Raise BrokerAlarm if the broker took no message within the last second, before a connection is made."""
+    if _alarms.are_recent():
+        raise BrokerAlarm(_ALARM)
+
+
+class AmqpChannel(pyamqp.Channel):
+    """A channel that publishes nothing while the broker has an alarm."""
+
+    def basic_publish(self, *args: Any, **kwargs: Any) -> Any:
+        """Send a message. Raises BrokerAlarm: one that is sent then would wait in the system's buffers."""
+        if self.connection is not None and self.connection.host in _alarms:
+            if not _alarms.may_be_over(self.connection.host):
+                raise BrokerAlarm(_ALARM)
+            self.connection.probe()
+        return super().basic_publish(*args, **kwargs)
+
+
 class AmqpConnection(pyamqp.Connection):
-    """A connection that also limits the reads without a time limit, which wait for the answer to a declaration."""
+    """A connection that also limits the reads without a time limit, which wait for the answer to a declaration, and that ends
+    when the broker announces an alarm: nothing more is read from it, not even an orderly end."""
+
+    Channel = AmqpChannel
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"on_blocked": self._end_in_alarm, **kwargs})
+
+    def probe(self) -> None:
+        """Publish a message that no queue gets, and wait until it is taken. Raises BrokerAlarm."""
+        try:
+            channel = self.channel()
+            message = channel.prepare_message(b"")
+            channel.basic_publish_confirm(message, routing_key=_PROBE, confirm_timeout=ANSWERS_WITHIN_S)
+        except _AnnouncedAlarm as error:
+            raise BrokerAlarm(_ALARM) from error
+        channel.close()
+        _alarms.end(self.host)
+
+    def _end_in_alarm(self, _reason: str) -> NoReturn:
+        """Raise _AnnouncedAlarm. On the next connection, taking messages goes on, and sending is refused."""
+        _alarms.note(self.host)
+        self.collect()
+        raise _AnnouncedAlarm(_ALARM)
 
     def blocking_read(self, timeout: float | None = None) -> Any:
         """Handle one frame. Raises TimeoutError, an OSError, after which kombu makes a new connection."""

@@ -1,7 +1,9 @@
-"""Killed, frozen and restarted brokers, and stopped workers: beat goes on, and the gateway reports the state."""
+"""Killed, frozen and restarted brokers, those with an alarm, and stopped workers: beat goes on, the gateway reports the
+state, queries end in time, and no job is lost."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -14,8 +16,11 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from compose.localstack.progress import Failure
+from compose.localstack.servers import rabbitmq
+from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant
 from tests.support.servers import newer
@@ -26,15 +31,29 @@ from workers.names import Queue
 pytestmark = pytest.mark.calm  # on servers of its own, with seconds of patience
 
 QUEUES = [f"queue:{queue}" for queue in Queue]
+CODES = {"store_unavailable", "retrieval_unavailable"}  # of a query that no worker gets
+DEADLINE_S, LATE_S = 3.0, 1.0  # of a query; what a busy machine may add
+DOCUMENTS = 1000  # of which a worker is in the middle
+LONGEST_UPLOAD_S = 4.0  # with a broker that does not answer
+
+_ATTEMPTS = text("SELECT COUNT(*), MIN(attempts), MAX(attempts) FROM job_items WHERE job_id = :job")
 
 
-@dataclass(frozen=True)
+@dataclass
 class OwnStack:
-    """A gateway, one worker for every queue and a clock, on a broker of their own."""
+    """A gateway, one worker for every queue and a clock, on a broker of their own. ``start_worker`` starts another worker,
+    with this pool."""
 
+    use: Resources
     broker: OwnServer
     worker: subprocess.Popen[bytes]
     client: httpx.Client
+    start_worker: Callable[[str], subprocess.Popen[bytes]]
+
+    @property
+    def is_rabbitmq(self) -> bool:
+        """Return whether the broker is a RabbitMQ."""
+        return self.broker.url.startswith("amqp")
 
     def readiness(self) -> dict[str, Any]:
         """Return the body of /readyz, whatever its status."""
@@ -46,6 +65,12 @@ class OwnStack:
     def failing(self) -> list[str]:
         """Return the names of the checks that are not ok."""
         return list(self.readiness()["failing"])
+
+    def doctor(self) -> dict[str, Any]:
+        """Return the doctor's findings by check."""
+        operator = {"Authorization": f"Bearer {os.environ['CHORDWISE_ADMIN_KEY']}"}
+        findings = self.client.get("/v1/doctor", headers=operator).json()["findings"]
+        return {finding["check"]: finding for finding in findings}
 
     def swept_since(self, moment: float) -> bool:
         """Return whether a sweep ended after ``moment`` on the monotonic clock."""
@@ -63,7 +88,20 @@ class OwnStack:
         body = {"namespace": "kb", "documents": [{"document_id": name, "text": f"A text about {name}."}]}
         answer = self.client.post("/v1/documents", json=body)
         assert answer.status_code == 202, answer.text
+        assert answer.elapsed.total_seconds() < LONGEST_UPLOAD_S
         return str(answer.json()["job_id"])
+
+    def ask(self) -> httpx.Response:
+        """Ask for the documents. Fails if that takes longer than a query may."""
+        body = {"query_text": "a text", "namespaces": ["kb"]}
+        answer = self.client.post("/v1/rag/query", json=body, headers={"Cache-Control": "no-cache"})
+        assert answer.elapsed.total_seconds() < DEADLINE_S + LATE_S, answer.text
+        return answer
+
+    def answers(self) -> bool:
+        """Return whether a query gets passages, and loses nothing."""
+        answer = self.ask()
+        return answer.status_code == 200 and bool(answer.json()["chunks"]) and not answer.json()["stats"]["degraded"]
 
     def job(self, job_id: str, *, wait_s: int) -> dict[str, Any]:
         """Return the job when it has ended, or after ``wait_s`` seconds."""
@@ -113,15 +151,22 @@ def own(
         }
         whole.enter_context(process("api_gateway", log=logs / "gateway.log", ending=signal.SIGKILL, **environment))
         every_queue = ",".join(queue.value for queue in Queue)
-        running = worker("own", every_queue, log=logs / "worker.log", ending=signal.SIGKILL, **environment)
-        working = whole.enter_context(running)
+        numbers = itertools.count()
+
+        def start_worker(pool: str) -> subprocess.Popen[bytes]:
+            log = logs / f"worker-{next(numbers)}.log"
+            running = worker("own", every_queue, log=log, pool=pool, ending=signal.SIGKILL, **environment)
+            working: subprocess.Popen[bytes] = whole.enter_context(running)
+            wait_for_log(log, " ready.", seconds=90)
+            return working
+
         beat = ["-A", "workers.app", "beat", "-s", str(logs / "beat-schedule"), "--pidfile=", "-l", "INFO"]
         whole.enter_context(process("celery", *beat, log=logs / "beat.log", ending=signal.SIGKILL, **environment))
         headers = {"Authorization": f"Bearer {key}"}
         client = whole.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=40))
         wait_for_http(f"http://127.0.0.1:{port}/healthz", seconds=90)
-        wait_for_log(logs / "worker.log", " ready.", seconds=90)
-        stack = OwnStack(broker=broker, worker=working, client=client)
+        working = start_worker("threads")
+        stack = OwnStack(use=use, broker=broker, worker=working, client=client, start_worker=start_worker)
         _until(lambda: stack.failing() == [], within_s=30)
         yield stack
 
@@ -157,6 +202,50 @@ class DescribeABrokerThatWasAway:
         assert own.job(own.hand_in(f"after-{how}"), wait_s=10)["status"] == "succeeded"
 
 
+ALARM = (
+    "it takes no messages, as it is short of disk space or memory (alarm);"
+    " free some there, or change disk_free_limit or vm_memory_high_watermark"
+)
+ALARMS = {
+    "disk": (("set_disk_free_limit", "100000GB"), ("set_disk_free_limit", "50MB")),
+    "memory": (("set_vm_memory_high_watermark", "0.0001"), ("set_vm_memory_high_watermark", "0.4")),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(200)
+class DescribeARabbitMqWithAnAlarm:
+    @pytest.mark.parametrize(("begin", "over"), ALARMS.values(), ids=ALARMS)
+    def it_is_named_and_holds_nobody_up_and_work_goes_on_when_it_ends(
+        self, own: OwnStack, begin: tuple[str, str], over: tuple[str, str]
+    ):
+        if not own.is_rabbitmq:
+            pytest.skip("Redis has no alarms")
+        assert own.job(own.hand_in("before-alarm"), wait_s=20)["status"] == "succeeded"
+        _until(own.answers, within_s=20)
+        own.broker.control(*begin)
+        try:
+            jobs = [own.hand_in(f"in-alarm-{number}") for number in range(6)]
+            readiness = own.readiness()
+            assert readiness["status"] == "not_ready"
+            assert readiness["dependencies"]["broker"]["detail"].endswith(ALARM)
+            assert own.doctor()["broker"]["detail"].endswith(ALARM)
+            refused = [own.ask() for _ in range(4)]
+            time.sleep(1.5)  # it is tried again
+            refused += [own.ask() for _ in range(2)]
+            jobs += [own.hand_in(f"later-in-alarm-{number}") for number in range(2)]
+        finally:
+            own.broker.control(*over)
+        back = time.monotonic()
+        for answer in refused:
+            assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable"), answer.text
+            assert answer.json()["detail"] == "RabbitMQ has no space left"
+        _until(own.answers, within_s=10)
+        assert {own.job(job, wait_s=20)["status"] for job in jobs} == {"succeeded"}
+        _until(lambda: own.swept_since(back), within_s=10)
+        assert "broker" not in own.failing()
+
+
 @pytest.mark.timeout(200)
 class DescribeAWorkerThatIsStopped:
     def it_is_missing_within_seconds_and_counts_again_when_it_goes_on(self, own: OwnStack):
@@ -168,10 +257,8 @@ class DescribeAWorkerThatIsStopped:
             assert found["dependencies"]["queue:recall"]["detail"] == "no worker listens to it"
             assert found["dependencies"]["queue:recall"]["workers"] == 0
             assert 'chordwise_queue_workers{queue="recall"} 0.0' in own.client.get("/v1/metrics").text
-            operator = {"Authorization": f"Bearer {os.environ['CHORDWISE_ADMIN_KEY']}"}
-            doctor = own.client.get("/v1/doctor", headers=operator).json()
-            failed = {finding["check"] for finding in doctor["findings"] if finding["severity"] == "failed"}
-            assert set(QUEUES) <= failed
+            findings = own.doctor()
+            assert {findings[queue]["severity"] for queue in QUEUES} == {"failed"}
         finally:
             os.killpg(own.worker.pid, signal.SIGCONT)
         _until(lambda: not set(QUEUES) & set(own.failing()), within_s=2)
@@ -186,7 +273,7 @@ class DescribeAWorkerThatIsStopped:
             os.killpg(own.worker.pid, signal.SIGCONT)
         assert {own.job(job, wait_s=20)["status"] for job in jobs} == {"succeeded"}
         _until(lambda: own.metric('chordwise_queue_oldest_seconds{queue="ingest"}') == 0, within_s=10)
-        text = own.client.get("/v1/metrics").text
-        assert 'chordwise_queue_messages{queue="ingest"} 0.0' in text
-        assert "chordwise_queue_unacked " in text
-        assert "chordwise_last_sweep_timestamp_seconds " in text
+        page = own.client.get("/v1/metrics").text
+        assert 'chordwise_queue_messages{queue="ingest"} 0.0' in page
+        assert "chordwise_queue_unacked " in page
+        assert "chordwise_last_sweep_timestamp_seconds " in page

@@ -54,6 +54,12 @@ class OwnServer:
         """SIGCONT."""
         self._running[-1][1].send_signal(signal.SIGCONT)
 
+    def control(self, *arguments: str) -> None:
+        """Have rabbitmqctl change a RabbitMQ that runs."""
+        command = [str(Path(self._server.command[0]).with_name("rabbitmqctl")), *arguments]
+        environment, folder = dict(self._server.environment), self._server.cwd
+        subprocess.run(command, env=environment, cwd=folder, capture_output=True, check=True, timeout=60)
+
     def close(self) -> None:
         """End everything that runs."""
         while self._running:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kombu.connection import Connection
 from kombu.transport import pyamqp
 
-from workers.transport import AmqpConnection, PersistentConnection
+from workers.transport import AmqpConnection, BrokerAlarm, BrokerAlarms, PersistentConnection, refuse_in_alarm
 
 
 class DescribeAPersistentConnection:
@@ -38,6 +39,7 @@ class SilentTransport:
 
     def __init__(self) -> None:
         self.waits: list[float | None] = []
+        self.closed = False
 
     @contextmanager
     def having_timeout(self, timeout: float | None) -> Iterator[None]:
@@ -46,6 +48,9 @@ class SilentTransport:
 
     def read_frame(self) -> Any:
         raise TimeoutError
+
+    def close(self) -> None:
+        self.closed = True
 
 
 def waits_of(kind: type[Any]) -> list[float | None]:
@@ -63,3 +68,37 @@ class DescribeAnAmqpConnection:
     def it_is_needed_while_py_amqp_waits_for_ever(self):
         """Remove the class when this fails: py-amqp limits its reads itself."""
         assert waits_of(pyamqp.Connection) == [None]
+
+
+class DescribeBrokerAlarms:
+    def it_has_one_caller_a_second_try_the_broker_again(self):
+        now = 100.0
+        alarms = BrokerAlarms(clock=lambda: now)
+        assert not alarms.are_recent()
+        alarms.note("broker:5672")
+        assert ("broker:5672" in alarms, alarms.are_recent(), alarms.may_be_over("broker:5672")) == (True, True, False)
+        now = 101.0
+        assert not alarms.are_recent()
+        assert [alarms.may_be_over("broker:5672") for _ in range(2)] == [True, False]
+        alarms.end("broker:5672")
+        assert ("broker:5672" in alarms, alarms.are_recent()) == (False, False)
+
+
+class DescribeAnAnnouncedAlarm:
+    def it_ends_the_connection_and_refuses_the_next_message(self, monkeypatch):
+        monkeypatch.setattr("workers.transport._alarms", BrokerAlarms())
+        connection = AmqpConnection(host="broker:5672")
+        connection._transport = transport = SilentTransport()
+        refuse_in_alarm()
+        with pytest.raises(ConnectionError):  # kombu connects anew, so that a worker goes on taking messages
+            connection._on_blocked()
+        assert transport.closed
+        with pytest.raises(BrokerAlarm):
+            refuse_in_alarm()
+        another = AmqpConnection(host="broker:5672")
+        with pytest.raises(BrokerAlarm):
+            another.Channel.basic_publish(SimpleNamespace(connection=another), "message")
+
+    def it_is_needed_while_py_amqp_ignores_it(self):
+        """Remove the methods when this fails: py-amqp refuses messages while the broker has an alarm."""
+        pyamqp.Connection(host="broker:5672")._on_blocked()
