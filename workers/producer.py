@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from functools import partial
+from shlex import quote
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import structlog
@@ -14,6 +17,7 @@ from kombu.connection import Connection
 from kombu.exceptions import KombuError
 from kombu.transport import pyamqp
 
+from pipeline.caches import RecentValues
 from pipeline.database.store_errors import Location, certificate_advice, untrusted
 from pipeline.errors import PipelineError, StoreFull
 from workers.transport import BrokerAlarm
@@ -26,7 +30,12 @@ OLDEST_RABBITMQ: Final = (3, 10)
 _ONCE_MORE: Final = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
 _VARIABLE: Final = "CHORDWISE_BROKER_URL"
 _ACCESS_REFUSED, _NOT_ALLOWED = 403, 530  # AMQP's reply codes
+_BIND, _PUBLISH = (50, 20), (60, 40)  # AMQP's methods; those that declare need another right
+_DENIED: Final = re.compile(r"access to (\w+) '([^']*)' in vhost '([^']*)' refused for user '([^']*)'")
 _ALARM_ADVICE: Final = "free some there, or change disk_free_limit or vm_memory_high_watermark"
+_PERMITTED_S: Final = 30.0
+
+_permitted: RecentValues[str, None] = RecentValues(1, ttl_s=_PERMITTED_S)  # brokers whose rights were tried, by URL
 
 producer = Celery("chordwise", set_as_current=False)
 
@@ -56,7 +65,7 @@ def broker_version(app: Celery = producer) -> dict[str, str]:
 
 def check_broker(app: Celery = producer) -> bool:
     """Try out an AMQP broker on a connection of its own and return True; return False for a Redis without asking it. Raises
-    StoreMisconfigured (a version that is too old, password, virtual host, certificate), StoreFull (an alarm),
+    StoreMisconfigured (a version that is too old, password, virtual host, rights, certificate), StoreFull (an alarm),
     StoreUnavailable."""
     with app.connection_for_write() as connection, amqp_errors(connection):
         if not _speaks_amqp(connection):
@@ -69,8 +78,20 @@ def check_broker(app: Celery = producer) -> bool:
             raise _location(connection).refused(
                 f"the server is version {version}, but {needed}; upgrade it, or name another one in {_VARIABLE}"
             )
+        _permitted.get(str(connection.as_uri()), partial(_declare_all, connection, app))
         connection.connection.probe()
     return True
+
+
+def _declare_all(connection: Connection, app: Celery) -> None:
+    """Declare every queue and the exchanges of remote control, as processes do; binding takes the rights to write and read.
+    Only the last declaration is waited for, which raises the first refusal."""
+    channel: Any = connection.default_channel  # py-amqp's
+    for queue in app.amqp.queues.values():
+        queue(channel).declare(nowait=True)
+    mailbox = app.control.mailbox
+    mailbox.exchange(channel).declare(nowait=True)
+    mailbox.reply_exchange(channel).declare()
 
 
 def broker_full(error: BaseException) -> StoreFull | None:
@@ -108,6 +129,8 @@ def _of_amqp(error: BaseException, at: Location) -> PipelineError:
     causes = list(_causes(error))
     if any(isinstance(cause, BrokerAlarm) for cause in causes):
         return _full(at)
+    if (denied := next((denial for cause in causes if (denial := _denial(cause))), None)) is not None:
+        return at.refused(denied)
     codes = {getattr(cause, "code", None) for cause in causes}
     if (reason := untrusted(error)) is not None:
         authority = f"?ssl_ca_certs=/path/ca.pem with the CA of this server to {at.variable}"
@@ -123,6 +146,18 @@ def _of_amqp(error: BaseException, at: Location) -> PipelineError:
         return at.refused(f"the user may not use the virtual host in {at.variable}; {advice}")
     refusals = (cause.strerror for cause in reversed(causes) if isinstance(cause, OSError) and cause.strerror)
     return at.away(f"it does not answer ({next(refusals, type(error).__name__)}); start it, or correct {at.variable}")
+
+
+def _denial(error: BaseException) -> str | None:
+    """Return the right that the broker's user lacks, with the remedy; None for another error."""
+    denial = _DENIED.search(str(error))
+    method = getattr(error, "method_sig", None)
+    if denial is None or method is None:
+        return None
+    kind, name, host, user = denial.groups()
+    right = {_BIND: "read" if kind == "exchange" else "write", _PUBLISH: "write"}.get(method, "configure")
+    grant = f"rabbitmqctl set_permissions -p {quote(host)} {quote(user)} '.*' '.*' '.*'"
+    return f"user {user} lacks the {right} permission on {kind} '{name}'; as an administrator run: {grant}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

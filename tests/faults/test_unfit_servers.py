@@ -21,7 +21,7 @@ from sqlalchemy import NullPool, create_engine, inspect, make_url
 from sqlalchemy.exc import OperationalError
 
 from compose.localstack.progress import Failure
-from pipeline.errors import StoreFull, StoreUnavailable
+from pipeline.errors import StoreFull, StoreMisconfigured, StoreUnavailable
 from pipeline.maintenance import examine_stores, migrate_schema
 from pipeline.records import Namespace
 from pipeline.resources import Resources
@@ -36,7 +36,7 @@ from tests.support.servers.brokers import OwnServer, own_guarded_rabbitmq, own_o
 from tests.support.servers.own_stores import own_mariadb, own_postgres
 from tests.support.stacks.corner import Corner, documents
 from tests.support.stacks.processes import environment_of, free_port, process, wait_for_http
-from workers.producer import check_broker
+from workers.producer import check_broker, producer
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 
@@ -280,9 +280,28 @@ class DescribeAGuardedRabbitMq:
 def _app_of(url: str) -> Celery:
     """Return an app with this broker, as `celery_config` makes one."""
     app = Celery("test", set_as_current=False)
+    app.conf.task_queues = producer.conf.task_queues
     app.conf.broker_url, tls = for_celery(url)
     app.conf.update(broker_use_ssl=tls or False, broker_connection_timeout=2.0)
     return app
+
+
+class DescribeTheRightsOfARabbitMqUser:
+    def it_names_the_first_that_is_missing(self, tmp_path: Path):
+        try:
+            server = own_rabbitmq(tmp_path)
+        except Failure as missing:
+            pytest.skip(str(missing))
+        with closing(server):
+            server.start()
+            app = _app_of(server.url)
+            for patterns, lacking in _RIGHTS.items():
+                server.control("set_permissions", "-p", "/", "chordwise", *patterns)
+                with pytest.raises(StoreMisconfigured) as raised:
+                    check_broker(app)
+                assert str(raised.value).endswith(f": user chordwise lacks the {lacking}; {_GRANT}")
+            server.control("set_permissions", "-p", "/", "chordwise", ".*", ".*", ".*")
+            assert check_broker(app)
 
 
 def _expired_rabbitmq(folder: Path) -> OwnServer:
@@ -301,6 +320,22 @@ def _rabbitmq_with_another_host(folder: Path) -> OwnServer:
     return server
 
 
+def _rabbitmq_without_a_right(folder: Path) -> OwnServer:
+    """Return a RabbitMQ whose user may use the virtual host, but make no queues in it."""
+    rights = {"configure": "none", "write": ".*", "read": ".*"}
+    return own_rabbitmq(folder, settings="\n".join(f"default_permissions.{name} = {of}" for name, of in rights.items()))
+
+
+_GRANT = "as an administrator run: rabbitmqctl set_permissions -p / chordwise '.*' '.*' '.*'"
+# The patterns for configure, write and read, with the permission that is missing.
+_RIGHTS = {
+    ("none", ".*", ".*"): "configure permission on exchange 'ingest'",
+    (".*", "none", ".*"): "write permission on queue 'ingest'",
+    (".*", ".*", "^(?!rerank)"): "read permission on exchange 'rerank'",
+    ("^(?!celery)", ".*", ".*"): "configure permission on exchange 'celery.pidbox'",
+    # To which messages are published. It must be the last: declaring succeeds, and is not tried again within 30 s.
+    (".*", "^(?!amq.default)", ".*"): "write permission on exchange 'amq.default'",
+}
 _UNFIT_BROKERS = {
     "old": (
         own_old_rabbitmq,
@@ -319,6 +354,10 @@ _UNFIT_BROKERS = {
         _rabbitmq_with_another_host,
         "the user may not use the virtual host in {variable}; create it, or run rabbitmqctl set_permissions as"
         " docs/operations.md says",
+    ),
+    "right": (
+        _rabbitmq_without_a_right,
+        f"user chordwise lacks the configure permission on exchange 'ingest'; {_GRANT}",
     ),
 }
 _PROCESSES = {
