@@ -3,6 +3,7 @@
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate, chain, takewhile
@@ -57,8 +58,8 @@ _forget_usage = call_store(Usage, Usage.forget)
 
 
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
-    """Sweep all tenants of a pair of stores and ring for every job with due items; return the bells rung. Harmless to
-    running work."""
+    """Sweep all tenants of a pair of stores and ring for every job with due items; return the bells rung. ``ring`` returns
+    False for a bell that the broker did not take. Harmless to running work."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
         uncounted = tenants_with_waiting_terms(work.connection)
@@ -131,7 +132,8 @@ def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Callable[[Tenant
         close_jobs(tenant_id, idle, ledger, use, work, touch=False)
     rung = [job_id for job_id in due if _may_ring(tenant_id, job_id, use)]
     for job_id in rung:
-        ring(tenant_id, job_id)
+        if ring(tenant_id, job_id) is False:
+            _forget_bell(tenant_id, job_id, use)
     if released or rung:
         log.info("swept", tenant_id=tenant_id, released=released, rung=len(rung), due=sum(due.values()))
     return len(rung)
@@ -141,9 +143,19 @@ def _may_ring(tenant_id: TenantId, job_id: JobId, use: Resources) -> bool:
     """Return whether no bell was rung for the job in the last seconds: the sweeper must not lengthen a long queue."""
     try:
         with redis_errors():
-            return bool(use.redis.set(f"{tenant_id}:rung:{job_id}", 1, nx=True, ex=_RING_AGAIN_AFTER_S))
+            return bool(use.redis.set(_bell(tenant_id, job_id), 1, nx=True, ex=_RING_AGAIN_AFTER_S))
     except Unavailable:
         return True
+
+
+def _forget_bell(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
+    """Let the next sweep ring for the job."""
+    with suppress(Unavailable), redis_errors():
+        use.redis.delete(_bell(tenant_id, job_id))
+
+
+def _bell(tenant_id: TenantId, job_id: JobId) -> str:
+    return f"{tenant_id}:rung:{job_id}"
 
 
 def renew_terms(tenant_id: TenantId, use: Resources) -> int:

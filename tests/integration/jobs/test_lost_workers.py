@@ -1,4 +1,5 @@
-"""A document that ends every worker which works on it: the others of its job, and the end of its own item."""
+"""A document that ends every worker which works on it: the others of its job, and the end of its own item. A bell that no
+worker can hear."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline.ingestion.run import ingest_claims, take
-from pipeline.records import Namespace, TenantId
+from pipeline.maintenance.sweep import sweep
+from pipeline.records import JobId, Namespace, TenantId
 from pipeline.resources import Resources
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.corner import Corner, items_of
@@ -54,3 +56,18 @@ class DescribeADocumentThatNoWorkerSurvives:
         corner.work(ticket)
         (item,) = items_of(corner.use, ticket)
         assert (item.status, item.code) == ("succeeded", None)
+
+
+class DescribeABellThatTheBrokerDidNotTake:
+    def it_is_rung_by_the_next_sweep_and_then_not_for_some_seconds(self, corner):
+        ticket = corner.accept(upload("a", "A pump"))
+        taken: list[bool] = []
+
+        def ring(_tenant: TenantId, job_id: JobId) -> bool:
+            if job_id == ticket.job_id:
+                taken.append(bool(taken))
+            return bool(taken) and taken[-1]
+
+        for _ in range(4):
+            sweep(corner.use, ring=ring)
+        assert taken == [False, True]
