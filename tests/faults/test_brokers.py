@@ -201,6 +201,26 @@ class DescribeABrokerThatWasAway:
         _until(lambda: own.failing() == [], within_s=10)
         assert own.job(own.hand_in(f"after-{how}"), wait_s=10)["status"] == "succeeded"
 
+    @pytest.mark.parametrize("how", [pytest.param("killed", marks=pytest.mark.thorough), "frozen"])
+    def it_costs_a_query_its_deadline_and_a_named_error(self, own: OwnStack, how: str):
+        assert own.job(own.hand_in(f"before-{how}"), wait_s=20)["status"] == "succeeded"
+        _until(own.answers, within_s=20)
+        if how == "killed":
+            own.broker.kill()
+        else:
+            own.broker.freeze()
+        try:
+            refused = [own.ask() for _ in range(4)]  # on connections that were there, and on new ones
+        finally:
+            if how == "killed":
+                own.broker.start()
+            else:
+                own.broker.thaw()
+        for answer in refused:
+            problem = answer.json().get("error") or answer.json()  # of a query that was stored, or of one that was not
+            assert (problem["status"], problem["code"] in CODES) == (503, True), answer.text
+        _until(own.answers, within_s=20)
+
 
 ALARM = (
     "it takes no messages, as it is short of disk space or memory (alarm);"
