@@ -23,9 +23,10 @@ from compose.localstack.servers import rabbitmq
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant
+from tests.support.corpora.documents import assert_whole, finished, half_done
 from tests.support.servers import newer
 from tests.support.servers.brokers import OwnServer, own_guarded_rabbitmq, own_rabbitmq, own_redis
-from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log, worker
+from tests.support.stacks.processes import end, free_port, process, wait_for_http, wait_for_log, worker
 from workers.names import Queue
 
 pytestmark = pytest.mark.calm  # on servers of its own, with seconds of patience
@@ -264,6 +265,27 @@ class DescribeARabbitMqWithAnAlarm:
         assert {own.job(job, wait_s=20)["status"] for job in jobs} == {"succeeded"}
         _until(lambda: own.swept_since(back), within_s=10)
         assert "broker" not in own.failing()
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(200)
+class DescribeAWorkerThatIsEndedInTheMiddle:
+    @pytest.mark.parametrize("pool", ["threads", "prefork"])
+    def it_hands_back_what_it_has_not_begun_and_each_document_is_finished_once(self, own: OwnStack, pool: str):
+        end(own.worker, signal.SIGTERM)
+        own.worker = own.start_worker(pool)
+        job_id = half_done(own.client, f"in-the-middle-{pool}", DOCUMENTS)
+        own.worker.send_signal(signal.SIGTERM)
+        assert own.worker.wait(timeout=30) == 0
+        job = own.job(job_id, wait_s=0)
+        assert job["succeeded"] < DOCUMENTS
+        assert own.metric('chordwise_queue_messages{queue="ingest"}') > 0
+        own.worker = own.start_worker("threads")
+        job = finished(own.client, job_id, wait_s=60)
+        assert (job["status"], job["succeeded"], job["failed"]) == ("succeeded", DOCUMENTS, 0)
+        assert_whole(own.client, job["namespace"], documents=DOCUMENTS, chunks=job["chunks"])
+        with own.use.mysql.connect() as connection:
+            assert tuple(connection.execute(_ATTEMPTS, {"job": job_id}).one()) == (DOCUMENTS, 1, 1)
 
 
 @pytest.mark.timeout(200)
