@@ -19,7 +19,6 @@ import pytest
 from sqlalchemy import text
 
 from compose.localstack.progress import Failure
-from compose.localstack.servers import rabbitmq
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant
