@@ -26,8 +26,8 @@ from pipeline.administration.manage_tenants import principal_of
 from pipeline.database.worker_heartbeats import ProcessSign
 from pipeline.errors import Unavailable
 from pipeline.garbage import keep_for_good
-from pipeline.keyword.segmentation import segment
 from pipeline.query.configuration import Configuration, make_assigner
+from pipeline.query.keywords import segment
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.reuse_answer import AnswerCache

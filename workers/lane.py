@@ -19,7 +19,7 @@ from opentelemetry.trace import SpanKind
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.garbage import keep_for_good
 from pipeline.retrieval import run_chord
-from pipeline.retrieval.ask_in_process import answer_in_process
+from pipeline.retrieval.run_chord import answer_in_process
 from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from pipeline.telemetry.logs import configure_logging

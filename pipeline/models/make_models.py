@@ -6,10 +6,9 @@ from typing import Literal
 
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model, stored_name
-from pipeline.models.local_embedder import LocalEmbedder
+from pipeline.models.local_embedder import LocalEmbedder, onnx_encoder, packaged_encoder
 from pipeline.models.ports import Embedder, Reranker
 from pipeline.models.rerank_local import LocalReranker
-from pipeline.models.sentence_encoders import onnx_encoder, packaged_encoder
 from pipeline.models.service_pace_store import FleetGovernor
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import RerankProvider, Settings

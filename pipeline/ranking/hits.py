@@ -16,9 +16,6 @@ from pipeline.query.request import Envelope
 from pipeline.ranking.fusion import Contribution, Fused
 from pipeline.records import ChannelName
 
-# Vectors are kept in half precision, so that a cosine may come out this far beyond 1.
-_ROUNDING = 5e-3
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hydrated:
@@ -98,21 +95,6 @@ def fields_of(hit: Hydrated) -> dict[str, Any]:
     return fields_named(
         hit.metadata, title=hit.title, document_id=hit.document_id, chunk_id=hit.chunk_id, namespace=hit.namespace
     )
-
-
-def flaw(fused: Fused, passage: Hydrated) -> tuple[str, float | None] | None:
-    """Return the flaw of a hit that cannot be shown, and its number, or None. A hit needs a text, its ids, and possible
-    scores: a similarity lies in [-1, 1]."""
-    if not passage.text or passage.text.isspace():
-        return "empty_text", None
-    if not (passage.chunk_id and passage.document_id and passage.namespace):
-        return "incomplete_metadata", None
-    if not math.isfinite(fused.score):
-        return "impossible_score", fused.score
-    for part in fused.contributions:
-        if part.channel == ChannelName.SEMANTIC and part.score is not None and not abs(part.score) <= 1 + _ROUNDING:
-            return "impossible_similarity", part.score
-    return None
 
 
 def confidences(query_text: str, fused: Sequence[Fused], envelopes: Mapping[ChannelName, Envelope]) -> Confidences:

@@ -24,8 +24,8 @@ from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, Comparison, Compound, QueryId
 from pipeline.resources import Resources
 from pipeline.retrieval.ask_channels import aside
-from pipeline.retrieval.ask_in_process import traced_in_process
 from pipeline.retrieval.record_trace import mentions, trace_of_query
+from pipeline.retrieval.run_chord import traced_in_process
 
 log = structlog.get_logger(__name__)
 

@@ -1,5 +1,6 @@
 """Load the current text of the best candidates from the system of record."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,14 +19,16 @@ from pipeline.filters.python_filters import SHOWN_FIELDS, may_be_more, unmet
 from pipeline.query.plan import Plan
 from pipeline.query.request import Query, QueryMoment, copied
 from pipeline.ranking.fusion import Fused
-from pipeline.ranking.hits import Drop, Hit, Hydrated, confidences, fields_of, flaw
+from pipeline.ranking.hits import Drop, Hit, Hydrated, confidences, fields_of
 from pipeline.ranking.selection import CHOICE, capped, decayed, deduplicated, grade_of
-from pipeline.records import ChunkId, DocumentFields
+from pipeline.records import ChannelName, ChunkId, DocumentFields
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.ask_channels import RESERVE_S, aside
 from pipeline.tenants.revision_store import has_reached
 
+# Vectors are kept in half precision, so that a cosine may come out this far beyond 1.
+_ROUNDING = 5e-3
 _MOST_READ = 1000  # candidates whose text is read for one query, whatever depth a plan asks for
 _NOT_ALL = (
     "conditions_not_exhaustive: fewer passages than asked for meet the conditions among the {looked_at} best that were"
@@ -146,6 +149,21 @@ def _without_flaws(fused: Sequence[Fused], passages: dict[str, Hydrated], journa
     journal.lost("validate", "invalid_hits", f"{len(flawed)} hits could not be shown: {reasons}")
     left_out = {drop.chunk_id for drop in flawed}
     return {chunk_id: passage for chunk_id, passage in passages.items() if chunk_id not in left_out}
+
+
+def flaw(fused: Fused, passage: Hydrated) -> tuple[str, float | None] | None:
+    """Return the flaw of a hit that cannot be shown, and its number, or None. A hit needs a text, its ids, and possible
+    scores: a similarity lies in [-1, 1]."""
+    if not passage.text or passage.text.isspace():
+        return "empty_text", None
+    if not (passage.chunk_id and passage.document_id and passage.namespace):
+        return "incomplete_metadata", None
+    if not math.isfinite(fused.score):
+        return "impossible_score", fused.score
+    for part in fused.contributions:
+        if part.channel == ChannelName.SEMANTIC and part.score is not None and not abs(part.score) <= 1 + _ROUNDING:
+            return "impossible_similarity", part.score
+    return None
 
 
 def read(query: Query, chunk_ids: Sequence[str], namespaces: Sequence[str], use: Resources) -> dict[str, Hydrated]:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pipeline.filters.python_filters import unmet
 from pipeline.query.plan import LadderPlan, QualityPlan
-from pipeline.ranking.hits import flaw
 from pipeline.ranking.selection import (
     content_hash,
     deduplicated,
@@ -24,6 +23,7 @@ from pipeline.ranking.selection import (
     stepped_down,
 )
 from pipeline.records import ChannelName, DocumentFields, Filters
+from pipeline.retrieval.load_text import flaw
 from tests.support.corpora.hits import hit, ids
 from tests.support.corpora.selections import NOW, plan
 

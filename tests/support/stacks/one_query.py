@@ -9,8 +9,8 @@ from pipeline.channels.channel import Channel
 from pipeline.query.request import Query
 from pipeline.records import ChannelName
 from pipeline.resources import Resources
-from pipeline.retrieval.ask_in_process import arrived_in_process
 from pipeline.retrieval.compose import compose
+from pipeline.retrieval.run_chord import arrived_in_process
 
 
 def ask_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:

@@ -17,7 +17,7 @@ from pipeline.ingestion import run as embedding
 from pipeline.ingestion.claimed_items import Lease
 from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.local_models import LOCAL_MODELS
-from pipeline.models import sentence_encoders
+from pipeline.models import local_embedder
 from pipeline.models.make_models import make_embedder, make_local_embedder
 from pipeline.models.ports import Embedder, SentenceEncoder, query_vectors
 from pipeline.records import JobId, TenantId
@@ -53,7 +53,7 @@ class DescribeLocalModels:
         "known", [model for model in LOCAL_MODELS.values() if model.extra], ids=lambda each: each.name
     )
     def it_names_the_extra_that_is_missing(self, known, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(sentence_encoders, "find_spec", lambda name: None)
+        monkeypatch.setattr(local_embedder, "find_spec", lambda name: None)
         with pytest.raises(Misconfigured, match=rf"{known.name}.*install chordwise with the extra {known.extra}$"):
             make_local_embedder(known.name, known.dimensions[-1])
         with pytest.raises(
@@ -161,7 +161,7 @@ class DescribeOnnxFolder:
 
 class DescribeIngestionWithAnEncoder:
     def it_stays_the_owner_of_the_documents_while_a_slow_model_thinks(self):
-        class Slow(sentence_encoders.LocalEncoder):
+        class Slow(local_embedder.LocalEncoder):
             def embed(self, texts, *, timeout_s=None, stop=None):
                 time.sleep(0.5)
                 return np.ones((len(texts), 2), np.float32)
