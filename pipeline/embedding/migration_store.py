@@ -140,15 +140,9 @@ class ModelMigrations:
 
     def release(self, migration: ModelMigration, *, wait_s: float, code: str | None, detail: str | None) -> None:
         """End the lease; the next step is due in ``wait_s``."""
-        self._connection.execute(
-            _RELEASE,
-            {
-                **_claim(migration),
-                "at": now() + timedelta(seconds=wait_s),
-                "code": code,
-                "detail": None if detail is None else detail[:1024],
-            },
-        )
+        due = {"at": now() + timedelta(seconds=wait_s)}
+        error = {"code": code, "detail": None if detail is None else detail[:1024]}
+        self._connection.execute(_RELEASE, _claim(migration) | due | error)
 
     def next_tenant(self, number: int, pass_number: int) -> TenantId | None:
         """Return the tenant that waited longest of those that this pass has not finished."""
@@ -171,20 +165,10 @@ class ModelMigrations:
         counts: Mapping[str, int],
     ) -> None:
         """Store the position with a tenant, and add to the counts."""
-        self._connection.execute(
-            _NOTE,
-            {
-                "tenant": tenant_id,
-                "space": number,
-                "pass": pass_number,
-                "finished": int(finished),
-                "namespace": cursor.namespace,
-                "phase": cursor.phase,
-                "after": cursor.after,
-                "now": now(),
-                **{name: counts.get(name, 0) for name in ("chunks", "found", "mended", "embedded")},
-            },
-        )
+        progress = {"tenant": tenant_id, "space": number, "pass": pass_number, "finished": int(finished), "now": now()}
+        position = {"namespace": cursor.namespace, "phase": cursor.phase, "after": cursor.after}
+        counted = {name: counts.get(name, 0) for name in ("chunks", "found", "mended", "embedded")}
+        self._connection.execute(_NOTE, progress | position | counted)
 
     def progress(self, number: int, pass_number: int) -> MigrationProgress:
         """Return the progress of the present pass."""

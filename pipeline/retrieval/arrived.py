@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from pipeline.deadline import Deadline
 from pipeline.keyword.scoring import long_share
 from pipeline.keyword.terms import query_terms
 from pipeline.local_models import weights_of
@@ -152,11 +151,6 @@ class Arrived:
         if gate is None:
             return rankings, []
         return gated(rankings, {name: envelope.upper_bound for name, envelope in self.usable.items()}, gate=gate)
-
-    @property
-    def deadline(self) -> Deadline:
-        """The deadline of the query."""
-        return self.query.deadline
 
 
 def _admitted(envelope: Envelope) -> Ranking:

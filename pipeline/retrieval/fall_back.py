@@ -77,7 +77,7 @@ def fall_back(
 def _answers(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> list[tuple[Hydrated, float]]:
     """Return the best curated answers with their scores, best first; fewer, or none, where they are unavailable."""
     channel = channels.get(ChannelName.FAQ)
-    deadline = arrived.deadline.before(_RESERVE_S)
+    deadline = arrived.query.deadline.before(_RESERVE_S)
     if channel is None or deadline.has_passed:
         arrived.journal.lost("fallback", "no_time", "there was no time to look for curated answers")
         return []

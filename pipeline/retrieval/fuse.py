@@ -125,7 +125,7 @@ def support_neighbours(
         terms = in_time(
             aside(_terms, query, first, use),
             arrived,
-            deadline=arrived.deadline.at_most(use.settings.recall_timeout_ms / 1000),
+            deadline=arrived.query.deadline.at_most(use.settings.recall_timeout_ms / 1000),
             part="feedback",
             otherwise="the candidates could not be compared with each other; the fused order stands",
             bug="feedback_bug",
@@ -217,10 +217,10 @@ def _by_plugin(
     """Return the order of the query's own fusion; None when it fails or is late."""
     name = arrived.query.plan.retrieve.fusion.plugin or ""
     try:
-        if arrived.deadline.has_passed:
+        if arrived.query.deadline.has_passed:
             raise TimeoutError
         call = aside(custom_fusion, load_fusion(name), rankings, weights=weights, completed=completed)
-        return call.result(timeout=arrived.deadline.within(_PLUGIN_S))
+        return call.result(timeout=arrived.query.deadline.within(_PLUGIN_S))
     except TimeoutError:
         detail = f"the fusion {name} did not end in time; weighted fusion stands in"
         arrived.journal.lost("fuse", "fusion_plugin_timeout", detail)
@@ -315,7 +315,7 @@ def _complete(
         scores = in_time(
             future,
             arrived,
-            deadline=arrived.deadline.at_most(arrived.query.timeout_ms_of(name) / 1000),
+            deadline=arrived.query.deadline.at_most(arrived.query.timeout_ms_of(name) / 1000),
             part="fuse",
             otherwise=f"{name} could not score what other channels found",
             bug="channel_bug",

@@ -42,7 +42,7 @@ def _scores(arrived: Arrived, hits: Sequence[Hit], use: Resources) -> tuple[dict
         detail = f"no reranker of kind {plan.provider} is configured; the {provider} one read the hits"
         journal.lost("rerank", "reranker_not_configured", detail)
     candidates = [_candidate(hit) for hit in hits[: plan.top_n]]
-    deadline = arrived.deadline.before(_RESERVE_S)
+    deadline = arrived.query.deadline.before(_RESERVE_S)
     scores: dict[str, float] = {}
     weight = 0.0
     try:

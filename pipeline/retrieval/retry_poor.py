@@ -83,7 +83,7 @@ def _needs_channels(changes: Mapping[str, object]) -> bool:
 def _is_possible(arrived: Arrived, channels: Mapping[ChannelName, Channel], changes: Mapping[str, object]) -> bool:
     if not changes:
         return True
-    if arrived.deadline.left_s() < RESERVE_S + _LEAST_S:
+    if arrived.query.deadline.left_s() < RESERVE_S + _LEAST_S:
         arrived.journal.lost("second", "no_time", "the result was poor, but no time was left for a second retrieval")
         return False
     if _needs_channels(changes) and not channels:
