@@ -22,7 +22,7 @@ from pipeline.database.engines import Conflict, mysql_errors
 from pipeline.database.rows import TenantStore, insert_many, now, slices
 from pipeline.database.statements import same_document, tenant_ids
 from pipeline.records import DocumentId, Namespace, TenantId
-from pipeline.tenants.namespace_store import STAMP, Namespaces
+from pipeline.tenants.namespace_store import Namespaces
 
 _TERMS_AT_ONCE = 20_000
 _SMALL = 1_000  # terms; up to here a change is cheaper to add than to defer
@@ -41,7 +41,6 @@ class NamespaceStatistics:
     chunk_count: int
     term_count: int
     lags: bool
-    stamp: str
 
 
 class Statistics(TenantStore):
@@ -54,9 +53,9 @@ class Statistics(TenantStore):
         sizes: dict[Namespace, NamespaceStatistics] = {}
         frequencies: dict[str, int] = {}
         rows = self._run(_OF_QUERY, namespaces=list(namespaces), tokens=list(tokens) or [""])
-        for namespace, term, chunks, terms, lags, stamp in rows:
+        for namespace, term, chunks, terms, lags in rows:
             if term is None:
-                size = NamespaceStatistics(chunk_count=chunks, term_count=terms, lags=bool(lags), stamp=stamp)
+                size = NamespaceStatistics(chunk_count=chunks, term_count=terms, lags=bool(lags))
                 sizes[Namespace(namespace)] = size
             elif chunks > 0:
                 frequencies[term] = chunks
@@ -162,9 +161,9 @@ _FREQUENCIES = (
 
 _OF_QUERY = (
     "SELECT n.namespace, NULL AS term, n.chunk_count, n.term_count, EXISTS (SELECT 1 FROM term_changes c"
-    f" WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags, {STAMP}"
+    " WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags"
     " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :namespaces"
-    " UNION ALL SELECT namespace, term, chunk_count, 0, 0, '' FROM term_statistics"
+    " UNION ALL SELECT namespace, term, chunk_count, 0, 0 FROM term_statistics"
     " WHERE tenant_id = :tenant AND namespace IN :namespaces AND term IN :tokens"
 )
 

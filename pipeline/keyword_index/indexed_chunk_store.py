@@ -15,6 +15,7 @@ from pipeline.database.statements import same_document, same_generation
 from pipeline.documents.chunk_store import STORED
 from pipeline.keyword.fulltext_store import PACKED
 from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.tenants.namespace_store import STAMP
 
 _ROWS_AT_ONCE = 500
 
@@ -98,12 +99,11 @@ def chunk_counts(connection: Connection) -> dict[tuple[TenantId, Namespace], int
     return {(TenantId(tenant), Namespace(name)): count for tenant, name, count in connection.execute(_CHUNK_COUNTS)}
 
 
-_STAMP = "CONCAT_WS('@', n.revision, n.created_at, n.revised_at)"
 _STATE = text(
-    f"SELECT {_STAMP} AS stamp, n.revision, n.revised_at, n.created_at, n.chunk_count, n.term_count FROM namespaces n"
+    f"SELECT {STAMP}, n.revision, n.revised_at, n.created_at, n.chunk_count, n.term_count FROM namespaces n"
     " WHERE n.tenant_id = :tenant AND n.namespace = :namespace"
 )
-_REVISIONS = text(f"SELECT n.tenant_id, n.namespace, {_STAMP} FROM namespaces n")
+_REVISIONS = text(f"SELECT n.tenant_id, n.namespace, {STAMP} FROM namespaces n")
 _CHUNK_COUNTS = text("SELECT tenant_id, namespace, chunk_count FROM namespaces WHERE chunk_count > 0")
 _SHOWN = (
     f"SELECT {PACKED.format(c='c')}, {STORED} FROM documents d STRAIGHT_JOIN chunks c ON {same_document('c', 'd')}"
