@@ -14,7 +14,7 @@ from api_gateway.http.fields import NamespaceName, Shape, TenantWire, shown, tid
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
-from api_gateway.resources.route_parts import existing, read_own, send_page
+from api_gateway.resources.route_parts import existing, parse, read_own, send_page
 from api_gateway.resources.shapes import Namespace as NamespaceShape
 from api_gateway.resources.shapes import NamespacePage
 from pipeline.administration import list_documents
@@ -98,10 +98,7 @@ class NamespaceFields(Shape):
 
 
 def _parse_name(name: str) -> Namespace:
-    try:
-        return Namespace(tidy_namespace(name))
-    except ValueError:
-        raise _not_found(name) from None
+    return Namespace(parse(tidy_namespace, name, _not_found(name)))
 
 
 def _not_found(name: str) -> Problem:

@@ -85,12 +85,17 @@ def time_span(since: datetime | None, until: datetime | None) -> tuple[datetime 
     return begins, ends
 
 
-def parse_uuid(text: str, problem: Problem) -> str:
-    """Return a UUID in its usual form. Raises ``problem`` for an invalid one."""
+def parse(read: Callable[[str], T], text: str, problem: Problem) -> T:
+    """Return what ``read`` makes of a text. Raises ``problem`` where that raises ValueError."""
     try:
-        return str(uuid.UUID(text))
+        return read(text)
     except ValueError:
         raise problem from None
+
+
+def parse_uuid(text: str, problem: Problem) -> str:
+    """Return a UUID in its usual form. Raises ``problem`` for an invalid one."""
+    return str(parse(uuid.UUID, text, problem))
 
 
 def refuse_repeated(keys: Sequence[Hashable], pointer: str, detail: str) -> None:

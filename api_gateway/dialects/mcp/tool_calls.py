@@ -21,7 +21,7 @@ from api_gateway.resources.ingestion.documents import accept_body
 from api_gateway.resources.jobs import parse_job_id, until_finished, view_of
 from api_gateway.resources.retrieval.explanations import explanation, not_answered, parse_chunk_id
 from api_gateway.resources.retrieval.queries import parse_query_id
-from api_gateway.resources.route_parts import existing
+from api_gateway.resources.route_parts import existing, parse
 from api_gateway.resources.shapes import document_json, job_json, renamed_json
 from pipeline.administration import list_documents
 from pipeline.administration.list_documents import read_passages
@@ -253,10 +253,8 @@ def namespaces(caller: Caller, *, after: str | None = None, limit: int = NAMESPA
 
 async def namespace(caller: Caller, name: str) -> dict[str, Any]:
     """Return a namespace with its first documents. Raises Problem 404."""
-    try:
-        valid_name = Namespace(tidy_namespace(name))
-    except ValueError:
-        raise Problem(404, "namespace_not_found", "There is no such namespace.") from None
+    not_found = Problem(404, "namespace_not_found", "There is no such namespace.")
+    valid_name = Namespace(parse(tidy_namespace, name, not_found))
     await caller.gateway.namespaces.require(caller.tenant_id, [valid_name])
     selection = DocumentSelection(namespace=valid_name)
     views = await caller.gateway.run(
@@ -310,10 +308,8 @@ def _chunk_id(given: str) -> ChunkId | None:
 
 def _document(given: str) -> tuple[Namespace, DocumentId]:
     name, _, document_id = given.partition("/")
-    try:
-        return Namespace(tidy_namespace(name)), DocumentId(tidy_document_id(document_id))
-    except ValueError:
-        raise _not_found() from None
+    namespace = Namespace(parse(tidy_namespace, name, _not_found()))
+    return namespace, DocumentId(parse(tidy_document_id, document_id, _not_found()))
 
 
 def _metadata(view: DocumentView) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from api_gateway.http.caller import Caller
 from api_gateway.http.descriptions import Parameter, answers
 from api_gateway.http.fields import tidy_namespace
 from api_gateway.http.problems import Problem
-from api_gateway.resources.route_parts import existing
+from api_gateway.resources.route_parts import existing, parse
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import NoSuchFile, Put, put_files
 from pipeline.ingestion.accept import AcceptedJob
@@ -151,10 +151,7 @@ def cut(entries: Sequence[T], limit: int, position: ListPosition | None) -> tupl
 
 def namespace_of(store_id: str) -> Namespace:
     """Return the namespace of a vector store. Raises Problem(404) for an invalid id."""
-    try:
-        return Namespace(tidy_namespace(store_id))
-    except ValueError:
-        raise no_store(store_id) from None
+    return Namespace(parse(tidy_namespace, store_id, no_store(store_id)))
 
 
 def store_of(caller: Caller, store_id: str, *, in_use: bool = False) -> VectorStore:

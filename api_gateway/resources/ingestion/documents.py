@@ -21,7 +21,7 @@ from api_gateway.live import poll
 from api_gateway.resources.ingestion.chunks import of_document
 from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
 from api_gateway.resources.retrieval.query_body import FiltersText, filters_parameter
-from api_gateway.resources.route_parts import deleted, existing, read_own, send_page
+from api_gateway.resources.route_parts import deleted, existing, parse, read_own, send_page
 from api_gateway.resources.shapes import (
     ChunkPage,
     Document,
@@ -73,10 +73,7 @@ class GenerationList(Shape):
 def parse_id(segment: str) -> DocumentId:
     """Return the id in a path. Raises Problem(404) for an invalid one."""
     document_id = segment.replace(SLASH, "/")
-    try:
-        return DocumentId(tidy_document_id(document_id))
-    except ValueError:
-        raise not_found(document_id) from None
+    return DocumentId(parse(tidy_document_id, document_id, not_found(document_id)))
 
 
 def not_found(document_id: str) -> Problem:

@@ -13,7 +13,7 @@ from api_gateway.http.fields import NamespaceParameter, Shape, shown, tidy_docum
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import Page, existing, send_page
+from api_gateway.resources.route_parts import Page, existing, parse, send_page
 from api_gateway.resources.shapes import SourceKindName
 from pipeline.administration import list_documents
 from pipeline.administration.delete_documents import delete_source
@@ -55,10 +55,7 @@ class SourceDeleted(Shape):
 def _parse_id(segment: str) -> str:
     """Return the id in a path. Raises Problem(404) for an invalid one."""
     source_id = segment.replace(SLASH, "/")
-    try:
-        return tidy_document_id(source_id)
-    except ValueError:
-        raise _not_found(source_id) from None
+    return parse(tidy_document_id, source_id, _not_found(source_id))
 
 
 def _not_found(source_id: str) -> Problem:

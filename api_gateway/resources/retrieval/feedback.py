@@ -17,7 +17,7 @@ from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
 from api_gateway.resources.retrieval.queries import QueryInPath
-from api_gateway.resources.route_parts import Page, deleted, existing, parse_uuid, read_own, send_page
+from api_gateway.resources.route_parts import Page, deleted, existing, parse, parse_uuid, read_own, send_page
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
@@ -229,10 +229,7 @@ async def judgments(
     """Return judged questions. Questions that differ only in case or white space count as one. Between answers the
     newest explicit rating decides, clicks only without any. Deleted documents are left out."""
     position = cursors.decode(cursor, "judgments", str)
-    try:
-        after = None if position is None else bytes.fromhex(position[0])
-    except ValueError:
-        raise cursors.foreign() from None
+    after = None if position is None else parse(bytes.fromhex, position[0], cursors.foreign())
     questions, last = await caller.gateway.run(
         flow.judgment_page, caller.tenant_id, namespace, min_votes=min_votes, after=after, limit=limit, use=caller.use
     )
