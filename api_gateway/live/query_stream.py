@@ -13,7 +13,7 @@ from typing import Any, Literal
 from starlette.types import Receive, Scope, Send
 
 from api_gateway.http.caller import Caller
-from api_gateway.http.fields import Shape
+from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import Problem
 from api_gateway.live.ask import current_state
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
@@ -44,14 +44,8 @@ class ChannelAnswered(Shape):
 
 def channel_answered(query_id: str, envelope: Envelope, elapsed_ms: float | None) -> dict[str, Any]:
     """Return the event of a channel's answer."""
-    return {
-        "query_id": query_id,
-        "channel": envelope.channel,
-        "status": envelope.status,
-        "hits": len(envelope.chunk_ids),
-        "elapsed_ms": elapsed_ms,
-        "code": envelope.code,
-    }
+    hits = len(envelope.chunk_ids)
+    return shown(ChannelAnswered, envelope, query_id=query_id, hits=hits, elapsed_ms=elapsed_ms)
 
 
 _END = "finished"

@@ -155,15 +155,14 @@ class EmbeddingMigrationList(Shape):
 def embedding_migration(status: MigrationStatus) -> dict[str, Any]:
     """Return a migration as it is sent."""
     migration, space = status.migration, status.migration.space
-    outcome = ("state", "source", "missing", "comparison", "error_code", "error_detail")
-    times = ("created_at", "ready_at", "switched_at", "ended_at")
-    return {
+    return shown(
+        EmbeddingMigration,
+        migration,
         **{name: getattr(space, name) for name in ("number", "provider", "model", "dimension", "service")},
-        **{name: getattr(migration, name) for name in (*outcome, *times)},
-        "active": status.active == space.number,
-        "progress": shown(MigrationProgress, status.progress),
-        "behind": status.behind,
-    }
+        active=status.active == space.number,
+        progress=shown(MigrationProgress, status.progress),
+        behind=status.behind,
+    )
 
 
 router = APIRouter(tags=["admin"], dependencies=[Depends(require_operator)])

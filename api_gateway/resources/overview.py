@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Response
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import Parameter, route
-from api_gateway.http.fields import Shape
+from api_gateway.http.fields import Shape, shown
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.route_parts import CompleteList, CurrentGateway
 from pipeline.administration.read_metrics import read_queues
@@ -94,26 +94,16 @@ async def workers(gateway: CurrentGateway) -> Response:
     after three seconds. Takes the installation's own key or one with the scope `operator`."""
     heartbeats = await gateway.run(gateway.quick.heartbeats.all)
     entries = [
-        {
-            "name": heartbeat.name,
-            "host": heartbeat.host,
-            "pid": heartbeat.pid,
-            "queues": heartbeat.queues,
-            "version": heartbeat.version,
-            "celery": heartbeat.celery,
-            "started_at": datetime.fromtimestamp(heartbeat.started_at, UTC),
-            "last_seen": datetime.fromtimestamp(heartbeat.beat_at, UTC),
-            "running": [
-                {
-                    "task": running.task,
-                    "work_id": running.work_id,
-                    "running_s": round(max(0.0, heartbeat.beat_at - running.started_at), 1),
-                }
-                for running in heartbeat.running
+        shown(
+            WorkerState,
+            heartbeat,
+            started_at=datetime.fromtimestamp(heartbeat.started_at, UTC),
+            last_seen=datetime.fromtimestamp(heartbeat.beat_at, UTC),
+            running=[
+                shown(RunningWork, task, running_s=round(max(0.0, heartbeat.beat_at - task.started_at), 1))
+                for task in heartbeat.running
             ],
-            "busy": heartbeat.busy,
-            "slots": heartbeat.slots,
-        }
+        )
         for heartbeat in heartbeats
     ]
     return page_response(entries, None)

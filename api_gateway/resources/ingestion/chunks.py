@@ -154,16 +154,7 @@ class ChunkBeginnings(CompleteList[ChunkBeginningShape]):
 
 def owned(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
     """Return a chunk in the form for its owner."""
-    return {
-        **of_document(chunk, window),
-        "searched": chunk.searched,
-        "metadata": chunk.fields.metadata,
-        "source_id": chunk.source_id,
-        "source_uri": chunk.source_uri,
-        "enabled": chunk.enabled,
-        "etag": chunk.etag,
-        "updated_at": chunk.updated_at,
-    }
+    return shown(OwnedChunkShape, chunk, **of_document(chunk, window), metadata=chunk.fields.metadata)
 
 
 def of_document(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:

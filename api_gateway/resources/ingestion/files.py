@@ -32,7 +32,7 @@ from api_gateway.resources.ingestion.uploads import (
 from api_gateway.resources.route_parts import file_form, require_media_type, validated
 from api_gateway.resources.shapes import JobAccepted, accepted_response
 from pipeline.document_sources import SourceKind, SourceRef, with_hash
-from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
+from pipeline.errors import MalformedDocument, Rejected
 from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept
 from pipeline.parsing.formats import JSONL, charset_of
 from pipeline.parsing.json_documents import split_jsonl
@@ -100,14 +100,11 @@ def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> It
             media_type = media_type_as(
                 file.name, file.declared_type, parser_hint=form.parser_hint, charset=form.charset
             )
-        except UnsupportedMediaType as error:
-            yield _refused(file, error, where, intake)
-            continue
-        if media_type.partition(";")[0] == JSONL:
-            try:
+            if media_type.partition(";")[0] == JSONL:
                 yield from _lines(file, charset_of(media_type.partition(";")[2]), form, intake, where)
-            except Rejected as error:
-                yield _refused(file, error, where, intake)
+                continue
+        except Rejected as error:
+            yield _refused(file, error, where, intake)
             continue
         upload = Upload(
             document_id=DocumentId(_unique(document_id_of(file.name), file.body, names)),

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from api_gateway.http import fields
 from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Parameter, answers, json_body, route
-from api_gateway.http.fields import Shape, TenantWire, Wire
+from api_gateway.http.fields import Shape, TenantWire, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
@@ -226,12 +226,7 @@ async def similar(caller: Reader, document_id: Id, namespace: InNamespace) -> Re
     same matter (similarity 0.9 and above). None for a document that is not searchable yet."""
     near = await caller.gateway.run_heavy(find_similar, caller.tenant_id, namespace, document_id, caller.use)
     data = [
-        {
-            "document_id": other.document_id,
-            "title": other.fields.title,
-            "similarity": round(similarity, 4),
-            "same_bytes": same,
-        }
+        shown(SimilarDocument, other, title=other.fields.title, similarity=round(similarity, 4), same_bytes=same)
         for other, similarity, same in existing(near, not_found(document_id))
     ]
     return json_response({"data": data, "next_cursor": None})

@@ -13,7 +13,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from api_gateway.http import fields
-from api_gateway.http.bodies import Decoded, flaws_in
+from api_gateway.http.bodies import Decoded, flaws_in, refuse_flaws
 from api_gateway.http.fields import TenantWire, Wire
 from api_gateway.http.problems import LONGEST_POINTER, MOST_ERRORS, Problem, invalid, places, pointer
 from api_gateway.resources.ingestion.content import BadSource, Content, SourceIn, content_of, document_id_of
@@ -123,9 +123,7 @@ def batch_of(body: bytes, principal: Principal, request_id: str, use: Settings) 
 
 def _envelope(decoded: Decoded) -> Envelope:
     around = {name: value for name, value in decoded.value.items() if name != "documents"}
-    flaws = list(islice(flaws_in(around), MOST_ERRORS)) if decoded.suspicious else []
-    if flaws:
-        raise invalid([{"pointer": pointer(flaw.path), "detail": flaw.detail} for flaw in flaws])
+    refuse_flaws(Decoded(around, decoded.suspicious))
     return validated(Envelope, decoded.value)
 
 
