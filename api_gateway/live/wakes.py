@@ -12,7 +12,7 @@ import redis.asyncio
 import structlog
 from redis.exceptions import RedisError
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive
+from starlette.types import Message, Receive
 
 from api_gateway.http.problems import Problem
 from pipeline.query.wake_names import WAKE_CHANNEL
@@ -234,6 +234,12 @@ class Wakes:
             else:
                 pinged = True
                 await pubsub.ping()
+
+
+async def stays_connected() -> Message:
+    """Never return: the ``receive`` of a request whose disconnection is noticed elsewhere."""
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets it")
 
 
 async def disconnected(receive: Receive) -> None:

@@ -30,6 +30,7 @@ from api_gateway.http.bodies import Decoded, refuse_flaws
 from api_gateway.http.caller import Caller
 from api_gateway.http.problems import Problem, from_error, internal, places
 from api_gateway.live.readiness import installed_version
+from api_gateway.live.wakes import stays_connected
 from pipeline.errors import PipelineError
 
 
@@ -200,7 +201,7 @@ class _Handlers:
         caller: Caller = request.state.caller
         self._gateway.resume(caller.tenant_id)  # the package may have begun another task
         # The package reads the client's messages itself, and ends a call whose client has left.
-        return replace(caller, request=Request(request.scope, tool_calls.nobody_leaves))
+        return replace(caller, request=Request(request.scope, stays_connected))
 
 
 def _failed(problem: Problem) -> types.CallToolResult:

@@ -1,6 +1,5 @@
 """The functions behind the MCP tools and resources: calls of the interface with agents' arguments and results."""
 
-import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -9,7 +8,6 @@ from urllib.parse import quote
 
 import orjson
 from pydantic import BaseModel
-from starlette.types import Message
 
 from api_gateway.dialects.mcp import tool_shapes
 from api_gateway.http.bodies import Decoded
@@ -79,12 +77,6 @@ def tool(
         return call
 
     return offer
-
-
-async def nobody_leaves() -> Message:
-    """Never return: the ``receive`` of a request whose end the protocol's own code watches."""
-    await asyncio.Event().wait()
-    raise AssertionError("nobody sets it")
 
 
 @tool(

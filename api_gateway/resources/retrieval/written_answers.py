@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Response
@@ -17,6 +17,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.live.ask import current_state, not_found
 from api_gateway.live.computations import compute
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
+from api_gateway.live.wakes import stays_connected
 from api_gateway.resources.retrieval.explanations import not_answered
 from api_gateway.resources.retrieval.queries import Degradation, QueryInPath
 from api_gateway.resources.route_parts import existing, read_own
@@ -82,7 +83,7 @@ class AnswerStream(EventStream):
 
         async def send_all(write: Write) -> None:
             try:
-                written = await self._write(_never, _Told(write).tell)
+                written = await self._write(stays_connected, _Told(write).tell)
             except (Problem, PipelineError) as error:
                 problem = error if isinstance(error, Problem) else from_error(error)
                 await write(raw_event("error", "error", bytes(problem.response(scope).body)))
@@ -111,12 +112,6 @@ class _Told:
         else:
             return
         self._due = now + HEARTBEAT_S
-
-
-async def _never() -> NoReturn:
-    """Wait forever: the stream itself notices that its client has disconnected."""
-    await asyncio.get_running_loop().create_future()
-    raise AssertionError("nothing sets this future")
 
 
 router = APIRouter(tags=["retrieval"])
