@@ -18,7 +18,7 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.caching import CacheHint
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from starlette.requests import Request
 
 from api_gateway.dialects.mcp import tool_calls
@@ -34,32 +34,9 @@ from api_gateway.live.wakes import stays_connected
 from pipeline.errors import PipelineError
 
 
-def described(entry: ToolEntry) -> types.Tool:
-    """Return a tool as it is listed."""
-    reads = entry.scope == "read"
-    return types.Tool(
-        name=entry.name,
-        title=entry.title,
-        description=entry.description,
-        input_schema=_schema(entry.takes, "validation"),
-        output_schema=_schema(entry.gives, "serialization"),
-        annotations=types.ToolAnnotations(
-            title=entry.title,
-            read_only_hint=reads or entry.name == "job_status",
-            destructive_hint=entry.name == "ingest",  # it may replace a document with the same id
-            idempotent_hint=entry.idempotent,
-            open_world_hint=False,
-        ),
-    )
-
-
-def _schema(shape: type[BaseModel], mode: Any) -> dict[str, Any]:
-    return {**shape.model_json_schema(mode=mode), "type": "object"}
-
-
 def listed(scopes: Collection[str]) -> list[types.Tool]:
     """Return the tools that a key with these scopes may call."""
-    return [described(entry) for entry in TOOLS.values() if entry.scope in scopes]
+    return [entry.listed for entry in TOOLS.values() if entry.scope in scopes]
 
 
 log = structlog.get_logger(__name__)

@@ -7,6 +7,7 @@ from typing import Any, Final, get_type_hints
 from urllib.parse import quote
 
 import orjson
+from mcp import types
 from pydantic import BaseModel
 
 from api_gateway.dialects.mcp import tool_shapes
@@ -42,16 +43,13 @@ Call = Callable[[Caller, Any], Awaitable[dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry:
-    """A tool: its arguments and results, its effect, and the scope that a key needs for it."""
+    """A tool as it is listed, the shape of its arguments, its function, and the scope that a key needs for it."""
 
     name: str
-    title: str
-    description: str
+    listed: types.Tool
     takes: type[BaseModel]
-    gives: type[BaseModel]
     call: Call
     scope: str
-    idempotent: bool
 
 
 TOOLS: Final[dict[str, ToolEntry]] = {}
@@ -64,16 +62,21 @@ def tool(
 
     def offer(call: Call) -> Call:
         name, takes = call.__name__, get_type_hints(call)["arguments"]
-        TOOLS[name] = ToolEntry(
+        listed = types.Tool(
             name=name,
             title=title,
             description=description,
-            takes=takes,
-            gives=gives,
-            call=call,
-            scope=scope,
-            idempotent=idempotent,
+            input_schema={**takes.model_json_schema(mode="validation"), "type": "object"},
+            output_schema={**gives.model_json_schema(mode="serialization"), "type": "object"},
+            annotations=types.ToolAnnotations(
+                title=title,
+                read_only_hint=scope == "read" or name == "job_status",
+                destructive_hint=name == "ingest",  # it may replace a document with the same id
+                idempotent_hint=idempotent,
+                open_world_hint=False,
+            ),
         )
+        TOOLS[name] = ToolEntry(name=name, listed=listed, takes=takes, call=call, scope=scope)
         return call
 
     return offer
