@@ -138,6 +138,12 @@ def route(
     return {"summary": summary, "status_code": status, "responses": responses}
 
 
+def header_parameter(name: str, text: str, example: str) -> dict[str, Any]:
+    """Return the description of a request header that routes read themselves."""
+    described = {"name": name, "in": "header", "required": False, "schema": {"type": "string"}, "description": text}
+    return {**described, "example": example}
+
+
 def json_body(shape: type[BaseModel] | UnionType, example: dict[str, Any]) -> dict[str, Any]:
     """Return the ``openapi_extra`` of a route that reads a JSON body itself."""
     references = [reference(choice) for choice in get_args(shape) or (shape,)]

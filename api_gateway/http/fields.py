@@ -14,7 +14,6 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     TypeAdapter,
-    ValidationError,
     model_validator,
 )
 from pydantic.json_schema import WithJsonSchema
@@ -173,17 +172,14 @@ Tags = Annotated[list[Tag], Field(max_length=MOST_TAGS)]
 QueryText = Annotated[str, Field(min_length=1, max_length=8000), AfterValidator(not_blank)]
 Label = Annotated[str, Field(min_length=1, max_length=128)]
 
-_NAMESPACE: TypeAdapter[str] = TypeAdapter(NamespaceName)
-
 
 def namespace_parameter(value: str) -> Namespace:
     """Return the namespace from a query string. Raises Problem(422)."""
     try:
-        return Namespace(_NAMESPACE.validate_python(value))
-    except ValidationError as error:
-        detail = str(error.errors()[0]["ctx"]["error"])
-        errors = [{"pointer": "/namespace", "in": "query", "detail": detail}]
-        raise Problem(422, "invalid_request", f"The parameter namespace {detail}.", errors=errors) from None
+        return Namespace(tidy_namespace(value))
+    except ValueError as error:
+        errors = [{"pointer": "/namespace", "in": "query", "detail": str(error)}]
+        raise Problem(422, "invalid_request", f"The parameter namespace {error}.", errors=errors) from None
 
 
 NamespaceParameter = Annotated[Namespace, AfterValidator(namespace_parameter)]

@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
-from api_gateway.http.descriptions import DESCRIBED, meaning_of
+from api_gateway.http.descriptions import DESCRIBED, header_parameter, meaning_of
 from api_gateway.http.problem_codes import codes_of
 from api_gateway.http.problems import MEDIA_TYPE, TITLES
 from api_gateway.http.responses import json_response
@@ -271,9 +271,7 @@ def _examples(operation: Operation, schemas: Mapping[str, Any]) -> None:
 def _parameter(operation: Operation, name: str, text: str, example: str) -> None:
     parameters = operation.setdefault("parameters", [])
     if not any(parameter["name"].lower() == name.lower() for parameter in parameters):
-        schema = {"type": "string"}
-        described = {"name": name, "in": "header", "required": False, "schema": schema, "description": text}
-        parameters.append({**described, "example": example})
+        parameters.append(header_parameter(name, text, example))
 
 
 def _header(text: str, kind: str = "string") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
 from api_gateway.http.caller import Caller, Reader
-from api_gateway.http.descriptions import Parameter, ProblemBody, answers, json_body, route
+from api_gateway.http.descriptions import Parameter, ProblemBody, answers, header_parameter, json_body, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S, Preference, parse_prefer
 from api_gateway.http.responses import json_response
@@ -221,14 +221,11 @@ EXAMPLE = {
     "retrieve": {"method": "hybrid", "fusion": {"strategy": "rrf", "k": 60}},
 }
 _PREFERENCE = {"Preference-Applied": "The preferences that were applied to this answer."}
-_CACHE_HEADER = {
-    "name": "Cache-Control",
-    "in": "header",
-    "required": False,
-    "schema": {"type": "string"},
-    "description": "`no-cache`: ask the channels even if the same question was answered before; `no-store`: nor keep it.",
-    "example": "no-cache",
-}
+_CACHE_HEADER = header_parameter(
+    "Cache-Control",
+    "`no-cache`: ask the channels even if the same question was answered before; `no-store`: nor keep it.",
+    "no-cache",
+)
 _ASKED: dict[int | str, dict[str, Any]] = {
     **answers(200, Answer, "The answer, ready in time.", 404, headers=_PREFERENCE),
     202: {
@@ -237,14 +234,11 @@ _ASKED: dict[int | str, dict[str, Any]] = {
         "headers": {"Location": {"schema": {"type": "string"}}, "Retry-After": {"schema": {"type": "integer"}}},
     },
 }
-_PREFER_HEADER = {
-    "name": "Prefer",
-    "in": "header",
-    "required": False,
-    "schema": {"type": "string"},
-    "description": f"RFC 7240: `wait=<seconds>` (up to {LONGEST_WAIT_S}) holds the answer, `respond-async` does not.",
-    "example": "wait=5",
-}
+_PREFER_HEADER = header_parameter(
+    "Prefer",
+    f"RFC 7240: `wait=<seconds>` (up to {LONGEST_WAIT_S}) holds the answer, `respond-async` does not.",
+    "wait=5",
+)
 
 
 @router.post(
