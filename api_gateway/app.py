@@ -133,9 +133,9 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
     problems.DIALECTS["/dify/"] = dify.error_response
     for middleware in (ConditionalRequests, IdempotentPosts, RateLimits, RequestContext):  # the last is the outermost
         app.add_middleware(middleware)
-    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(Problem, _own_answer)
     app.add_exception_handler(PipelineError, _pipeline_error)
-    app.add_exception_handler(Replay, _replay)
+    app.add_exception_handler(Replay, _own_answer)
     app.add_exception_handler(RequestValidationError, _invalid_parameters)
     app.add_exception_handler(HTTPException, _http_exception)
     app.state.methods = methods_of(
@@ -187,14 +187,9 @@ def _check_pair(stores: Resources) -> None:
         log.warning("store_pair_skipped", pair=stores.pair, code=error.code, detail=str(error))
 
 
-async def _problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
+async def _own_answer(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem | Replay)
     return error.response(request.scope)
-
-
-async def _replay(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Replay)
-    return error.response()
 
 
 async def _pipeline_error(request: Request, error: Exception) -> Response:

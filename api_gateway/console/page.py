@@ -116,14 +116,10 @@ def _merged(folder: Path) -> bytes:
 
 @router.head("/")
 @router.get("/")
-async def root() -> Response:
-    """Redirect to the console, relative to the address, so that a proxy's prefix stays."""
-    return RedirectResponse("console/", status_code=307, headers=HEADERS)
-
-
 @router.get("/console")
 async def console() -> Response:
-    """Redirect to the page's folder, so that its relative paths work, also behind a proxy that adds a prefix."""
+    """Redirect to the page's folder, so that its relative paths work, relative to the address, so that the prefix of a
+    proxy stays."""
     return RedirectResponse("console/", status_code=307, headers=HEADERS)
 
 

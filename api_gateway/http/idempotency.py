@@ -155,7 +155,7 @@ class Replay(Exception):
         super().__init__("answered before")
         self.answer = answer
 
-    def response(self) -> Response:
+    def response(self, _: Scope) -> Response:
         """Return the stored answer with a header that marks it as a replay."""
         response = Response(self.answer.body, status_code=self.answer.status)
         response.raw_headers = list(self.answer.headers)

@@ -87,8 +87,8 @@ _SENTENCES = {
 
 
 class Problem(Exception):
-    """An error answer. ``errors``: the locations at fault, each with ``pointer`` and ``detail``. ``quota``: the
-    exhausted quota with its ``name``, ``limit`` and ``used``. ``extensions``: further members."""
+    """An error answer. ``errors``: the locations at fault, each with ``pointer`` and ``detail``. ``extensions``: further
+    members, such as ``quota``: an exhausted one with its ``name``, ``limit`` and ``used``."""
 
     def __init__(
         self,
@@ -100,10 +100,8 @@ class Problem(Exception):
         errors: Sequence[Mapping[str, Any]] = (),
         extensions: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-        quota: Mapping[str, str | int] | None = None,
     ) -> None:
         super().__init__(detail)
-        self.quota = dict(quota or {})
         self.status = status
         self.code = code
         self.detail = detail
@@ -126,8 +124,6 @@ class Problem(Exception):
             "code": self.code,
             "request_id": scope.get("state", {}).get("request_id", ""),
         }
-        if self.quota:
-            body["quota"] = self.quota
         if self.errors:
             body["errors"] = self.errors[:MOST_ERRORS]
         body |= self.extensions
@@ -152,7 +148,9 @@ def from_error(error: PipelineError) -> Problem:
         limit, left = int(quota["limit"]), max(0, int(quota["limit"]) - int(quota["used"]))
         headers["RateLimit-Policy"] = f'"queued";q={limit};qu="documents"'
         headers["RateLimit"] = f'"queued";r={left};t={headers["Retry-After"]}'
-    return Problem(status, error.code, error.public, title=title, headers=headers, quota=quota)
+    return Problem(
+        status, error.code, error.public, title=title, headers=headers, extensions={"quota": quota} if quota else {}
+    )
 
 
 def internal() -> Problem:

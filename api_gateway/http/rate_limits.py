@@ -112,4 +112,4 @@ def _refusal(rate: Rate, allowance: BucketReply) -> Problem:
     wait_s = max(1, math.ceil(allowance.wait_s))
     detail = f"The tenant may send {rate.per_minute} requests a minute, and {rate.burst} at once; try again later."
     quota: dict[str, str | int] = {"name": "requests_per_minute", "limit": rate.per_minute, "used": rate.per_minute}
-    return Problem(429, "too_many_requests", detail, headers={"Retry-After": str(wait_s)}, quota=quota)
+    return Problem(429, "too_many_requests", detail, headers={"Retry-After": str(wait_s)}, extensions={"quota": quota})
