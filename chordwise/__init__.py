@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from chordwise.api.installation import Finding as Finding
     from chordwise.api.installation import Health as Health
     from chordwise.api.installation import Worker as Worker
-    from chordwise.api.job_events import JobEvent as JobEvent
     from chordwise.api.jobs import Ingestion as Ingestion
     from chordwise.api.jobs import Job as Job
     from chordwise.api.jobs import JobError as JobError
+    from chordwise.api.jobs import JobEvent as JobEvent
     from chordwise.api.jobs import JobItem as JobItem
     from chordwise.api.keys import ApiKey as ApiKey
     from chordwise.api.keys import CurrentKey as CurrentKey
@@ -116,8 +116,7 @@ _HOMES = {
     "api.explanations": "AnswerEvent Difference Dropped Replay Stage Trace WhyNot WrittenAnswer WrittenCitation",
     "api.feedback": "Feedback JudgedText",
     "api.installation": "Dependency Diagnosis Finding Health Worker",
-    "api.job_events": "JobEvent",
-    "api.jobs": "Ingestion Job JobError JobItem",
+    "api.jobs": "Ingestion Job JobError JobEvent JobItem",
     "api.keys": "ApiKey CurrentKey",
     "api.namespaces": "Alignment NamespaceAlignment NamespaceDeletion NamespaceFields NamespaceInfo",
     "api.profiles": "Profile ProfileVersion",

@@ -9,8 +9,7 @@ from typing import Any, Self, TypeVar, cast, overload
 import httpx
 
 from chordwise.api.explanations import AnswerEvent, AnswerEvents
-from chordwise.api.job_events import Follower, JobEvent
-from chordwise.api.jobs import Ingestion, Job
+from chordwise.api.jobs import Follower, Ingestion, Job, JobEvent
 from chordwise.api.queries import QueryResult
 from chordwise.config import from_environment
 from chordwise.event_stream import EventStream

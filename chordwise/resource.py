@@ -105,6 +105,10 @@ class Resource:
         """Return a list that comes in one page."""
         return entries(kind, (yield from self._request("GET", path, params=params)).json(), path)
 
+    def _bytes(self, path: str, params: Mapping[str, Any] | None = None) -> Steps[bytes]:
+        """Return the content of an answer that is no JSON."""
+        return (yield from self._request("GET", path, params=params)).content
+
     def _delete(self, path: str, **details: Any) -> Steps[None]:
         """Send a request to delete, and ignore its answer."""
         yield from self._request("DELETE", path, **details)

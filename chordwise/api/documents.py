@@ -163,7 +163,7 @@ class DocumentOperations(Resource):
     def original(self, document_id: str, *, namespace: str, generation: int | None = None) -> Steps[bytes]:
         """Return the bytes of a document as they were uploaded; of an earlier ``generation`` while it is retained."""
         params = {"namespace": namespace, "generation": generation}
-        return (yield from self._request("GET", path("documents", document_id, "original"), params=params)).content
+        return self._bytes(path("documents", document_id, "original"), params)
 
     @operation
     def document_text(self, document_id: str, *, namespace: str) -> Steps[DocumentText]:
@@ -175,9 +175,7 @@ class DocumentOperations(Resource):
     def page_image(self, document_id: str, page: int, *, namespace: str, width: int | None = None) -> Steps[bytes]:
         """Return a page of a PDF file as PNG, ``width`` pixels wide. ProblemError with status 404 beyond the last one."""
         params = {"namespace": namespace, "width": width}
-        return (
-            yield from self._request("GET", path("documents", document_id, "pages", str(page)), params=params)
-        ).content
+        return self._bytes(path("documents", document_id, "pages", str(page)), params)
 
     @operation
     def similar_documents(self, document_id: str, *, namespace: str) -> Steps[list[SimilarDocument]]:

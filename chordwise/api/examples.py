@@ -154,7 +154,7 @@ class ExampleOperations(Resource):
     @operation
     def examples_template(self) -> Steps[bytes]:
         """Return an Excel workbook to fill in with examples."""
-        return (yield from self._request("GET", "/v1/examples/template.xlsx")).content
+        return self._bytes("/v1/examples/template.xlsx")
 
     @operation
     def example_statistics(self, *, namespace: str) -> Steps[ExampleStatistics]:

@@ -16,7 +16,7 @@ from chordwise import (
     UnexpectedAnswer,
     verify_webhook,
 )
-from chordwise.api.job_events import Follower
+from chordwise.api.jobs import Follower
 from chordwise.cli import run
 from chordwise.retries import RetryPolicy
 from pipeline.webhooks.standard_webhooks import secret_text, signatures
