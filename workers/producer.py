@@ -53,8 +53,7 @@ wait_for_no_result(producer)
 
 
 def broker_version(app: Celery = producer) -> dict[str, str]:
-    """Return the name and version of an AMQP broker; nothing for a Redis. Opens a connection. Raises StoreMisconfigured,
-    StoreUnavailable."""
+    """Ask an AMQP broker for its name and version; nothing for a Redis. Raises StoreMisconfigured, StoreUnavailable."""
     with app.connection_for_write() as connection, amqp_errors(connection):
         if not _speaks_amqp(connection):
             return {}

@@ -188,8 +188,7 @@ def _chunking(value: str | None) -> dict[str, Any] | None:
 
 
 def _copies(client: Chordwise, done: Ingestion) -> tuple[list[JobItem], list[str]]:
-    """Return the documents with the bytes of an older one, or a sentence with the reason why they are unknown; the
-    documents are stored in any case."""
+    """Return the documents with the bytes of an older one, or else the reason why they are unknown: all are stored."""
     try:
         return [item for job in done.jobs for item in client.job_items(job, duplicates=True, limit=None)], []
     except ChordwiseError as error:

@@ -187,8 +187,7 @@ def query_words(query: str) -> list[str]:
 
 
 def best_sentence(text: str, words: Sequence[str]) -> int:
-    """Return the position of the sentence that holds most of ``words``, longer ones counting more; the first of several,
-    and 0 if none holds one."""
+    """Return where the first sentence with most of ``words`` begins, longer ones counting more; 0 if none has one."""
     patterns = [(re.compile(_whole(word)), len(word)) for word in words]
     best, first, most = 0, 0, 0
     for sentence in _SENTENCES.finditer(text):
@@ -233,8 +232,7 @@ def _degradation(entry: Any) -> str:
 
 
 def show_answer(events: Iterable[AnswerEvent], console: Console) -> None:
-    """Print a written answer, on a terminal as it is written, and the chunks that it cites. Raises ChordwiseError if there
-    is none."""
+    """Print an answer, on a terminal as it is written, and the chunks it cites. Raises ChordwiseError without one."""
     from rich.text import Text
 
     provisional, checked = "", None

@@ -101,8 +101,7 @@ async def ask_concurrently(
 
 
 async def _measure(client: AsyncChordwise, ask: Ask) -> Measured:
-    """Measure the answer to one query. A degraded answer is asked again, because it measures the load and not the
-    ranking."""
+    """Measure one answer. A degraded one is asked again: it measures the load and not the ranking."""
     for _ in range(_TRIES):
         measured = await _measure_once(client, ask)
         if not measured.degraded:

@@ -54,8 +54,7 @@ def is_empty(document: Mapping[str, Any]) -> bool:
 
 
 def has_training(folder: Path) -> bool:
-    """Return whether the folder has separate queries and judgements for tuning: ``queries_train.jsonl``, ``qrels_train.tsv``,
-    each of which may be gzipped."""
+    """Return whether the folder has ``queries_train.jsonl`` and ``qrels_train.tsv``, gzipped or not, for tuning."""
     return all(_find(folder, name) for name in ("queries_train.jsonl", "qrels_train.tsv"))
 
 

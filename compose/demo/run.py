@@ -126,8 +126,7 @@ def replace(client: Chordwise, printer: Printer, chinese: Sequence[Document]) ->
 
 
 def without_replaced(client: Chordwise, printer: Printer) -> Alignment:
-    """Compare the stores once the replaced notice is dropped: running queries may read it for 15 seconds, and until then
-    its vector is counted."""
+    """Compare the stores once the replaced notice is dropped, 15 seconds later: until then its vector is counted."""
     until = time.monotonic() + DROPPED_WITHIN_S
     printer.say("  waiting until the replaced generation is dropped ...")
     while True:

@@ -83,8 +83,7 @@ class Printer:
 
 
 def hits_table(result: QueryResult) -> Table:
-    """Return the hits, best first: rank and raw score in each channel, the fused score, the score after rerank, and the
-    movement."""
+    """Return the hits, best first: rank and score in each channel, fused and reranked score, and the movement."""
     channels = list(dict.fromkeys(source.channel for hit in result.chunks for source in hit.sources))
     channels.sort(key=lambda name: ("keyword", "semantic").index(name) if name in ("keyword", "semantic") else 2)
     table = _table()

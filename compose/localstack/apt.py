@@ -87,8 +87,7 @@ def unpack(
 
 
 def sources_of(suite: str) -> str:
-    """Return the machine's sources of one release of its distribution, updates and security fixes with it. Raises Failure if
-    it has none."""
+    """Return the machine's sources of one release with its updates and security fixes. Raises Failure without any."""
     sources = _sources()
     if f" {suite} " not in sources.one_line and suite not in sources.stanzas:
         raise Failure(f"the machine's package sources do not offer {suite}")
@@ -147,8 +146,7 @@ def _sources() -> Sources:
 
 
 def _actual_name(name: str, environment: dict[str, str]) -> str:
-    """Return ``name``, or the newest package of that name with a version at its end (older releases have those), or an
-    empty text."""
+    """Return ``name``, or the newest package named by it and a version, as in older releases, or an empty text."""
     names = shell.output(["apt-cache", "pkgnames", name], environment=environment).split()
     if name in names:
         return name

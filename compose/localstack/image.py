@@ -45,8 +45,7 @@ def tag() -> str:
 
 
 def build(*, base: str) -> int:
-    """Build the image and its bill of materials. ``base``: an image with Python 3.11, by its whole name; one made here
-    if empty. Raises Failure."""
+    """Build the image and its bill of materials upon ``base``, by default one made here. Raises Failure."""
     engine, image = podman.fetch_missing(), tag()
     _FOLDER.mkdir(parents=True, exist_ok=True)
     if not base:
@@ -101,8 +100,7 @@ def _packages(lock: Path, into: Path, action: str, option: str) -> Path:
 
 
 def _write_bill(engine: Path, image: str) -> Path:
-    """Write the bill of materials as CycloneDX, unless it is there: Python's packages by cyclonedx-py, which runs in the
-    image, and Debian's."""
+    """Write the bill of materials as CycloneDX, unless it is there: Python's packages, listed in the image and Debian's."""
     name, version = image.removeprefix("localhost/").split(":")
     bill = DIST / f"{name}-{version}.image.cdx.json"
     digest = shell.output([engine, "image", "inspect", "--format", "{{.Digest}}", image]).strip()

@@ -108,8 +108,7 @@ def wanted(server: dict[str, Any], client: dict[str, Any]) -> dict[str, list[str
 
 
 def _tools() -> Path:
-    """Return pip-tools in an environment of its own: it depends on pip's internals, and nothing else here should have
-    to."""
+    """Return pip-tools in an environment of its own, because it depends on pip's internals."""
     venv = LOCAL / "lock-tools"
     python = venv / "bin" / "python"
     if not shell.output([python, "-m", "piptools", "--version"]):

@@ -86,8 +86,7 @@ def is_free(port: int) -> bool:
 def choose(
     preferred: Iterable[int | None], taken: set[int], free: Callable[[int], bool] = is_free, seed: int | None = None
 ) -> int:
-    """Return the first of ``preferred`` that is free and not in ``taken``, else a random free one; it is added to
-    ``taken``."""
+    """Return the first of ``preferred`` that is free and not in ``taken``, else a random one, and add it to ``taken``."""
     randomly = random.Random(seed)
     for port in (*preferred, *(randomly.choice(_CANDIDATES) for _ in range(1000))):
         if port and port not in taken and free(port):

@@ -10,8 +10,7 @@ Probe = Callable[[Path, int], bool]
 
 
 def log_says(pattern: str) -> Probe:
-    """Return a probe that is ready once a line written since this start matches ``pattern``, also in a log that was
-    emptied since then."""
+    """Return a probe that is ready once a line of this start matches ``pattern``, also in a log emptied since then."""
     wanted = re.compile(pattern.encode())
 
     def probe(log: Path, offset: int) -> bool:
@@ -28,8 +27,7 @@ def answers(port: int, path: str) -> Probe:
 
 
 def answers_as(port: int, installation_id: str) -> Probe:
-    """Return a probe that is ready once the gateway of this installation, and no other, is ready on this loopback
-    port."""
+    """Return a probe that is ready once the gateway of this installation, and no other, is ready on this port."""
 
     def probe(_log: Path, _offset: int) -> bool:
         return installation_at(port) == installation_id and get(port, "/readyz")[0] == 200
@@ -51,8 +49,7 @@ def installation_at(port: int) -> str | None:
 
 
 def key_status(port: int, key: str) -> int:
-    """Return the status of a real call with this key to the gateway on this loopback port: 200 if the key works, 0 if
-    no gateway answers."""
+    """Return the status of a real call with this key to the gateway on this port: 200 if the key works, 0 without answer."""
     return get(port, "/v1/namespaces?limit=1", key=key, timeout_s=30.0)[0]
 
 

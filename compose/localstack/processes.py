@@ -66,8 +66,7 @@ def identify(pid: int) -> Identity | None:
 
 
 def listens(pid: int, port: int) -> bool:
-    """Return whether this process listens on the port. Return True also if the system does not show it: outside Linux,
-    and for processes of another user."""
+    """Return whether this process listens on the port; True also where the system does not show it, as outside Linux."""
     try:
         sockets = {os.readlink(entry) for entry in _entries(Path(f"/proc/{pid}/fd"))}
         tables = [Path(f"/proc/{pid}/net/{name}") for name in ("tcp", "tcp6")]

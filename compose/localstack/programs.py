@@ -39,8 +39,7 @@ class Redis:
 
 
 def cache_mb(*, most: int) -> int:
-    """Return the megabytes that a server may cache: a tenth of the machine's memory, 128 at least. They are allocated
-    on demand."""
+    """Return the megabytes that a server may cache, on demand: a tenth of the machine's memory, 128 at least."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     return max(128, min(most, memory // 10))
 

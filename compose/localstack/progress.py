@@ -30,8 +30,7 @@ def step(title: str, *, slow: bool = False) -> Iterator[None]:
 
 
 def tail(log: Path, *, since: int = 0, lines: int = 12) -> str:
-    """Return the last ``lines`` lines of a log after its first ``since`` bytes, or of one that was emptied since then,
-    indented; empty without a log."""
+    """Return the last lines, indented, of a log after ``since`` bytes, or of one emptied since; empty without a log."""
     if not log.is_file():
         return ""
     size = log.stat().st_size

@@ -77,8 +77,7 @@ SERVICES = (
 def programs(
     folder: StackFolder, environment: Mapping[str, str], *, gateway_port: int, flower_port: int, installation_id: str
 ) -> list[Program]:
-    """Return the table as programs of one stack. ``installation_id``: the id of its stores, which identifies its
-    gateway."""
+    """Return the table as programs of one stack, whose gateway is known by the ``installation_id`` of its stores."""
     listening = {"gateway": gateway_port, "flower": flower_port}
     probes: dict[str, Probe] = {
         "gateway": answers_as(gateway_port, installation_id),

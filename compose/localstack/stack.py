@@ -117,8 +117,7 @@ class Stack:
         return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
     def _settle(self, passwords: dict[str, str]) -> dict[str, str]:
-        """Return the addresses with the current ports, and put them into the environment of the programs started
-        next."""
+        """Return the addresses with the current ports, and add them to the environment of programs that start next."""
         addresses = endpoints(self.folder, passwords, self._ports)
         self._environment = shell.plain_environment() | addresses
         if self._rabbitmq:

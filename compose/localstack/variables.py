@@ -21,8 +21,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a log for appending. Only the owner may read it and its folder, because nothing removes secrets from what
-    servers and clients write there."""
+    """Open a log for appending, which with its folder only the owner may read: servers and clients write secrets there."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)  # also one that existed before
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -56,8 +56,7 @@ class Figures:
         return [self._since + step * number for number in range(int((until - self._since) / step) + 1)]
 
     def lines(self, target: Mapping[str, str], at: list[float]) -> list[Series]:
-        """Return the named series of a panel's query, with a value or None for each moment. Raises
-        httpx.HTTPStatusError."""
+        """Return a panel's named series with a value or None for each moment. Raises httpx.HTTPStatusError."""
         step = at[1] - at[0] if len(at) > 1 else self._every_s
         asked = {"query": target["expr"], "start": at[0], "end": at[-1], "step": step}
         results = self._read("query_range", asked)

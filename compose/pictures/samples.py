@@ -79,8 +79,7 @@ _ADDITIONS: Final[tuple[tuple[str, Body], ...]] = (
 
 
 def add(url: str, key: str) -> dict[str, str]:
-    """Add documents, queries and settings; return the views of the records to show, by the name of their picture. Raises
-    httpx.HTTPStatusError."""
+    """Add sample data; return the views to show by the name of their picture. Raises httpx.HTTPStatusError."""
     with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
         for language in ("zh", "en"):
             sample = json.loads((_SAMPLES / f"{language}.json").read_text(encoding="utf-8"))

@@ -70,8 +70,7 @@ def stage(folder: Path) -> None:
 
 
 def split_index(site: Path) -> None:
-    """Give each language an index of its own pages, from which theme/main.html has its search read. Raises ValueError if
-    the theme has not taken that."""
+    """Give each language a search index of its own. Raises ValueError if theme/main.html does not have it read."""
     if '"base": "../zh/"' not in (site / "zh/index.html").read_text(encoding="utf-8"):
         raise ValueError("the Chinese pages do not search their own index: the block config of the theme has changed")
     index = json.loads((site / _INDEX).read_text(encoding="utf-8"))

@@ -97,8 +97,7 @@ def _documents(client: Chordwise, namespace: str) -> Iterable[Mapping[str, Any]]
 
 
 def joined(chunks: Iterable[Chunk]) -> str:
-    """Join chunks and parents to the text they were cut from, without overlaps; edited chunks are whole, and white space
-    between chunks may differ."""
+    """Join chunks and parents to the text they were cut from, without overlaps; white space between them may differ."""
     pieces: list[str] = []
     reached = 0
     for chunk in sorted(chunks, key=lambda chunk: (chunk.start, -chunk.end)):

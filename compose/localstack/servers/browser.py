@@ -71,8 +71,7 @@ def fetch(root: Path, *, log: Path) -> None:
 
 
 def _environment(root: Path) -> dict[str, str]:
-    """Return the paths of its libraries and fonts; the security library opens its own parts by name, from a folder
-    beside."""
+    """Return the paths of its libraries, also those that are opened by name from a folder beside, and of its fonts."""
     parents = {path.parent for folder in ("lib", "usr/lib") for path in root.glob(f"{folder}/*/**/*.so*")}
     libraries = sorted(str(path) for path in parents if "chromium" not in path.parts)
     return {"LD_LIBRARY_PATH": os.pathsep.join(libraries), "FONTCONFIG_FILE": str(root / "fonts.conf")}

@@ -65,8 +65,7 @@ def program(server: MariaDb, folder: StackFolder, passwords: dict[str, str], *, 
 
 
 def accounts(passwords: dict[str, str]) -> str:
-    """Return the statements that the server runs at every start, one per line: root gets its password, the project its
-    database and user."""
+    """Return the statements of every start, one a line: the password of root, and the project's database and user."""
     root, ours = passwords["mysql_root"], passwords["mysql"]
     statements = [
         *(f"ALTER USER IF EXISTS root@'{host}' IDENTIFIED BY '{root}'" for host in ("localhost", "127.0.0.1", "::1")),

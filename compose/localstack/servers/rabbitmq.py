@@ -84,8 +84,7 @@ def url(password: str, *, port: int) -> str:
 
 
 def epmd(folder: StackFolder, *, port: int) -> Program:
-    """Return epmd, Erlang's registry of node names. Start it first: a node that finds none starts one that outlives
-    it."""
+    """Return epmd, Erlang's registry of node names. Start it first: a node without one starts one that outlives it."""
     found = _found()
     return Program(
         name="epmd",
@@ -98,8 +97,7 @@ def epmd(folder: StackFolder, *, port: int) -> Program:
 
 
 def program(folder: StackFolder, password: str, *, port: int, nodes_port: int, epmd_port: int) -> Program:
-    """Return the server as a Program. Write its settings, with the password, into a file that only the owner may
-    read."""
+    """Return the server as a Program. Write its settings, with the password, into a file for its owner only."""
     found = _found()
     data = folder.data / "rabbitmq"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)

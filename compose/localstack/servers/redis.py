@@ -11,7 +11,7 @@ from ..variables import write_private
 
 
 def program(server: Redis, folder: StackFolder, password: str, *, port: int) -> Program:
-    """Return the server as a Program. Write its settings, with the password, into a file that only the owner may read."""
+    """Return the server as a Program. Write its settings, with the password, into a file for its owner only."""
     data = folder.data / "redis"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings = folder.run / "redis.conf"

@@ -56,8 +56,7 @@ def prometheus() -> Path | None:
 
 
 def backup_environment() -> Mapping[str, str] | None:
-    """Return the variables by which the programs of both servers' backups are found and run; None without
-    mariadb-dump."""
+    """Return the variables to find and run the programs of both servers' backups; None without mariadb-dump."""
     postgres = programs.postgres_installation() / "bin"
     if shutil.which("mariadb-dump"):
         return {"PATH": os.pathsep.join([str(postgres), os.environ["PATH"]])}
