@@ -107,11 +107,50 @@ class KnowledgeTool(OwnsConnections):
 
     def langchain(self) -> StructuredTool:
         """Return the tool for LangChain and LangGraph's ``ToolNode``. Raises MissingExtra without the extra."""
-        return _langchain_tool(self)
+        try:
+            from langchain_core.tools import StructuredTool
+        except ModuleNotFoundError as error:
+            raise missing("langchain", error) from error
+
+        # Without checks by LangChain: ``run`` checks the arguments and reports errors to the model as text.
+        def search(**arguments: Any) -> str:
+            return self.run(arguments)
+
+        async def asearch(**arguments: Any) -> str:
+            return await self.arun(arguments)
+
+        return StructuredTool(
+            name=self.name, description=self.description, args_schema=self.parameters, func=search, coroutine=asearch
+        )
 
     def llamaindex(self) -> FunctionTool:
         """Return the tool for LlamaIndex. Raises MissingExtra without the extra."""
-        return _llamaindex_tool(self)
+        try:
+            from llama_index.core.tools import FunctionTool
+        except ModuleNotFoundError as error:
+            raise missing("llamaindex", error) from error
+
+        # These declare each argument, because LlamaIndex derives the schema from them.
+        def search(
+            query: str,
+            namespaces: list[str] | None = None,
+            retrieve: dict[str, Any] | None = None,
+            filters: dict[str, Any] | None = None,
+        ) -> str:
+            return self.run({"query": query, "namespaces": namespaces, "retrieve": retrieve, "filters": filters})
+
+        async def asearch(
+            query: str,
+            namespaces: list[str] | None = None,
+            retrieve: dict[str, Any] | None = None,
+            filters: dict[str, Any] | None = None,
+        ) -> str:
+            return await self.arun({"query": query, "namespaces": namespaces, "retrieve": retrieve, "filters": filters})
+
+        names = ", ".join(self.knowledge.namespaces)
+        choice = f"namespaces, retrieve and filters may be left out; namespaces: some of {names}."
+        description = f"{self.description}\n{choice}"
+        return FunctionTool.from_defaults(fn=search, async_fn=asearch, name=self.name, description=description)
 
     def _parse(self, arguments: str | Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -124,50 +163,3 @@ class KnowledgeTool(OwnsConnections):
         if unknown:
             raise InvalidInput(f"unknown argument {', '.join(unknown)}")
         return {"query": None, **values}
-
-
-def _langchain_tool(tool: KnowledgeTool) -> StructuredTool:
-    """Return a tool without checks by LangChain: ``run`` checks the arguments and reports errors to the model as text."""
-    try:
-        from langchain_core.tools import StructuredTool
-    except ModuleNotFoundError as error:
-        raise missing("langchain", error) from error
-
-    def search(**arguments: Any) -> str:
-        return tool.run(arguments)
-
-    async def asearch(**arguments: Any) -> str:
-        return await tool.arun(arguments)
-
-    return StructuredTool(
-        name=tool.name, description=tool.description, args_schema=tool.parameters, func=search, coroutine=asearch
-    )
-
-
-def _llamaindex_tool(tool: KnowledgeTool) -> FunctionTool:
-    """Return a tool whose functions declare each argument, because LlamaIndex derives the schema from them."""
-    try:
-        from llama_index.core.tools import FunctionTool
-    except ModuleNotFoundError as error:
-        raise missing("llamaindex", error) from error
-
-    def search(
-        query: str,
-        namespaces: list[str] | None = None,
-        retrieve: dict[str, Any] | None = None,
-        filters: dict[str, Any] | None = None,
-    ) -> str:
-        return tool.run({"query": query, "namespaces": namespaces, "retrieve": retrieve, "filters": filters})
-
-    async def asearch(
-        query: str,
-        namespaces: list[str] | None = None,
-        retrieve: dict[str, Any] | None = None,
-        filters: dict[str, Any] | None = None,
-    ) -> str:
-        return await tool.arun({"query": query, "namespaces": namespaces, "retrieve": retrieve, "filters": filters})
-
-    names = ", ".join(tool.knowledge.namespaces)
-    choice = f"namespaces, retrieve and filters may be left out; namespaces: some of {names}."
-    description = f"{tool.description}\n{choice}"
-    return FunctionTool.from_defaults(fn=search, async_fn=asearch, name=tool.name, description=description)

@@ -7,7 +7,7 @@ from dataclasses import field
 from datetime import date, datetime
 from typing import Any
 
-from chordwise.api.queries import QueryResult
+from chordwise.api.queries import QueryResult, query_id_of
 from chordwise.event_stream import EventStream
 from chordwise.records import Result, decode
 from chordwise.resource import Resource, as_content, operation, path
@@ -206,4 +206,4 @@ def _to_write(query: QueryResult | str, timeout_s: float, *, safe: bool) -> Call
 
 
 def _path(query: QueryResult | str, explanation: str) -> str:
-    return path("queries", query if isinstance(query, str) else query.query_id, explanation)
+    return path("queries", query_id_of(query), explanation)

@@ -7,7 +7,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import TypedDict, Unpack
 
-from chordwise.api.queries import QueryResult
+from chordwise.api.queries import QueryResult, query_id_of
 from chordwise.errors import InvalidInput
 from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
@@ -73,8 +73,7 @@ class FeedbackOperations(Resource):
         body = given(rating=rating, **said)
         if ("chunk_id" in body) == ("document_id" in body):
             raise InvalidInput("give either chunk_id or document_id")
-        query_id = query if isinstance(query, str) else query.query_id
-        return self._one(Feedback, "POST", path("queries", query_id, "feedback"), body=body)
+        return self._one(Feedback, "POST", path("queries", query_id_of(query), "feedback"), body=body)
 
     @operation
     def feedback_given(

@@ -86,8 +86,6 @@ class NamespaceFields(Result):
 class NamespaceOperations(Resource):
     """Operations on namespaces."""
 
-    _timeout_s: float
-
     @operation
     def namespaces(
         self, *, examples: bool = False, contains: str | None = None, sizes: bool = False

@@ -175,8 +175,6 @@ class PendingQuery(Result):
 class QueryOperations(Resource):
     """Operations on queries."""
 
-    _timeout_s: float
-
     @operation
     def query(
         self,
@@ -223,13 +221,13 @@ class QueryOperations(Resource):
         """
         began = self._clock()
         deadline = began + (self._timeout_s if timeout is None else timeout)
-        body = yield from self._poll(_id(query), began, deadline)
+        body = yield from self._poll(query_id_of(query), began, deadline)
         return (yield from self._await_result(body, began, deadline))
 
     @operation
     def cancel_query(self, query: PendingQuery | QueryResult | str) -> Steps[None]:
         """Cancel a query, or delete its answer. ProblemError with status 404 if there is none."""
-        return self._delete(path("queries", _id(query)))
+        return self._delete(path("queries", query_id_of(query)))
 
     def _await_result(self, body: Any, began: float, deadline: float) -> Steps[QueryResult]:
         """Poll until the query has ended. ``began`` is the start of the last poll, ``body`` its answer."""
@@ -297,5 +295,6 @@ def _result(body: Any, status: object) -> QueryResult:
     )
 
 
-def _id(query: PendingQuery | QueryResult | str) -> str:
+def query_id_of(query: PendingQuery | QueryResult | str) -> str:
+    """Return the id of a query that is given as such or by id."""
     return query if isinstance(query, str) else query.query_id

@@ -13,7 +13,7 @@ from chordwise.api.installation import Dependency, Finding
 from chordwise.api.namespaces import Alignment
 from chordwise.cli import screen
 from chordwise.client import Chordwise
-from chordwise.config import Connection, as_operator
+from chordwise.config import Connection, as_operator, discover
 from chordwise.errors import ChordwiseError, NotConfigured, ProblemError
 from chordwise.transport import CLIENT_VERSION
 
@@ -43,7 +43,7 @@ def doctor(
     a remedy for each failure. Exits with 1 if a check failed.
     """
     # A check of both /readyz and `/v1/doctor` is shown once, as the latter describes it.
-    findings = list({finding.check: finding for finding in _findings(screen.connection(), drift=drift)}.values())
+    findings = list({finding.check: finding for finding in _findings(discover(), drift=drift)}.values())
     failed = [finding.check for finding in findings if finding.severity == "failed"]
     if screen.as_json():
         names = ("check", "severity", "detail", "advice")

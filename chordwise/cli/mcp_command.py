@@ -2,7 +2,7 @@
 
 import asyncio
 
-from chordwise.cli import screen
+from chordwise.config import discover
 
 
 def mcp() -> None:
@@ -12,5 +12,5 @@ def mcp() -> None:
     """
     from chordwise.agents.mcp_bridge import serve_stdio  # imports take half a second, for this command only
 
-    server = screen.connection()
+    server = discover()
     asyncio.run(serve_stdio(server.url, server.api_key))

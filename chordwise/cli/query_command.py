@@ -181,8 +181,8 @@ def query_words(query: str) -> list[str]:
     word but at least four, shorter words only where there is no longer one, and pairs of characters of scripts without
     spaces."""
     runs = _RUNS.findall(query.casefold())
-    long = [run[: max(4, len(run) - 2)] for run in runs if not _is_wide(run) and len(run) >= 4]
-    pairs = [run[at : at + 2] for run in runs if _is_wide(run) for at in range(max(1, len(run) - 1))]
+    long = [run[: max(4, len(run) - 2)] for run in runs if not screen.is_wide(run) and len(run) >= 4]
+    pairs = [run[at : at + 2] for run in runs if screen.is_wide(run) for at in range(max(1, len(run) - 1))]
     return list(dict.fromkeys((*long, *pairs) if long or pairs else runs))
 
 
@@ -199,11 +199,7 @@ def best_sentence(text: str, words: Sequence[str]) -> int:
 
 def _whole(word: str) -> str:
     """Return the pattern of a word's beginning, or of characters anywhere."""
-    return f"(?i){re.escape(word)}" if _is_wide(word) else rf"(?i)\b{re.escape(word)}\w*"
-
-
-def _is_wide(run: str) -> bool:
-    return screen.is_wide(run[0])
+    return f"(?i){re.escape(word)}" if screen.is_wide(word) else rf"(?i)\b{re.escape(word)}\w*"
 
 
 def summary(stats: Stats) -> list[tuple[str, str]]:

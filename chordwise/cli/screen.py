@@ -19,7 +19,7 @@ import typer
 from typer import Option
 
 from chordwise.client import Chordwise
-from chordwise.config import Connection, as_operator, discover
+from chordwise.config import as_operator, discover
 from chordwise.records import Result
 
 if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs none of it
@@ -65,20 +65,15 @@ def as_json() -> bool:
     return _AS_JSON.get()
 
 
-def connection() -> Connection:
-    """Return the address and key from the environment or from the file of ``make up``."""
-    return discover()
-
-
 def connect() -> Chordwise:
     """Return a client, which soon gives up on a server that is down. Raises NotConfigured."""
-    server = connection()
+    server = discover()
     return Chordwise(server.url, server.api_key, retries=_RETRIES)
 
 
 def connect_as_operator() -> Chordwise:
     """Return a client with the operator's key. Raises NotConfigured."""
-    server = as_operator(connection())
+    server = as_operator(discover())
     return Chordwise(server.url, server.api_key, retries=_RETRIES)
 
 
@@ -163,9 +158,9 @@ def folded(text: str, width: int, *, lines: int) -> list[str]:
     return wrapped
 
 
-def is_wide(char: str) -> bool:
-    """Return whether a character belongs to a script without spaces between words."""
-    return re.match(f"[{WIDE}]", char) is not None
+def is_wide(text: str) -> bool:
+    """Return whether the first character belongs to a script without spaces between words."""
+    return re.match(f"[{WIDE}]", text) is not None
 
 
 def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:

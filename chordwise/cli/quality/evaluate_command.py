@@ -15,6 +15,7 @@ from chordwise.api.jobs import Ingestion
 from chordwise.async_client import AsyncChordwise
 from chordwise.cli import screen
 from chordwise.client import Chordwise
+from chordwise.config import discover
 from chordwise.errors import ChordwiseError, InvalidInput, file_errors
 from chordwise.evaluation.ask import Measured
 from chordwise.evaluation.collection import Collection, read_collection
@@ -101,7 +102,7 @@ def run_queries(ask: Callable[[AsyncChordwise, Callable[[int], None]], Awaitable
     """Call ``ask`` with a client and with a function that shows how many of ``total`` queries are answered."""
 
     async def run() -> T:
-        server = screen.connection()
+        server = discover()
         async with AsyncChordwise(server.url, server.api_key) as client:
             with screen.Ticker() as ticker:
                 return await ask(client, lambda count: ticker.show("queries answered", count, total))
