@@ -8,19 +8,31 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+import structlog
 from kombu.connection import Connection
 from kombu.exceptions import KombuError
 from kombu.transport import TRANSPORT_ALIASES, pyamqp
+
+log = structlog.get_logger(__name__)
 
 _LONGEST_PAUSE_S: Final = 4.0
 
 
 class PersistentConnection(Connection):
-    """A worker's or beat's connection that retries every few seconds, where stock kombu waits half a minute."""
+    """A worker's or beat's connection that retries every few seconds, where stock kombu waits half a minute, and that can be
+    closed after it was lost."""
 
     def ensure_connection(self, *args: Any, **kwargs: Any) -> Any:
         """Connect as kombu does, but let the pause between two attempts grow to four seconds only."""
         return super().ensure_connection(*args, **{"interval_max": _LONGEST_PAUSE_S, **kwargs})  # type: ignore[no-untyped-call]
+
+    def maybe_close_channel(self, channel: Any) -> None:
+        """Close a channel of a lost connection. One of Redis hands back messages first, and its transport may have lost this
+        connection already: Celery takes that AttributeError for a bug and ends the worker."""
+        try:
+            super().maybe_close_channel(channel)  # type: ignore[no-untyped-call]
+        except AttributeError as error:
+            log.warning("messages_not_handed_back", error=str(error))
 
 
 ANSWERS_WITHIN_S: Final = 1.0

@@ -11,8 +11,20 @@ from typing import Any
 import pytest
 from kombu.connection import Connection
 from kombu.transport import pyamqp
+from kombu.transport.redis import Channel, QoS
 
 from workers.transport import AmqpConnection, BrokerAlarm, BrokerAlarms, PersistentConnection, refuse_in_alarm
+
+
+def _lost_channel() -> Channel:
+    """Return a channel of a Redis with a message that was not acknowledged, after its transport was closed."""
+    transport = SimpleNamespace(client=None, cycle=SimpleNamespace(discard=lambda _channel: None))
+    channel = Channel.__new__(Channel)
+    channel.__dict__ |= {"connection": transport, "closed": False, "_consumers": set()}
+    channel._qos = QoS(channel)
+    channel._qos._on_collect.cancel()  # it would hand back the message at this process's end
+    channel._qos._delivered["tag"] = "message"
+    return channel
 
 
 class DescribeAPersistentConnection:
@@ -28,6 +40,14 @@ class DescribeAPersistentConnection:
 
         OurBroker("memory://").ensure_connection()
         assert pauses == [4.0]
+
+    def it_closes_a_channel_that_has_lost_its_connection(self):
+        PersistentConnection("memory://").maybe_close_channel(_lost_channel())
+
+    def it_is_needed_while_kombu_raises_what_ends_a_worker(self):
+        """Remove the method when this fails: kombu closes such a channel."""
+        with pytest.raises(AttributeError):
+            Connection("memory://").maybe_close_channel(_lost_channel())
 
     def it_is_needed_while_kombu_pauses_for_half_a_minute(self):
         """Remove the class when this fails, or when Celery has a setting for the pause."""
