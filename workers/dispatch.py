@@ -24,7 +24,7 @@ from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from workers.names import FORMAT, MESSAGE_FORMAT, Queue, TaskName
 from workers.producer import AMQP_ERRORS, broker_full, producer
-from workers.transport import refuse_in_alarm
+from workers.transport import BrokerAlarm, refuse_in_alarm
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +57,16 @@ def ring_for(tenant_id: TenantId, job_id: JobId, *, request_id: str = "") -> boo
         log.warning("job_not_enqueued", tenant_id=tenant_id, job_id=job_id, **_reason(error))
         return False
     return True
+
+
+def alarm() -> str | None:
+    """Return the sentence for callers while the broker takes no messages; None otherwise, and for one that is away."""
+    try:
+        refuse_in_alarm()
+    except BrokerAlarm as error:
+        full = broker_full(error)
+        return None if full is None else full.public
+    return None
 
 
 def send_webhooks() -> None:

@@ -17,6 +17,7 @@ from pipeline.ingestion.accept import AcceptedJob
 from pipeline.jobs.job_views import JobView
 from pipeline.records import DocumentFields, Encoding
 from pipeline.tenants.usage import UsageRow
+from workers import dispatch
 
 SourceKindName = Literal["text", "bytes", "file", "url", "sheet"]
 Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused"]
@@ -32,12 +33,13 @@ class Renamed(Shape):
 
 class JobAccepted(Shape):
     """The documents are durable; a worker will process them. `renamed`: those that `on_conflict: new` gave another id;
-    absent if there are none."""
+    absent if there are none. `delayed`: why that will be later; absent unless the broker takes no messages (alarm)."""
 
     job_id: str
     status: Literal["queued", "running", "succeeded", "partly_failed", "failed"]
     total: int
     renamed: list[Renamed] = Field([])
+    delayed: str = ""
 
 
 class JobError(Shape):
@@ -199,6 +201,8 @@ def accepted_response(ticket: AcceptedJob) -> Response:
     body: dict[str, Any] = {"job_id": ticket.job_id, "status": "queued", "total": ticket.total}
     if ticket.renamed:
         body["renamed"] = renamed_json(ticket)
+    if (reason := dispatch.alarm()) is not None:
+        body["delayed"] = reason
     return json_response(body, status=202, headers={"Location": f"/v1/jobs/{ticket.job_id}"})
 
 

@@ -1097,12 +1097,13 @@ export interface Job {
   errors: JobError[];
 }
 
-/** The documents are durable; a worker will process them. `renamed`: those that `on_conflict: new` gave another id; absent if there are none. */
+/** The documents are durable; a worker will process them. `renamed`: those that `on_conflict: new` gave another id; absent if there are none. `delayed`: why that will be later; absent unless the broker takes no messages (alarm). */
 export interface JobAccepted {
   job_id: string;
   status: "queued" | "running" | "succeeded" | "partly_failed" | "failed";
   total: number;
   renamed?: Renamed[];
+  delayed?: string;
 }
 
 /** The reason for one document's failure in a job. */

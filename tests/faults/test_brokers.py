@@ -42,13 +42,14 @@ _ATTEMPTS = text("SELECT COUNT(*), MIN(attempts), MAX(attempts) FROM job_items W
 @dataclass
 class OwnStack:
     """A gateway, one worker for every queue and a clock, on a broker of their own. ``start_worker`` starts another worker,
-    with this pool."""
+    with this pool. ``delayed``: the reason that the last upload's answer gave for a delay."""
 
     use: Resources
     broker: OwnServer
     worker: subprocess.Popen[bytes]
     client: httpx.Client
     start_worker: Callable[[str], subprocess.Popen[bytes]]
+    delayed: str | None = None
 
     @property
     def is_rabbitmq(self) -> bool:
@@ -89,6 +90,7 @@ class OwnStack:
         answer = self.client.post("/v1/documents", json=body)
         assert answer.status_code == 202, answer.text
         assert answer.elapsed.total_seconds() < LONGEST_UPLOAD_S
+        self.delayed = answer.json().get("delayed")
         return str(answer.json()["job_id"])
 
     def ask(self) -> httpx.Response:
@@ -222,6 +224,7 @@ class DescribeABrokerThatWasAway:
         _until(own.answers, within_s=20)
 
 
+REASON = "RabbitMQ has no space left"  # for callers
 ALARM = (
     "it takes no messages, as it is short of disk space or memory (alarm);"
     " free some there, or change disk_free_limit or vm_memory_high_watermark"
@@ -243,9 +246,11 @@ class DescribeARabbitMqWithAnAlarm:
             pytest.skip("Redis has no alarms")
         assert own.job(own.hand_in("before-alarm"), wait_s=20)["status"] == "succeeded"
         _until(own.answers, within_s=20)
+        assert own.delayed is None
         own.broker.control(*begin)
         try:
             jobs = [own.hand_in(f"in-alarm-{number}") for number in range(6)]
+            assert own.delayed == REASON
             readiness = own.readiness()
             assert readiness["status"] == "not_ready"
             assert readiness["dependencies"]["broker"]["detail"].endswith(ALARM)
@@ -259,7 +264,7 @@ class DescribeARabbitMqWithAnAlarm:
         back = time.monotonic()
         for answer in refused:
             assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable"), answer.text
-            assert answer.json()["detail"] == "RabbitMQ has no space left"
+            assert answer.json()["detail"] == REASON
         _until(own.answers, within_s=10)
         assert {own.job(job, wait_s=20)["status"] for job in jobs} == {"succeeded"}
         _until(lambda: own.swept_since(back), within_s=10)
