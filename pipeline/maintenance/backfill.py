@@ -15,7 +15,7 @@ from pipeline.embedding.space_store import LaggingDocument, StandbyBacklog
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.maintenance.compare import NamespaceStores, look
 from pipeline.maintenance.repair_stores import mend
-from pipeline.maintenance.verify import mend_pages
+from pipeline.maintenance.verify import all_namespaces, compare, documents_by_namespace, remaining
 from pipeline.models.ports import SentenceEncoder
 from pipeline.records import DocumentId, TenantId
 from pipeline.resources import Resources
@@ -116,25 +116,35 @@ def _fill_tenant(tenant_id: TenantId, migration: ModelMigration, use: Resources,
     """Compare and mend page by page from the position of the pass. None if another process holds the migration now."""
     with unit_of_work(use.mysql) as work:
         position = ModelMigrations(work.connection).cursor(tenant_id, migration.space.number, migration.pass_number)
+    names = all_namespaces(tenant_id, documents_by_namespace(tenant_id, use), use, space=migration.space)
+    namespaces = remaining(names, position)
     page = _PAGE_OF_ENCODER if isinstance(use.spaces.embedder(migration.space), SentenceEncoder) else PAGE_CHUNKS
     total = 0
-    began = time.monotonic()
-    for after, counts in mend_pages(tenant_id, position, use, space=lambda: migration.space, page_chunks=page):
-        lacking = counts.missing + counts.stale + counts.misplaced
-        embedded = min(lacking, counts.repaired)
-        progress = {
-            "chunks": counts.chunks,
-            "found": lacking + counts.orphaned,
-            "mended": min(lacking + counts.orphaned, counts.repaired),
-            "embedded": embedded,
-        }
-        if not _record_progress(tenant_id, migration, after, progress, use):
-            return None
-        total += embedded
-        _pace(embedded, time.monotonic() - began, use)
+    for namespace, start in namespaces:
+        stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=migration.space, use=use)
         began = time.monotonic()
-        if deadline.has_passed:
-            break
+        for following, counts in compare(stores, repair=True, start=start, page_chunks=page):
+            lacking = counts.missing + counts.stale + counts.misplaced
+            embedded = min(lacking, counts.repaired)
+            progress = {
+                "chunks": counts.chunks,
+                "found": lacking + counts.orphaned,
+                "mended": min(lacking + counts.orphaned, counts.repaired),
+                "embedded": embedded,
+            }
+            if following is None:
+                position = Cursor(namespace=min((name for name in names if name > namespace), default=None))
+            else:
+                position = Cursor(namespace=namespace, phase=following.phase, after=following.after)
+            if not _record_progress(tenant_id, migration, position, progress, use):
+                return None
+            total += embedded
+            _pace(embedded, time.monotonic() - began, use)
+            began = time.monotonic()
+            if deadline.has_passed:
+                return total
+    if not namespaces and not _record_progress(tenant_id, migration, Cursor(), {}, use):
+        return None
     return total
 
 

@@ -8,9 +8,16 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
 from pipeline.documents.alignment_store import Deletions
 from pipeline.embedding.migration_store import Cursor
-from pipeline.maintenance.compare import DeletionLimit, measure
+from pipeline.maintenance.compare import DeletionLimit, NamespaceStores, measure
 from pipeline.maintenance.erase import finish_erasures
-from pipeline.maintenance.verify import AlignmentCounts, mend_pages
+from pipeline.maintenance.verify import (
+    AlignmentCounts,
+    all_namespaces,
+    compare,
+    documents_by_namespace,
+    recount_statistics,
+    remaining,
+)
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 
@@ -33,18 +40,26 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:
     with unit_of_work(use.mysql) as work:
         position = alignment_store.position_of(work.connection, tenant_id)
     limit = _limit(tenant_id, position, use)
+    documents = documents_by_namespace(tenant_id, use)
+    names = all_namespaces(tenant_id, documents, use, space=use.spaces.live().active)
+    namespaces = remaining(names, position)
     total = AlignmentCounts()
-    pages = mend_pages(tenant_id, position, use, space=lambda: use.spaces.live().active, limit=limit.now, recounts=True)
-    for after, counts in pages:
-        total += counts
-        deletions = limit.deletions(ended=after.namespace is None)
-        with unit_of_work(use.mysql) as work:
-            alignment_store.store(work.connection, tenant_id, after, asdict(counts), deletions)
-        if total.chunks >= use.settings.reconcile_chunks:
-            break
-    write = log.warning if total.wrong or limit.now.withheld else log.info
-    write("reconciled", tenant_id=tenant_id, wrong=total.wrong, withheld=limit.now.withheld, **asdict(total))
-    return total
+    for namespace, start in namespaces:
+        stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=use.spaces.live().active, use=use)
+        for following, counts in compare(stores, repair=True, start=start, limit=limit.now):
+            if following is None:
+                counts += recount_statistics(tenant_id, namespace, use, repair=True)
+                next_name = min((name for name in names if name > namespace), default=None)
+                position = Cursor(namespace=next_name)
+            else:
+                position = Cursor(namespace=namespace, phase=following.phase, after=following.after)
+            total += counts
+            _record_progress(tenant_id, position, counts, limit, use)
+            if total.chunks >= use.settings.reconcile_chunks:
+                return _log_result(tenant_id, total, limit)
+    if not namespaces:
+        _record_progress(tenant_id, Cursor(), AlignmentCounts(), limit, use)
+    return _log_result(tenant_id, total, limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,3 +91,17 @@ def _limit(tenant_id: TenantId, position: Cursor, use: Resources) -> _PassLimit:
     rest.rows -= spent
     rest.is_open = rest.is_open and not before.pass_withheld
     return _PassLimit(before=before, now=rest)
+
+
+def _record_progress(
+    tenant_id: TenantId, position: Cursor, counts: AlignmentCounts, limit: _PassLimit, use: Resources
+) -> None:
+    deletions = limit.deletions(ended=position.namespace is None)
+    with unit_of_work(use.mysql) as work:
+        alignment_store.store(work.connection, tenant_id, position, asdict(counts), deletions)
+
+
+def _log_result(tenant_id: TenantId, total: AlignmentCounts, limit: _PassLimit) -> AlignmentCounts:
+    write = log.warning if total.wrong or limit.now.withheld else log.info
+    write("reconciled", tenant_id=tenant_id, wrong=total.wrong, withheld=limit.now.withheld, **asdict(total))
+    return total

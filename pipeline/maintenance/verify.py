@@ -7,7 +7,7 @@ looks once more, so that it never undoes an edit or a replacement.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -228,35 +228,14 @@ def _same_space(number: int, use: Resources) -> EmbeddingSpace:
     return space
 
 
-def mend_pages(
-    tenant_id: TenantId,
-    position: Cursor,
-    use: Resources,
-    *,
-    space: Callable[[], EmbeddingSpace],
-    page_chunks: int = PAGE_CHUNKS,
-    limit: DeletionLimit | None = None,
-    recounts: bool = False,
-) -> Iterator[tuple[Cursor, AlignmentCounts]]:
-    """Compare and mend a tenant page by page from ``position`` of a pass, yielding the position after each page, which has
-    no namespace after the last one; that alone if nothing is left. ``space``: asked before each namespace.
-    ``recounts``: the statistics of a namespace belong to its last page."""
-    names = all_namespaces(tenant_id, documents_by_namespace(tenant_id, use), use, space=space())
-    left = sorted(name for name in names if position.namespace is None or name >= position.namespace)
-    if not left:
-        yield Cursor(), AlignmentCounts()
-    for namespace, following in zip(left, [*left[1:], None], strict=True):
-        stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=space(), use=use)
-        start = ComparePosition()
-        if namespace == position.namespace:
-            start = ComparePosition(phase=position.phase or DOCUMENTS, after=position.after or "")
-        for after, counts in compare(stores, repair=True, start=start, page_chunks=page_chunks, limit=limit):
-            if after is not None:
-                yield Cursor(namespace=namespace, phase=after.phase, after=after.after), counts
-                continue
-            if recounts:
-                counts += recount_statistics(tenant_id, namespace, use, repair=True)
-            yield Cursor(namespace=following), counts
+def remaining(names: Iterable[Namespace], position: Cursor) -> list[tuple[Namespace, ComparePosition]]:
+    """Return the namespaces that a pass at ``position`` still has to compare, in order, each with where it starts."""
+    first = ComparePosition(phase=position.phase or DOCUMENTS, after=position.after or "")
+    return [
+        (name, first if name == position.namespace else ComparePosition())
+        for name in sorted(names)
+        if position.namespace is None or name >= position.namespace
+    ]
 
 
 def compare(
