@@ -30,7 +30,7 @@ Start = Callable[[Path], AbstractContextManager["Popen[bytes]"]]
 
 
 class Installation:
-    """What one host has, as `chordwise-server` starts it: two gateways on one socket, two workers of each role, an indexer and
+    """One host, as `chordwise-server` starts it: two gateways on one socket, two workers of each role, an indexer and
     two clocks of which one is active."""
 
     def __init__(self, environment: dict[str, str], listening: socket.socket, logs: Path, whole: ExitStack) -> None:

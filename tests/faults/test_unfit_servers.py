@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,8 +17,7 @@ import httpx
 import pytest
 from celery import Celery
 from pydantic import SecretStr
-from sqlalchemy import NullPool, create_engine, inspect, make_url
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import make_url
 
 from compose.localstack.progress import Failure
 from pipeline.errors import StoreFull, StoreMisconfigured, StoreUnavailable
@@ -79,27 +78,6 @@ def accept_until_full(corner: Corner) -> tuple[int, StoreFull]:
     pytest.fail("the store takes everything")
 
 
-def tables_of(url: str) -> list[str]:
-    """Return the tables of a database."""
-    engine = create_engine(url)
-    try:
-        return inspect(engine).get_table_names()
-    finally:
-        engine.dispose()
-
-
-@contextmanager
-def all_connections(url: str) -> Iterator[None]:
-    """Hold every connection that the server gives to this user."""
-    engine = create_engine(url, poolclass=NullPool)
-    with ExitStack() as held:
-        with suppress(OperationalError):
-            for _ in range(50):
-                held.enter_context(engine.connect())
-            pytest.fail("the server has a connection for everybody")
-        yield
-
-
 class DescribeOddDefaults:
     def it_ingests_and_answers_as_everywhere(self, settings: Settings, tmp_path: Path):
         postgres_options = {
@@ -139,44 +117,6 @@ class DescribeAReadOnlyMysql:
                     assert migrate_schema.main([action], own.model_copy(update={"mysql_url": SecretStr(url)})) == 1
                     line = capsys.readouterr().err
                     assert "takes no writes (read_only); name the primary server in CHORDWISE_MYSQL_URL" in line
-
-
-class DescribeAnOldMysql:
-    @pytest.mark.parametrize(
-        ("version", "sentence"),
-        [
-            (
-                "10.5.29-MariaDB",
-                "the server is MariaDB 10.5.29-MariaDB, but MariaDB 10.6 or newer is needed; upgrade it",
-            ),
-            ("5.7.19", "the server is MySQL 5.7.19, but MySQL 8.0 or newer is needed; upgrade it"),
-        ],
-    )
-    def it_is_refused_before_anything_is_written(
-        self, settings: Settings, tmp_path: Path, capsys, version: str, sentence: str
-    ):
-        with own_mariadb(tmp_path, f"--version={version}") as mysql, moved(settings, mysql=mysql.url) as own:
-            for action in ("check", "upgrade"):
-                assert migrate_schema.main([action], own) == 1
-                assert sentence in capsys.readouterr().err
-            assert tables_of(mysql.url) == []
-
-
-class DescribeAServerWithoutAConnectionLeft:
-    def it_is_named_with_its_limit_and_used_when_one_is_free(self, settings: Settings, tmp_path: Path, capsys):
-        with ExitStack() as whole:
-            mysql = whole.enter_context(own_mariadb(tmp_path / "mysql", "--max-connections=10"))
-            postgres = whole.enter_context(own_postgres(tmp_path / "postgres", max_connections="12"))
-            own = whole.enter_context(moved(settings, mysql=mysql.url, postgres=postgres.url))
-            assert migrate_schema.main(["upgrade"], own) == 0
-            for server, words in ((mysql, "Too many connections"), (postgres, "connection slots")):
-                with all_connections(server.url):
-                    capsys.readouterr()
-                    assert migrate_schema.main(["check"], own) == 1
-                    line = capsys.readouterr().err
-                    assert words in line
-                    assert "max_connections of the server, or lower CHORDWISE_" in line
-                assert migrate_schema.main(["check"], own) == 0
 
 
 class DescribeExpiredCertificates:

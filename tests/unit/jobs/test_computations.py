@@ -187,7 +187,7 @@ class DescribeAnErrorOfAComputation:
         failed = desk.outcome
         assert isinstance(failed, Failed)
         here, there = from_error(error), from_error(failed.error)
-        for name in ("status", "code", "detail", "title", "headers", "quota"):
+        for name in ("status", "code", "detail", "title", "headers", "extensions"):
             assert getattr(there, name) == getattr(here, name)
 
     @pytest.mark.parametrize(
