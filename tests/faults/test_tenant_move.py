@@ -30,9 +30,7 @@ from tests.conftest import make_tenant, scratch_databases
 from tests.support.clients.loop import PATIENCE_S, Loop
 from tests.support.servers.own_stores import own_mariadb, own_postgres
 from tests.support.stacks.connections import in_mysql
-from tests.support.stacks.processes import end, environment_of, free_port, process, wait_for_http, wait_for_log, worker
-from workers.names import Queue
-from workers.roles import clock_command
+from tests.support.stacks.processes import end, environment_of, free_port, process, small_installation
 
 pytestmark = [pytest.mark.calm, pytest.mark.thorough]
 
@@ -42,8 +40,6 @@ log = structlog.get_logger(__name__)
 CORPORA = pytest.mark.parametrize(("documents", "paragraphs"), [(500, 1), (5_000, 10)], ids=["small", "large"])
 _AT_ONCE = 500
 _WORDS = 40  # in a paragraph, which is a chunk
-QUERIES = f"{Queue.RECALL},{Queue.ANSWER}"
-REST = ",".join(queue.value for queue in Queue if queue not in (Queue.RECALL, Queue.ANSWER))
 TEXTS = ("The pump starts at {n} bar and the valve opens.", "第{n}号水泵启动，阀门随后打开。")
 
 
@@ -63,32 +59,16 @@ def installation(settings: Settings, tmp_path: Path) -> Iterator[tuple[Resources
         whole.callback(use.close)
         tenant_id, key = make_tenant(use)
         pairs = {"b": {"mysql_url": b.mysql_url.get_secret_value(), "postgres_url": b.postgres_url.get_secret_value()}}
-        port = free_port()
+        redis_url = config.redis_url.get_secret_value()
         environment = {
-            **environment_of(config, redis_url=config.redis_url.get_secret_value(), port=port),
+            **environment_of(config, redis_url=redis_url, port=free_port()),
             "CHORDWISE_STORE_PAIRS": json.dumps(pairs),
             "CHORDWISE_SWEEP_INTERVAL_S": "1",
             "CHORDWISE_QUERY_DEADLINE_MS": "10000",  # on a busy machine too
             "CHORDWISE_RETIRED_GRACE_S": "10",
-            "CHORDWISE_KEYWORD_ENGINE": "mysql",  # no indexer runs here
             "CHORDWISE_RESULT_CACHE_TTL_S": "0",
-            "OPENBLAS_NUM_THREADS": "1",
         }
-        started = {
-            "queries": (worker("queries", QUERIES, log=tmp_path / "queries.log", **environment), " ready."),
-            "rest": (worker("rest", REST, log=tmp_path / "rest.log", **environment), " ready."),
-            "gateway": (process("api_gateway", log=tmp_path / "gateway.log", **environment), "startup complete"),
-            "clock": (
-                process(*clock_command(str(tmp_path / "schedule")), log=tmp_path / "clock.log", **environment),
-                "beat: Starting",
-            ),
-        }
-        for running, _ in started.values():
-            whole.enter_context(running)
-        for name, (_, says) in started.items():
-            wait_for_log(tmp_path / f"{name}.log", says, seconds=240)
-        url = f"http://127.0.0.1:{port}"
-        wait_for_http(f"{url}/readyz", seconds=120)
+        url = small_installation(environment, tmp_path, whole)
         yield use, tenant_id, url, key, environment
 
 

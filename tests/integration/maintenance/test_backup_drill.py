@@ -35,22 +35,15 @@ from tests.support.stacks.corner import Corner, documents
 from tests.support.stacks.processes import (
     environment_of,
     free_port,
-    process,
     server_command,
-    wait_for_http,
-    wait_for_log,
-    worker,
+    small_installation,
 )
-from workers.names import Queue
-from workers.roles import clock_command
 
 pytestmark = [pytest.mark.calm, pytest.mark.thorough, pytest.mark.timeout(900)]
 
 log = structlog.get_logger(__name__)
 
 CORPUS = 1_000
-QUERIES = f"{Queue.RECALL},{Queue.ANSWER}"
-REST = ",".join(queue.value for queue in Queue if queue not in (Queue.RECALL, Queue.ANSWER))
 TEXTS = ("The pump PPR-{n} starts at {n} bar and the valve opens.", "第{n}号水泵启动，阀门随后打开。")
 
 
@@ -88,28 +81,10 @@ def installation(settings: Settings, tmp_path: Path) -> Iterator[tuple[Resources
         assert migrate_schema.main(["upgrade"], config) == 0
         use = whole.enter_context(closing(Resources(config)))
         tenant_id, key = make_tenant(use)
-        port = free_port()
-        environment = {
-            **environment_of(config, redis_url=config.redis_url.get_secret_value(), port=port),
-            "CHORDWISE_SWEEP_INTERVAL_S": "1",
-            "CHORDWISE_KEYWORD_ENGINE": "mysql",  # no indexer runs here
-            "OPENBLAS_NUM_THREADS": "1",
-        }
-        started = {
-            "queries": (worker("queries", QUERIES, log=tmp_path / "queries.log", **environment), " ready."),
-            "rest": (worker("rest", REST, log=tmp_path / "rest.log", **environment), " ready."),
-            "gateway": (process("api_gateway", log=tmp_path / "gateway.log", **environment), "startup complete"),
-            "clock": (
-                process(*clock_command(str(tmp_path / "schedule")), log=tmp_path / "clock.log", **environment),
-                "beat: Starting",
-            ),
-        }
-        for running, _ in started.values():
-            whole.enter_context(running)
-        for name, (_, says) in started.items():
-            wait_for_log(tmp_path / f"{name}.log", says, seconds=240)
-        wait_for_http(f"http://127.0.0.1:{port}/readyz", seconds=120)
-        yield use, tenant_id, f"http://127.0.0.1:{port}", key
+        redis_url = config.redis_url.get_secret_value()
+        environment = environment_of(config, redis_url=redis_url, port=free_port())
+        url = small_installation(environment | {"CHORDWISE_SWEEP_INTERVAL_S": "1"}, tmp_path, whole)
+        yield use, tenant_id, url, key
 
 
 def text_of(number: int) -> str:

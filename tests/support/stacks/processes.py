@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ import httpx
 
 from pipeline.settings import Settings
 from tests.support.repository.project import ROOT
+from workers.names import Queue
+from workers.roles import clock_command
 
 
 def free_port() -> int:
@@ -95,6 +97,32 @@ def environment_of(settings: Settings, *, redis_url: str, port: int) -> dict[str
         "CHORDWISE_BROKER_URL": redis_url,
         "CHORDWISE_GATEWAY_PORT": str(port),
     }
+
+
+_OF_QUERIES = (Queue.RECALL, Queue.ANSWER)
+_QUERIES = ",".join(_OF_QUERIES)
+_REST = ",".join(queue for queue in Queue if queue not in _OF_QUERIES)
+
+
+def small_installation(environment: dict[str, str], folder: Path, whole: ExitStack) -> str:
+    """Run a gateway, two workers and a clock until ``whole`` ends, with logs in ``folder``; return the gateway's URL when it is
+    ready. No indexer: FULLTEXT answers."""
+    environment = {**environment, "CHORDWISE_KEYWORD_ENGINE": "mysql", "OPENBLAS_NUM_THREADS": "1"}
+    logs = {name: folder / f"{name}.log" for name in ("queries", "rest", "gateway", "clock")}
+    schedule = str(folder / "schedule")
+    started = {
+        "queries": (worker("queries", _QUERIES, log=logs["queries"], **environment), " ready."),
+        "rest": (worker("rest", _REST, log=logs["rest"], **environment), " ready."),
+        "gateway": (process("api_gateway", log=logs["gateway"], **environment), "startup complete"),
+        "clock": (process(*clock_command(schedule), log=logs["clock"], **environment), "beat: Starting"),
+    }
+    for running, _ in started.values():
+        whole.enter_context(running)
+    for name, (_, says) in started.items():
+        wait_for_log(logs[name], says, seconds=240)
+    url = f"http://127.0.0.1:{environment['CHORDWISE_GATEWAY_PORT']}"
+    wait_for_http(f"{url}/readyz", seconds=120)
+    return url
 
 
 def server_command(settings: Settings, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
