@@ -18,7 +18,7 @@ from chordwise import Chordwise
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant
 from tests.support.clients.loop import PATIENCE_S, Loop
-from tests.support.stacks.processes import end, environment_of, on_socket, process, wait_for_http, wait_for_log
+from tests.support.stacks.processes import environment_of, on_socket, process, wait_for_http, wait_for_log
 from workers.roles import ROLES
 
 pytestmark = [pytest.mark.calm, pytest.mark.thorough]
@@ -65,10 +65,12 @@ class Installation:
             wait_for_log(log, self._starts[name][1], seconds=120)
 
     def restart(self, name: str) -> float:
-        """End a process by SIGTERM and start it again; return the seconds that it took to end."""
+        """End a process by SIGTERM and start it again; return the seconds that it took to end. As systemd's units do
+        (`KillMode=mixed`), only the first process of a worker gets the signal: it ends its others when they are done."""
         running, _ = self._running[name]
         began = time.monotonic()
-        end(running, SIGTERM)
+        running.send_signal(SIGTERM)
+        running.wait(timeout=60)
         took_s = time.monotonic() - began
         self._running[name] = self._start(name)
         wait_for_log(self._running[name][1], self._starts[name][1], seconds=120)
