@@ -1,6 +1,7 @@
 """Run tests on every kind of server that this machine can get, and write docs/compatibility.md: `make matrix`.
 
-Each column is a stack of its own with one server exchanged. A row that was not run this time stays as it is.
+Each column exchanges one server of the default stack; columns joined by + share a run. A row that was not run this time
+stays as it is.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ RULE = "|---|---|---|---|---|---|---|---|"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One kind of installation. ``prepare`` starts servers and returns variables for the stack; ``flags`` of `compose/local.py
-    with`."""
+    """One kind of installation. ``prepare`` starts servers and returns variables for the stack (of PATH, what comes first);
+    ``flags`` of `compose/local.py with`."""
 
     name: str
     prepare: Callable[[Path, ExitStack], Mapping[str, str]] = lambda _folder, _whole: {}
@@ -67,7 +68,7 @@ class Column:
 
 def _first_on_path(name: str) -> Callable[[Path, ExitStack], Mapping[str, str]]:
     """Let the stack find a newer server before the machine's own."""
-    return lambda _folder, _whole: {"PATH": f"{newer.fetch(name)}{os.pathsep}{os.environ['PATH']}"}
+    return lambda _folder, _whole: {"PATH": str(newer.fetch(name))}
 
 
 def _mysql(folder: Path, whole: ExitStack) -> Mapping[str, str]:
@@ -149,33 +150,51 @@ def main(arguments: Sequence[str]) -> int:
         "--short", action="store_true", help="a handful of tests, for make thorough; the page stays as it is"
     )
     chosen = parser.parse_args(arguments)
-    columns = [column for column in COLUMNS if not chosen.columns or any(map(column.answers_to, chosen.columns))]
-    if unknown := [name for name in chosen.columns if not any(column.answers_to(name) for column in columns)]:
+    runs = _runs_of(chosen.columns)
+    if unknown := [name for name, run_columns in runs if not run_columns]:
         parser.error(f"there is no column {', '.join(unknown)}")
     # The thorough ones start servers of their own.
     tests = [str(ROOT / "tests" / test) for test in (() if chosen.whole else SHORT if chosen.short else SMOKE)]
-    return max(run(column, tests, report=say_row if chosen.short else write_row) for column in columns)
+    report = say_row if chosen.short else write_row
+    return max(run(columns, tests, report=report) for _name, columns in runs)
 
 
-def run(column: Column, tests: Sequence[str], *, report: Callable[[str, Sequence[str]], None]) -> int:
-    """Run one column, all of `KINDS` if no tests are named, and report its row."""
+def _runs_of(names: Sequence[str]) -> list[tuple[str, list[Column]]]:
+    """Return the columns of each run: one for each column, and one for columns joined by +; none for an unknown name."""
+    runs = list[tuple[str, list[Column]]]()
+    for name in names or [column.name for column in COLUMNS]:
+        parts = [(part, [column for column in COLUMNS if column.answers_to(part)]) for part in name.split("+")]
+        if len(parts) > 1:
+            unknown = [(part, found) for part, found in parts if not found]
+            runs += unknown or [(name, [column for _part, found in parts for column in found])]
+        else:
+            runs += [(name, [column]) for column in parts[0][1]] or parts
+    return runs
+
+
+def run(columns: Sequence[Column], tests: Sequence[str], *, report: Callable[[str, Sequence[str]], None]) -> int:
+    """Run a stack with the servers of these columns, all of `KINDS` if no tests are named, and report each column's row."""
     with TemporaryDirectory(prefix="chordwise-matrix-") as made, ExitStack() as whole:
         folder = Path(made)
         servers = folder / _VERSIONS
-        try:
-            environment = column.prepare(folder, whole)
-        except Failure as missing:
-            report(column.name, ["not to be had here", "0", "0", "0", "0", _today(), f"not run: {missing}"])
-            return 0
-        stack = [sys.executable, "compose/local.py", "with", "matrix", "--fresh", "--dev", *column.flags, "--"]
+        environment = dict(os.environ)
+        for column in columns:
+            try:
+                prepared = column.prepare(folder, whole)
+            except Failure as missing:
+                report(column.name, ["not to be had here", "0", "0", "0", "0", _today(), f"not run: {missing}"])
+                return 0
+            first = [prepared["PATH"], environment["PATH"]] if "PATH" in prepared else [environment["PATH"]]
+            environment |= {**prepared, "PATH": os.pathsep.join(first)}
+        flags = [flag for column in columns for flag in column.flags]
+        stack = [sys.executable, "compose/local.py", "with", "matrix", "--fresh", "--dev", *flags, "--"]
         inside = [sys.executable, "-m", "tests.matrix", _INSIDE, made]
-        status = subprocess.run(
-            [*stack, *inside, *tests], cwd=ROOT, env={**os.environ, **environment}, check=False
-        ).returncode
+        status = subprocess.run([*stack, *inside, *tests], cwd=ROOT, env=environment, check=False).returncode
         names = "; ".join(json.loads(servers.read_text("utf-8"))) if servers.exists() else "did not start"
         counts = _counts(sorted(folder.glob("*.xml")))
         result = "passed" if status == 0 else "failed" if any(counts) else "did not run"
-        report(column.name, [names, *map(str, counts), _today(), result])
+        for column in columns:
+            report(column.name, [names, *map(str, counts), _today(), result])
         return status
 
 
@@ -227,7 +246,8 @@ _TEXT = """# Compatibility
 
 `make matrix` starts each server below, runs tests on a stack with it, and writes this page. Names of columns or servers in
 `ARGS` (`ARGS=mysql`) run these only; its help names the option for all integration, acceptance and fault tests instead of a
-selection. Each column exchanges one server of `default`. Required versions, users and rights:
+selection. Each column exchanges one server of `default`; columns joined by `+` (`ARGS=redis-8+postgres-15`) share a run, and
+their rows name both servers. Required versions, users and rights:
 [operations](operations.md#servers-users-and-rights).
 
 {table}
