@@ -142,7 +142,9 @@ def _permit(ruleset: int, paths: Iterable[Path], access: int) -> None:
         rights = access if os.path.isdir(path) else access & ~_READ_DIR
         rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, descriptor))
         _LIBC.syscall(_ADD_RULE, ruleset, 1, rule, 0)
-        os.close(descriptor)
+        # Linux makes a new inode, to which no rule belongs, for a file of /proc that has left its cache: an open one stays.
+        if not path.is_relative_to("/proc"):
+            os.close(descriptor)
 
 
 def _filter_system_calls() -> bool:

@@ -16,6 +16,7 @@ import pytest
 
 from pipeline.sandbox.confinement import FILES, PARSER_UID, SYSTEM_CALLS, USER
 from pipeline.sandbox.process import ParserProcess
+from tests.support.repository.project import ROOT
 
 _SECRET = "cw-secret-of-the-owner"
 _PLUGIN = """
@@ -59,6 +60,18 @@ def parse(body, charset):
 
 
 PROBE = Format(media_type="text/x-probe", suffixes=(".probe",), parse=parse)
+"""
+_PARSE_ON = """
+import subprocess, sys
+from pipeline.sandbox.process import ParserProcess
+
+process = ParserProcess(memory_bytes=2**30, parsing_s=5, cutting_s=5)
+question = {"media_type": "text/plain", "filename": None}
+process.ask(question, b"first", timeout_s=20)
+subprocess.run(["mount", "-o", "remount", "proc", "/proc"], check=True)
+header, answer = process.ask(question, "螺栓 M8".encode(), timeout_s=20)
+process.end()
+print(answer.decode())
 """
 
 
@@ -140,3 +153,19 @@ class DescribeConfinement:
         script = "from pipeline.sandbox.confinement import confine; print(*confine())"
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         assert set(done.stdout.split()) <= {"network", "user", "files", "system_calls"}
+
+    def it_parses_on_after_the_kernel_dropped_what_it_kept_of_proc(self):
+        """Memory pressure drops it, and so does mounting it anew, here in a namespace of its own."""
+        alone = [
+            "unshare",
+            *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]),
+            "--pid",
+            "--fork",
+            "--mount-proc",
+        ]
+        if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
+            pytest.skip("this system allows no namespaces")
+        done = subprocess.run(
+            [*alone, sys.executable, "-c", _PARSE_ON], capture_output=True, text=True, check=True, cwd=ROOT
+        )
+        assert json.loads(done.stdout)["text"] == "螺栓 M8"
