@@ -238,7 +238,7 @@ class Gateway:
 
 def _broker_redis(settings: Settings) -> redis.Redis | None:
     """Return a client of the broker if it is a Redis, not connected yet; else None."""
-    if not settings.broker.startswith(("redis://", "rediss://")):
+    if not settings.has_redis_as_broker:
         return None
     return redis.Redis.from_url(settings.broker, socket_timeout=0.5, socket_connect_timeout=0.5)
 

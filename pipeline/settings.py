@@ -312,6 +312,11 @@ class Settings(BaseSettings):
         return (self.broker_url or self.redis_url).get_secret_value()
 
     @property
+    def has_redis_as_broker(self) -> bool:
+        """Whether the broker is a Redis, the same as that of results or another."""
+        return self.broker.startswith(("redis://", "rediss://"))
+
+    @property
     def host(self) -> str:
         """The name of this host: its own setting, or the machine's."""
         return self.host_name or socket.gethostname()

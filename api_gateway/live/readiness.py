@@ -159,8 +159,10 @@ class Probes:
         return time.monotonic() - self._started
 
     def _broker(self) -> None:
-        if not check_broker():
+        if self.settings.has_redis_as_broker:
             ping_broker(self.settings)
+        else:
+            check_broker()
 
     def _installation(self) -> str | None:
         """Check whether the stores belong to one installation. An unavailable store is reported by its own check."""

@@ -88,8 +88,7 @@ def compare(record: InstallationClaim, other: InstallationClaim) -> str:
 
 def has_redis_broker(settings: Settings) -> bool:
     """Return whether messages go through another Redis than results and caches."""
-    is_redis = settings.broker.startswith(("redis://", "rediss://"))
-    return is_redis and settings.broker != settings.redis_url.get_secret_value()
+    return settings.has_redis_as_broker and settings.broker != settings.redis_url.get_secret_value()
 
 
 def named(claim: InstallationClaim) -> str:
