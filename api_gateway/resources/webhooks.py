@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
@@ -251,8 +250,10 @@ async def list_deliveries(
 async def look_at_delivery(caller: Writer, webhook_id: Id, delivery_id: str, wait: Wait = 0) -> Response:
     """Return the message, the outcome of the last attempt and the time of the next. With `wait`, answer once no further
     attempt is due."""
-    tenant_id, name = caller.tenant_id, f"{caller.tenant_id}:delivery:{webhook_id}:{delivery_id}"
-    read = partial(flow.find_delivery, tenant_id, caller.use, webhook_id, delivery_id)
+    name = f"{caller.tenant_id}:delivery:{webhook_id}:{delivery_id}"
+
+    def read() -> StoredDelivery | None:  # from the stores of now: the tenant may move meanwhile
+        return flow.find_delivery(caller.tenant_id, caller.use, webhook_id, delivery_id)
 
     def is_settled(stored: StoredDelivery | None) -> bool:
         return stored is None or stored.ended_at is not None

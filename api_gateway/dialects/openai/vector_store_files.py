@@ -158,10 +158,10 @@ def _polled(file: Attached) -> Response:
 def _content(caller: Caller, store_id: str, file_id: str) -> dict[str, Any]:
     file_of(caller, store_id, file_id)
     texts: list[str] = []
-    read = partial(list_chunks, caller.tenant_id, namespace_of(store_id), caller.use, document_id=file_id, enabled=True)
+    read = partial(list_chunks, document_id=file_id, enabled=True, limit=_CHUNKS_AT_ONCE)
     after = None
     while True:
-        page = read(after=after, limit=_CHUNKS_AT_ONCE)
+        page = read(caller.tenant_id, namespace_of(store_id), caller.use, after=after)
         texts += [chunk.passage.text for chunk, _ in page if chunk.searched]
         if len(page) < _CHUNKS_AT_ONCE:
             break
