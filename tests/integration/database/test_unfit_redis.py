@@ -129,7 +129,7 @@ class DescribeAFullServer:
     def it_is_named_by_readyz_and_nothing_is_evicted(self, use_alone: Resources, tmp_path: Path):
         with running(own_redis(tmp_path)) as server, redis.Redis.from_url(server.url) as administrator:
             administrator.set("kept", "x" * 100)
-            administrator.config_set("maxmemory", "1mb")
+            administrator.config_set("maxmemory", 1)
             full = pointed(use_alone.settings, server.url)
             with closing(Resources(full)) as use, pytest.raises(StoreFull) as raised:
                 examine_stores.ping_redis(use)
@@ -147,7 +147,7 @@ class DescribeAFullServer:
             assert _readyz(settings)["broker"]["status"] == "ok"
             assert _doctor(settings)["broker"].detail == "it takes writes and messages"
             administrator.set("kept", "x" * 100)
-            administrator.config_set("maxmemory", "1mb")
+            administrator.config_set("maxmemory", 1)
             assert_named(
                 settings, "its memory is used up (maxmemory); raise maxmemory or shorten CHORDWISE_QUERY_TTL_S"
             )
