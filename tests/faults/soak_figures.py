@@ -117,10 +117,13 @@ class Figures:
                 for table in tables
             }
             status: dict[str, str] = dict(connection.execute(text("SHOW GLOBAL STATUS")).tuples().all())
+            pool = float(connection.execute(text("SELECT @@innodb_buffer_pool_size")).scalar_one())
         found["mysql/connections"] = float(status["Threads_connected"])
         found["mysql/history list"] = float(status.get("Innodb_history_list_length", 0))
         found["mysql/page cache"] = float(status["Innodb_buffer_pool_bytes_data"]) / _MB
-        found["memory/mariadb"] = -found["mysql/page cache"]  # its memory without pages of tables, added up by read
+        # Its memory without pages of tables and InnoDB's descriptions of them, added up by read.
+        pages = float(status["Innodb_buffer_pool_pages_total"]) * float(status["Innodb_page_size"])
+        found["memory/mariadb"] = -found["mysql/page cache"] * pool / pages
         return found
 
     def _postgres(self) -> Reading:

@@ -33,7 +33,9 @@ RULES = (
     Rule(names=r"memory with files/.*", kept="pages of files, which the system takes back"),
     Rule(names=r"memory/flower", most=400.0),  # it shows the last 10,000 tasks, about 7 KB each, and orders 40,000
     Rule(names=r"memory/.*", amount=10.0, share=0.03),
-    Rule(names=r"threads/mariadb", amount=20.0),  # one for each connection, of which every pool may make 16
+    # One for each connection, of which every pool may make 16; PostgreSQL has about twelve files open for each.
+    Rule(names=r"threads/mariadb|(threads|processes)/postgres", amount=20.0),
+    Rule(names=r"open files/postgres", amount=240.0),
     Rule(names=r"(threads|processes|open files|connections)/.*", amount=3.0, share=0.05),
     Rule(names=r"redis/(clients|channels|subscriptions)", amount=3.0, share=0.05),
     Rule(names=r"redis keys/.*|redis/keys", amount=25.0, share=0.1),
