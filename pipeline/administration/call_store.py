@@ -25,7 +25,12 @@ def call_store(
 ) -> Callable[Concatenate[TenantId, Resources, P], T]:
     """Return a use case that calls ``method`` on a tenant's store, in a transaction of its own or, for ``reading``, in
     none; for ``listing``, as `read_list` does. It takes the tenant, the resources, and then the arguments of the
-    method. Raises StoreUnavailable."""
+    method. A transaction that ends in Conflict is run again. Raises StoreUnavailable."""
+
+    @unit_of_work.retry_conflicts()
+    def write(tenant_id: TenantId, use: Resources, *args: P.args, **kwargs: P.kwargs) -> T:
+        with unit_of_work.unit_of_work(use.mysql) as work:
+            return method(store(work.connection, tenant_id), *args, **kwargs)
 
     @wraps(method)
     def call(tenant_id: TenantId, use: Resources, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -34,8 +39,7 @@ def call_store(
         if reading:
             with unit_of_work.reading(use.mysql) as connection:
                 return method(store(connection, tenant_id), *args, **kwargs)
-        with unit_of_work.unit_of_work(use.mysql) as work:
-            return method(store(work.connection, tenant_id), *args, **kwargs)
+        return write(tenant_id, use, *args, **kwargs)
 
     return call
 

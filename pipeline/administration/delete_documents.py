@@ -23,8 +23,7 @@ _DOCUMENTS_AT_ONCE = 100
 
 def delete_document(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
     """Delete one document; False if there is none. Searches lose it at the commit; the sweeper drops its rows."""
-    with unit_of_work(use.mysql) as work:
-        return bool(delete_within(work, tenant_id, namespace, [document_id]))
+    return bool(_delete(tenant_id, namespace, [document_id], use))
 
 
 def delete_documents(

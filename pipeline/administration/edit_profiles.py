@@ -6,7 +6,7 @@ from typing import Any
 import structlog
 
 from pipeline.administration.call_store import call_store
-from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
 from pipeline.query.built_in_profiles import DEFAULT_PROFILE
 from pipeline.query.configuration import Configuration, Experiment, read_experiment
 from pipeline.query.plan import Plan, PlanFlaw, overlaid
@@ -36,6 +36,7 @@ def load_configuration(tenant_id: TenantId, use: Resources) -> Configuration:
     )
 
 
+@retry_conflicts()
 def store_profile(
     tenant_id: TenantId, name: str, config: Mapping[str, Any], *, note: str, by: str, share: float, use: Resources
 ) -> tuple[int, Plan]:
@@ -50,6 +51,7 @@ def store_profile(
     return version, plan
 
 
+@retry_conflicts()
 def activate(tenant_id: TenantId, name: str, version: int, *, share: float, use: Resources) -> bool:
     """Activate another version for all queries or a ``share`` of them. False if there is no such version."""
     with unit_of_work(use.mysql) as work:
@@ -59,6 +61,7 @@ def activate(tenant_id: TenantId, name: str, version: int, *, share: float, use:
     return exists
 
 
+@retry_conflicts()
 def roll_back(tenant_id: TenantId, name: str, use: Resources) -> int | None:
     """End a trial; without one, return to the version active before. Return the version that is active now, or None."""
     with unit_of_work(use.mysql) as work:
@@ -73,6 +76,7 @@ def roll_back(tenant_id: TenantId, name: str, use: Resources) -> int | None:
     return version
 
 
+@retry_conflicts()
 def store_experiment(
     tenant_id: TenantId,
     experiment_id: str,

@@ -120,6 +120,7 @@ def list_files(
         return page, position
 
 
+@retry_conflicts()
 def change_store(
     tenant_id: TenantId, namespace: Namespace, change: Callable[[VectorStore], VectorStore], use: Resources
 ) -> VectorStore | None:

@@ -93,6 +93,7 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
     return queued
 
 
+@_again
 def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
     """Begin no further document of the job. Raises NoSuchJob, and NotNow for a job that has ended."""
     with unit_of_work(use.mysql) as work:
@@ -102,6 +103,7 @@ def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
         work.after_commit(partial(use.bells.progressed, tenant_id, job_id, always=True))
 
 
+@_again
 def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> None:
     """Continue a paused job. Raises NoSuchJob, and NotNow for a job that has ended."""
     with unit_of_work(use.mysql) as work:
@@ -131,6 +133,7 @@ def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resource
             return replayed
 
 
+@_again
 def drop_dead_letter(tenant_id: TenantId, position: LedgerPosition, use: Resources) -> bool:
     """Delete the bytes of a dead letter, so that it cannot be replayed; False if there is none at this position."""
     with unit_of_work(use.mysql) as work:
