@@ -18,6 +18,7 @@ from pipeline.metrics.queue_depth_store import SENT_AT
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import redis_of_its_own
+from tests.support.servers.proxy import Proxy
 from workers.producer import producer
 from workers.roles import ROLES
 
@@ -54,15 +55,18 @@ class DescribeTheTransport:
                 simple.put({"number": number})
         assert _taken(connection, name, 5) == [{"number": number} for number in range(5)]
 
-    def it_carries_them_after_every_connection_was_lost(self, connection, url):
-        name = f"t-{uuid.uuid4().hex}"
-        with connection.SimpleQueue(name) as simple:
-            simple.put({"number": 1})
-        mine = connection.default_channel._create_client().client_id()
-        redis.Redis.from_url(url).client_kill_filter(_id=str(mine))
-        with connection.SimpleQueue(name) as simple:
-            simple.put({"number": 2})
-        assert _taken(connection, name, 2) == [{"number": 1}, {"number": 2}]
+    def it_carries_them_after_every_connection_was_lost(self, url):
+        name, server = f"t-{uuid.uuid4().hex}", make_url(url)
+        with Proxy(server.host or "", server.port or 6379) as proxy:
+            address = server.set(host="127.0.0.1", port=proxy.port).render_as_string(hide_password=False)
+            with Connection(address) as connection:
+                with connection.SimpleQueue(name) as simple:
+                    simple.put({"number": 1})
+                proxy.cut()
+                proxy.heal()
+                with connection.SimpleQueue(name) as simple:
+                    simple.put({"number": 2})
+                assert _taken(connection, name, 2) == [{"number": 1}, {"number": 2}]
 
 
 class DescribeTheSignalToScaleBy:
