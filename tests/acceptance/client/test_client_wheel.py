@@ -1,4 +1,5 @@
-"""The client alone, as a new user installs it: from the wheel that `make dist` writes, in an environment of its own."""
+"""The client alone, as a new user installs it: from the wheel that `make dist` writes, in an environment of its own. With
+the frameworks, which take longest to install, where time does not matter."""
 
 from __future__ import annotations
 
@@ -36,11 +37,17 @@ def pip(python: Path, *words: str | Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Follow the page: build the wheel and install it at the locked versions; LlamaIndex, which takes a minute, apart."""
-    folder = tmp_path_factory.mktemp("client")
+def wheel() -> Path:
+    """Build the wheel as the page says."""
     for block in blocks(PAGE, "sh"):
         command("sh", "-ec", block.text)
+    return next((ROOT / "dist").glob("chordwise_client-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel and what it needs at the locked versions."""
+    folder = tmp_path_factory.mktemp("client")
     (folder / "versions.txt").write_text(
         "".join(
             f"{name}=={version}\n"
@@ -50,11 +57,30 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     command(sys.executable, "-m", "venv", "--without-pip", folder / "venv")
     program = folder / "venv" / "bin" / "python"
+    install(program, wheel)
+    return program
+
+
+@pytest.fixture(scope="module")
+def frameworks(python: Path) -> Path:
+    """The environment with the frameworks that the page installs; LlamaIndex, which takes a minute, apart."""
     text = "".join(block.text for block in whole_blocks(PAGE) if block.language == "sh")
     wheels = [wheel for wheel in re.findall(r"pip install '(.+)'", text) if "[llamaindex]" not in wheel]
     assert len(wheels) == 2
-    pip(program, "install", "-q", "--no-compile", "-c", folder / "versions.txt", *wheels)
-    return program
+    install(python, *wheels)
+    return python
+
+
+def install(python: Path, *wheels: str | Path) -> None:
+    """Install wheels into the environment, at the locked versions."""
+    pip(python, "install", "-q", "--no-compile", "-c", python.parents[2] / "versions.txt", *wheels)
+
+
+def names_in(python: Path) -> set[str]:
+    """Return the names of the distributions in the environment, in which nothing may be missing."""
+    installed = pip(python, "list", "--format=freeze").lower()
+    pip(python, "check")
+    return set(re.findall(r"^([\w.-]+)==", installed, re.MULTILINE))
 
 
 def run_page(python: Path, folder: Path, use: Resources, *, without: str) -> None:
@@ -67,11 +93,9 @@ def run_page(python: Path, folder: Path, use: Resources, *, without: str) -> Non
 
 class DescribeTheWheel:
     def it_brings_nothing_of_the_server(self, python: Path) -> None:
-        installed = pip(python, "list", "--format=freeze").lower()
-        names = set(re.findall(r"^([\w.-]+)==", installed, re.MULTILINE))
-        assert {"chordwise-client", "httpx", "rich", "typer", "langchain-core", "langgraph"} <= names
+        names = names_in(python)
+        assert {"chordwise-client", "httpx", "rich", "typer"} <= names
         assert names & SERVER == set()
-        pip(python, "check")
 
     def it_knows_its_version(self, python: Path, tmp_path: Path) -> None:
         assert command(python.with_name("chordwise"), "--version", cwd=tmp_path).strip() == f"chordwise {__version__}"
@@ -79,9 +103,6 @@ class DescribeTheWheel:
             python, "-c", "import importlib.metadata as m; print(m.version('chordwise-client'))", cwd=tmp_path
         )
         assert known.strip() == __version__
-
-    def it_runs_the_page_about_frameworks(self, python: Path, use: Resources, tmp_path: Path) -> None:
-        run_page(python, tmp_path, use, without="LlamaIndex")
 
     def it_searches_on_the_command_line(self, python: Path, use: Resources, tmp_path: Path) -> None:
         _, key = make_tenant(use)
@@ -92,9 +113,18 @@ class DescribeTheWheel:
         assert "eighty degrees" in answer
 
 
-@pytest.mark.thorough
-def test_it_runs_the_whole_page_with_llamaindex(python: Path, use: Resources, tmp_path: Path) -> None:
-    wheel = next((ROOT / "dist").glob("chordwise_client-*.whl"))
-    versions = python.parents[2] / "versions.txt"
-    pip(python, "install", "-q", "--no-compile", "-c", versions, f"{wheel}[llamaindex]")
-    run_page(python, tmp_path, use, without="")
+@pytest.mark.thorough  # tests of documentation run the page with the frameworks of this environment
+class DescribeTheFrameworks:
+    def it_brings_nothing_of_the_server_with_them(self, frameworks: Path) -> None:
+        names = names_in(frameworks)
+        assert {"chordwise-client", "httpx", "rich", "typer", "langchain-core", "langgraph"} <= names
+        assert names & SERVER == set()
+
+    def it_runs_the_page_about_frameworks(self, frameworks: Path, use: Resources, tmp_path: Path) -> None:
+        run_page(frameworks, tmp_path, use, without="LlamaIndex")
+
+    def it_runs_the_whole_page_with_llamaindex(
+        self, frameworks: Path, wheel: Path, use: Resources, tmp_path: Path
+    ) -> None:
+        install(frameworks, f"{wheel}[llamaindex]")
+        run_page(frameworks, tmp_path, use, without="")
