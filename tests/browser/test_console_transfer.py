@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,19 @@ MANY = [{"document_id": f"d{n:03}", "title": f"Note {n}", "text": f"Note {n} spe
 
 
 @pytest.fixture(scope="module")
-def archive(use, tmp_path_factory) -> Path:
-    """Two parts, exported by the client."""
+def key_of_many(use) -> str:
+    """A key of a tenant with many documents."""
     _, key = make_tenant(use)
     with gateway(key) as client:
         hand_in(client, *MANY)
+    return key
+
+
+@pytest.fixture(scope="module")
+def archive(key_of_many, tmp_path_factory) -> Path:
+    """Two parts, exported by the client."""
     path = tmp_path_factory.mktemp("archive") / "kb.chordwise"
-    with Chordwise(api_key=key) as chordwise:
+    with Chordwise(api_key=key_of_many) as chordwise:
         assert len(chordwise.export("kb", path).parts) == 2
     return path
 
@@ -90,10 +97,9 @@ class DescribeExport:
             chordwise.wait(chordwise.import_archive(path, namespace="copy").ingestion)
         assert sorted(ids(other.client, "copy")) == sorted(ids(made.client, "kb"))
 
-    def it_writes_while_it_receives_and_continues_where_it_stopped(self, console, tmp_path: Path):
-        made = console()
+    def it_writes_while_it_receives_and_continues_where_it_stopped(self, console, key_of_many, tmp_path: Path):
+        made = console(key=key_of_many)
         made.page.add_init_script(PICKER)
-        hand_in(made.client, *MANY)
         page = made.open("transfer")
         expect(page.get_by_text("at any size")).to_be_visible()
         page.route("**/export?cursor=*", lambda route: route.fulfill(status=503, json={"status": 503, "title": "Away"}))
@@ -108,9 +114,14 @@ class DescribeExport:
         page.get_by_role("button", name="Continue").click()
         expect(page.get_by_role("status").filter(has_text="Done")).to_be_visible()
         content = page.evaluate(
-            "(async () => [...new Uint8Array(await (await window.chosen.getFile()).arrayBuffer())])()"
+            """async () => {
+              const reader = new FileReader();
+              reader.readAsDataURL(await window.chosen.getFile());
+              await new Promise((resolve) => { reader.onload = resolve; });
+              return reader.result;
+            }"""
         )
-        (path := tmp_path / "streamed.chordwise").write_bytes(bytes(content))
+        (path := tmp_path / "streamed.chordwise").write_bytes(b64decode(content.partition(",")[2]))
         reader = ArchiveReader(path)
         reader.verify()
         assert (reader.manifest.documents, len(reader.manifest.parts)) == (600, 2)
