@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Self
 
 PATIENCE_S = 60.0  # a process on a busy machine may take many seconds to start
+_PAUSE_S = 0.02  # leaves the processors to the servers that start meanwhile
 
 
 @dataclass
 class Loop:
-    """Repeats a call in a thread until the block ends; what it raises ends it."""
+    """Repeats a call in a thread until the block ends, with short pauses; what it raises ends it."""
 
     call: Callable[[], object]
     done: int = 0
@@ -49,3 +50,4 @@ class Loop:
                 return
             self.done += 1
             self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+            self._stopping.wait(_PAUSE_S)
