@@ -76,6 +76,7 @@ class DescribeTheList:
         expect(page.get_by_role("heading", name="Queries in this tab")).to_be_visible()
         expect(page.get_by_role("tab")).to_have_count(0)
 
+    @pytest.mark.thorough  # as every page does in test_console_states
     @pytest.mark.refused
     def it_fails_and_waits_as_other_lists_do_and_recovers(self, console):
         made = console()
@@ -105,7 +106,9 @@ class DescribeTheList:
 
 
 class DescribeATrace:
-    @pytest.mark.parametrize(("locale", "width"), [("en-GB", 1360), ("zh-CN", 360)])
+    @pytest.mark.parametrize(
+        ("locale", "width"), [pytest.param("en-GB", 1360, marks=pytest.mark.thorough), ("zh-CN", 360)]
+    )
     def it_draws_the_run_over_time(self, console, pictures, locale, width):
         made = console(locale=locale, width=width)
         hand_in(made.client, MANUAL)
@@ -158,5 +161,6 @@ class DescribeWorkers:
         expect(table.get_by_role("row").filter(has_text="ingest@").first).to_be_visible()
         long = " ".join(f"Sentence {number} about pumps." for number in range(20_000))
         documents = [{"document_id": f"d{number}", "text": long} for number in range(20)]
-        made.client.post("/v1/documents", json={"namespace": "kb", "documents": documents}).raise_for_status()
+        handed_in = made.client.post("/v1/documents", json={"namespace": "kb", "documents": documents}).json()
         expect(table).to_contain_text(re.compile(r"Batch of documents \d"))
+        made.client.post(f"/v1/jobs/{handed_in['job_id']}/cancel").raise_for_status()  # megabytes are left
