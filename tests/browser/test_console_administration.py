@@ -247,7 +247,10 @@ def _option(page: Page, beginning: str) -> str:
 
 
 class DescribeEveryPage:
-    @pytest.mark.parametrize(("width", "locale"), [(360, "en-GB"), (360, "zh-CN"), (1360, "zh-CN")])
+    @pytest.mark.parametrize(
+        ("width", "locale"),
+        [(360, "en-GB"), (1360, "zh-CN"), pytest.param(360, "zh-CN", marks=pytest.mark.thorough)],
+    )
     def it_never_scrolls_sideways(self, console, operator_key, pictures, width, locale):
         made = console(width=width, key=operator_key, locale=locale)
         hand_in(made.client, MANUAL)
@@ -274,6 +277,7 @@ class DescribeEveryPage:
                 )
         assert wide == []
 
+    @pytest.mark.thorough  # as every page does in test_console_states
     @pytest.mark.refused
     def it_shows_what_fails_and_recovers(self, console, operator_key):
         made = console(key=operator_key)
@@ -297,6 +301,7 @@ class DescribeEveryPage:
                 page.wait_for_timeout(300)
             expect(page.get_by_role("alert")).to_have_count(0)
 
+    @pytest.mark.thorough  # as every page does in test_console_states
     def it_says_that_it_is_slow(self, console, operator_key):
         made = console(key=operator_key)
         page = made.open("keys")

@@ -354,7 +354,9 @@ class DescribeUpload:
 
 
 class DescribeTheLook:
-    @pytest.mark.parametrize(("width", "locale"), [(360, "zh-CN"), (1360, "en-GB")])
+    @pytest.mark.parametrize(
+        ("width", "locale"), [(360, "zh-CN"), pytest.param(1360, "en-GB", marks=pytest.mark.thorough)]
+    )
     def it_fits_the_window(self, console, pictures, width, locale):
         made = console(width=width, height=900, locale=locale, color_scheme="dark" if width == 360 else "light")
         hand_in_pages(made.client, "The first page is short. " * 20, "The second page too.")

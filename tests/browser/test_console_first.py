@@ -78,8 +78,15 @@ class DescribeTheFirstView:
 
 
 class DescribeSamples:
-    @pytest.mark.parametrize("width", [360, 1360])
-    @pytest.mark.parametrize("words", [_ENGLISH, _CHINESE], ids=["en", "zh"])
+    @pytest.mark.parametrize(
+        ("words", "width"),
+        [
+            pytest.param(_ENGLISH, 360, id="en-360"),
+            pytest.param(_CHINESE, 1360, id="zh-1360"),
+            pytest.param(_ENGLISH, 1360, id="en-1360", marks=pytest.mark.thorough),
+            pytest.param(_CHINESE, 360, id="zh-360", marks=pytest.mark.thorough),
+        ],
+    )
     def it_adds_documents_and_leads_to_an_answer(self, console, pictures, words, width):
         locale, add, question, title = words
         made = console(locale=locale, width=width, height=900)

@@ -51,7 +51,7 @@ class DescribeOverview:
         if pictures:
             page.screenshot(path=pictures / f"overview-{locale}.png", full_page=True)
 
-    @pytest.mark.parametrize("width", [360, 1360])
+    @pytest.mark.parametrize("width", [360, pytest.param(1360, marks=pytest.mark.thorough)])
     def it_reads_the_real_history_of_this_installation(self, console, width):
         made = console(width=width)
         page = made.open("overview")

@@ -288,7 +288,14 @@ class DescribeOutages:
 
 
 class DescribeLooks:
-    @pytest.mark.parametrize(("width", "language"), [(360, "zh-CN"), (1360, "zh-CN"), (360, "en-GB")])
+    @pytest.mark.parametrize(
+        ("width", "language"),
+        [
+            (360, "zh-CN"),
+            pytest.param(1360, "zh-CN", marks=pytest.mark.thorough),
+            pytest.param(360, "en-GB", marks=pytest.mark.thorough),
+        ],
+    )
     def it_fits_and_speaks_in_every_tab(self, console, width, language):
         made = console(width=width, locale=language)
         hand_in(made.client, MARKED, NOTE, *OTHERS[1:])

@@ -29,8 +29,15 @@ def _upload(client: httpx.Client, name: str, body: bytes) -> dict:
 
 
 class DescribeFailedDocuments:
-    @LANGUAGES
-    @pytest.mark.parametrize("width", [360, 1360])
+    @pytest.mark.parametrize(
+        ("words", "width"),
+        [
+            pytest.param(_ENGLISH, 360, id="en-360"),
+            pytest.param(_CHINESE, 1360, id="zh-1360"),
+            pytest.param(_ENGLISH, 1360, id="en-1360", marks=pytest.mark.thorough),
+            pytest.param(_CHINESE, 360, id="zh-360", marks=pytest.mark.thorough),
+        ],
+    )
     def it_gives_the_reason_in_the_language_of_the_page(self, console, words, width):
         locale, reason, _, code = words
         made = console(locale=locale, width=width)

@@ -32,8 +32,15 @@ def save(page: Page, name: str = "Save") -> None:
 
 
 class DescribePages:
-    @pytest.mark.parametrize("width", [360, 1360])
-    @pytest.mark.parametrize("locale", ["en-GB", "zh-CN"])
+    @pytest.mark.parametrize(
+        ("width", "locale"),
+        [
+            (360, "en-GB"),
+            (1360, "zh-CN"),
+            pytest.param(1360, "en-GB", marks=pytest.mark.thorough),
+            pytest.param(360, "zh-CN", marks=pytest.mark.thorough),
+        ],
+    )
     def it_shows_every_page_in_both_languages_without_sideways_scrolling(self, console, width, locale, pictures):
         made = console(width=width, locale=locale)
         hand_in(made.client, MANUAL)
@@ -53,15 +60,21 @@ class DescribePages:
     @pytest.mark.parametrize(
         ("view", "path"),
         [
-            ("profiles", "profiles"),
             ("profiles/support", "profiles/support"),
-            ("experiments", "experiments"),
-            ("feedback", "feedback"),
-            ("evaluation", "profiles"),
-            ("dictionary", "dictionary"),
-            ("api-sources", "api-sources"),
-            ("entities", "entities"),
-            ("faq", "chunks"),
+            # Every page from its own failure to its recovery: test_console_states.
+            *(
+                pytest.param(*page, marks=pytest.mark.thorough)
+                for page in (
+                    ("profiles", "profiles"),
+                    ("experiments", "experiments"),
+                    ("feedback", "feedback"),
+                    ("evaluation", "profiles"),
+                    ("dictionary", "dictionary"),
+                    ("api-sources", "api-sources"),
+                    ("entities", "entities"),
+                    ("faq", "chunks"),
+                )
+            ),
         ],
     )
     def it_shows_a_problem_and_recovers(self, console, view, path):

@@ -19,8 +19,15 @@ def opened(console, operation: str = "", **look) -> Page:
 
 
 class DescribeTheReference:
-    @pytest.mark.parametrize("width", [360, 1360])
-    @pytest.mark.parametrize("words", [_ENGLISH, _CHINESE], ids=["en", "zh"])
+    @pytest.mark.parametrize(
+        ("words", "width"),
+        [
+            pytest.param(_ENGLISH, 360, id="en-360"),
+            pytest.param(_CHINESE, 1360, id="zh-1360"),
+            pytest.param(_ENGLISH, 1360, id="en-1360", marks=pytest.mark.thorough),
+            pytest.param(_CHINESE, 360, id="zh-360", marks=pytest.mark.thorough),
+        ],
+    )
     def it_finds_an_operation_and_tries_it_with_the_key_that_was_typed(self, console, pictures, words, width):
         locale, title, search, found, send, key = words
         made = opened(console, locale=locale, width=width)
