@@ -33,6 +33,7 @@ from tests.support.servers import newer
 from tests.support.servers.own_stores import own_mysql
 from tests.support.stacks.corner import Corner, documents
 from tests.support.stacks.processes import server_command
+from workers import server
 
 PARTS = {
     **{"valve": "阀门", "lid": "盖子", "drain": "排水口", "filter": "滤网", "hatch": "舱口", "seal": "密封圈"},
@@ -103,9 +104,7 @@ def servers(
             )
         except Failure as missing:
             pytest.skip(str(missing))
-        source, target = (
-            settings.model_copy(update={"mysql_url": SecretStr(server.url)}) for server in (first, second)
-        )
+        source, target = (settings.model_copy(update={"mysql_url": SecretStr(each.url)}) for each in (first, second))
         yield Servers(source=source, target=target, programs=found, dump="MySQL dump")
 
 
@@ -165,6 +164,26 @@ def backup(servers: Servers, source: Corner, tmp_path_factory: pytest.TempPathFa
     return folder
 
 
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def command(servers: Servers, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run `chordwise-server` as `Servers.run` does, in this process: a refusal needs no process of its own, whose start
+    takes longer."""
+    for name, value in servers.programs.items():
+        monkeypatch.setenv(name, value)
+
+    def run(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(server, "_settings", lambda: settings)
+        capsys.readouterr()
+        status = server.main(arguments)
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, status, said.out, said.err)
+
+    return run
+
+
 class DescribeBackup:
     def it_writes_a_folder_for_its_owner_alone(self, servers: Servers, backup: Path):
         manifest = json.loads((backup / "manifest.json").read_text(encoding="utf-8"))
@@ -174,8 +193,8 @@ class DescribeBackup:
         with (backup / "mysql.sql").open(encoding="utf-8") as dump:
             assert servers.dump in dump.read(200)
 
-    def it_refuses_a_folder_that_exists(self, servers: Servers, source: Corner, backup: Path):
-        again = servers.run(source.use.settings, "backup", str(backup))
+    def it_refuses_a_folder_that_exists(self, command: Command, source: Corner, backup: Path):
+        again = command(source.use.settings, "backup", str(backup))
         assert (again.returncode, again.stdout) == (1, "")
         assert again.stderr == f"backup: {backup} exists already; name a new folder\n"
 
@@ -234,9 +253,9 @@ class DescribeRestore:
             finally:
                 use.close()
 
-    def it_refuses_databases_with_tables_and_changes_nothing(self, servers: Servers, source: Corner, backup: Path):
+    def it_refuses_databases_with_tables_and_changes_nothing(self, command: Command, source: Corner, backup: Path):
         before = source.shown()
-        refused = servers.run(source.use.settings, "restore", str(backup))
+        refused = command(source.use.settings, "restore", str(backup))
         assert refused.returncode == 1
         assert " tables, such as " in refused.stderr
         assert source.shown() == before
@@ -250,12 +269,18 @@ class DescribeRestore:
         ],
     )
     def it_names_the_damage(
-        self, servers: Servers, backup: Path, tmp_path: Path, spoil: Mapping[str, bytes], sentence: str
+        self,
+        servers: Servers,
+        command: Command,
+        backup: Path,
+        tmp_path: Path,
+        spoil: Mapping[str, bytes],
+        sentence: str,
     ):
         for path in backup.iterdir():
             (tmp_path / path.name).write_bytes(spoil.get(path.name, path.read_bytes()))
         with scratch_databases(servers.target) as empty:
-            refused = servers.run(empty, "restore", str(tmp_path))
+            refused = command(empty, "restore", str(tmp_path))
         assert refused.returncode == 1
         assert refused.stderr == f"restore: {sentence.format(folder=tmp_path)}\n"
 
@@ -280,11 +305,17 @@ class DescribeRestore:
         ids=["newer-schema", "other-server", "older-server"],
     )
     def it_refuses_what_it_could_not_finish_before_it_loads_anything(
-        self, servers: Servers, backup: Path, tmp_path: Path, change: Mapping[str, object], sentence: str
+        self,
+        servers: Servers,
+        command: Command,
+        backup: Path,
+        tmp_path: Path,
+        change: Mapping[str, object],
+        sentence: str,
     ):
         with_manifest(backup, tmp_path, lambda manifest: manifest | change)
         with scratch_databases(servers.target) as empty:
-            refused = servers.run(empty, "restore", str(tmp_path))
+            refused = command(empty, "restore", str(tmp_path))
             with closing(Resources(empty)) as use:
                 assert [inspect(engine).get_table_names() for engine in (use.mysql, use.postgres)] == [[], []]
         assert refused.returncode == 1
@@ -301,9 +332,10 @@ class DescribeRestore:
             restored = servers.run(empty, "restore", str(tmp_path))
             assert restored.returncode == 0, restored.stderr
 
-    def it_names_a_setting_that_differs(self, servers: Servers, backup: Path):
+    def it_names_a_setting_that_differs(self, servers: Servers, command: Command, backup: Path):
         with scratch_databases(servers.target) as empty:
-            refused = servers.run(empty, "restore", str(backup), CHORDWISE_PGVECTOR_DISTANCE="euclidean")
+            other = empty.model_copy(update={"pgvector_distance": "euclidean"})
+            refused = command(other, "restore", str(backup))
         assert refused.returncode == 1
         assert refused.stderr == (
             "restore: CHORDWISE_PGVECTOR_DISTANCE is euclidean, and the backup was made with cosine\n"
