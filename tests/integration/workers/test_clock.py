@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import ExitStack
 from pathlib import Path
-
-import pytest
 
 from pipeline.settings import Settings
 from tests.conftest import redis_of_its_own
@@ -15,21 +14,25 @@ from workers.clock import LOCK_S
 
 
 class DescribeClocks:
-    @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
-    def it_has_one_active_and_another_that_takes_over(self, settings: Settings, tmp_path: Path, ending: signal.Signals):
+    def it_has_one_active_and_another_that_takes_over(self, settings: Settings, tmp_path: Path):
+        """The first clock is stopped and the second takes over; the second is killed and the third takes over."""
+
         def clock(name: str):  # type: ignore[no-untyped-def]
             urls = {"CHORDWISE_REDIS_URL": redis_url, "CHORDWISE_BROKER_URL": redis_url}
             arguments = ("workers.server", "clock", "--schedule", str(tmp_path / f"{name}-schedule"))
             return process(*arguments, log=tmp_path / f"{name}.log", **urls)
 
-        first, second = tmp_path / "first.log", tmp_path / "second.log"
-        with redis_of_its_own(settings) as redis_url, clock("first") as one:
+        first, second, third = (tmp_path / f"{name}.log" for name in ("first", "second", "third"))
+        with redis_of_its_own(settings) as redis_url, ExitStack() as whole:
+            one = whole.enter_context(clock("first"))
             wait_for_log(first, "clock_active")
             wait_for_log(first, "Sending due task")
-            with clock("second"):
-                wait_for_log(second, "clock_standby")
-                assert "Sending due task" not in second.read_text()
+            for name, log, ending in (("second", second, signal.SIGTERM), ("third", third, signal.SIGKILL)):
+                standby = whole.enter_context(clock(name))
+                wait_for_log(log, "clock_standby")
+                assert "Sending due task" not in log.read_text()
                 os.killpg(one.pid, ending)
                 one.wait(timeout=15)
-                wait_for_log(second, "clock_active", seconds=5 if ending is signal.SIGTERM else LOCK_S + 10)
-                wait_for_log(second, "Sending due task")
+                wait_for_log(log, "clock_active", seconds=5 if ending is signal.SIGTERM else LOCK_S + 10)
+                wait_for_log(log, "Sending due task")
+                one = standby
