@@ -45,6 +45,7 @@ from tests.support.stacks.model_moves import (
 
 
 class DescribeAMoveToAnEncoder:
+    @pytest.mark.thorough  # a move is the same with any model; the encoder's own tests are in tests/contract
     def it_finds_chinese_by_meaning_where_the_built_in_model_does_not(self, corner, use):
         texts = {
             "password": "忘记登录密码时，请在登录页面点击找回按钮，然后按照短信提示操作。",

@@ -64,11 +64,16 @@ def mortal_resources(use: Resources, die_at: int) -> Resources:
 
 
 class DescribeDying:
-    def it_goes_on_wherever_it_was_killed(self, corner, use, monkeypatch):
+    @pytest.mark.parametrize(
+        "moments",
+        [(1, 2, 8), pytest.param(tuple(range(3, 8)), marks=pytest.mark.thorough)],
+        ids=["at both ends", "in the middle"],
+    )
+    def it_goes_on_wherever_it_was_killed(self, corner, use, monkeypatch, moments):
         """A step is killed before and after each call of the vector store, with its lease held; one move after another."""
         monkeypatch.setattr(backfill, "PAGE_CHUNKS", 3)
         fill(corner, 12)
-        for die_at in range(1, 9):
+        for die_at in moments:
             number = start(use)
             old, new = both(use)
             mortal = mortal_resources(use, die_at)
