@@ -49,6 +49,7 @@ def refuse(route: Route) -> None:
 
 
 class DescribeFailures:
+    @pytest.mark.thorough  # every page shows one below, and test_console_documents the detail
     @pytest.mark.refused
     def it_shows_a_problem_whole_in_every_view_and_tries_again(self, console):
         made = console()

@@ -14,6 +14,10 @@ from tests.support.clients.operating import eventually
 from tests.support.servers.openai_answers import says, streams
 from tests.support.stacks.model_stack import EXPAND, Served, model_stack
 
+# In every run test_console_playground shows a written answer with its citations, and what is said when it fails;
+# test_written_answers, the stream of the API.
+pytestmark = pytest.mark.thorough
+
 WRITE = "作答员"  # a word of the prompt
 SENTENCE = "Hold the button for ten seconds [1]. "
 
