@@ -19,6 +19,9 @@ from tests.support.corpora.documents import document, found_documents, search, u
 from tests.support.servers.proxy import Proxy
 from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log, worker
 
+# test_outages loses each store through every interface in every run; test_fault_matrix, everything at once.
+pytestmark = pytest.mark.thorough
+
 DEADLINE_S = 3.0
 NAMESPACE = "faults"
 
@@ -139,7 +142,6 @@ class DescribeLostChannels:
 
 
 class DescribeTheDeadline:
-    @pytest.mark.thorough  # a frozen worker is in the matrix of test_outages, which always runs
     def it_holds_when_no_worker_is_there_at_all(self, settings, use, tmp_path):
         redis_url = make_url(settings.redis_url.get_secret_value()).set(database="8").render_as_string(False)
         port = free_port()

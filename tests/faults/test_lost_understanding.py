@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import time
 
+import pytest
+
 from tests.support.corpora.documents import found_documents, search
 from tests.support.servers.openai_answers import hangs
 from tests.support.stacks.model_stack import DEADLINE_S, EXPAND, model_stack
@@ -22,6 +24,7 @@ def _took_s(answer: dict) -> float:
     return answer["stats"]["latency_ms"]["total"] / 1000
 
 
+@pytest.mark.thorough  # in the fault matrix a worker is killed at the same place
 def it_answers_by_the_raw_query_when_the_worker_is_killed_or_not_there(settings, use, tmp_path):
     apart = ("recall,answer", "rerank")
     with model_stack(settings, use, tmp_path, redis_database=10, queues=apart) as served:
