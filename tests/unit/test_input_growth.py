@@ -106,6 +106,10 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 
 
+# The longest. In every run, Markdown is read, and texts without marks are cut by every strategy.
+_CUT_FROM_MARKDOWN = {f"cut {strategy} {MARKDOWN}" for strategy in STRATEGIES}
+
+
 def slow_text(reader: Callable[[str], object], examples: Iterable[Callable[[int], str]]) -> Slow | None:
     """Return the first of these texts on which the reader takes superlinear time; None if there is none."""
 
@@ -121,7 +125,10 @@ def slow_text(reader: Callable[[str], object], examples: Iterable[Callable[[int]
 
 
 class DescribeEveryReader:
-    @pytest.mark.parametrize("name", list(READERS))
+    @pytest.mark.parametrize(
+        "name",
+        [pytest.param(name, marks=[pytest.mark.thorough] if name in _CUT_FROM_MARKDOWN else []) for name in READERS],
+    )
     def it_takes_time_linear_in_the_worst(self, name: str):
         assert slow_text(READERS[name], (run_of(unit, "x") for unit in _WORST)) is None
 
