@@ -128,6 +128,7 @@ class DescribeFollowing:
 
 
 class DescribeManyFollowers:
+    @pytest.mark.thorough  # more than twice as many follow a job in test_crowd
     async def it_serves_two_hundred_at_once(self, client, namespace):
         path = send(client, namespace, *batch(500, 5)).headers["location"]
         headers = dict(client.headers)

@@ -233,7 +233,13 @@ class DescribeASlowDocument:
         assert "CHORDWISE_CUTTING_TIMEOUT_S" in (items[0].detail or "")
 
     @pytest.mark.calm
-    @pytest.mark.parametrize("kind", SLOW)
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            pytest.param(kind, marks=[pytest.mark.thorough] if kind in ("sentences", "workbook") else [])
+            for kind in SLOW
+        ],
+    )
     def it_delays_a_line_of_another_tenant_by_less_than_two_seconds(self, use, tenants, kind):
         """One worker alone has both tenants' work, whatever is slow about the document: its sentences, its structure,
         its cells, or the vectors of its many chunks."""

@@ -274,6 +274,7 @@ class DescribeUpkeep:
         finally:
             space_store.drop_table(library.use.postgres, new)
 
+    @pytest.mark.thorough  # test_semantic_search has an index measured with given questions
     def it_measures_recall_with_questions_of_its_own_texts_where_none_is_kept(self, library, grown, monkeypatch):
         keep(library.use, 3)  # the third look sees that no more rows come
         monkeypatch.setattr(
