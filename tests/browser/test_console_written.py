@@ -14,10 +14,6 @@ from tests.support.clients.operating import eventually
 from tests.support.servers.openai_answers import says, streams
 from tests.support.stacks.model_stack import EXPAND, Served, model_stack
 
-# In every run test_console_playground shows a written answer with its citations, and what is said when it fails;
-# test_written_answers, the stream of the API.
-pytestmark = pytest.mark.thorough
-
 WRITE = "作答员"  # a word of the prompt
 SENTENCE = "Hold the button for ten seconds [1]. "
 
@@ -47,6 +43,7 @@ def side(console, served) -> Locator:
 
 
 class DescribeWriting:
+    @pytest.mark.thorough  # test_console_playground shows a written answer with its citations
     def it_shows_the_text_as_it_grows_and_links_citations_once_they_are_checked(self, served, side):
         slowly(served, SENTENCE * 4 + "It is blue [42].")
         side.get_by_role("button", name="Write an answer").click()
@@ -72,6 +69,7 @@ class DescribeWriting:
         expect(written.get_by_role("button", name="Hit 1")).to_have_count(1)
         expect(written).not_to_contain_text("Stopped")
 
+    @pytest.mark.thorough  # test_console_playground shows the sentence for a failure; test_written_answers, a broken stream
     def it_names_the_loss_when_the_model_breaks_off(self, served, side):
         slowly(served, SENTENCE * 4, most_events=6)
         side.get_by_role("button", name="Write an answer").click()
