@@ -55,7 +55,9 @@ class DescribeTheMainJob:
 
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             looking = pool.submit(look)
-            for number in range(1, 11):
+            number = 0
+            while number < 10 or (len(seen) <= 5 and number < 100):
+                number += 1
                 upload(client, namespace, [document("d", f"zebra crossing version {number}")])
             stop.set()
             looking.result(timeout=30)
@@ -64,7 +66,7 @@ class DescribeTheMainJob:
         assert strange == [], "a search saw no version, or two"
         last = search(client, namespace, "zebra crossing version")
         texts = [chunk["text"] for chunk in last["chunks"] if chunk["document_id"] == "d"]
-        assert texts == ["zebra crossing version 10"]
+        assert texts == [f"zebra crossing version {number}"]
 
     def it_deletes_what_it_is_told_and_nothing_else(self, client, namespace):
         upload(client, namespace, [SOLAR, WIND])
