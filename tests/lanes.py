@@ -77,7 +77,7 @@ _LONG = {
     "faults/test_fault_matrix.py": 20,
     "faults/test_fault_matrix_served.py": 9,
     "faults/test_forgetful_redis.py": 7,
-    "faults/test_gateway_restarts.py": 80,
+    "faults/test_gateway_restarts.py": 22,
     "faults/test_headers.py": 16,
     "faults/test_killed_worker.py": 10,
     "faults/test_outages.py": 25,

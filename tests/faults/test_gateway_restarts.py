@@ -65,20 +65,17 @@ class DescribeARestartedGateway:
     def it_costs_clients_that_wait_no_query(self, key, tmp_path, how):
         port = free_port()
         url = f"http://127.0.0.1:{port}"
-        with ExitStack() as whole:
-            client = whole.enter_context(Chordwise(url, key))
-            running = whole.enter_context(gateway_at(port, tmp_path / "0.log"))
-            loops = [
-                whole.enter_context(Loop(lambda: ask(client))),
-                whole.enter_context(Loop(lambda: asyncio.run(ask_asynchronously(url, key)))),
-            ]
-            for loop in loops:
-                loop.goes_on()
-            end(running, how)
-            time.sleep(4)  # longer than four attempts with the usual pauses
-            whole.enter_context(gateway_at(port, tmp_path / "1.log"))
-            for loop in loops:
-                loop.goes_on()
+        with ExitStack() as gateways, Chordwise(url, key) as client:
+            running = gateways.enter_context(gateway_at(port, tmp_path / "0.log"))
+            # They end before the gateways: a call to none lasts as long as its patience.
+            with Loop(lambda: ask(client)) as one, Loop(lambda: asyncio.run(ask_asynchronously(url, key))) as other:
+                for loop in (one, other):
+                    loop.goes_on()
+                end(running, how)
+                time.sleep(4)  # longer than four attempts with the usual pauses
+                gateways.enter_context(gateway_at(port, tmp_path / "1.log"))
+                for loop in (one, other):
+                    loop.goes_on()
 
     def it_refuses_no_connection_to_an_inherited_socket_which_two_gateways_share(self, key, tmp_path):
         with socket.create_server(("127.0.0.1", 0), backlog=64) as shared, ExitStack() as whole:
