@@ -27,7 +27,7 @@ class DescribeWaitingForADocument:
         documents = [{"document_id": f"d{number}", "text": "A pump. " * 50} for number in range(200)]
         job = send(client, namespace, *documents).json()["job_id"]
         client.post(f"/v1/jobs/{job}/pause").raise_for_status()
-        listed = client.get(f"/v1/jobs/{job}/items", params={"status": "queued"}).json()["data"]
+        listed = client.get(f"/v1/jobs/{job}/items", params={"status": "queued", "limit": 200}).json()["data"]
         path = f"/v1/documents/{listed[-1]['document_id']}"
         began = time.monotonic()
         found = client.get(path, params={"namespace": namespace, "wait": 1})
