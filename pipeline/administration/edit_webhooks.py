@@ -13,7 +13,7 @@ import structlog
 
 from pipeline.administration.call_store import call_store
 from pipeline.database.sealing import Sealer
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, TenantMoving, Unavailable
 from pipeline.jobs.ledger_store import Ledger
@@ -51,7 +51,11 @@ list_deliveries = call_store(Deliveries, Deliveries.page)
 find_delivery = call_store(Deliveries, Deliveries.one)
 body_of = call_store(Deliveries, Deliveries.body)
 
+# Deliveries of an endpoint are claimed and settled beside these.
+_again = retry_conflicts()
 
+
+@_again
 def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) -> tuple[Webhook, str]:
     """Add an endpoint; return it with its secret, shown only now. Raises NotAllowed for a forbidden URL, and TooMany."""
     _require_address(url, use)
@@ -82,6 +86,7 @@ def _require_address(url: str, use: Resources) -> None:
         raise
 
 
+@_again
 def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: float) -> tuple[Webhook, str] | None:
     """Give an endpoint a new secret; for ``overlap_s`` both sign. None if there is no such endpoint."""
     secret = secrets.token_bytes(standard_webhooks.SECRET_BYTES)
@@ -95,6 +100,7 @@ def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: f
     return None if webhook is None else (webhook, standard_webhooks.secret_text(secret))
 
 
+@_again
 def remove(tenant_id: TenantId, webhook_id: str, use: Resources) -> bool:
     """Remove an endpoint with its deliveries; False if there is none."""
     with unit_of_work(use.mysql) as work:
@@ -104,6 +110,7 @@ def remove(tenant_id: TenantId, webhook_id: str, use: Resources) -> bool:
         return removed
 
 
+@_again
 def enable(tenant_id: TenantId, webhook_id: str, use: Resources) -> None:
     """Let an existing endpoint be called again."""
     with unit_of_work(use.mysql) as work:
@@ -111,6 +118,7 @@ def enable(tenant_id: TenantId, webhook_id: str, use: Resources) -> None:
         Audit(work.connection, tenant_id).wrote("webhook_enable", ids=[webhook_id])
 
 
+@_again
 def disable(tenant_id: TenantId, webhook_id: str, use: Resources) -> None:
     """Let an existing endpoint no longer be called. A call in progress may still arrive."""
     with unit_of_work(use.mysql) as work:
@@ -118,6 +126,7 @@ def disable(tenant_id: TenantId, webhook_id: str, use: Resources) -> None:
         Audit(work.connection, tenant_id).wrote("webhook_disable", ids=[webhook_id])
 
 
+@_again
 def queue_test(tenant_id: TenantId, webhook_id: str, use: Resources) -> str:
     """Queue a test message for an existing endpoint, and return the id of its delivery."""
     with unit_of_work(use.mysql) as work:
@@ -126,6 +135,7 @@ def queue_test(tenant_id: TenantId, webhook_id: str, use: Resources) -> str:
         return Outbox(work.connection, tenant_id).test(webhook_id)
 
 
+@_again
 def redeliver(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resources) -> bool | None:
     """Queue a delivery again with its attempts counted anew; None if there is none, False if it is still to be sent."""
     with unit_of_work(use.mysql) as work:
