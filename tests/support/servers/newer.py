@@ -44,6 +44,10 @@ def _valkey(suite: str) -> Newer:
     )
 
 
+def _of_postgres(series: int) -> Mapping[str, str]:
+    return {f"_{name}": f"usr/lib/postgresql/{series}/bin/{name}" for name in ("postgres", "initdb", "pg_dump", "pg_restore")}
+
+
 def _rabbitmq(suite: str) -> Newer:
     machine = ("beam.smp", "epmd", "erl_child_setup", "erlexec", "inet_gethost")
     return Newer(
@@ -80,13 +84,13 @@ NEWER: Mapping[str, Newer] = {
     ),
     "postgres-17": Newer(
         suite="trixie",
-        packages=("postgresql-17", "postgresql-17-pgvector"),
-        programs={f"_{name}": f"usr/lib/postgresql/17/bin/{name}" for name in ("postgres", "initdb")},
+        packages=("postgresql-17", "postgresql-client-17", "postgresql-17-pgvector"),
+        programs=_of_postgres(17),
     ),
     "postgres-15": Newer(
         suite="bookworm",
-        packages=("postgresql-15",),
-        programs={f"_{name}": f"usr/lib/postgresql/15/bin/{name}" for name in ("postgres", "initdb")},
+        packages=("postgresql-15", "postgresql-client-15"),
+        programs=_of_postgres(15),
     ),
     "redis-8": Newer(
         suite="trixie", packages=("redis-server", "redis-tools"), programs={"redis-server": "usr/bin/redis-server"}
