@@ -6,6 +6,7 @@ find it as well. A folder of links to these programs comes first on PATH.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +46,10 @@ def _valkey(suite: str) -> Newer:
 
 
 def _of_postgres(series: int) -> Mapping[str, str]:
-    return {f"_{name}": f"usr/lib/postgresql/{series}/bin/{name}" for name in ("postgres", "initdb", "pg_dump", "pg_restore")}
+    return {
+        f"_{name}": f"usr/lib/postgresql/{series}/bin/{name}"
+        for name in ("postgres", "initdb", "pg_dump", "pg_restore")
+    }
 
 
 def _rabbitmq(suite: str) -> Newer:
@@ -104,11 +108,12 @@ NEWER: Mapping[str, Newer] = {
 
 
 def fetch(name: str, *, below: Path = LOCAL / "newer") -> Path:
-    """Return the folder of the scripts of a server of `NEWER`, unpacked unless it is there. Raises Failure."""
+    """Return the folder of the scripts of a server of `NEWER`, unpacked unless it is there whole. Raises Failure."""
     newer, root = NEWER[name], below / name
     scripts = root / "scripts"
-    if scripts.is_dir():
+    if scripts.is_dir() and all(any(root.glob(program)) for program in newer.programs.values()):
         return scripts
+    shutil.rmtree(root, ignore_errors=True)
     if not apt.available():
         raise Failure(f"{name}: there is no apt-get here to fetch it with")
     root.parent.mkdir(parents=True, exist_ok=True)
