@@ -80,7 +80,7 @@ def _prepared() -> Iterator[Path]:
 def _suite(run: Run) -> int:
     which = "" if run.also_thorough else " and not thorough"
     # Tests wait for processes, deadlines and servers more than they compute.
-    first = Part("together", together(), 4, f"not alone and not apart and not calm{which}")
+    first = Part("together", together(), 5, f"not alone and not apart and not calm{which}")
     calm = Part("calm", marked("calm", CALM_FOLDERS), 4, f"calm and not alone{which}")
     # Tests that kill processes mostly wait for them.
     apart = Part("apart", marked("apart", APART_FOLDERS), 3, f"apart{which}")
