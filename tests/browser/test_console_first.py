@@ -15,6 +15,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.resources import Resources
 from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import make_tenant
+from tests.support.repository.console_pages import languages_and_widths
 
 _ENGLISH = ("en-GB", "Add English samples", "Explain fault code E04", "HP-200 fault codes")
 _CHINESE = ("zh-CN", "添加中文示例", "故障代码 E04 是什么意思？", "HP-200 故障代码")
@@ -78,15 +79,7 @@ class DescribeTheFirstView:
 
 
 class DescribeSamples:
-    @pytest.mark.parametrize(
-        ("words", "width"),
-        [
-            pytest.param(_ENGLISH, 360, id="en-360"),
-            pytest.param(_CHINESE, 1360, id="zh-1360"),
-            pytest.param(_ENGLISH, 1360, id="en-1360", marks=pytest.mark.thorough),
-            pytest.param(_CHINESE, 360, id="zh-360", marks=pytest.mark.thorough),
-        ],
-    )
+    @pytest.mark.parametrize(("words", "width"), languages_and_widths(_ENGLISH, _CHINESE))
     def it_adds_documents_and_leads_to_an_answer(self, console, pictures, words, width):
         locale, add, question, title = words
         made = console(locale=locale, width=width, height=900)

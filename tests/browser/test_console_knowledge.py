@@ -12,6 +12,7 @@ from pipeline.resources import Resources
 from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import make_tenant
 from tests.support.corpora.console import MANUAL, OTHERS, hand_in
+from tests.support.repository.console_pages import languages_and_widths
 from tests.support.servers.business_api import reachable_business_api, says
 
 _PAGES = {
@@ -38,15 +39,7 @@ def read_only_key(use: Resources) -> str:
 
 class DescribeKnowledgePages:
     @pytest.mark.refused  # a namespace without a dictionary is a 404
-    @pytest.mark.parametrize(
-        ("width", "locale"),
-        [
-            (360, "en-GB"),
-            (1360, "zh-CN"),
-            pytest.param(1360, "en-GB", marks=pytest.mark.thorough),
-            pytest.param(360, "zh-CN", marks=pytest.mark.thorough),
-        ],
-    )
+    @pytest.mark.parametrize(("locale", "width"), languages_and_widths("en-GB", "zh-CN"))
     def it_shows_every_page_in_both_languages_without_sideways_scrolling(self, console, width, locale, pictures):
         made = console(width=width, locale=locale)
         hand_in(made.client, MANUAL, *OTHERS)

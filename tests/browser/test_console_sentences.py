@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from tests.support.corpora.console import MANUAL, OTHERS, fail_one, hand_in
 from tests.support.corpora.documents import search
 from tests.support.corpora.formats import pdf_with_picture
+from tests.support.repository.console_pages import languages_and_widths
 
 _ENGLISH = ("en-GB", "the PDF file is cut off or damaged", "1 of 3 pages holds only pictures (2)", "malformed_document")
 _CHINESE = (
@@ -29,15 +30,7 @@ def _upload(client: httpx.Client, name: str, body: bytes) -> dict:
 
 
 class DescribeFailedDocuments:
-    @pytest.mark.parametrize(
-        ("words", "width"),
-        [
-            pytest.param(_ENGLISH, 360, id="en-360"),
-            pytest.param(_CHINESE, 1360, id="zh-1360"),
-            pytest.param(_ENGLISH, 1360, id="en-1360", marks=pytest.mark.thorough),
-            pytest.param(_CHINESE, 360, id="zh-360", marks=pytest.mark.thorough),
-        ],
-    )
+    @pytest.mark.parametrize(("words", "width"), languages_and_widths(_ENGLISH, _CHINESE))
     def it_gives_the_reason_in_the_language_of_the_page(self, console, words, width):
         locale, reason, _, code = words
         made = console(locale=locale, width=width)

@@ -13,6 +13,7 @@ from chordwise.evaluation.measures import ndcg, percentile, recall, reciprocal_r
 from chordwise.evaluation.significance import paired
 from tests.browser.test_console_states import PROBLEM, refuse
 from tests.support.corpora.console import MANUAL, OTHERS, hand_in
+from tests.support.repository.console_pages import languages_and_widths
 
 _PAGES = {
     "profiles": ("Profiles", "检索方案"),
@@ -32,15 +33,7 @@ def save(page: Page, name: str = "Save") -> None:
 
 
 class DescribePages:
-    @pytest.mark.parametrize(
-        ("width", "locale"),
-        [
-            (360, "en-GB"),
-            (1360, "zh-CN"),
-            pytest.param(1360, "en-GB", marks=pytest.mark.thorough),
-            pytest.param(360, "zh-CN", marks=pytest.mark.thorough),
-        ],
-    )
+    @pytest.mark.parametrize(("locale", "width"), languages_and_widths("en-GB", "zh-CN"))
     def it_shows_every_page_in_both_languages_without_sideways_scrolling(self, console, width, locale, pictures):
         made = console(width=width, locale=locale)
         hand_in(made.client, MANUAL)

@@ -7,6 +7,8 @@ import json
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.repository.console_pages import languages_and_widths
+
 _ENGLISH = ("en-GB", "API reference", "Search", "Operations found", "Send GET", "API key")
 _CHINESE = ("zh-CN", "API 文档", "搜索", "找到", "发送 GET 请求", "API Key")
 
@@ -19,15 +21,7 @@ def opened(console, operation: str = "", **look) -> Page:
 
 
 class DescribeTheReference:
-    @pytest.mark.parametrize(
-        ("words", "width"),
-        [
-            pytest.param(_ENGLISH, 360, id="en-360"),
-            pytest.param(_CHINESE, 1360, id="zh-1360"),
-            pytest.param(_ENGLISH, 1360, id="en-1360", marks=pytest.mark.thorough),
-            pytest.param(_CHINESE, 360, id="zh-360", marks=pytest.mark.thorough),
-        ],
-    )
+    @pytest.mark.parametrize(("words", "width"), languages_and_widths(_ENGLISH, _CHINESE))
     def it_finds_an_operation_and_tries_it_with_the_key_that_was_typed(self, console, pictures, words, width):
         locale, title, search, found, send, key = words
         made = opened(console, locale=locale, width=width)
