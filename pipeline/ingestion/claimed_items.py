@@ -14,7 +14,7 @@ import structlog
 from sqlalchemy import Engine
 
 from pipeline.database.expiring_record_store import FullStores
-from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
+from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.documents.document_store import Documents
 from pipeline.documents.generation_store import Retired
@@ -81,6 +81,7 @@ class Lease:
         self.reach(stage, self.claims)
         self._write(ledger)
 
+    @retry_conflicts()
     def renew(self) -> None:
         """Renew all items. Raises LeaseLost if any is lost."""
         with self.held() as (_, ledger):
@@ -92,6 +93,7 @@ class Lease:
             self.renew()
         return is_due
 
+    @retry_conflicts()
     def renew_rest(self) -> list[ItemClaim]:
         """Renew the items that are still held, and release and return the lost ones."""
         with unit_of_work(self._mysql) as work:
@@ -129,6 +131,7 @@ class Lease:
         self._due = Deadline.after(self._lease_s * _RENEW_AT)
 
 
+@retry_conflicts()
 def end(
     lease: Lease, superseded: Sequence[ItemClaim], refused: Sequence[tuple[ItemClaim, Rejected]], use: Resources
 ) -> None:
@@ -192,18 +195,23 @@ def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, us
     counted = not isinstance(error, RateLimited | IngestCrowded)  # an item that had to wait has not failed
     delay = max(backoff_s(claim.attempts if counted else 1), getattr(error, "retry_after_s", None) or 0.0)
     used_up = counted and claim.attempts >= use.settings.ingest_max_attempts
-    try:
+
+    @retry_conflicts()
+    def write() -> None:
         with unit_of_work(use.mysql) as work:
             ledger = Ledger(work.connection, tenant_id)
             ledger.hold([claim])
             if used_up:
                 reason = FailureReason.GAVE_UP if isinstance(error, PipelineError) else FailureReason.BUG
-                detail = f"gave up after {claim.attempts} attempts: {detail}"
-                ledger.fail([claim], code=code, detail=detail, reason=reason)
+                given_up = f"gave up after {claim.attempts} attempts: {detail}"
+                ledger.fail([claim], code=code, detail=given_up, reason=reason)
                 Retired(work.connection, tenant_id).add([claim.generation])
                 close(tenant_id, [claim], ledger, use, work)
             else:
                 ledger.put_back([claim], delay_s=delay, code=code, detail=detail, counted=counted)
+
+    try:
+        write()
     except (Unavailable, LeaseLost) as unwritten:
         log.warning("left_to_the_lease", job_id=claim.job_id, ordinal=claim.ordinal, code=unwritten.code)
         return

@@ -7,7 +7,7 @@ from functools import partial
 
 import structlog
 
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected, Unavailable
 from pipeline.ingestion.claimed_items import Lease, end, give_up_or_retry
@@ -153,6 +153,7 @@ class _Round:
         except LeaseLost as lost:
             log.warning("lease_lost", job_id=claim.job_id, ordinal=claim.ordinal, detail=str(lost))
 
+    @retry_conflicts()
     def _store(self, fetched: Mapping[ItemClaim, tuple[bytes, str]]) -> None:
         if not fetched:
             return

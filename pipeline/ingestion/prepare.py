@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pipeline.archives.archive import is_packed, read_part
 from pipeline.archives.chunk_lines import Unpacked, unpack
 from pipeline.database.rows import slices
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.cut_document import Assembled, CutRequest, assembled
 from pipeline.documents.document_store import Documents, IngestedDocument, Source, recipe, same_fields
@@ -103,6 +103,7 @@ def _complete(
     return [claim for claim, g in shown.items() if counts[g] == states[claim.generation].chunk_count]
 
 
+@retry_conflicts()
 def _end_unchanged(
     lease: Lease, claims: Sequence[ItemClaim], sources: Mapping[Generation, Source], use: Resources
 ) -> Sequence[ItemClaim]:
@@ -235,6 +236,7 @@ class _Pauses:
         self._paused = time.monotonic()
 
 
+@retry_conflicts()
 def _put_back(lease: Lease, claims: Sequence[ItemClaim]) -> None:
     """Let another batch carry these items, at once: scans of many pages take longer than a task may."""
     detail = "the other documents of its batch took long"
@@ -316,19 +318,31 @@ def cut_request(source: Source, use: Resources) -> CutRequest:
 
 def write_aside(lease: Lease, prepared: Sequence[PreparedDocument], breather: Breather | None = None) -> None:
     """Write chunks and parents where no search sees them, many chunks in several transactions. Raises LeaseLost."""
-    tenant_id = lease.tenant_id
     chunks = [chunk for item in prepared for chunk in item.chunks]
     again = [claim.generation for claim in lease.claims if claim.may_have_rows]
     *parts, last = slices(chunks, _CHUNKS_PER_WRITE) if chunks else [chunks]
     for part in parts:
-        with lease.held() as (work, _):
-            Chunks(work.connection, tenant_id).write(part, again=again)
+        _write_chunks(lease, part, again)
         again = []
         if breather is not None:
             breather.take()
+    _write_last_chunks(lease, last, again, prepared)
+
+
+@retry_conflicts()
+def _write_chunks(lease: Lease, chunks: Sequence[Chunk], again: Sequence[Generation]) -> None:
+    with lease.held() as (work, _):
+        Chunks(work.connection, lease.tenant_id).write(chunks, again=again)
+
+
+@retry_conflicts()
+def _write_last_chunks(
+    lease: Lease, chunks: Sequence[Chunk], again: Sequence[Generation], prepared: Sequence[PreparedDocument]
+) -> None:
+    """Write the last chunks with all marks and parents, and the stage that is reached then."""
     with lease.held() as (work, ledger):
-        stored = Chunks(work.connection, tenant_id)
-        stored.write(last, again=again)
+        stored = Chunks(work.connection, lease.tenant_id)
+        stored.write(chunks, again=again)
         stored.mark({item.claim.generation: item.marks for item in prepared if item.marks})
-        Parents(work.connection, tenant_id).write([parent for item in prepared for parent in item.parents])
+        Parents(work.connection, lease.tenant_id).write([parent for item in prepared for parent in item.parents])
         lease.advance(ledger, Stage.CHUNKED)

@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 
 from pipeline.database.engines import Outage, probed
 from pipeline.database.rows import slices
-from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
+from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents
 from pipeline.documents.generation_store import Generations, RetainedGenerations, Retired
@@ -343,6 +343,7 @@ def _embed_or_reuse(
     return vectors, [chunk for chunk in chunks if chunk.chunk_id in stored]
 
 
+@retry_conflicts()
 def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) -> None:
     """Move the pointers once vectors are complete; old ones are dropped later. Raises VectorsMissing, LeaseLost."""
     tenant_id = lease.tenant_id

@@ -1,0 +1,81 @@
+"""Documents whose transactions the server rolls back in favour of another writer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_network
+
+import pytest
+from sqlalchemy import text
+
+from pipeline.ingestion.accept import AcceptedJob
+from pipeline.jobs.job_views import ItemView
+from pipeline.records import OCTETS
+from tests.support.clients.operating import eventually
+from tests.support.corpora.uploads import upload
+from tests.support.servers.web_server import WebServer, page, slow
+from tests.support.stacks.connections import sharing
+from tests.support.stacks.corner import Corner, items_of, submit
+
+_ITEM = "SELECT 1 FROM job_items WHERE tenant_id = :tenant AND job_id = :job FOR UPDATE"
+_DOCUMENT = text("SELECT 1 FROM documents WHERE tenant_id = :tenant AND document_id = 'a' FOR UPDATE")
+# More changed rows than the other transaction has: the server rolls back the smaller one.
+_CHANGE = text("UPDATE chunks SET ordinal = ordinal + 1000 WHERE tenant_id = :tenant AND document_id = 'others'")
+
+
+@pytest.fixture
+def filled(corner: Corner) -> Corner:
+    """A corner with a document of many chunks."""
+    corner.ingest(upload("others", "\n\n".join(f"{number}. " + "段落 paragraph " * 60 for number in range(60))))
+    return corner
+
+
+def collide(corner: Corner, job: str, work: Callable[[], object]) -> None:
+    """Lock the document, wait until the work holds its item and waits for the document, then ask for the item: the
+    server finds a deadlock and rolls back the work's transaction."""
+    values = {"tenant": corner.tenant, "job": job}
+
+    def is_held() -> bool:
+        return not corner.execute(f"{_ITEM} SKIP LOCKED", job=job)
+
+    def stays_held() -> bool:
+        return is_held() and (time.sleep(0.3) or is_held())
+
+    with ThreadPoolExecutor(1) as pool, corner.use.mysql.connect() as other:
+        other.execute(_CHANGE, values)
+        other.execute(_DOCUMENT, values)
+        working = pool.submit(work)
+        eventually(stays_held, within_s=10)
+        other.execute(text(_ITEM), values)
+        other.rollback()
+        working.result(timeout=20)
+
+
+def only_item(corner: Corner, ticket: AcceptedJob) -> ItemView:
+    [item] = items_of(corner.use, ticket)
+    return item
+
+
+class DescribeADeadlock:
+    def it_costs_a_document_no_attempt(self, filled: Corner):
+        filled.ingest(upload("a", "bolt 螺栓"))
+        ticket = filled.accept(upload("a", "nut 螺母"))
+        collide(filled, ticket.job_id, lambda: filled.work(ticket))
+        item = only_item(filled, ticket)
+        assert (item.status, item.outcome, item.attempts) == ("succeeded", "replaced", 1)
+        assert filled.shown()["a"] == ["nut 螺母"]
+
+    def it_does_not_delay_a_document_that_could_not_be_fetched(self, filled: Corner):
+        filled.ingest(upload("a", "bolt 螺栓"))
+        allowed = (ip_network("127.0.0.0/8"),)
+        use = sharing(filled.use, parser=filled.use.parser, fetch_allow_networks=allowed)
+        with WebServer() as web:
+            web.pages["/gone"] = slow(1.0, page(b"", status=404))
+            gone = upload("a", media_type=OCTETS, source_uri=web.url("/gone"), to_fetch=True)
+            ticket = submit(use, filled.tenant, [gone], filled.namespace)
+            filled.work(ticket, use)
+            collide(filled, ticket.job_id, lambda: use.fetches.wait(15))
+        item = only_item(filled, ticket)
+        assert (item.status, item.code, item.attempts) == ("failed", "fetch_failed", 1)
