@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
+import structlog
 from sqlalchemy import Engine
 
 from pipeline.answer.ended_query import EndedQuery
@@ -15,13 +16,22 @@ from pipeline.channels.bulkhead import Bulkhead
 from pipeline.channels.circuit_breaker_store import BreakerLimits, Breakers
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.semantic_channel import SearchedSpace
-from pipeline.database.engines import async_redis_client, indexed_engine, mysql_engine, postgres_engine, redis_client
+from pipeline.database.engines import (
+    Conflict,
+    Outage,
+    async_redis_client,
+    indexed_engine,
+    mysql_engine,
+    postgres_engine,
+    probed,
+    redis_client,
+)
 from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.installation import Installation
 from pipeline.database.replica import REPLICA_TIMEOUT_S, Replica
 from pipeline.database.write_fence import fenced
 from pipeline.embedding.cache_store import VectorCacheStore
-from pipeline.errors import Misconfigured
+from pipeline.errors import Misconfigured, StoreUnavailable, Unavailable
 from pipeline.jobs.bell_store import JobBells
 from pipeline.jobs.computation_store import Computations
 from pipeline.keyword_index.indexer_report_store import IndexerReports
@@ -61,6 +71,8 @@ _USUAL_THREADS = 4  # threads of a query worker
 _MOST_PLACED = 2000  # tenants whose resources a process caches
 
 T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 
 class _PairProperty(InheritedProperty[T]):
@@ -132,6 +144,28 @@ class Resources:
     def pairs(self) -> list[Resources]:
         """Resources on each pair of stores, the default one first."""
         return [self.of_pair(pair) for pair in self._root.settings.pair_names]
+
+    @cached_property
+    def _outage(self) -> Outage:
+        return probed(self.mysql, self.postgres)
+
+    def on_each_pair(self, step: Callable[[Resources], T]) -> tuple[list[T], Unavailable | None]:
+        """Take a step on every pair of stores; return the results, and the last error of those that do not answer. Where
+        there are several, such a pair is passed over until a probe beside the work succeeds: each call might take long."""
+        results: list[T] = []
+        away: Unavailable | None = None
+        for stores in (pairs := self.pairs):
+            if len(pairs) > 1 and stores._outage.is_on:
+                away = StoreUnavailable(f"the stores of pair {stores.pair} do not answer")
+                continue
+            try:
+                results.append(step(stores))
+            except Unavailable as error:
+                if len(pairs) > 1 and not isinstance(error, Conflict):
+                    stores._outage.suspect(waited=True)
+                log.warning("store_pair_skipped", pair=stores.pair, code=error.code, detail=str(error))
+                away = error
+        return results, away
 
     @property
     def _root(self) -> Resources:

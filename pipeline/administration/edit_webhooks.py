@@ -177,17 +177,13 @@ async def _deliver(use: Resources, given: Poster | None, *, seconds: float) -> i
 def _claim(use: Resources, limit: int) -> list[Sending]:
     """Claim deliveries on every pair of stores. Raises Unavailable if none was claimed and a pair does not answer."""
     claimed: list[Sending] = []
-    away: Unavailable | None = None
-    for stores in use.pairs:
-        try:
+
+    def claim_on(stores: Resources) -> None:
+        if left := limit - len(claimed):
             with unit_of_work(stores.mysql) as work:
-                left = limit - len(claimed)
-                claimed += (
-                    claim(work.connection, limit=left, per_endpoint=_PER_ENDPOINT, lease_s=_LEASE_S) if left else []
-                )
-        except Unavailable as error:
-            log.warning("store_pair_skipped", pair=stores.pair, code=error.code)
-            away = error
+                claimed.extend(claim(work.connection, limit=left, per_endpoint=_PER_ENDPOINT, lease_s=_LEASE_S))
+
+    _, away = use.on_each_pair(claim_on)
     if away is not None and not claimed:
         raise away
     return claimed

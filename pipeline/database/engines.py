@@ -111,14 +111,15 @@ def watch(engine: Engine) -> None:
     _OUTAGES[engine.pool] = probed(engine)
 
 
-def probed(engine: Engine) -> Outage:
-    """Return an outage, not begun yet, that ends once this engine's server answers."""
-    reference = weakref.ref(engine)
+def probed(*engines: Engine) -> Outage:
+    """Return an outage, not begun yet, that ends once the servers of these engines answer."""
+    references = [weakref.ref(engine) for engine in engines]
 
     def probe() -> None:
-        if (server := reference()) is not None:
-            with server.connect() as connection:
-                connection.exec_driver_sql("SELECT 1")
+        for reference in references:
+            if (server := reference()) is not None:
+                with server.connect() as connection:
+                    connection.exec_driver_sql("SELECT 1")
 
     return Outage(probe)
 

@@ -8,13 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import structlog
-from sqlalchemy import Engine
 
-from pipeline.database.engines import Outage, probed
 from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.documents.chunk_store import Chunks
@@ -181,29 +178,18 @@ def _others_wait(use: Resources, *, besides: Collection[TenantId]) -> bool:
     return any(turn.tenant_id not in besides for turn in _turns(use))
 
 
-# Of this process, where there are several pairs of stores.
-_OUTAGES: WeakKeyDictionary[Engine, Outage] = WeakKeyDictionary()
-
-
 def _turns(use: Resources) -> list[WaitingJob]:
-    """Return the waiting jobs of all pairs of stores in the order of service. A pair that does not answer has none, unless
-    it is the only one: it is not asked again, which might take long each time, before a probe beside the work succeeds."""
-    pairs = use.pairs
-    if len(pairs) == 1:
-        with unit_of_work(use.mysql) as work:
+    """Return the waiting jobs of all pairs of stores in the order of service; none of a pair that does not answer, unless
+    it is the only one, whose error is raised."""
+
+    def waiting(stores: Resources) -> list[WaitingJob]:
+        with unit_of_work(stores.mysql) as work:
             return turns(work.connection)
-    waiting: list[list[WaitingJob]] = []
-    for stores in pairs:
-        outage = _OUTAGES.get(stores.mysql) or _OUTAGES.setdefault(stores.mysql, probed(stores.mysql))
-        if outage.is_on:
-            continue
-        try:
-            with unit_of_work(stores.mysql) as work:
-                waiting.append(turns(work.connection))
-        except Unavailable as error:
-            outage.suspect(waited=True)
-            log.warning("store_pair_skipped", pair=stores.pair, code=error.code)
-    return in_turn(waiting)
+
+    by_pair, away = use.on_each_pair(waiting)
+    if away is not None and not by_pair:
+        raise away
+    return in_turn(by_pair)
 
 
 def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBatch | None:

@@ -93,15 +93,9 @@ def send_messages(use: Resources) -> None:
 
 def _on_each_pair(step: Callable[[Resources], object], use: Resources) -> None:
     """Do the work on each pair of stores. One that does not answer keeps no other from it, and is raised at the end."""
-
-    def work(stores: Resources) -> None:
-        try:
-            step(stores)
-        except Unavailable as error:
-            log.warning("store_pair_skipped", pair=stores.pair, code=error.code, detail=str(error))
-            raise
-
-    _each(*(partial(work, stores) for stores in use.pairs))
+    _, away = use.on_each_pair(step)
+    if away is not None:
+        raise away
 
 
 def _each(*steps: Callable[[], object]) -> None:

@@ -28,6 +28,7 @@ from pipeline.resources import Resources
 from pipeline.setting_values import StorePair
 from pipeline.tenants.placement import Placement, PlacementState
 from tests.conftest import make_tenant, scratch_databases
+from tests.support.clients.operating import eventually
 from tests.support.corpora.uploads import upload
 from tests.support.servers.administration import mysql_url
 from tests.support.servers.proxy import Proxy
@@ -109,9 +110,29 @@ class DescribeUpkeepWithoutAPair:
         here.work(ticket)
         assert here.job(ticket).finished_at
         proxy.heal()
-        upkeep.sweep_pairs(pairs)
+        eventually(lambda: sweeps_all(pairs))
         frozen.work(frozen.accept(upload("c", "written again")))
         assert move_tenant.undo(frozen.tenant, pairs)
+
+    def it_waits_once_for_a_pair_that_takes_statements_and_answers_none(self, pairs, here, proxy):
+        there = on_b(pairs, "swept")
+        ticket = there.accept(upload("a", "waits 等待"))
+        assert take(there.tenant, ticket.job_id, there.use) is not None
+        there.execute("UPDATE job_items SET lease_until = '2000-01-01' WHERE tenant_id = :tenant")
+        proxy.freeze()
+        with pytest.raises(Unavailable):
+            upkeep.sweep_pairs(pairs)
+        began = time.monotonic()
+        for _ in range(5):
+            with pytest.raises(Unavailable):
+                upkeep.sweep_pairs(pairs)
+            with pytest.raises(Unavailable):
+                upkeep.send_messages(pairs)
+        assert time.monotonic() - began < TIMEOUT_S
+        proxy.heal()
+        eventually(lambda: sweeps_all(pairs))
+        there.work(ticket)
+        assert there.job(ticket).finished_at
 
     def it_sends_the_webhooks_of_the_other_pair(self, pairs, here, proxy):
         with receiving() as receiver:
@@ -121,6 +142,15 @@ class DescribeUpkeepWithoutAPair:
             with pytest.raises(Unavailable):
                 upkeep.send_messages(pairs)
             assert len(receiver.calls) == 1
+
+
+def sweeps_all(pairs: Resources) -> bool:
+    """Sweep once; return whether every pair answered."""
+    try:
+        upkeep.sweep_pairs(pairs)
+    except Unavailable:
+        return False
+    return True
 
 
 class DescribeAGatewayWithoutAPair:
