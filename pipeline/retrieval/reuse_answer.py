@@ -7,7 +7,6 @@ searches see, so an older answer is never found again. An answer composed during
 
 import hashlib
 import json
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -35,6 +34,7 @@ log = structlog.get_logger(__name__)
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 _PAUSE_S = 5.0  # seconds without another attempt after MySQL did not answer, or each query would wait for it
+_DIRECTORY = ""  # stands for the pair of a tenant whose placement cannot be read
 _SHAPING = ("recall_", "rerank_", "rrf_", "retrieval_", "llm_", "embedding_", "pgvector_", "mask_", "query_")
 _SHAPING_NOTHING = ("query_lane",)  # all lanes give the same answer
 
@@ -54,7 +54,7 @@ class AnswerCache:
         self._known_away = away
         self._clock = clock
         self._installation = _fingerprint(use.settings)
-        self._pause = Deadline(-math.inf, clock)
+        self._pauses: dict[str, Deadline] = {}  # by pair of stores
 
     def keyed(self, query: Query, *, keep: bool = True) -> Query:
         """Return ``query`` with the revisions of its namespaces, if MySQL answers, and with its cache key if the answer
@@ -62,14 +62,19 @@ class AnswerCache:
         changed a moment ago."""
         # An earlier query that this one repeats leaves outdated revisions.
         query = replace(query, cache_key="", stamps={})
-        if not self._pause.has_passed or self._known_away(query.tenant_id):
+        pair = _DIRECTORY
+        if self._is_paused(pair) or self._known_away(query.tenant_id):
             return query
         names = query.namespaces_depended_on
         try:
-            with reading(self.use.placed(query.tenant_id).mysql) as connection:
+            stores = self.use.placed(query.tenant_id)
+            pair = stores.pair
+            if self._is_paused(pair):
+                return query
+            with reading(stores.mysql) as connection:
                 revisions = Namespaces(connection, query.tenant_id).revisions(names)
         except Unavailable as error:
-            self._pause = Deadline.after(_PAUSE_S, clock=self._clock)
+            self._pauses[pair] = Deadline.after(_PAUSE_S, clock=self._clock)
             log.warning("revisions_not_read", code=error.code)
             return query
         stamps = {name: revision.stamp for name, revision in revisions.items()}
@@ -77,6 +82,10 @@ class AnswerCache:
         settled = keep and all(name in revisions and has_settled(query, revisions[name].revised_at) for name in names)
         key = cache_key(query, revisions=stamps, installation=self._installation) if settled else ""
         return replace(query, cache_key=key, stamps=stamps)
+
+    def _is_paused(self, pair: str) -> bool:
+        pause = self._pauses.get(pair)
+        return pause is not None and not pause.has_passed
 
     def answer(self, query: Query) -> bytes | None:
         """Return the cached answer under the query's own id and time, and store it as if it had run; None without

@@ -25,10 +25,12 @@ from pipeline.maintenance.index_keywords import KeywordIndexer
 from pipeline.outbound.addresses import parse_networks
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
+from pipeline.retrieval.reuse_answer import AnswerCache
 from pipeline.setting_values import StorePair
 from pipeline.tenants.placement import Placement, PlacementState
 from tests.conftest import make_tenant, scratch_databases
 from tests.support.clients.operating import eventually
+from tests.support.corpora.queries import query_of
 from tests.support.corpora.uploads import upload
 from tests.support.servers.administration import mysql_url
 from tests.support.servers.proxy import Proxy
@@ -168,6 +170,17 @@ class DescribeAGatewayWithoutAPair:
         assert (await ask(client, mine)).status_code == 200
         assert time.monotonic() - began < TIMEOUT_S / 2
         assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {503}
+
+    def it_goes_on_to_cache_answers_for_the_tenants_of_the_other_pair(self, pairs, here, proxy):
+        there = on_b(pairs, "cached")
+        cache = AnswerCache(pairs)
+        proxy.freeze()
+        assert not cache.keyed(query_of("owl 猫头鹰", tenant_id=there.tenant, namespaces=(KB,))).stamps
+        here.ingest(upload("a", "owl 猫头鹰"))
+        assert cache.keyed(query_of("owl 猫头鹰", tenant_id=here.tenant, namespaces=(KB,))).stamps
+        began = time.monotonic()
+        assert not cache.keyed(query_of("owl 猫头鹰", tenant_id=there.tenant, namespaces=(KB,))).stamps
+        assert time.monotonic() - began < TIMEOUT_S / 2
 
     async def it_notices_the_revoked_keys_of_the_other_pair(self, pairs, here, proxy, client):
         there = on_b(pairs, "waits")
