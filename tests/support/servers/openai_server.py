@@ -17,6 +17,7 @@ import socket
 import struct
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,6 +72,8 @@ class OpenAIServer:
         self.arrived: list[float] = []  # when each request came, on the monotonic clock
         self.closing = threading.Event()
         self.lock = threading.Lock()
+        # Ports are used again, and what Redis holds of the pace of a service goes by its address.
+        self.prefix = "" if port else f"/{uuid.uuid4().hex}"
         self._http = _Http(("127.0.0.1", port), _Handler)
         self._http.service = self
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
@@ -78,7 +81,7 @@ class OpenAIServer:
     @property
     def url(self) -> str:
         """Return the value for OPENAI_BASE_URL."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        return f"http://127.0.0.1:{self._http.server_address[1]}{self.prefix}/v1"
 
     def next(self, path: str, *answers: Answer) -> None:
         """Append to the script of ``embeddings`` or ``chat``."""
@@ -251,7 +254,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         service = self.server.service
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        path = {"/v1/embeddings": "embeddings", "/v1/chat/completions": "chat"}.get(self.path)
+        called = self.path.removeprefix(service.prefix)
+        path = {"/v1/embeddings": "embeddings", "/v1/chat/completions": "chat"}.get(called)
         if path is None:
             self._send(Answer(status=404), json.dumps({"error": {"message": "no such route"}}).encode())
             return
