@@ -27,6 +27,7 @@ _FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--in-process-gpu",
 ]
 _PATIENCE_MS = 20_000  # for one thing to appear, on a busy machine
 expect.set_options(timeout=_PATIENCE_MS)

@@ -1,5 +1,6 @@
-"""axe-core finds no serious barrier on any page of the console: every other page wide and light, those between narrow
-and dark, and the reverse where time does not matter. Only contrast depends on the theme, and no colour on the width."""
+"""axe-core finds no serious barrier on any page of the console: every fourth page wide and light, every fourth narrow
+and dark, and all in both ways where time does not matter. Only contrast depends on the theme, and no colour on the
+width."""
 
 from __future__ import annotations
 
@@ -39,10 +40,10 @@ class DescribeEveryPage:
     @pytest.mark.parametrize(
         ("theme", "width", "pages"),
         [
-            ("light", 1360, PAGES[::2]),
-            ("dark", 360, PAGES[1::2]),
-            pytest.param("light", 1360, PAGES[1::2], marks=pytest.mark.thorough),
-            pytest.param("dark", 360, PAGES[::2], marks=pytest.mark.thorough),
+            ("light", 1360, PAGES[::4]),
+            ("dark", 360, PAGES[2::4]),
+            pytest.param("light", 1360, [*PAGES[1::4], *PAGES[2::4], *PAGES[3::4]], marks=pytest.mark.thorough),
+            pytest.param("dark", 360, [*PAGES[::4], *PAGES[1::4], *PAGES[3::4]], marks=pytest.mark.thorough),
         ],
         ids=["wide and light", "narrow and dark", "wide and light, the others", "narrow and dark, the others"],
     )

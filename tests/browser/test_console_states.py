@@ -199,10 +199,15 @@ def every_page(console, use) -> Any:
 
 
 class DescribeEveryPage:
+    @pytest.mark.parametrize(
+        "pages",
+        [PAGES[::2], pytest.param(PAGES[1::2], marks=pytest.mark.thorough)],
+        ids=["every other", "those between"],
+    )
     @pytest.mark.refused  # a namespace without a dictionary
-    def it_shows_that_it_waits_and_then_its_content(self, every_page):
+    def it_shows_that_it_waits_and_then_its_content(self, every_page, pages):
         page, traffic = every_page
-        for view in PAGES:
+        for view in pages:
             traffic.way = "held"
             page.evaluate("view => { location.hash = `#/${view}`; }", view)
             expect(page.locator(f"nav [href='#/{view}'][aria-current]")).to_have_count(1)
@@ -215,10 +220,15 @@ class DescribeEveryPage:
             expect(page.locator("main [aria-busy=true]"), view).to_have_count(0)
             expect(page.get_by_role("alert"), view).to_have_count(0)
 
+    @pytest.mark.parametrize(
+        "pages",
+        [PAGES[::2], pytest.param(PAGES[1::2], marks=pytest.mark.thorough)],
+        ids=["every other", "those between"],
+    )
     @pytest.mark.refused
-    def it_shows_a_failure_and_tries_again(self, every_page):
+    def it_shows_a_failure_and_tries_again(self, every_page, pages):
         page, traffic = every_page
-        for view in PAGES:
+        for view in pages:
             if view in READS_NOTHING:
                 continue
             traffic.way = "refused"
