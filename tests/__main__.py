@@ -86,9 +86,10 @@ def _suite(run: Run) -> int:
     apart = Part("apart", marked("apart", APART_FOLDERS), 3, f"apart{which}")
     alone = Part("alone", marked("alone", ()), 1, f"alone{which}")
     beside = Part("spare", spare(), 2, f"not alone and not apart and not calm{which}", yielding=True)
+    statuses = set(_side_by_side(first, run))
     with ThreadPoolExecutor(1) as thread:
         statuses_beside = thread.submit(lambda: set(_side_by_side(beside, run)))
-        statuses = {status for part in (first, calm, apart, alone) for status in _side_by_side(part, run)}
+        statuses |= {status for part in (calm, apart, alone) for status in _side_by_side(part, run)}
     statuses |= statuses_beside.result()
     if statuses - {_PASSED, _FAILED, _NONE}:
         return max(statuses, key=abs)

@@ -12,7 +12,9 @@ from sqlalchemy import text
 
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.jobs.job_views import ItemView
-from pipeline.records import OCTETS
+from pipeline.records import OCTETS, Namespace
+from pipeline.resources import Resources
+from tests.conftest import make_tenant
 from tests.support.clients.operating import eventually
 from tests.support.corpora.uploads import upload
 from tests.support.servers.web_server import WebServer, page, slow
@@ -26,8 +28,9 @@ _CHANGE = text("UPDATE chunks SET ordinal = ordinal + 1000 WHERE tenant_id = :te
 
 
 @pytest.fixture
-def filled(corner: Corner) -> Corner:
-    """A corner with a document of many chunks."""
+def filled(use_alone: Resources, namespace: Namespace) -> Corner:
+    """A corner with a document of many chunks, of which no other worker knows."""
+    corner = Corner(use_alone, make_tenant(use_alone)[0], namespace)
     corner.ingest(upload("others", "\n\n".join(f"{number}. " + "段落 paragraph " * 60 for number in range(60))))
     return corner
 
