@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import ip_network
 
 import pytest
 from sqlalchemy import text
 
 from pipeline.ingestion.accept import AcceptedJob
+from pipeline.ingestion.run import ingest_claims, take
 from pipeline.jobs.job_views import ItemView
 from pipeline.records import OCTETS, Namespace
 from pipeline.resources import Resources
@@ -65,7 +67,10 @@ class DescribeADeadlock:
     def it_costs_a_document_no_attempt(self, filled: Corner):
         filled.ingest(upload("a", "bolt 螺栓"))
         ticket = filled.accept(upload("a", "nut 螺母"))
-        collide(filled, ticket.job_id, lambda: filled.work(ticket))
+        claims = take(filled.tenant, ticket.job_id, filled.use)  # before another looks whether its item is locked
+        assert claims is not None
+        work = partial(ingest_claims, filled.tenant, claims.items, filled.use, ring=lambda *_: None)
+        collide(filled, ticket.job_id, work)
         item = only_item(filled, ticket)
         assert (item.status, item.outcome, item.attempts) == ("succeeded", "replaced", 1)
         assert filled.shown()["a"] == ["nut 螺母"]
