@@ -147,21 +147,21 @@ class Resources:
 
     @cached_property
     def _outage(self) -> Outage:
-        return probed(self.mysql, self.postgres)
+        return probed(self.mysql)
 
     def on_each_pair(self, step: Callable[[Resources], T]) -> tuple[list[T], Unavailable | None]:
         """Take a step on every pair of stores; return the results, and the last error of those that do not answer. Where
-        there are several, such a pair is passed over until a probe beside the work succeeds: each call might take long."""
+        there are several, one whose MySQL hangs is passed over until a probe beside the work succeeds."""
         results: list[T] = []
         away: Unavailable | None = None
         for stores in (pairs := self.pairs):
             if len(pairs) > 1 and stores._outage.is_on:
-                away = StoreUnavailable(f"the stores of pair {stores.pair} do not answer")
+                away = StoreUnavailable(f"the MySQL of pair {stores.pair} does not answer")
                 continue
             try:
                 results.append(step(stores))
             except Unavailable as error:
-                if len(pairs) > 1 and not isinstance(error, Conflict):
+                if len(pairs) > 1 and isinstance(error, StoreUnavailable) and not isinstance(error, Conflict):
                     stores._outage.suspect(waited=True)
                 log.warning("store_pair_skipped", pair=stores.pair, code=error.code, detail=str(error))
                 away = error

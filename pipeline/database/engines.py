@@ -111,15 +111,14 @@ def watch(engine: Engine) -> None:
     _OUTAGES[engine.pool] = probed(engine)
 
 
-def probed(*engines: Engine) -> Outage:
-    """Return an outage, not begun yet, that ends once the servers of these engines answer."""
-    references = [weakref.ref(engine) for engine in engines]
+def probed(engine: Engine) -> Outage:
+    """Return an outage, not begun yet, that ends once this engine's server answers."""
+    reference = weakref.ref(engine)
 
     def probe() -> None:
-        for reference in references:
-            if (server := reference()) is not None:
-                with server.connect() as connection:
-                    connection.exec_driver_sql("SELECT 1")
+        if (server := reference()) is not None:
+            with server.connect() as connection:
+                connection.exec_driver_sql("SELECT 1")
 
     return Outage(probe)
 
