@@ -33,11 +33,8 @@ RULES = (
     Rule(names=r"memory with files/.*", kept="pages of files, which the system takes back"),
     Rule(names=r"memory/flower", most=400.0),  # it shows the last 10,000 tasks, about 7 KB each, and orders 40,000
     Rule(names=r"memory/.*", amount=10.0, share=0.03),
-    # A pool makes a connection for each call under way, and keeps eight: each a thread and an open file of MariaDB, a
-    # process of PostgreSQL with about twelve open files, and an open file of the client.
-    Rule(names=r"connections/.* to (mysql|postgres)", amount=8.0),
-    Rule(names=r"(threads|open files)/mariadb|(threads|processes)/postgres|(mysql|postgres)/connections", amount=20.0),
-    Rule(names=r"open files/gateway", amount=20.0),
+    # One for each connection, of which every pool may make 16; PostgreSQL has about twelve files open for each.
+    Rule(names=r"threads/mariadb|(threads|processes)/postgres", amount=20.0),
     Rule(names=r"open files/postgres", amount=240.0),
     Rule(names=r"(threads|processes|open files|connections)/.*", amount=3.0, share=0.05),
     Rule(names=r"redis/(clients|channels|subscriptions)", amount=3.0, share=0.05),
@@ -52,7 +49,7 @@ RULES = (
     Rule(names=r"mysql rows/feedback", kept="made by callers"),
     Rule(names=r"mysql rows/documents", kept="132 bytes for each id that callers ever used"),
     Rule(names=r"(mysql|postgres) rows/.*", amount=50.0, share=0.1),
-    Rule(names=r"(mysql|postgres)/idle in transaction", amount=3.0, share=0.05),
+    Rule(names=r"(mysql|postgres)/(connections|idle in transaction)", amount=3.0, share=0.05),
     Rule(names=r"mysql/history list", amount=2000.0),
     Rule(names=r"mysql/page cache", kept="innodb_buffer_pool_size"),
     Rule(names=r"disk/redis append-only file", most=256.0),  # rewritten at twice its size, from 64 MB on
