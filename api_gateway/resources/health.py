@@ -145,11 +145,10 @@ def _page(gateway: Gateway, names: Collection[str] | None) -> bytes:
 
 def _read_stores(gateway: Gateway) -> None:
     """Read the backlog and the reconciler's findings, whose last values stay while MySQL is away."""
-    try:
-        LEDGER.backlog, LEDGER.totals = read_ledger(gateway.quick)
-    except PipelineError as error:
-        LEDGER.backlog = None
-        log.warning("stores_not_read", code=error.code)
+    read, away = read_ledger(gateway.quick)
+    LEDGER.take(read, gateway.settings.pair_names)
+    if away is not None:
+        log.warning("stores_not_read", code=away.code)
     try:
         gateway.quick.installation.confirm_redis()
         STORES_MATCH.set(1)

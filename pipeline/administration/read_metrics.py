@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import redis
 
@@ -12,6 +11,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.worker_heartbeats import HostState, WorkerHeartbeat
 from pipeline.documents import alignment_store
 from pipeline.documents.document_views import Totals
+from pipeline.errors import Unavailable
 from pipeline.jobs.job_views import LedgerBacklog
 from pipeline.jobs.turn_store import backlog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
@@ -72,27 +72,14 @@ def read_queues(
     return counted_depths(use.quick_redis, count_messages(queues), use.heartbeats.all(), now=time.time())
 
 
-def read_ledger(use: Resources) -> tuple[LedgerBacklog, Totals]:
-    """Return the backlog of the ledger and the reconciler's counts. Raises StoreUnavailable."""
-    read: list[tuple[LedgerBacklog, Totals]] = []
-    for stores in use.pairs:
-        with unit_of_work(stores.mysql) as work:
-            totals = alignment_store.totals(work.connection)
-            read.append((backlog(work.connection), totals))
-    return reduce(_added, read)
+def read_ledger(use: Resources) -> tuple[dict[str, tuple[LedgerBacklog, Totals]], Unavailable | None]:
+    """Return the backlog of the ledger and the reconciler's counts by pair of stores, of those that answer; and the last
+    error of the others."""
+    read, away = use.on_each_pair(_ledger_of)
+    return dict(read), away
 
 
-def _added(one: tuple[LedgerBacklog, Totals], other: tuple[LedgerBacklog, Totals]) -> tuple[LedgerBacklog, Totals]:
-    (here, counted), (there, more) = one, other
-    ledger = LedgerBacklog(
-        items={state: count + there.items[state] for state, count in here.items.items()},
-        oldest_s={state: max(age_s, there.oldest_s[state]) for state, age_s in here.oldest_s.items()},
-        dead_letters={reason: count + there.dead_letters[reason] for reason, count in here.dead_letters.items()},
-    )
-    runs = [run for run in (counted.last_run, more.last_run) if run is not None]
-    totals = Totals(
-        counted={name: count + more.counted[name] for name, count in counted.counted.items()},
-        last_run=max(runs, default=None),
-        withheld=counted.withheld + more.withheld,
-    )
-    return ledger, totals
+def _ledger_of(stores: Resources) -> tuple[str, tuple[LedgerBacklog, Totals]]:
+    with unit_of_work(stores.mysql) as work:
+        totals = alignment_store.totals(work.connection)
+        return stores.pair, (backlog(work.connection), totals)

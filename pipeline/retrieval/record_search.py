@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 import structlog
@@ -11,7 +12,7 @@ from pipeline.answer.result import Answer, outcome
 from pipeline.database.engines import redis_errors
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.errors import TenantMoving, Unavailable
+from pipeline.errors import Conflict, StoreUnavailable, TenantMoving, Unavailable
 from pipeline.query.request import Query
 from pipeline.records import TenantId
 from pipeline.resources import Resources
@@ -65,14 +66,21 @@ def drain(use: Resources) -> int:
     commit and never written twice, so a crash or concurrent runs lose and repeat none."""
     queue = AuditQueue(use.redis)
     drained = 0
+    away: set[str] = set()  # pairs of stores: a hanging one is asked for one tenant, not for each
     for tenant_id in queue.tenants():
         while rows := queue.oldest(tenant_id, limit=_ROWS_AT_ONCE):
+            pair = ""
             try:
-                with unit_of_work(use.placed(tenant_id).mysql) as work:
+                pair = (stores := use.placed(tenant_id)).pair
+                if pair in away:
+                    break
+                with unit_of_work(stores.mysql) as work:
                     Audit(work.connection, tenant_id).add([unpacked(row) for row in rows])
             except Unavailable as error:  # its rows wait in Redis
                 if not use.settings.store_pairs:
                     raise
+                if isinstance(error, StoreUnavailable) and not isinstance(error, Conflict):
+                    away.add(pair)
                 log.warning("audit_not_drained", tenant_id=tenant_id, code=error.code)
                 break
             queue.take_away(tenant_id, rows)
@@ -85,15 +93,14 @@ def drain(use: Resources) -> int:
 
 
 def forget_old(use: Resources) -> int:
-    """Delete rows older than the audit's retention, for every tenant, in small transactions. Returns how many."""
+    """Delete rows older than the audit's retention, for every tenant, in small transactions. Returns how many. Raises
+    Unavailable at the end if a pair of stores does not answer."""
     before = now() - timedelta(days=use.settings.audit_keep_days)
-    tenants: list[TenantId] = []
-    for stores in use.pairs:
-        with unit_of_work(stores.mysql) as work:
-            tenants += tenants_with_audit(work.connection)
-    forgotten = sum(_forget_old_of(tenant_id, before, use.placed(tenant_id)) for tenant_id in set(tenants))
-    if forgotten:
-        log.info("audit_row_lost", rows=forgotten)
+    counts, away = use.on_each_pair(partial(_forget_old_on, before))
+    if forgotten := sum(counts):
+        log.info("audit_rows_expired", rows=forgotten)
+    if away is not None:
+        raise away
     return forgotten
 
 
@@ -104,6 +111,14 @@ def maintain(use: Resources) -> None:
         due = use.redis.set("chordwise:audit:swept", 1, nx=True, ex=_FORGET_EVERY_S)
     if due:
         forget_old(use)
+
+
+def _forget_old_on(before: datetime, stores: Resources) -> int:
+    with unit_of_work(stores.mysql) as work:
+        tenants = tenants_with_audit(work.connection)
+    # A tenant that moves has rows on both sides.
+    here = [(tenant_id, use) for tenant_id in tenants if (use := stores.placed(tenant_id)).pair == stores.pair]
+    return sum(_forget_old_of(tenant_id, before, use) for tenant_id, use in here)
 
 
 def _forget_old_of(tenant_id: TenantId, before: datetime, use: Resources) -> int:

@@ -54,12 +54,13 @@ def page() -> Iterator[dict[str, set[str]]]:
     WorkerHeartbeats(client).sign(ProcessSign(host="x", name="x", serves=("x",)))
     fleet, ledger = FleetMetrics(), LedgerMetrics()
     fleet.read(use, client)
-    ledger.totals = Totals(counted=dict.fromkeys([*KINDS, "repaired", "chunks"], 1), last_run=1.0)
-    ledger.backlog = LedgerBacklog(
+    totals = Totals(counted=dict.fromkeys([*KINDS, "repaired", "chunks"], 1), last_run=1.0)
+    backlog = LedgerBacklog(
         items=dict.fromkeys(BACKLOG_STATES, 1),
         oldest_s=dict.fromkeys(BACKLOG_STATES, 1.0),
         dead_letters={"rejected": 1},
     )
+    ledger.take({"default": (backlog, totals)}, ["default"])
     registry = CollectorRegistry()
     for each in (fleet, ledger):
         registry.register(each)  # type: ignore[arg-type]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
 from api_gateway.app import create_app
@@ -17,6 +20,7 @@ from api_gateway.http.auth import FRESH_S
 from api_gateway.live.stale_cache import PATIENCE_S
 from pipeline.administration import edit_webhooks
 from pipeline.administration.manage_tenants import create_tenant, issue_key, list_keys, revoke_key
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.ingestion.run import ingest_next, take
 from pipeline.keyword_index.local_index_store import LocalIndexReader
@@ -25,8 +29,11 @@ from pipeline.maintenance.index_keywords import KeywordIndexer
 from pipeline.outbound.addresses import parse_networks
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
+from pipeline.retrieval import record_search
 from pipeline.retrieval.reuse_answer import AnswerCache
 from pipeline.setting_values import StorePair
+from pipeline.tenants.audit import AuditRow
+from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.placement import Placement, PlacementState
 from tests.conftest import make_tenant, scratch_databases
 from tests.support.clients.operating import eventually
@@ -35,6 +42,7 @@ from tests.support.corpora.uploads import upload
 from tests.support.servers.administration import mysql_url
 from tests.support.servers.proxy import Proxy
 from tests.support.servers.receiver import LOOPBACK, receiving
+from tests.support.stacks.asking import Asker
 from tests.support.stacks.corner import Corner
 from workers.tasks import upkeep
 
@@ -145,6 +153,45 @@ class DescribeUpkeepWithoutAPair:
                 upkeep.send_messages(pairs)
             assert len(receiver.calls) == 1
 
+    def it_writes_and_expires_the_audit_of_the_other_pair(self, pairs, here, proxy):
+        there = [on_b(pairs, f"audited-{number}") for number in range(3)]
+        for corner in (here, *there):
+            add_expired_search(corner)
+            Asker(corner).ask_for("owl 猫头鹰")
+        proxy.freeze()
+        began = time.monotonic()
+        assert record_search.drain(pairs) == 1
+        with pytest.raises(Unavailable):
+            record_search.forget_old(pairs)
+        assert time.monotonic() - began < 4 * TIMEOUT_S  # one call waits in each, not one for every tenant
+        assert searches(here) == 1
+        proxy.heal()
+        eventually(lambda: record_search.drain(pairs) == len(there))
+        eventually(lambda: expires_all(pairs))
+        assert [searches(corner) for corner in there] == [1, 1, 1]
+
+
+def add_expired_search(corner: Corner) -> None:
+    """Write a search to a tenant's audit that is older than the audit's retention."""
+    days = corner.use.settings.audit_keep_days
+    row = AuditRow(audit_id=str(uuid.uuid4()), at=datetime.now(UTC) - timedelta(days=days, minutes=1), action="search")
+    with unit_of_work(corner.use.mysql) as work:
+        Audit(work.connection, corner.tenant).add([row])
+
+
+def searches(corner: Corner) -> int:
+    """Return how many searches a tenant's audit has."""
+    return len(corner.execute("SELECT 1 FROM audit WHERE tenant_id = :tenant AND action = 'search'"))
+
+
+def expires_all(pairs: Resources) -> bool:
+    """Delete expired rows of the audit; return whether every pair answered."""
+    try:
+        record_search.forget_old(pairs)
+    except Unavailable:
+        return False
+    return True
+
 
 def sweeps_all(pairs: Resources) -> bool:
     """Sweep once; return whether every pair answered."""
@@ -195,6 +242,22 @@ class DescribeAGatewayWithoutAPair:
         await asyncio.sleep(PATIENCE_S + 0.25)  # by then this pair is known to be away
         assert (await ask(client, mine)).status_code == 401
         await waiting
+
+    async def it_shows_which_pair_is_away_and_the_backlog_of_the_other(self, pairs, here, proxy, client):
+        here.accept(upload("a", "waits 等待"))
+        assert await shown(client, "chordwise_store_pair_up") == {"default": 1.0, "b": 1.0}
+        proxy.freeze()
+        assert await shown(client, "chordwise_store_pair_up") == {"default": 1.0, "b": 0.0}
+        began = time.monotonic()
+        assert (await shown(client, "chordwise_ingest_items"))["due"] >= 1
+        assert time.monotonic() - began < TIMEOUT_S / 2
+
+
+async def shown(client: httpx.AsyncClient, name: str) -> dict[str, float]:
+    """Return the values of a metric by its label."""
+    page = (await client.get("/v1/metrics", params={"name[]": name})).text
+    samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
+    return {next(iter(sample.labels.values())): sample.value for sample in samples}
 
 
 def ask(client: httpx.AsyncClient, key: dict[str, str]) -> asyncio.Task[httpx.Response]:
