@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from ipaddress import ip_network
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -14,6 +15,7 @@ from sqlalchemy import text
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_claims, take
 from pipeline.jobs.job_views import ItemView
+from pipeline.models.ports import Embedder, Matrix
 from pipeline.records import OCTETS, Namespace
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
@@ -37,9 +39,9 @@ def filled(use_alone: Resources, namespace: Namespace) -> Corner:
     return corner
 
 
-def collide(corner: Corner, job: str, work: Callable[[], object]) -> None:
-    """Lock the document, wait until the work holds its item and waits for the document, then ask for the item: the
-    server finds a deadlock and rolls back the work's transaction."""
+def collide(corner: Corner, job: str, work: Callable[[Callable[[], object]], object]) -> None:
+    """Have the work lock its document for another transaction, wait until it holds its item and waits for the document,
+    then ask for the item: the server finds a deadlock and rolls back the work's transaction."""
     values = {"tenant": corner.tenant, "job": job}
 
     def is_held() -> bool:
@@ -50,8 +52,7 @@ def collide(corner: Corner, job: str, work: Callable[[], object]) -> None:
 
     with ThreadPoolExecutor(1) as pool, corner.use.mysql.connect() as other:
         other.execute(_CHANGE, values)
-        other.execute(_DOCUMENT, values)
-        working = pool.submit(work)
+        working = pool.submit(work, partial(other.execute, _DOCUMENT, values))
         eventually(stays_held, within_s=10)
         other.execute(text(_ITEM), values)
         other.rollback()
@@ -63,17 +64,54 @@ def only_item(corner: Corner, ticket: AcceptedJob) -> ItemView:
     return item
 
 
+class _Observed:
+    """An embedder that calls a function with the texts first."""
+
+    def __init__(self, embedder: Embedder, before: Callable[[Sequence[str]], object]) -> None:
+        self._embedder, self._before = embedder, before
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._embedder, name)
+
+    def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
+        self._before(texts)
+        return self._embedder.embed(texts, timeout_s=timeout_s)
+
+
 class DescribeADeadlock:
     def it_costs_a_document_no_attempt(self, filled: Corner):
         filled.ingest(upload("a", "bolt 螺栓"))
         ticket = filled.accept(upload("a", "nut 螺母"))
         claims = take(filled.tenant, ticket.job_id, filled.use)  # before another looks whether its item is locked
         assert claims is not None
-        work = partial(ingest_claims, filled.tenant, claims.items, filled.use, ring=lambda *_: None)
+
+        def work(lock: Callable[[], object]) -> None:
+            lock()
+            ingest_claims(filled.tenant, claims.items, filled.use, ring=lambda *_: None)
+
         collide(filled, ticket.job_id, work)
         item = only_item(filled, ticket)
         assert (item.status, item.outcome, item.attempts) == ("succeeded", "replaced", 1)
         assert filled.shown()["a"] == ["nut 螺母"]
+
+    def it_does_not_embed_a_document_again_that_was_about_to_be_published(self, filled: Corner):
+        filled.ingest(upload("a", "bolt 螺栓"))
+        ticket = filled.accept(upload("a", "nut 螺母"))
+        claims = take(filled.tenant, ticket.job_id, filled.use)
+        assert claims is not None
+        embedded: list[str] = []
+
+        def work(lock: Callable[[], object]) -> None:
+            use = sharing(
+                filled.use, embedder=_Observed(filled.use.embedder, lambda texts: (embedded.extend(texts), lock()))
+            )
+            ingest_claims(filled.tenant, claims.items, use, ring=lambda *_: None)
+
+        collide(filled, ticket.job_id, work)
+        item = only_item(filled, ticket)
+        assert (item.status, item.outcome, item.attempts) == ("succeeded", "replaced", 1)
+        assert filled.shown()["a"] == ["nut 螺母"]
+        assert embedded == ["nut 螺母"]
 
     def it_does_not_delay_a_document_that_could_not_be_fetched(self, filled: Corner):
         filled.ingest(upload("a", "bolt 螺栓"))
@@ -84,6 +122,11 @@ class DescribeADeadlock:
             gone = upload("a", media_type=OCTETS, source_uri=web.url("/gone"), to_fetch=True)
             ticket = submit(use, filled.tenant, [gone], filled.namespace)
             filled.work(ticket, use)
-            collide(filled, ticket.job_id, lambda: use.fetches.wait(15))
+
+            def work(lock: Callable[[], object]) -> None:
+                lock()
+                use.fetches.wait(15)
+
+            collide(filled, ticket.job_id, work)
         item = only_item(filled, ticket)
         assert (item.status, item.code, item.attempts) == ("failed", "fetch_failed", 1)
