@@ -106,7 +106,7 @@ def completed(
 
 
 DEFAULT_PAIR = "default"  # the pair of CHORDWISE_MYSQL_URL and CHORDWISE_POSTGRES_URL
-PAIR_URLS = ("mysql_url", "mysql_replica_url", "postgres_url")
+PAIR_URLS = ("mysql_url", "mysql_replica_url", "postgres_url", "postgres_direct_url")
 _PAIR_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
@@ -116,6 +116,7 @@ class StorePair(BaseModel, frozen=True, extra="forbid"):
     mysql_url: SecretStr
     mysql_replica_url: SecretStr | None = None
     postgres_url: SecretStr
+    postgres_direct_url: SecretStr | None = None
     mysql_password: SecretStr | None = None
     postgres_password: SecretStr | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.database.engines import postgres_engine
 from pipeline.errors import Misconfigured
 from pipeline.records import TenantId
 from pipeline.resources import Resources
@@ -34,6 +35,14 @@ class DescribeStorePairs:
             url = settings.mysql_replica_url.get_secret_value()
             assert url == f"mysql+pymysql://chordwise:{password}@copy.test/c"
         assert load({"store_pairs": PAIR, "mysql_replica_url": replica}).of_pair("b").mysql_replica_url is None
+
+    def it_reaches_the_server_behind_its_own_pooler_alone(self):
+        direct = "postgresql+psycopg://chordwise@itself.test/c"
+        of_pair = PAIR.replace('"mysql_password"', f'"postgres_direct_url": "{direct}", "mysql_password"')
+        there = load({"store_pairs": of_pair, "postgres_direct_url": "postgresql+psycopg://c@own.test/c"}).of_pair("b")
+        assert postgres_engine(there, direct=True).url.host == "itself.test"
+        without = load({"store_pairs": PAIR, "postgres_direct_url": direct}).of_pair("b")
+        assert postgres_engine(without, direct=True).url.host == "b.test"
 
     @pytest.mark.parametrize(
         ("value", "sentence"),
