@@ -27,7 +27,7 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text("ut
 SECRETS = {
     variable(name)
     for name, field in Settings.model_fields.items()
-    if "Secret" in str(field.annotation) and not name.endswith("_url")
+    if any(secret in str(field.annotation) for secret in ("Secret", "StorePair")) and not name.endswith("_url")
 }
 # Services of compose.yaml by the chart's roles, where their names differ.
 COMPOSED = {"clock": "beat", **{role: f"worker-{role}" for role in ROLES}}
@@ -150,6 +150,20 @@ class DescribeRenderedChart:
         }
         assert given == dict.fromkeys([*ROLES, "gateway", "clock", "flower"], "spec.nodeName")
 
+    @pytest.mark.parametrize(
+        ("changes", "roles"),
+        [([], {"queries"}), (["settings.CHORDWISE_QUERY_LANE=in_process"], {"queries", "gateway"})],
+    )
+    def it_gives_pods_that_answer_queries_an_index_and_reads_it_where_it_is_mounted(self, changes, roles):
+        made = pods(rendered(*changes))
+        for role, pod in made.items():
+            for container in pod["containers"]:
+                [mounted] = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] != "tmp"] or [""]
+                read = {entry["name"]: entry.get("value") for entry in container["env"]}
+                assert read.get("CHORDWISE_KEYWORD_INDEX_DIR", "") == mounted
+                assert bool(mounted) == (role in roles)
+        assert {role for role, pod in made.items() if len(pod["containers"]) > 1} == roles
+
     def it_passes_helms_own_rules(self):
         done = helm("lint", "--strict", str(CHART))
         assert done.returncode == 0, done.stdout
@@ -237,6 +251,7 @@ class DescribeRenderedChart:
         "change",
         [
             "settings.CHORDWISE_ADMIN_KEY=x",
+            "settings.CHORDWISE_STORE_PAIRS=x",
             "settings.CHORDWISE_REDIS_URL=redis://user:password@host:6379/0",
             "settings.chordwise_log_level=INFO",
             "roles.ingest.replica=2",

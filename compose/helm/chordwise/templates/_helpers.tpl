@@ -34,7 +34,10 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- $services := list "CHORDWISE_SECRET_KEY" "CHORDWISE_API_SECRETS" "CHORDWISE_RERANK_API_KEY" "CHORDWISE_EMBEDDING_NEXT_API_KEY" "OPENAI_API_KEY" }}
 {{- $needed := list "CHORDWISE_REDIS_PASSWORD" }}
 {{- $optional := list "CHORDWISE_BROKER_PASSWORD" }}
-{{- if not (has .role (list "clock" "flower")) }}{{ $needed = concat $needed $stores }}{{ end }}
+{{- if not (has .role (list "clock" "flower")) }}
+{{- $needed = concat $needed $stores }}
+{{- $optional = append $optional "CHORDWISE_STORE_PAIRS" }}
+{{- end }}
 {{- if not (has .role (list "clock" "flower" "indexer" "migrate")) }}{{ $optional = concat $optional $services }}{{ end }}
 {{- if eq .role "gateway" }}{{ $needed = append $needed "CHORDWISE_ADMIN_KEY" }}{{ end }}
 {{- if eq .role "flower" }}{{ $needed = append $needed "FLOWER_BASIC_AUTH" }}{{ end }}
