@@ -9,6 +9,7 @@ from pipeline.database.rows import TenantStore, now, to_json
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.records import Namespace
 from pipeline.tenants.audit_store import Audit
+from pipeline.tenants.namespace_store import Namespaces
 
 
 class Dictionaries(TenantStore):
@@ -27,7 +28,7 @@ class Dictionaries(TenantStore):
     def replace(self, namespace: Namespace, dictionary: Dictionary) -> int:
         """Replace the dictionary of the namespace. Returns its new version."""
         self._run(_REPLACE, namespace=namespace, said=to_json(asdict(dictionary)), now=now())
-        self._run(_REVISED, namespace=namespace, now=now())
+        self._revise(namespace)
         version = self.versions([namespace])[namespace]
         self._audit("dictionary_store", namespace, version=version)
         return version
@@ -35,22 +36,23 @@ class Dictionaries(TenantStore):
     def delete(self, namespace: Namespace) -> bool:
         """Delete the dictionary of the namespace. Returns False if there was none."""
         # The version row stays, so that a later dictionary of the same name is not taken for this one.
-        self._run(_REVISED, namespace=namespace, now=now())
+        self._revise(namespace)
         deleted = self._run(_DELETE, namespace=namespace, now=now()).rowcount > 0
         if deleted:
             self._audit("dictionary_delete", namespace)
         return deleted
 
+    def _revise(self, namespace: Namespace) -> None:
+        """Revise the namespaces that the dictionary applies to: cached answers do not use its words."""
+        namespaces = Namespaces(self._connection, self._tenant_id)
+        if namespace == EVERY_NAMESPACE:
+            namespaces.revise_all()
+        else:
+            namespaces.revise(namespace)
+
     def _audit(self, action: str, namespace: Namespace, **detail: Any) -> None:
         namespaces = [] if namespace == EVERY_NAMESPACE else [namespace]
         Audit(self._connection, self._tenant_id).wrote(action, namespaces=namespaces, count=1, **detail)
-
-
-# Cached answers do not use these words. A dictionary without a namespace applies to all namespaces.
-_REVISED = (
-    "UPDATE namespaces SET revision = revision + 1, revised_at = :now"
-    " WHERE tenant_id = :tenant AND (namespace = :namespace OR :namespace = '')"
-)
 
 
 def _dictionary(stored: dict[str, Any]) -> Dictionary:

@@ -241,11 +241,8 @@ def _falls_into(term: str, number: int, passes: int) -> bool:
 
 
 def _correct(connection: Connection, tenant_id: TenantId, namespace: Namespace, difference: Difference) -> None:
-    connection.execute(  # lock first, as everywhere: publishing locks the namespace before its terms
-        _CORRECT,
-        {"tenant": tenant_id, "namespace": namespace, "now": now()}
-        | {"chunks": difference.chunks, "terms": difference.terms},
-    )
+    # First, as everywhere: publishing locks the namespace before its terms.
+    Namespaces(connection, tenant_id).revise(namespace, chunks=difference.chunks, terms=difference.terms)
     insert_many(
         connection,
         "INSERT INTO term_statistics (tenant_id, namespace, term, chunk_count) VALUES (%s, %s, %s, %s)"
@@ -269,10 +266,6 @@ _COUNT_STORED = text("SELECT COUNT(*) FROM term_statistics WHERE tenant_id = :te
 _STORED = text("SELECT term, chunk_count FROM term_statistics WHERE tenant_id = :tenant AND namespace = :namespace")
 _STORED_SIZES = text(
     "SELECT chunk_count, term_count FROM namespaces WHERE tenant_id = :tenant AND namespace = :namespace"
-)
-_CORRECT = text(
-    "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
-    " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
 )
 _TERMS = text(
     f"SELECT c.terms, c.term_count FROM documents d JOIN chunks c ON {same_document('c', 'd')}"

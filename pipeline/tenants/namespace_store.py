@@ -105,6 +105,12 @@ class Namespaces(TenantStore):
         self._run(_REVISE, namespace=namespace, chunks=chunks, terms=terms, now=now())
         Publications(self._connection, self._tenant_id).add(namespace, document_ids)
 
+    def revise_all(self) -> None:
+        """Record a change of every namespace that is a change of no document."""
+        moment = now()
+        self._run(_REVISE_ALL, now=moment)
+        self._run(_ADD_TO_ALL, now=moment)
+
     def living_documents(self, namespace: Namespace, *, limit: int) -> list[str]:
         """Return some documents of a namespace that are published or under way."""
         return list(self._run(_LIVING, namespace=namespace, limit=limit).scalars())
@@ -186,4 +192,11 @@ _LIVING = (
 _REVISE = sql(
     "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
     " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
+)
+
+_REVISE_ALL = "UPDATE namespaces SET revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant"
+_ADD_TO_ALL = (
+    "INSERT INTO publications (tenant_id, namespace, revision, document_id, revised_at)"
+    " SELECT tenant_id, namespace, revision, '', revised_at FROM namespaces"
+    " WHERE tenant_id = :tenant AND revised_at = :now"
 )
