@@ -9,10 +9,10 @@ import structlog
 from pydantic import SecretStr
 
 from pipeline.answer.result import Answer, outcome
-from pipeline.database.engines import redis_errors
+from pipeline.database.engines import Conflict, redis_errors
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.errors import Conflict, StoreUnavailable, TenantMoving, Unavailable
+from pipeline.errors import StoreUnavailable, TenantMoving, Unavailable
 from pipeline.query.request import Query
 from pipeline.records import TenantId
 from pipeline.resources import Resources
