@@ -155,6 +155,7 @@ class Generations(TenantStore):
         if not self._connection.execute(_COPY_PAYLOAD, values).rowcount:
             return 0
         self._connection.execute(_COPY_FIELDS, values)
+        self._connection.execute(_MEASURE, generation_key(target))
         return int(self._connection.execute(_SIZE, generation_key(target)).scalar_one_or_none() or 0)
 
 
@@ -237,6 +238,12 @@ _DESCRIBE = sql(
     f" WHERE {OF_GENERATION}"
 )
 
+# Of a document that was fetched, former versions recorded no size.
+_MEASURE = sql(
+    f"UPDATE generations g JOIN payloads p ON {same_generation('p', 'g')} SET g.body_bytes = LENGTH(p.body)"
+    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id = :document"
+    " AND g.generation = :generation AND g.body_bytes = 0"
+)
 _SIZE = sql(f"SELECT body_bytes FROM generations {_SAME}")
 
 

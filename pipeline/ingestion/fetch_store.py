@@ -36,7 +36,7 @@ class FetchedPayloads(TenantStore):
         """Store the bytes and their type, so that they are never fetched again."""
         key = generation_key(generation)
         self._run(_STORE_BODY, **key, body=body)
-        self._run(_STORE_TYPE, **key, media_type=media_type, hash=hashlib.sha256(body).digest())
+        self._run(_DESCRIBE, **key, media_type=media_type, hash=hashlib.sha256(body).digest(), size=len(body))
         self._run(_SOURCE_TYPE, **key, media_type=media_type.partition(";")[0])
 
     def queue(self, sizes: Mapping[ItemClaim, int]) -> None:
@@ -53,7 +53,9 @@ _LOCATIONS = sql(
 
 _STORE_BODY = f"UPDATE payloads SET body = :body, to_fetch = 0 WHERE {OF_GENERATION}"
 
-_STORE_TYPE = f"UPDATE generations SET media_type = :media_type, content_hash = :hash WHERE {OF_GENERATION}"
+_DESCRIBE = (
+    f"UPDATE generations SET media_type = :media_type, content_hash = :hash, body_bytes = :size WHERE {OF_GENERATION}"
+)
 
 _SOURCE_TYPE = (
     "UPDATE sources SET media_type = :media_type WHERE tenant_id = :tenant AND namespace = :namespace"

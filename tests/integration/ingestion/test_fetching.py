@@ -16,6 +16,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_view_store import DocumentViews
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.fetch import hand_over
+from pipeline.ingestion.reingest import DocumentChanges, reingest, roll_back
 from pipeline.ingestion.run import take
 from pipeline.jobs.control_store import DeadLetters
 from pipeline.jobs.job_views import DeadLetterFilter, ItemView
@@ -132,6 +133,24 @@ class DescribeAFetchedDocument:
             "SELECT page FROM chunks WHERE tenant_id = :tenant AND document_id = 'report' ORDER BY ordinal"
         )
         assert pages[0] == (1,)
+
+    @pytest.mark.parametrize("size", ["body_bytes", "0"], ids=["with its size", "as former versions stored it"])
+    def it_can_be_changed_and_rolled_back_when_its_address_is_gone(self, corner, web, size):
+        web.pages["/bolts"] = page("螺栓 bolt".encode(), media_type="text/plain; charset=utf-8")
+        corner.fetch(at(web.url("/bolts")))
+        web.pages.clear()
+        corner.execute(f"UPDATE generations SET body_bytes = {size} WHERE tenant_id = :tenant")
+        named = (corner.tenant, corner.namespace)
+        changes = DocumentChanges(add_tags=("五金",))
+        changed = reingest(*named, [DocumentId("d")], changes, corner.use, request_id="r", ring=corner.ring)
+        assert changed is not None
+        corner.work(changed)
+        back = roll_back(*named, DocumentId("d"), corner.use, request_id="r", ring=corner.ring)
+        assert back is not None
+        corner.work(back)
+        for ticket in (changed, back):
+            assert corner.items(ticket)["d"].status == "succeeded"
+        assert corner.shown()["d"] == ["螺栓 bolt"]
 
     def it_is_not_fetched_again_once_it_has_come(self, corner, web):
         web.pages["/"] = page(b"The grey owl.", media_type="text/plain")
