@@ -13,7 +13,9 @@ from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
 from pipeline.records import FailureReason, JobId, Priority, TenantId
 
 MOST_INTERACTIVE = 3  # turns of a tenant's interactive jobs in a row while bulk waits: every fourth is bulk
-_TURNS = 200  # looked at for one batch; those behind get there once these were served
+# Looked at for one batch; those behind get there once these were served.
+_TURNS = 400
+_TURNS_OF_A_TENANT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +31,10 @@ class WaitingJob:
 
 def turns(connection: Connection) -> list[WaitingJob]:
     """Return the jobs with due items: least recently served tenant first, and among a tenant's jobs interactive ones
-    first, then the least recently served; after a few interactive turns in a row, one of bulk. Looks across tenants,
-    and reads only ids and times."""
-    rows = connection.execute(_TURNS_NOW, {"now": now(), "limit": _TURNS, "most": MOST_INTERACTIVE})
+    first, then the least recently served; after a few interactive turns in a row, one of bulk. Of a tenant the first
+    few, so that its many jobs hide no other tenant. Looks across tenants, and reads only ids and times."""
+    limits = {"limit": _TURNS, "of_a_tenant": _TURNS_OF_A_TENANT}
+    rows = connection.execute(_TURNS_NOW, {"now": now(), "most": MOST_INTERACTIVE, **limits})
     return [record_of(WaitingJob, row, priority=Priority(row.priority)) for row in rows]
 
 
@@ -68,17 +71,21 @@ class Turns(TenantStore):
         self._run(_JOB_SERVED, job=job_id, now=moment)
 
 
+_PLACE = (
+    "ROW_NUMBER() OVER (PARTITION BY j.tenant_id ORDER BY"
+    " IF(COALESCE(t.interactive_in_a_row, 0) >= :most, j.priority = 'interactive', j.priority <> 'interactive'),"
+    " j.served_at, j.created_at, j.job_id)"
+)
 _TURNS_NOW = sql(
-    "SELECT j.tenant_id, j.job_id, j.request_id, j.priority, t.served_at AS tenant_served_at"
+    "SELECT tenant_id, job_id, request_id, priority, tenant_served_at FROM ("
+    f"SELECT j.tenant_id, j.job_id, j.request_id, j.priority, t.served_at AS tenant_served_at, {_PLACE} AS place"
     " FROM jobs j LEFT JOIN ingest_turns t ON t.tenant_id = j.tenant_id"
     # A scalar with LIMIT 1 looks for one item of each job; EXISTS is made a join that reads all that are queued.
     " WHERE j.finished_at IS NULL AND j.paused_at IS NULL AND (SELECT 1 FROM job_items i"
     " WHERE i.tenant_id = j.tenant_id AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
     " LIMIT 1) = 1 AND NOT EXISTS (SELECT 1 FROM write_fences f WHERE f.tenant_id = j.tenant_id AND f.is_closed)"
     # NULL, never served, comes first.
-    " ORDER BY t.served_at, j.tenant_id,"
-    " IF(COALESCE(t.interactive_in_a_row, 0) >= :most, j.priority = 'interactive', j.priority <> 'interactive'),"
-    " j.served_at, j.created_at, j.job_id LIMIT :limit"
+    ") waiting WHERE place <= :of_a_tenant ORDER BY tenant_served_at, tenant_id, place LIMIT :limit"
 )
 
 _CREATE = sql("INSERT IGNORE INTO ingest_turns (tenant_id, served_at) VALUES (:tenant, '2000-01-01')")
