@@ -128,6 +128,18 @@ class Vectors:
             for table in (self._table, "document_embeddings"):
                 connection.execute(text(_DROP.format(table=table)), values)
 
+    def drop_others(self, generations: Sequence[Generation], kept: Sequence[ChunkId]) -> None:
+        """Delete the vectors of these generations whose chunks are not ``kept``."""
+        values = {
+            "tenant": self._tenant_id,
+            "namespaces": [generation.scope.namespace for generation in generations],
+            "documents": [generation.document_id for generation in generations],
+            "numbers": [generation.number for generation in generations],
+            "kept": f"{{{','.join(kept)}}}",
+        }
+        with postgres_errors(), self._postgres.begin() as connection:
+            connection.execute(text(_DROP_OTHERS.format(table=self._table)), values)
+
     def nearest(
         self, vector: NDArray[np.float32] | str, *, namespaces: Sequence[Namespace], filters: Filters, limit: int
     ) -> list[tuple[ChunkId, float]]:
@@ -214,6 +226,10 @@ _DROP = (
     " CAST(:numbers AS integer[])) AS gone(namespace, document_id, generation)"
     " WHERE e.tenant_id = :tenant AND e.namespace = gone.namespace"
     " AND e.document_id = gone.document_id AND e.generation = gone.generation"
+)
+
+_DROP_OTHERS = _DROP + (
+    " AND NOT EXISTS (SELECT 1 FROM unnest(CAST(:kept AS uuid[])) AS kept(chunk_id) WHERE kept.chunk_id = e.chunk_id)"
 )
 
 # A plain subquery, ordered outside it, so that no approximate index is chosen for it. A generic plan of `= ANY(…)`
@@ -318,6 +334,13 @@ class LiveVectors(Vectors):
             self._confirm()
         for space in self.spaces.every:
             self._of(space.table).drop(generations)
+
+    def drop_others(self, generations: Sequence[Generation], kept: Sequence[ChunkId]) -> None:
+        """Delete the same in every live space. Raises WrongInstallation."""
+        if generations:
+            self._confirm(within_s=_CONFIRMED_FOR_S)
+            for space in self.spaces.every:
+                self._of(space.table).drop_others(generations, kept)
 
     def forget(self, chunk_ids: Sequence[ChunkId]) -> None:
         """Delete exactly these vectors in every live space. Raises WrongInstallation."""

@@ -45,6 +45,18 @@ class DescribeIngestion:
         assert corner.job(ticket).status == "succeeded"
         corner.assert_clean()
 
+    def it_finishes_when_the_next_attempt_cuts_fewer_chunks(self, corner, use):
+        ticket = corner.accept(upload("a", "A pump 水泵. " * 3000))
+        corner.work(ticket, breaking(use, "counts"))
+        # As after an upgrade that cuts differently.
+        corner.execute(
+            "UPDATE generations SET chunking = JSON_SET(chunking, '$.max_tokens', 2000) WHERE tenant_id = :tenant"
+        )
+        corner.make_due()
+        corner.work(ticket)
+        assert corner.job(ticket).status == "succeeded"
+        corner.assert_clean()
+
     def it_does_the_same_when_a_worker_vanishes_after_claiming(self, corner, use):
         from pipeline.jobs.ledger_store import Ledger
 
