@@ -1,6 +1,8 @@
 """Work on claimed items: hold them in a lease that is renewed in one place, end them, put them back or give them up, and
 finish the job after its last item."""
 
+from __future__ import annotations
+
 import contextvars
 import random
 import threading
@@ -42,10 +44,21 @@ class Lease:
     after a cancellation, or when another worker took items over, it raises LeaseLost and nothing is written.
     """
 
-    def __init__(self, mysql: Engine, tenant_id: TenantId, claims: Sequence[ItemClaim], *, lease_s: float) -> None:
+    def __init__(
+        self,
+        mysql: Engine,
+        tenant_id: TenantId,
+        claims: Sequence[ItemClaim],
+        *,
+        lease_s: float,
+        waiting: Sequence[Lease] = (),
+    ) -> None:
+        """Hold claims for ``lease_s`` seconds from each renewal. ``waiting``: the leases of work that waits until these
+        claims have ended; they are renewed with this one."""
         self.tenant_id = tenant_id
         self._mysql = mysql
         self._lease_s = lease_s
+        self._waiting = tuple(waiting)
         self._stages: dict[ItemClaim, Stage] = dict.fromkeys(claims, Stage.ACCEPTED)
         self._due = Deadline.after(lease_s * _RENEW_AT)
 
@@ -81,17 +94,33 @@ class Lease:
         self.reach(stage, self.claims)
         self._write(ledger)
 
-    @retry_conflicts()
     def renew(self) -> None:
-        """Renew all items. Raises LeaseLost if any is lost."""
+        """Renew all items, and the waiting leases that are due. Raises LeaseLost if any of its own items is lost."""
+        self._renew_waiting()
+        self._renew()
+
+    def renew_if_due(self) -> bool:
+        """Renew all items if the last renewal was a while ago, and return whether it was; likewise each waiting lease.
+        Raises LeaseLost."""
+        self._renew_waiting()
+        if is_due := self._due.has_passed:
+            self._renew()
+        return is_due
+
+    @retry_conflicts()
+    def _renew(self) -> None:
         with self.held() as (_, ledger):
             self._write(ledger)
 
-    def renew_if_due(self) -> bool:
-        """Renew all items if the last renewal was a while ago, and return whether it was. Raises LeaseLost."""
-        if is_due := self._due.has_passed:
-            self.renew()
-        return is_due
+    def _renew_waiting(self) -> None:
+        """Renew the waiting leases that are due. The work that waits learns by itself that its lease is lost."""
+        for lease in self._waiting:
+            if lease._due.has_passed and lease._stages:
+                try:
+                    lease._renew()
+                except (LeaseLost, Unavailable) as error:
+                    lease._due = Deadline.after(self._lease_s * _RENEW_AT)
+                    log.warning("lease_not_renewed", tenant_id=lease.tenant_id, code=error.code)
 
     @retry_conflicts()
     def renew_rest(self) -> list[ItemClaim]:

@@ -137,13 +137,16 @@ _LONGEST_BATCH_S = 120.0  # of preparing, after which the rest of a batch become
 class Breather:
     """Lets other tenants be served between the steps of a document's work, at most twice a second."""
 
-    def __init__(self, aside: Aside) -> None:
+    def __init__(self, lease: Lease, aside: Aside) -> None:
+        self._lease = lease
         self._aside = aside
         self._taken = time.monotonic()
 
     def take(self) -> None:
-        """Serve another tenant if the last turn is a while ago and it is possible now. No transaction may be open."""
+        """Renew the lease if it is due, and serve another tenant if it is possible now; nothing shortly after the last
+        time. No transaction may be open. Raises LeaseLost."""
         if time.monotonic() - self._taken > _PAUSE_S:
+            self._lease.renew_if_due()
             with suppress(IngestCrowded):
                 self._aside(0.0)
             self._taken = time.monotonic()
@@ -346,3 +349,11 @@ def _write_last_chunks(
         stored.mark({item.claim.generation: item.marks for item in prepared if item.marks})
         Parents(work.connection, lease.tenant_id).write([parent for item in prepared for parent in item.parents])
         lease.advance(ledger, Stage.CHUNKED)
+
+
+def drop_leftovers(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) -> None:
+    """Delete vectors that an earlier attempt stored of chunks that are no longer cut: with them, the vectors would never
+    be as many as the chunks."""
+    again = [item for item in prepared if item.claim.may_have_rows]
+    kept = [chunk.chunk_id for item in again for chunk in item.searchable]
+    use.vectors(lease.tenant_id).drop_others([item.claim.generation for item in again], kept)

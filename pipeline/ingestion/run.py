@@ -30,7 +30,7 @@ from pipeline.errors import (
 from pipeline.ingestion.claimed_items import Lease, close, end, give_up_or_retry
 from pipeline.ingestion.fetch import Ring, hand_over
 from pipeline.ingestion.make_vectors import fill_standby, settle, vectors_of
-from pipeline.ingestion.prepare import Aside, Breather, PreparedDocument, prepare, write_aside
+from pipeline.ingestion.prepare import Aside, Breather, PreparedDocument, drop_leftovers, prepare, write_aside
 from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
 from pipeline.jobs.turn_store import Turns, WaitingJob, in_turn, turns, waiting_for_each_other
 from pipeline.keyword.statistics_store import Statistics
@@ -72,10 +72,11 @@ def _ingest(lease: Lease, use: Resources, aside: Aside) -> None:
     prepared = prepare(lease, use, aside=aside)
     if not prepared:
         return
-    breather = Breather(aside)
+    breather = Breather(lease, aside)
     write_aside(lease, prepared, breather)
     breather.take()
     use.bells.progressed(lease.tenant_id, lease.job_id)
+    drop_leftovers(lease, prepared, use)
     write_brought_vectors(lease, prepared, use)
     embedded = embed(lease, prepared, use, breather=breather)
     if embedded:
@@ -86,9 +87,15 @@ def _ingest(lease: Lease, use: Resources, aside: Aside) -> None:
 class _SideWork:
     """Serves other tenants while a document takes long. If nested batches all wait, the innermost postpones its own."""
 
-    def __init__(self, use: Resources, ring: Ring, held_up: tuple[TenantId, ...]) -> None:
-        """``held_up``: the tenants whose batches wait, the innermost last."""
-        self._use, self._ring, self._held_up = use, ring, held_up
+    def __init__(
+        self, use: Resources, ring: Ring, held_up: tuple[TenantId, ...], waiting: tuple[Lease, ...] = ()
+    ) -> None:
+        """``held_up``: the tenants whose batches wait, the innermost last. ``waiting``: the leases of these batches."""
+        self._use, self._ring, self._held_up, self.waiting = use, ring, held_up, waiting
+
+    def holding(self, *leases: Lease) -> "_SideWork":
+        """Return the same that also renews these leases while others are served."""
+        return _SideWork(self._use, self._ring, self._held_up, (*self.waiting, *leases))
 
     def __call__(self, held_s: float) -> None:
         """Work on one batch of another tenant, if there is one. Raises IngestCrowded if that is impossible."""
@@ -108,14 +115,16 @@ class _SideWork:
             batch = take_next(self._use, besides=self._held_up)
             if batch is not None:
                 log.info("other_tenants_served", documents=len(batch.claims), waiting=len(self._held_up))
-                beside = _SideWork(self._use, self._ring, (*self._held_up, batch.tenant_id))
+                beside = _SideWork(self._use, self._ring, (*self._held_up, batch.tenant_id), self.waiting)
                 _work_on_ready(batch.tenant_id, batch.claims, batch.stores, self._ring, beside)
         finally:
             structlog.contextvars.clear_contextvars()
             structlog.contextvars.bind_contextvars(**before)
 
 
-def _work_on_ready(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, ring: Ring, aside: Aside) -> None:
+def _work_on_ready(
+    tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, ring: Ring, aside: _SideWork
+) -> None:
     """Work on the claims that have their bytes; threads fetch the others and queue them again with their bytes. Give up
     those that no worker survived: nothing but their attempts tells of them."""
     lost = [claim for claim in claims if claim.attempts > use.settings.ingest_max_attempts]
@@ -125,10 +134,15 @@ def _work_on_ready(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resour
         _work_on(tenant_id, ready, use, aside)
 
 
-def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: Aside) -> None:
+def _lease(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: _SideWork) -> Lease:
+    return Lease(use.mysql, tenant_id, claims, lease_s=use.settings.ingest_lease_s, waiting=aside.waiting)
+
+
+def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: _SideWork) -> None:
     """Work on claims as one batch; if one of them makes it fail, on each alone."""
+    lease = _lease(tenant_id, claims, use, aside)
     try:
-        _ingest(Lease(use.mysql, tenant_id, claims, lease_s=use.settings.ingest_lease_s), use, aside)
+        _ingest(lease, use, aside.holding(lease))
     except LeaseLost as error:
         held = _still_held(tenant_id, claims, use)
         log.warning("lease_lost", job_id=claims[0].job_id, lost=len(claims) - len(held), detail=str(error))
@@ -158,9 +172,10 @@ def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources
         return []
 
 
-def _one_by_one(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: Aside) -> None:
-    for claim in claims:
-        _work_on(tenant_id, [replace(claim, again=True)], use, aside)
+def _one_by_one(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: _SideWork) -> None:
+    later = [_lease(tenant_id, [claim], use, aside) for claim in claims]
+    for position, claim in enumerate(claims, start=1):
+        _work_on(tenant_id, [replace(claim, again=True)], use, aside.holding(*later[position:]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

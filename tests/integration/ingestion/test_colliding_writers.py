@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from ipaddress import ip_network
 from typing import Any
 
@@ -50,9 +49,12 @@ def collide(corner: Corner, job: str, work: Callable[[Callable[[], object]], obj
     def stays_held() -> bool:
         return is_held() and (time.sleep(0.3) or is_held())
 
+    def lock() -> None:
+        for statement in (_CHANGE, _DOCUMENT):
+            other.execute(statement, values)
+
     with ThreadPoolExecutor(1) as pool, corner.use.mysql.connect() as other:
-        other.execute(_CHANGE, values)
-        working = pool.submit(work, partial(other.execute, _DOCUMENT, values))
+        working = pool.submit(work, lock)
         eventually(stays_held, within_s=10)
         other.execute(text(_ITEM), values)
         other.rollback()

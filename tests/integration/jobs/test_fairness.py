@@ -18,8 +18,9 @@ from sqlalchemy import text
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import QueueFull, QuotaExceeded
 from pipeline.ingestion.accept import AcceptedJob
-from pipeline.ingestion.run import ingest_next, take
+from pipeline.ingestion.run import ingest_next, take, take_next
 from pipeline.jobs.ledger_store import Ledger
+from pipeline.maintenance.sweep import sweep
 from pipeline.models.ports import Embedder, Matrix
 from pipeline.records import Chunking, TenantId
 from pipeline.resources import Resources
@@ -79,6 +80,17 @@ class DescribeTurns:
         assert len(rung) == 1
         assert ingest_next(use, ring=lambda *who: rung.append(who)) == 0
         assert len(rung) == 1
+
+    def it_serves_another_tenant_although_one_has_hundreds_of_jobs(self, use, tenants):
+        busy, other, _ = tenants
+        send(use, other, 1)
+        assert ingest_next(use, ring=lambda *_: None) == 1  # so that the other's turn comes later
+        for number in range(201):
+            send(use, busy, 1, prefix=f"job-{number}-")
+        waiting = send(use, other, 1, prefix="next")
+        batch = take_next(use, besides=[busy])
+        assert batch is not None
+        assert (batch.tenant_id, batch.claims[0].job_id) == (other, waiting.job_id)
 
     def it_bounds_the_batches_of_one_tenant_that_are_under_way(self, use, tenants):
         capped = sharing(use, ingest_tenant_batches=2, ingest_batch_documents=3)
@@ -207,6 +219,22 @@ SLOW: dict[str, Callable[[], dict[str, Any]]] = {
         "media_type": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     },
 }
+
+
+class DescribeABatchThatWaits:
+    """A batch whose worker serves another tenant meanwhile, for longer than its lease."""
+
+    def it_is_not_taken_from_its_worker(self, use, tenants):
+        slow = sharing(use, ingest_lease_s=2.0, embedder=_SlowEmbedder(use.embedder))
+        body = "\n\n".join(_PAGES.split("\n\n")[:500])
+        tickets = [submit(slow, tenant, [upload("long", body)]) for tenant in tenants[:2]]
+        worker = threading.Thread(target=lambda: ingest_next(slow, ring=lambda *_: None))
+        worker.start()
+        while worker.is_alive():
+            sweep(use, ring=lambda *_: False)
+            time.sleep(0.1)
+        items = [item for ticket in tickets for item in items_of(use, ticket)]
+        assert [(item.status, item.attempts) for item in items] == [("succeeded", 1)] * 2
 
 
 class DescribeASlowDocument:
