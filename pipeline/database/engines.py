@@ -43,6 +43,7 @@ log = structlog.get_logger(__name__)
 _GRACE_S: Final = 0.05  # a connection closed by the server fails once, and a new one is made within this time
 _PAUSE_S: Final = 0.25  # between two probes
 _FORGOTTEN_S: Final = 30.0  # after the last query the probes end
+_REDIS_IDLE_S: Final = 60.0
 
 
 class Outage:
@@ -270,16 +271,42 @@ def engines(settings: Settings, *, timeout_s: float | None = None) -> Iterator[t
         postgres.dispose()
 
 
-def redis_client(settings: Settings, *, timeout_s: float = 1.0) -> redis.Redis:
-    """Return a client with bounded waits: Redis answers at once or counts as down."""
-    return redis.Redis.from_url(
+def redis_client(settings: Settings, *, timeout_s: float = 1.0, idle_s: float = _REDIS_IDLE_S) -> redis.Redis:
+    """Return a client with bounded waits: Redis answers at once or counts as down. ``idle_s``: after that long an unused
+    connection is closed."""
+    pool = _RedisPool.from_url(
         settings.redis_url.get_secret_value(),
+        idle_s=idle_s,
         socket_timeout=timeout_s,
         socket_connect_timeout=timeout_s,
         health_check_interval=30,
         # A closed connection is reopened; do not retry on timeout.
         retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 2, supported_errors=(redis.ConnectionError,)),
     )
+    return redis.Redis.from_pool(pool)
+
+
+class _RedisPool(redis.ConnectionPool):
+    """A pool that closes connections which were idle for a while. redis-py keeps as many as were ever in use at once."""
+
+    def __init__(self, *arguments: Any, idle_s: float, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._idle_s = idle_s
+        self._released_at: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
+        self._looked_at = time.monotonic()
+
+    def release(self, connection: Any) -> None:
+        """Return a connection to the pool, and now and then disconnect the idle ones, which connect again when used."""
+        super().release(connection)
+        moment = time.monotonic()
+        with self._lock:
+            self._released_at[connection] = moment
+            if moment - self._looked_at < self._idle_s / 2:
+                return
+            self._looked_at = moment
+            for idle in self._available_connections:
+                if moment - self._released_at.get(idle, moment) > self._idle_s:
+                    idle.disconnect()
 
 
 def async_redis_client(settings: Settings, *, timeout_s: float) -> redis.asyncio.Redis:
