@@ -74,7 +74,7 @@ def main() -> int:
         configure_logging(use.log_level, service="gateway")
         # Imported late: these read the settings on import, and a wrong setting must be reported in one sentence.
         from api_gateway.app import create_app
-        from api_gateway.http.connections import BoundedProtocol, allow_many_connections
+        from api_gateway.http.connections import KEEP_ALIVE_S, BoundedProtocol, allow_many_connections
         from pipeline.maintenance import migrate_schema
         from pipeline.resources import Resources
         from workers.dispatch import send_webhooks
@@ -101,6 +101,7 @@ def main() -> int:
         access_log=False,
         server_header=False,
         proxy_headers=False,  # Uvicorn would trust every local peer; the settings name the proxies
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=_SHUTDOWN_S,
     )
     server = _Server(config, app.state.gateway.release_soon)

@@ -17,6 +17,9 @@ log = structlog.get_logger(__name__)
 HEAD_S: Final = 30.0  # from the beginning of a request to the end of its headers, and until the first one begins
 MOST_HEAD_BYTES: Final = 64 * 1024  # of the request line and the headers together
 MOST_HEADERS: Final = 200
+# Longer than proxies keep idle connections (nginx and load balancers 60 s), so that none sends a request while this side
+# closes: a POST would be lost, as no proxy repeats it.
+KEEP_ALIVE_S: Final = 75
 _LINGER_S = 2.0  # for a refused sender to read the answer before the connection is closed
 _LAST_REQUEST_S = 0.5  # at the end, for a request that was sent before the sender saw the connection close
 _MOST_DISCARDED = 1024 * 1024  # bytes from a refused sender in that time

@@ -135,3 +135,13 @@ class DescribeAHeadThatIsAmbiguous:
         lines = ("Host: gateway", JSON, "Transfer-Encoding: chunked", "", "2", "{}", "0", "Authorization: Bearer x", "")
         status, _, body = exchange("\r\n".join(("POST /v1/documents HTTP/1.1", *lines, "")).encode())
         assert (status, body["code"]) == (401, "missing_api_key")
+
+
+class DescribeAnIdleConnection:
+    def it_takes_another_request_although_it_was_idle_for_longer_than_usual_servers_wait(self, key):
+        request = head(key, "GET /v1/namespaces")
+        with connected() as connection:
+            for pause_s in (6.0, 0.0):
+                connection.sendall(request)
+                assert answer(connection)[0] == 200
+                time.sleep(pause_s)
