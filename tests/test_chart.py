@@ -158,7 +158,9 @@ class DescribeRenderedChart:
         made = pods(rendered(*changes))
         for role, pod in made.items():
             for container in pod["containers"]:
-                [mounted] = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] != "tmp"] or [""]
+                [mounted] = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] != "tmp"] or [
+                    ""
+                ]
                 read = {entry["name"]: entry.get("value") for entry in container["env"]}
                 assert read.get("CHORDWISE_KEYWORD_INDEX_DIR", "") == mounted
                 assert bool(mounted) == (role in roles)

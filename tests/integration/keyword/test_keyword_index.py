@@ -21,6 +21,7 @@ from pipeline.ingestion.reingest import roll_back
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.keyword.matching import FieldWeights
+from pipeline.keyword.statistics_store import recount
 from pipeline.keyword_index.local_index_store import folder_of
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Chunking, Comparison, Compound, DocumentId, Filters, Namespace, TenantId
@@ -285,6 +286,18 @@ class DescribeRecovery:
         assert reader.method() == "fulltext"
         self.rebuilt(host)
         assert reader.method() == "index"
+
+    def it_stays_in_use_after_changes_of_dictionaries_and_statistics(self, host, corner):
+        said = Dictionary(synonyms=(("wolf", "red fox"),))
+        with unit_of_work(corner.use.mysql) as work:
+            dictionaries = Dictionaries(work.connection, corner.tenant)
+            for name in (EVERY_NAMESPACE, corner.namespace):
+                dictionaries.replace(name, said)
+            dictionaries.delete(corner.namespace)
+        assert host.method() == "index"
+        corner.execute("UPDATE term_statistics SET chunk_count = chunk_count + 1 WHERE tenant_id = :tenant LIMIT 1")
+        assert recount(corner.use.mysql, corner.tenant, corner.namespace, repair=True).rows
+        assert host.method() == "index"
 
     def it_builds_anew_what_the_log_cannot_bring_up_to_date(self, host, corner):
         corner.ingest(upload("late", "An owl came late."))

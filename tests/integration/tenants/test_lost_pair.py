@@ -244,13 +244,14 @@ class DescribeAGatewayWithoutAPair:
         await waiting
 
     async def it_shows_which_pair_is_away_and_the_backlog_of_the_other(self, pairs, here, proxy, client):
-        here.accept(upload("a", "waits 等待"))
+        ticket = here.accept(upload("a", "waits 等待"))
         assert await shown(client, "chordwise_store_pair_up") == {"default": 1.0, "b": 1.0}
         proxy.freeze()
         assert await shown(client, "chordwise_store_pair_up") == {"default": 1.0, "b": 0.0}
         began = time.monotonic()
         assert (await shown(client, "chordwise_ingest_items"))["due"] >= 1
         assert time.monotonic() - began < TIMEOUT_S / 2
+        here.work(ticket)
 
 
 async def shown(client: httpx.AsyncClient, name: str) -> dict[str, float]:
