@@ -226,8 +226,8 @@ class DescribeABatchThatWaits:
 
     def it_is_not_taken_from_its_worker(self, use, tenants):
         slow = sharing(use, ingest_lease_s=2.0, embedder=_SlowEmbedder(use.embedder))
-        body = "\n\n".join(_PAGES.split("\n\n")[:500])
-        tickets = [submit(slow, tenant, [upload("long", body)]) for tenant in tenants[:2]]
+        long = upload("long", "\n\n".join(_PAGES.split("\n\n")[:250]), chunking=Chunking(max_tokens=64))
+        tickets = [submit(slow, tenant, [long]) for tenant in tenants[:2]]
         worker = threading.Thread(target=lambda: ingest_next(slow, ring=lambda *_: None))
         worker.start()
         while worker.is_alive():
