@@ -37,7 +37,7 @@ DOCKERFILE = (ROOT / "compose/Dockerfile").read_text(encoding="utf-8")
 # Settings that compose.yaml decides itself, or by a variable of another name; every other one passes through from .env.
 STORES = ("mysql", "postgres", "redis")
 FIXED_EVERYWHERE = {f"{store}_{part}" for store in STORES for part in ("url", "password")} | {"keyword_index_dir"}
-FIXED_IN_GATEWAY = {"gateway_host", "gateway_port", "admin_key", "flower_url", "sign_in_dir"}
+FIXED_IN_GATEWAY = {"gateway_host", "gateway_port", "admin_key", "flower_url", "flower_link", "sign_in_dir"}
 
 # A variable whose value nobody but its reader may see.
 SECRET = re.compile(r"\$\{?\w*(PASSWORD|SECRET|AUTH|KEY)\w*")
@@ -212,6 +212,19 @@ class DescribeEnvironment:
     def it_insists_on_exactly_what_the_example_leaves_open(self):
         insisted = set(re.findall(r"\$\{([A-Z_]+):\?", COMPOSE_TEXT)) - {variable("admin_key")}
         assert documented(commented=False) == dict.fromkeys(insisted, "") | {"COMPOSE_PROFILES": "all"}
+
+    @pytest.mark.parametrize(
+        ("env", "url", "link"),
+        [
+            ({}, "http://flower:5555", "http://127.0.0.1:5555"),
+            ({"FLOWER_PORT": "5556"}, "http://flower:5555", "http://127.0.0.1:5556"),
+            ({"CHORDWISE_FLOWER_LINK": "https://flower.example.com"}, "http://flower:5555", "https://flower.example.com"),
+            ({"CHORDWISE_FLOWER_URL": "", "CHORDWISE_FLOWER_LINK": ""}, "", ""),
+        ],
+    )
+    def it_links_to_flower_where_a_browser_reaches_it(self, env, url, link):
+        given = interpolated("gateway", env)
+        assert (given["CHORDWISE_FLOWER_URL"], given["CHORDWISE_FLOWER_LINK"]) == (url, link)
 
     def it_gives_the_operators_key_to_the_gateway_alone(self):
         assert [name for name in SERVICES if variable("admin_key") in SERVICES[name]["environment"]] == ["gateway"]

@@ -25,6 +25,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(enco
 CLIENT_PROJECT: dict[str, Any] = tomllib.loads((ROOT / "chordwise/pyproject.toml").read_text(encoding="utf-8"))
 LOCKS = ("requirements.lock", "requirements-local.lock", "requirements-dev.lock")
 EXAMPLE_LINES = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
+_VARIABLE = re.compile(r"\$\{(\w+)(?:(:-|:\?|-)((?:[^{}]|\$\{[^{}]*\})*))?\}")
 
 
 def words(command: str | list[str] | None) -> list[str]:
@@ -38,15 +39,18 @@ def services_started_with(*first: str) -> list[str]:
 
 
 def interpolated(name: str, variables: Mapping[str, str]) -> dict[str, str]:
-    """A compose service's environment as its container gets it: ``${X}``, ``${X:-default}`` and ``${X:?message}`` filled in
-    from ``variables``, and what has no value there left out."""
+    """A compose service's environment as its container gets it: ``${X}``, ``${X-default}``, ``${X:-default}`` and
+    ``${X:?message}`` filled in from ``variables``, and what has no value there left out. A default may hold variables."""
 
     def value_of(found: re.Match[str]) -> str:
-        return variables.get(found[1]) or (found[3] if found[2] == ":-" else "")
+        value, how = variables.get(found[1]), found[2] or ""
+        if value or (value is not None and how == "-"):
+            return value
+        return _VARIABLE.sub(value_of, found[3]) if how.endswith("-") else ""
 
     environment = SERVICES[name].get("environment") or {}
     filled = {
-        key: variables.get(key) if value is None else re.sub(r"\$\{(\w+)(?:(:-|:\?)([^}]*))?\}", value_of, str(value))
+        key: variables.get(key) if value is None else _VARIABLE.sub(value_of, str(value))
         for key, value in environment.items()
     }
     return {key: value for key, value in filled.items() if value is not None}
