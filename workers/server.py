@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # A product of small matrices takes less time than waking the other processors for it. glibc gives each thread an arena of
 # its own and returns little from them: in an hour of mixed load a third of the memory of gateways and workers.
 _LEAN = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
-_EPILOG = "Settings come from the environment; docs/settings.md lists them. Exit code 1 with one sentence if it fails."
+_EPILOG = "Settings come from the environment; .env.example lists them. Exit code 1 with one sentence if it fails."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
