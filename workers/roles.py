@@ -34,6 +34,11 @@ ROLES: Mapping[str, Role] = MappingProxyType(
     }
 )
 
+# The role of the workers that listen to each queue.
+ROLE_OF: Mapping[str, str] = MappingProxyType(
+    {queue.value: name for queue in Queue for name, role in ROLES.items() if queue in role.queues}
+)
+
 
 def worker_command(role: str, *, name: str = "", concurrency: int = 0) -> list[str]:
     """Return the Celery command of a worker. ``name`` must be unique on its host; by default the role's.

@@ -38,6 +38,7 @@ from pipeline.resources import Resources
 from pipeline.settings import Settings
 from workers.names import Queue
 from workers.producer import check_broker
+from workers.roles import ROLE_OF
 
 if TYPE_CHECKING:
     from api_gateway.gateway import Gateway
@@ -223,7 +224,7 @@ async def _workers(probes: Probes) -> dict[str, Check]:
     workers = [facts_of(heartbeat) for heartbeat in heartbeats]
     checks: dict[str, Check] = {}
     for queue in Queue:
-        finding = doctor.queue_served(queue.value, workers)
+        finding = doctor.queue_served(queue.value, workers, role=ROLE_OF[queue])
         consumers = sum(queue.value in worker.queues for worker in workers)
         checks[finding.check] = replace(_line(finding, reading), workers=consumers)
     own_broker = broker_address(probes.settings.broker)

@@ -35,8 +35,8 @@ from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, Work
 from pipeline.resources import Resources
 from pipeline.sandbox.accepted_formats import recognition_flaw
 from pipeline.settings import Settings
-from workers.names import Queue
 from workers.producer import amqp_errors, broker_version, check_broker, producer
+from workers.roles import ROLE_OF
 
 log = structlog.get_logger(__name__)
 
@@ -85,8 +85,8 @@ def _checks(
         expected = {heartbeat.name for heartbeat in heartbeats()}
         replies = ask_every_worker(app, expected=expected)
         workers.extend(known_workers(replies, heartbeats()))
-        queues = [queue.value for queue in Queue]
-        return list(checks.workers(workers, queues=queues, own=own_versions(), broker=broker_address(settings.broker)))
+        own, broker_name = own_versions(), broker_address(settings.broker)
+        return list(checks.workers(workers, roles=ROLE_OF, own=own, broker=broker_name))
 
     def check_sweeper() -> list[CheckResult]:
         age_s = use.last_sweep.age_s()

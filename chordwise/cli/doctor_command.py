@@ -32,6 +32,9 @@ _ADVICE = {
     "worker_brokers": "compare CHORDWISE_BROKER_URL of these workers and of the server",
 }
 
+# The role of the workers that listen to a queue, where it has another name; a test compares them with the server's.
+_ROLES = {"recall": "queries", "answer": "queries", "rerank": "upkeep"}
+
 
 def doctor(
     drift: Annotated[bool, Option("--drift", help="Also compare the two stores; may take a while.")] = False,
@@ -108,7 +111,8 @@ def _dependency(name: str, dependency: Dependency) -> Finding:
         return _passed(name, detail)
     advice = _ADVICE.get(name, "see the server's logs")
     if name.startswith("queue:"):
-        advice = f"start a worker: celery -A workers.app worker -Q {name.removeprefix('queue:')}"
+        queue = name.removeprefix("queue:")
+        advice = f"start one: chordwise-server worker --role {_ROLES.get(queue, queue)}"
     return _failed(name, detail, advice, "warning" if dependency.status in ("warning", "unknown") else "failed")
 
 

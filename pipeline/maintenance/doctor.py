@@ -262,24 +262,26 @@ def clock(whose: str, skew_s: float) -> CheckResult:
 
 
 def workers(
-    facts: Sequence[WorkerFacts], *, queues: Sequence[str], own: Versions, broker: str
+    facts: Sequence[WorkerFacts], *, roles: Mapping[str, str], own: Versions, broker: str
 ) -> Iterator[CheckResult]:
-    """Check that a worker listens to each queue, and that each worker has the gateway's versions and broker."""
-    unserved = [finding for queue in queues if (finding := queue_served(queue, facts)).severity is not Severity.OK]
+    """Check that a worker listens to each queue, and that each worker has the gateway's versions and broker. ``roles``: of
+    the workers that listen, by queue."""
+    findings = [queue_served(queue, facts, role=role) for queue, role in roles.items()]
+    unserved = [finding for finding in findings if finding.severity is not Severity.OK]
     yield from unserved
     if not unserved:
-        yield ok("queues", f"{len(queues)} queues, {len(facts)} workers")
+        yield ok("queues", f"{len(roles)} queues, {len(facts)} workers")
     if facts:
         yield worker_versions(facts, own)
         yield worker_brokers(facts, broker)
 
 
-def queue_served(queue: str, facts: Sequence[WorkerFacts]) -> CheckResult:
-    """Check that a worker listens to ``queue``."""
+def queue_served(queue: str, facts: Sequence[WorkerFacts], *, role: str) -> CheckResult:
+    """Check that a worker listens to ``queue``, which those of ``role`` do."""
     check, count = f"queue:{queue}", sum(queue in worker.queues for worker in facts)
     if count:
         return ok(check, f"{count} worker{'s' if count > 1 else ''}")
-    advice = f"start a worker for it: celery -A workers.app worker -Q {queue}; what is sent there waits until then"
+    advice = f"start one: chordwise-server worker --role {role}; what is sent there waits until then"
     return failed(check, "no worker listens to it", advice)
 
 

@@ -14,6 +14,7 @@ from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import CheckResult, FlowerFacts, RedisFacts, Severity, Versions, WorkerFacts
 from pipeline.maintenance.examine_stores import connections_left, of_replica, store_space
 from workers.names import Queue
+from workers.roles import ROLE_OF
 
 OK, WARNING, FAILED = Severity.OK, Severity.WARNING, Severity.FAILED
 WORKER = WorkerFacts(
@@ -113,7 +114,7 @@ OWN = Versions(chordwise="1.0", celery="5.7.0", kombu="5.7.0")
 
 def looked_at(*workers: WorkerFacts):
     return {
-        found.check: found for found in doctor.workers(workers, queues=list(Queue), own=OWN, broker="redis://here/0")
+        found.check: found for found in doctor.workers(workers, roles=ROLE_OF, own=OWN, broker="redis://here/0")
     }
 
 
@@ -130,7 +131,7 @@ class DescribeWorkers:
         deaf = replace(WORKER, queues=tuple(queue for queue in WORKER.queues if queue != "rerank"))
         found = looked_at(deaf)["queue:rerank"]
         assert found.severity is FAILED
-        assert "-Q rerank" in found.advice
+        assert "worker --role upkeep" in found.advice
 
     @pytest.mark.parametrize(
         ("differing", "named"),

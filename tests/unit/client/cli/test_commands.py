@@ -10,6 +10,8 @@ import pytest
 from chordwise.cli import run
 from compose.localstack.places import ROOT, StackFolder
 from tests.support.servers.gateway_stub import KEY, Reply, problem, serve
+from workers.names import Queue
+from workers.roles import ROLE_OF
 
 
 @pytest.fixture
@@ -271,6 +273,11 @@ class DescribeDoctor:
         status, out, err = call("doctor")
         assert (status, err) == (1, "chordwise: 1 check failed: redis\n")
         assert "failed: connection refused - start it, and compare CHORDWISE_REDIS_URL of the server" in out
+
+    @pytest.mark.parametrize("queue", list(Queue))
+    def it_names_the_worker_that_listens_to_a_queue(self, call, stub, queue):
+        stub.dependencies[f"queue:{queue}"] = {"status": "down", "detail": "no worker listens to it"}
+        assert f"start one: chordwise-server worker --role {ROLE_OF[queue]}\n" in call("doctor")[1]
 
     def it_tells_a_wrong_key_from_a_wrong_address(self, call, monkeypatch, tmp_path):
         monkeypatch.setenv("CHORDWISE_API_KEY", "wrong")
