@@ -1,7 +1,7 @@
 """Run tests on every kind of server that this machine can get, and write docs/compatibility.md: `make matrix`.
 
-Each column exchanges one server of the default stack; columns joined by + share a run. A row that was not run this time
-stays as it is.
+Each column replaces one server of the default stack, or adds RabbitMQ; columns joined by + share a run. A row that was not
+run this time stays as it is.
 """
 
 from __future__ import annotations
@@ -244,11 +244,10 @@ def _today() -> str:
 
 _TEXT = """# Compatibility
 
-`make matrix` starts each server below, runs tests on a stack with it, and writes this page. Names of columns or servers in
-`ARGS` (`ARGS=mysql`) run these only; its help names the option for all integration, acceptance and fault tests instead of a
-selection. Each column exchanges one server of `default`; columns joined by `+` (`ARGS=redis-8+postgres-15`) share a run, and
-their rows name both servers. Required versions, users and rights:
-[operations](operations.md#servers-users-and-rights).
+`make matrix` starts each server below, runs a selection of tests on a stack with it, and writes this page. `ARGS=mysql-9`
+runs one column; `ARGS=--whole` runs all integration, acceptance and fault tests. Each column replaces one server of
+`default`, or adds RabbitMQ; columns joined by `+` (`ARGS=redis-8+postgres-15`) share a run, and their rows name both
+servers. Required versions, users and rights: [operations](operations.md#servers-users-and-rights).
 
 {table}
 
