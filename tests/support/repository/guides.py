@@ -28,6 +28,7 @@ NOT_RUN = {
     "chordwise-server ": "it does not end; every stack runs it, and tests/unit/test_documented_commands.py parses it",
     "python -m workers.indexer": "it does not end; every stack runs it: tests/integration/workers/test_process_environments.py",
     "cp .env.example .env": "tests/test_compose.py reads that very file",
+    "cd ~/chordwise; set -a": "names the stack of `make up`; tests/integration/workers/test_flower.py sends the command",
     "docker compose ": "no daemon of containers on a bare machine; tests/test_compose.py reads the file",
     'eval "$(chordwise completion zsh)"': "no zsh on a bare machine; tests/unit/client/cli/test_every_command.py asks for it",
     "mariadb-binlog ": "needs the log of a server; tests/integration/maintenance/test_backup_drill.py replays one",
