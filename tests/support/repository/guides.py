@@ -39,6 +39,19 @@ NOT_RUN = {
     "kubectl ": "needs a cluster; tests/test_chart.py renders the chart",
     "npm install ": "npm is not on a bare machine; tests/acceptance/client/test_javascript_package.py unpacks the archive",
     "pip install ": "needs a package registry; tests/unit/test_distributions.py looks up what it names",
+    **dict.fromkeys(
+        (
+            "useradd ",
+            "python3 -m venv /opt/",
+            "/opt/chordwise-0.2.0/bin/pip install ",
+            "ln -sfn /opt/",
+            "cp -r compose/systemd/",
+            "install -",
+            "systemctl ",
+            "systemd-run ",
+        ),
+        "changes the machine and needs systemd as the first process; tests/test_systemd.py has systemd read the units",
+    ),
 }
 
 
