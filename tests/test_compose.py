@@ -218,7 +218,11 @@ class DescribeEnvironment:
         [
             ({}, "http://flower:5555", "http://127.0.0.1:5555"),
             ({"FLOWER_PORT": "5556"}, "http://flower:5555", "http://127.0.0.1:5556"),
-            ({"CHORDWISE_FLOWER_LINK": "https://flower.example.com"}, "http://flower:5555", "https://flower.example.com"),
+            (
+                {"CHORDWISE_FLOWER_LINK": "https://flower.example.com"},
+                "http://flower:5555",
+                "https://flower.example.com",
+            ),
             ({"CHORDWISE_FLOWER_URL": "", "CHORDWISE_FLOWER_LINK": ""}, "", ""),
         ],
     )

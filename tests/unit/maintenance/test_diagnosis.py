@@ -113,9 +113,7 @@ OWN = Versions(chordwise="1.0", celery="5.7.0", kombu="5.7.0")
 
 
 def looked_at(*workers: WorkerFacts):
-    return {
-        found.check: found for found in doctor.workers(workers, roles=ROLE_OF, own=OWN, broker="redis://here/0")
-    }
+    return {found.check: found for found in doctor.workers(workers, roles=ROLE_OF, own=OWN, broker="redis://here/0")}
 
 
 class DescribeWorkers:
