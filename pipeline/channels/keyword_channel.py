@@ -13,7 +13,7 @@ import structlog
 from sqlalchemy import Connection, Engine
 
 from pipeline.caches import RecentValues, RefreshingValue
-from pipeline.channels.local_indexes import HostIndex, IndexAtRevision, LocalIndexes
+from pipeline.channels.local_indexes import MOST_CHANGED_CHUNKS, HostIndex, IndexAtRevision, LocalIndexes
 from pipeline.channels.query_words import NamespaceRows, QueryWords, words_of_index, words_of_mysql
 from pipeline.database.unit_of_work import read_soon, reading_if_asked
 from pipeline.errors import PipelineError, Unavailable
@@ -45,7 +45,6 @@ _PROPOSED_PER_PLACE = 1.25  # its order differs from BM25's only by rounded leng
 _DICTIONARY_FRESH_S = 3.0
 _MOST_DICTIONARIES = 256
 _PATIENCE_S, _FIRST_S = 0.25, 0.5  # for a known dictionary, and for one that was never read
-_MOST_CHANGED = 1_000  # chunks of documents that changed after the index's revision
 
 
 def _without_damage(method: Callable[Concatenate[KeywordChannel, Query, P], T]) -> Callable[..., T]:
@@ -87,9 +86,9 @@ class KeywordChannel:
             rules = [rule for rule in words.keyword_query.rules if rule.namespace in query.namespaces]
             clause = _clause(query, words.host_index)
             if words.host_index is not None and clause is not None:
-                rows = _proposed(connection, query, words.host_index, words.wanted(clause), pool)
+                rows, is_cut = _proposed(connection, query, words.host_index, words.wanted(clause), pool)
                 words.rows.update((row.chunk_id, row) for row in rows)
-                guard = {"method": "index", "rows": len(rows), "may_be_short": False, **_age(query, words.host_index)}
+                guard = {"method": "index", "rows": len(rows), "may_be_short": is_cut, **_age(query, words.host_index)}
             else:
                 limit, search = max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool), words.search()
                 index = KeywordIndex(connection(), query.tenant_id)
@@ -210,17 +209,19 @@ def _age(query: Query, host_index: IndexAtRevision) -> dict[str, Any]:
 
 def _proposed(
     connection: Callable[[], Connection], query: Query, host_index: IndexAtRevision, wanted: IndexSearch, pool: int
-) -> list[TermsRow]:
-    """Return the best rows of this host's index, and MySQL's rows of documents that changed since."""
-    limit = max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * pool))
+) -> tuple[list[TermsRow], bool]:
+    """Return the best rows of this host's index with MySQL's rows of documents that changed since, and whether some of
+    these are missing: documents may have grown since their chunks were counted."""
+    is_cut, limit = False, max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * pool))
     rows = host_index.view.search(wanted, limit=limit)
     tokens = [token.encode() for group in wanted.groups for token in group]
     for namespace in {namespace for namespace, _ in host_index.changed}:
         ids = [document_id for of, document_id in host_index.changed if of == namespace]
         index = KeywordIndex(connection(), query.tenant_id)
-        changed = index.shown_of(namespace, ids, filters=query.filters, limit=_MOST_CHANGED)
+        changed = index.shown_of(namespace, ids, filters=query.filters, limit=MOST_CHANGED_CHUNKS + 1)
+        is_cut = is_cut or len(changed) > MOST_CHANGED_CHUNKS
         rows += (row for row in changed if any(token in row.terms for token in tokens))
-    return rows
+    return rows, is_cut
 
 
 def _rows_of(

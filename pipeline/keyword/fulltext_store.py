@@ -84,6 +84,12 @@ class KeywordIndex(TenantStore):
         key = {"namespace": namespace, "documents": list(document_ids), "limit": limit}
         return self._read(f"{_SHOWN_OF} AND {condition} {order} LIMIT :limit", {**filtered, **key})
 
+    def chunk_count(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> int:
+        """Return the number of chunks in the shown generations of these documents, those taken out by hand included."""
+        if not document_ids:
+            return 0
+        return int(self._run(_CHUNK_COUNT, namespace=namespace, documents=list(document_ids)).scalar_one())
+
     def _read(self, statement: str, values: dict[str, Any]) -> list[TermsRow]:
         return [terms_row(line) for line in self._run(statement, **values).scalars()]
 
@@ -103,6 +109,11 @@ _SHOWN_OF = (
     f" AND m.generation = d.published_generation{_OF_GENERATION}"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :documents"
     " AND m.enabled = 1"
+)
+_CHUNK_COUNT = (
+    f"SELECT COALESCE(SUM(g.chunk_count), 0) FROM documents d STRAIGHT_JOIN generations g ON {same_document('g', 'd')}"
+    " AND g.generation = d.published_generation"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :documents"
 )
 _MATCHES = "MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE)"
 

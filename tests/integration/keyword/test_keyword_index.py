@@ -247,6 +247,24 @@ class DescribeChanges:
         host.catch_up()
         assert (host.method(), host.documents("owls")) == ("index", ["late"])
 
+    @pytest.mark.parametrize(
+        ("count", "sentences", "least", "method"), [(1, 14_000, 1_200, "index"), (3, 9_000, 2_400, "fulltext")]
+    )
+    def it_finds_the_last_chunk_of_many_that_have_changed(self, host, corner, count, sentences, least, method):
+        gravel = "Gravel lies in the yard. " * sentences
+        late = [upload(f"late-{number}", f"{gravel} An owl came, {number}. 猫头鹰") for number in range(count)]
+        corner.ingest(*(replace(entry, chunking=_SHORT) for entry in late))
+        [chunks] = corner.execute("SELECT COUNT(*) FROM chunks WHERE tenant_id = :tenant AND document_id LIKE 'late-%'")
+        assert chunks[0] > least
+        expected = [f"late-{number}" for number in range(count)]
+        for question in ("owls", "猫头鹰"):
+            assert sorted(set(host.documents(question))) == expected, "before the indexer"
+        assert host.method() == method
+        host.catch_up()
+        for question in ("owls", "猫头鹰"):
+            assert sorted(set(host.documents(question))) == expected, "after the indexer"
+        assert host.method() == "index"
+
     def it_answers_by_mysql_what_has_changed_too_much(self, host, corner):
         corner.ingest(*(upload(f"many-{number}", f"Foxes {number}.") for number in range(210)))
         assert host.method() == "fulltext"
