@@ -83,6 +83,12 @@ def _steps(query: Query, ruled: Route | None) -> tuple[Step, ...]:
     return tuple(step for step, is_wanted in wanted.items() if is_wanted) if channels else ()
 
 
+def has_sub_queries(query: Query) -> bool:
+    """Return whether a model can write sub-queries for the query as it is planned: not for a literal one."""
+    ruled = route(query.query_text) if query.plan.understand.router != "off" else None
+    return "expand" in _steps(query, ruled)
+
+
 def _is_literal(ruled: Route | None) -> bool:
     return ruled is not None and ruled.is_sure and ruled.method == "full_text"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.channels.channel import Channel
 from pipeline.query.plan import ChannelPlan, Method, Plan, UnderstandPlan
-from pipeline.query.request import Envelope, Query
+from pipeline.query.request import Degradation, Envelope, Query
 from pipeline.ranking.hits import Hit
 from pipeline.records import ChannelName, ChunkId
 from pipeline.retrieval.arrived import Arrived
@@ -31,11 +31,11 @@ def retry_poor(
     run: Callable[[Arrived], RetrievalRound],
     channels: Mapping[ChannelName, Channel],
     *,
-    expand: Callable[[Query], Query] | None = None,
+    expand: Callable[[Query], tuple[Query, Sequence[Degradation]]] | None = None,
 ) -> RetrievalRound:
     """Return the first round or, where it falls short of the plan's demands, the better of it and a second one: ``run``
-    over the channels' results of both rounds. ``expand`` gives a query its sub-queries. Failures are losses in the
-    journal."""
+    over the channels' results of both rounds. ``expand`` gives a query its sub-queries, and the losses on the way.
+    Failures are losses in the journal."""
     query, journal = first.arrived.query, first.arrived.journal
     poor = shortcomings(first.returned, query.plan)
     if not poor:
@@ -53,9 +53,11 @@ def retry_poor(
         changes = {}
     again = replace(query, plan=changed(query.plan, changes, unrouted=unrouted))
     if "expand" in changes and expand is not None:
-        again = expand(again)
+        again, losses = expand(again)
+        for loss in losses:
+            journal.lost(loss.part, loss.code, loss.detail)
         if again.understanding is None or not again.understanding.sub_queries:
-            del changes["expand"]  # an identifier, for one, has no sub-queries
+            del changes["expand"]  # the model failed, or there are none, as for an identifier
     if changes:
         left_out = list(journal.drops)
         journal.begin_again()
@@ -109,6 +111,8 @@ def _ask_again(
             arrived.journal.lost(
                 "second", envelope.code or envelope.status, f"the {name} channel failed when asked again"
             )
+        elif lost := (envelope.guard or {}).get("lost"):
+            arrived.journal.lost(name, lost["code"], lost["detail"])
         envelopes[name] = merged(envelopes.get(name), envelope)
     together = dict(arrived.elapsed_ms)
     for channel, elapsed in elapsed_ms.items():

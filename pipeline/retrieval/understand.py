@@ -22,6 +22,7 @@ from pipeline.query.understanding import (
     ModelResults,
     QueryState,
     Understood,
+    has_sub_queries,
     understanding_deadline,
     understood_by_model,
     understood_by_rules,
@@ -53,6 +54,12 @@ def understand_at_once(query: Query, use: Resources) -> Query:
     query = understood_by_rules(query, model=bool(use.settings.llm_model))
     if not query.model_steps:
         return query
+    query = _with_cached_results(query, use)
+    return query if query.channels else replace(query, model_steps=())
+
+
+def _with_cached_results(query: Query, use: Resources) -> Query:
+    """Return the query with the cached results of its model steps, which are then no longer among these."""
     digests = _digests(query, use)
     cached = _cache(use, query.tenant_id).get(list(digests.values()))
     for step, digest in digests.items():
@@ -60,7 +67,7 @@ def understand_at_once(query: Query, use: Resources) -> Query:
         if made is not None:
             query = understood_by_model(query, made)
             query = replace(query, model_steps=tuple(other for other in query.model_steps if other != step))
-    return query if query.channels else replace(query, model_steps=())
+    return query
 
 
 def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Understood | None:
@@ -113,15 +120,18 @@ def await_understanding(state: QueryState, use: Resources, channels: Mapping[Cha
     return replace(arrived, query=query, envelopes=envelopes, elapsed_ms=elapsed_ms, losses=tuple(losses))
 
 
-def expand_query(query: Query, use: Resources) -> Query:
-    """Return the query as rules, cached results and the model understand it within its budget, without late results."""
-    query = understand_at_once(query, use)
+def expand_query(query: Query, use: Resources) -> tuple[Query, list[Degradation]]:
+    """Return the query with its sub-queries, from the cache or from the model within its budget, and the losses. All
+    else stays as it was understood before, above all its route. A literal query has no sub-queries."""
+    if not has_sub_queries(query):
+        return query, []
+    query = _with_cached_results(replace(query, model_steps=("expand",)), use)
     results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
     for made in results.values():
         query = understood_by_model(query, made)
     if lost:
         log.warning("query_not_expanded", query_id=query.query_id, lost=[f"{loss.part}:{loss.code}" for loss in lost])
-    return replace(query, model_steps=())
+    return replace(query, model_steps=()), lost
 
 
 def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, ModelResults], list[Degradation]]:

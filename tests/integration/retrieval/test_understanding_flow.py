@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from pipeline.embedding.reference_sentences import SPACED
-from pipeline.query.plan import ChannelPlan, Plan, RerankPlan, RetrievePlan, UnderstandPlan
+from pipeline.query.plan import ChannelPlan, Plan, RerankPlan, RetrievePlan, SecondRetrievalPlan, UnderstandPlan
 from pipeline.query.request import Query
 from pipeline.records import Namespace, QueryId, TenantId
 from pipeline.resources import Resources
@@ -199,6 +199,50 @@ class DescribeEveryStep:
         assert found["query"]["channels"] == ["semantic"]
         assert set(found["stats"]["hits"]) == {"semantic"}
         assert not found["stats"]["degraded"]
+
+
+class DescribeASecondRetrieval:
+    """Three documents are less than the ten that are wanted."""
+
+    @staticmethod
+    def ask_again(asking: Asking, text: str, understand: UnderstandPlan) -> dict[str, Any]:
+        query = asking.query(text, understand, cache_key="a-key")
+        retrieve = replace(query.plan.retrieve, second=SecondRetrievalPlan(min_hits=10, expand=True))
+        return asking.ask(replace(query, plan=replace(query.plan, retrieve=retrieve)))[1]
+
+    @staticmethod
+    def is_cached(asking: Asking) -> bool:
+        return asking.use.queries(asking.tenant).cached_answer("a-key") is not None
+
+    @pytest.mark.parametrize("text", ["reset router", "重置路由器"])
+    def it_names_an_expansion_that_failed_and_does_not_cache_the_answer(self, asking, text):
+        asking.service.by_prompt["查询扩展员"] = refused(500)
+        found = self.ask_again(asking, text, UnderstandPlan(expand=0, budget_ms=3000))
+        assert [lost["part"] for lost in found["stats"]["degradations"]] == ["expand"]
+        assert found["stats"]["degradations"][0]["code"] in {"rewriter_unavailable", "timeout"}
+        assert (found["status"], found["stats"]["second"]["changed"]) == ("succeeded", {})
+        assert not self.is_cached(asking)
+
+        asking.service.by_prompt["查询扩展员"] = says(json.dumps([SUB_QUERY]))
+        found = self.ask_again(asking, text, UnderstandPlan(expand=0, budget_ms=3000))
+        assert (found["stats"]["degraded"], found["stats"]["second"]["changed"]) == (False, {"expand": True})
+        assert "d1" in documents(found)
+        assert self.is_cached(asking)
+
+    def it_routes_nothing(self, asking):
+        asking.service.by_prompt["查询扩展员"] = says(json.dumps([SUB_QUERY]))
+        off = UnderstandPlan(enabled=False, router="rules", budget_ms=3000)
+        found = self.ask_again(asking, "passages similar to a router reset", off)
+        assert found["stats"]["second"]["changed"] == {"expand": True}
+        assert set(found["stats"]["hits"]) == {"keyword", "semantic"}
+        assert found["stats"]["remarks"] == []
+
+    def it_asks_the_model_for_nothing_but_sub_queries(self, asking):
+        asking.service.by_prompt["查询扩展员"] = says(json.dumps([SUB_QUERY]))
+        off = UnderstandPlan(enabled=False, router="llm", rewrite=True, hyde=True, budget_ms=3000)
+        found = self.ask_again(asking, "reset router", off)
+        assert found["stats"]["second"]["changed"] == {"expand": True}
+        assert (len(asking.service.seen("chat")), found["stats"]["degraded"]) == (1, False)
 
 
 class DescribeWithoutAModel:

@@ -14,6 +14,7 @@ from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import (
     ModelResults,
     Wording,
+    has_sub_queries,
     merged,
     pool_share,
     understanding_deadline,
@@ -87,6 +88,19 @@ class DescribeWhatRulesDo:
     def it_asks_a_model_only_what_is_left_open(self, text, plan, steps):
         assert understood_by_rules(asked(text, plan), model=True).model_steps == steps
         assert understood_by_rules(asked(text, plan), model=False).model_steps == ()
+
+    @pytest.mark.parametrize(
+        ("text", "plan", "has"),
+        [
+            ("router reset", UnderstandPlan(), True),
+            ("router reset", UnderstandPlan(expand=0), False),
+            ("PPR-9087", UnderstandPlan(router="rules"), False),
+            ("PPR-9087", UnderstandPlan(), True),  # no rule is asked
+            ("重置路由器", EVERYTHING, True),
+        ],
+    )
+    def it_knows_which_queries_have_sub_queries(self, text, plan, has):
+        assert has_sub_queries(asked(text, plan)) is has
 
     def it_needs_no_passage_where_nothing_is_searched_by_meaning(self):
         query = understood_by_rules(asked("router reset", EVERYTHING, method="full_text"), model=True)
