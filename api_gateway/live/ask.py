@@ -26,7 +26,7 @@ from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId, TenantId
 from pipeline.retrieval.measure import count_unsent
 from pipeline.retrieval.run_chord import answer as answer_now
-from pipeline.retrieval.run_chord import fail, failed_answer
+from pipeline.retrieval.run_chord import fail, failed_answer, lost_answer
 from pipeline.retrieval.understand import understand_at_once
 from pipeline.setting_values import DEFAULT_PAIR
 from workers import dispatch
@@ -74,14 +74,14 @@ async def await_answer(query: Query, waiter: Waiter, caller: Caller, *, seconds:
     """Wait for the answer to a query that was sent.
 
     Return None if ``seconds`` end before its deadline, or if the gateway is about to stop. LAST_S after the deadline
-    return an answer even if Redis hangs: it then reports that nothing answered. Raises Problem(404) for a cancelled
-    query, and ClientDisconnect.
+    return an answer even if Redis hangs: it then reports that nothing answered. A query that Redis has lost is answered
+    as failed. Raises Problem(404) for a cancelled query, and ClientDisconnect.
     """
     gateway = caller.gateway
 
     async def look() -> bytes | None:
         with suppress(Unavailable):  # Redis may recover before the deadline
-            return await gateway.run_or_leave(answer_so_far, query.tenant_id, query.query_id, gateway)
+            return await gateway.run_or_leave(answer_so_far, query, gateway)
         return None
 
     left_s = query.deadline_at - time.time()
@@ -212,13 +212,30 @@ def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> Q
     The gateway that sent a query enforces its deadline. A query overdue by more than `_ABANDONED_S` has lost that
     gateway, so this call fails it. Raises Problem(404), or Unavailable.
     """
+    state = _state(tenant_id, query_id, gateway)
+    if state is None:
+        raise not_found()
+    return state
+
+
+def state_of_sent(query: Query, gateway: Gateway) -> QueryState:
+    """Return the state of a query that was stored; failed if Redis has lost it, as by a restart. Blocking. Raises
+    Problem(404) if it was cancelled, or Unavailable."""
+    state = _state(query.tenant_id, query.query_id, gateway)
+    if state is not None:
+        return state
+    if not gateway.resources.queries(query.tenant_id).is_lost(query.query_id):
+        raise not_found()
+    return QueryState(query=query, status="failed", envelopes=(), elapsed_ms={}, answer=lost_answer(query))
+
+
+def _state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState | None:
+    """Return the state of a query, failed if it is overdue; None if it is gone."""
     queries = gateway.resources.queries(tenant_id)
     state = queries.state(query_id)
     if state is not None and state.overdue_s > _ABANDONED_S:
         fail(tenant_id, query_id, gateway.resources)
         state = queries.state(query_id)
-    if state is None:
-        raise not_found()
     return state
 
 
@@ -233,10 +250,11 @@ async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway
         raise _unavailable("The store that holds the answer did not respond by the query's deadline.") from None
 
 
-def answer_so_far(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> bytes | None:
-    """Return the answer to a query, or None if it is not answered yet. Blocking. Raises Problem(404), or Unavailable."""
-    answer = gateway.resources.queries(tenant_id).field(query_id, "answer")
-    return current_state(tenant_id, query_id, gateway).answer if answer is None else answer
+def answer_so_far(query: Query, gateway: Gateway) -> bytes | None:
+    """Return the answer to a query that was stored, or None if it is not answered yet. Blocking. Raises Problem(404) if
+    it was cancelled, or Unavailable."""
+    answer = gateway.resources.queries(query.tenant_id).field(query.query_id, "answer")
+    return state_of_sent(query, gateway).answer if answer is None else answer
 
 
 def retrieved(answer: bytes) -> dict[str, Any]:

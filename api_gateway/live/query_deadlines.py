@@ -20,6 +20,7 @@ from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId, TenantId
 from pipeline.resources import Resources
+from pipeline.retrieval.measure import count_unsent
 from pipeline.retrieval.run_chord import fail
 from workers import dispatch
 from workers.names import Queue
@@ -95,11 +96,15 @@ class Deadlines:
             return
         try:
             failed = await self._run(fail, query.tenant_id, query.query_id, self._use)
+            lost = not failed and await self._run(self._use.queries(query.tenant_id).is_lost, query.query_id)
         except Unavailable as error:
             log.error("query_not_failed", query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
         else:
             if failed:
                 log.error("query_failed", query_id=query.query_id, tenant_id=query.tenant_id, alert=True)
+            elif lost:
+                count_unsent(self._use)
+                log.error("query_lost", query_id=query.query_id, tenant_id=query.tenant_id, alert=True)
         finally:
             timer.stop()
 

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from api_gateway.http.caller import Caller
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import Problem
-from api_gateway.live.ask import current_state
+from api_gateway.live.ask import current_state, state_of_sent
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
 from pipeline.errors import Unavailable
 from pipeline.query.request import Envelope
@@ -107,7 +107,7 @@ class QueryStream(EventStream):
             await self._sleep(state)
             try:
                 with suppress(Unavailable):
-                    state = await self._read()
+                    state = await self._gateway.run(state_of_sent, state.query, self._gateway)
             except Problem:  # cancelled
                 break
         step = {"query_id": self._query_id, "status": "cancelled"}

@@ -3,6 +3,7 @@
 import functools
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import starmap
 from typing import Any
 
@@ -12,6 +13,7 @@ from pydantic import TypeAdapter
 
 from pipeline.database.engines import redis_errors
 from pipeline.deadline import Deadline
+from pipeline.errors import StoreFull
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState, Understood
 from pipeline.query.wake_names import WAKE_CHANNEL, wake_name
@@ -61,6 +63,7 @@ return 1
 """
 
 _WORD_KEPT_S = 120  # longer than any query runs
+_CANCELLED_KEPT_S = 120
 _WAITED_AT_ONCE_S = 0.5  # below the socket's own timeout
 
 
@@ -220,7 +223,11 @@ class Queries:
         return None if raw is None else read_query(raw)
 
     def cancel(self, query_id: QueryId) -> bool:
-        """Delete a query with its answer and its trace, so that its tasks do nothing. False if there is none."""
+        """Delete a query with its answer and its trace, so that its tasks do nothing. False if there is none. The id
+        of a stored query is marked as cancelled first, unless Redis has no space for it; see `is_lost`."""
+        with suppress(StoreFull), redis_errors():
+            if self._redis.exists(self._key(query_id)):
+                self._redis.set(self._cancelled(query_id), b"1", ex=_CANCELLED_KEPT_S)
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.delete(self._key(query_id))
             pipe.delete(trace_key(self._tenant_id, query_id))
@@ -231,11 +238,19 @@ class Queries:
             deleted, traced, *_ = pipe.execute()
         return bool(deleted or traced)
 
+    def is_lost(self, query_id: QueryId) -> bool:
+        """Return whether a query that was stored is gone although nobody cancelled it, as after a restart of Redis."""
+        with redis_errors():
+            return not self._redis.exists(self._key(query_id), self._cancelled(query_id))
+
     def _key(self, query_id: QueryId) -> str:
         return query_key(self._tenant_id, query_id)
 
     def _cache_key(self, cache_key: str) -> str:
         return f"{self._tenant_id}:answer:{cache_key}"
+
+    def _cancelled(self, query_id: QueryId) -> str:
+        return f"{self._tenant_id}:cancelled:{query_id}"
 
     def _word(self, query_id: QueryId) -> str:
         return f"{self._key(query_id)}:understood"

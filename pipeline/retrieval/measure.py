@@ -88,7 +88,7 @@ def log_answer(query: Query, answer: Answer, *, first: bool) -> None:
 
 
 def count_unsent(use: Resources) -> None:
-    """Count a query that was refused because a store or the broker did not accept it."""
+    """Count a query that failed without a stored answer: a store or the broker did not accept it, or Redis lost it."""
     use.meter.count("chordwise_queries", status="failed", degraded="true")
 
 

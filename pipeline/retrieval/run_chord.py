@@ -127,6 +127,14 @@ def failed_answer(query: Query) -> bytes:
     return render(_unanswered(Arrived(query=query, envelopes={}, elapsed_ms={})))
 
 
+def lost_answer(query: Query) -> bytes:
+    """Return the answer to a query that Redis has lost together with the messages to its workers."""
+    arrived = Arrived(query=query, envelopes={}, elapsed_ms={})
+    for channel in query.channels:
+        arrived.journal.lost(channel, "query_lost", "Redis lost the query before its answer was read, as by a restart")
+    return render(empty_answer(arrived))
+
+
 def _unanswered(arrived: Arrived) -> Answer:
     record_losses(arrived)
     if arrived.usable:

@@ -69,6 +69,7 @@ class OutageStack:
         )
         self._environment, self._logs, self._whole = environment, logs, whole
         self.gateway_pid = 0
+        self.redis_url = ""  # not through its proxy
         self._worker: Any = None
         self._workers = 0
 
@@ -141,6 +142,15 @@ class OutageStack:
             time.sleep(0.1)
         raise AssertionError(f"everything is back and queries still lose something: {response.text}")
 
+    def forget_queries(self) -> int:
+        """Let Redis vanish, and come back without queries. Return how many there were."""
+        with redis.Redis.from_url(self.redis_url) as client:
+            self.proxies["redis"].cut()
+            keys = list(client.scan_iter("*:query:*"))
+            client.delete(*keys)
+            self.proxies["redis"].heal()
+        return len(keys)
+
     def counted(self) -> dict[tuple[str, str], float]:
         """Return the fleet's counters of queries, by status and degradation."""
         page = self.client.get("/v1/metrics").text
@@ -210,6 +220,7 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
         stack = OutageStack(key, f"http://127.0.0.1:{port}", environment, logs, whole)
         stack.gateway_pid = running.pid
         stack.proxies.update(proxies)
+        stack.redis_url = use.settings.redis_url.get_secret_value()
         indexer = process("workers.indexer", log=logs / "indexer.log", ending=signal.SIGKILL, **environment)
         whole.enter_context(indexer)
         stack.start_worker()

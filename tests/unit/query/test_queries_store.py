@@ -83,13 +83,23 @@ class DescribeQueries:
         assert not queries.answer(QueryId("q1"), b"second")
         assert queries.state(QueryId("q1")).answer == b"first"
 
+    def it_tells_a_lost_query_from_a_cancelled_one(self, queries, redis):
+        for query_id in ("lost", "cancelled"):
+            queries.open(asked(query_id))
+            assert not queries.is_lost(QueryId(query_id))
+        redis.delete(query_key(A, QueryId("lost")))
+        queries.cancel(QueryId("cancelled"))
+        assert queries.is_lost(QueryId("lost"))
+        assert not queries.is_lost(QueryId("cancelled"))
+        assert 0 < redis.ttl(f"{A}:cancelled:cancelled") <= 120
+
     def it_does_not_bring_back_what_was_cancelled(self, queries, redis):
         queries.open(asked())
         assert queries.cancel(QueryId("q1"))
         queries.report(asked(), heard(ChannelName.SEMANTIC), elapsed_ms=1.0)
         assert not queries.answer(QueryId("q1"), b"late")
         assert not queries.cancel(QueryId("q1"))
-        assert redis.keys() == []
+        assert redis.keys() == [b"a:cancelled:q1"]
 
     def it_hides_queries_from_other_tenants(self, queries, redis):
         queries.open(asked())

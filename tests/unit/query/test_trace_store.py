@@ -137,7 +137,8 @@ class DescribeTheLimits:
         traces = kept(redis)
         keep(traces, entry("a"), b"packed")
         assert Queries(redis, TENANT, ttl_s=60).cancel(QueryId("a"))
-        assert (listed(traces), traces.trace(QueryId("a")), redis.keys("*")) == ("", None, [])
+        marked = [b"acme:cancelled:a"]
+        assert (listed(traces), traces.trace(QueryId("a")), redis.keys("*")) == ("", None, marked)
         assert not Queries(redis, TENANT, ttl_s=60).cancel(QueryId("a"))
         traces.keep(entry("a"), query(), b"packed")
         assert listed(traces) == "", "its answer was stored while it was deleted"

@@ -206,4 +206,4 @@ class DescribeTheCallback:
         self.understood(use, "one")
         use.queries(TENANT).cancel(QUERY)
         self.understood(use, "late")
-        assert use.redis.keys() == []
+        assert use.redis.keys() == [f"{TENANT}:cancelled:{QUERY}".encode()]
