@@ -5,7 +5,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypedDict, runtime_checkable
 
 import structlog
 
@@ -14,6 +14,22 @@ from pipeline.query.request import Query
 from pipeline.query.request import Recalled as Recalled  # channels of packages import it from here
 from pipeline.ranking.fusion import Terms
 from pipeline.records import ChannelName, ChunkId
+
+
+class Loss(TypedDict):
+    """A part of a channel that failed while the rest of it worked."""
+
+    code: str
+    detail: str
+
+
+@runtime_checkable
+class LossyChannel(Protocol):
+    """A channel that may work without a part of it, also where it only scores what others found."""
+
+    def lost(self, query: Query) -> Loss | None:
+        """Return the part that this process went without for the query; None if it lacked none. Makes no calls."""
+        ...
 
 
 @runtime_checkable

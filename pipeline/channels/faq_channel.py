@@ -111,8 +111,9 @@ class FaqChannel:
 
     def _proposed(self, pair_query: Query) -> tuple[list[ChunkId], Mapping[str, Any] | None]:
         meaning = _ASIDE.submit(copy_context().run, self.semantic.recall, pair_query)
-        chunk_ids = list(self.keyword.recall(pair_query).chunk_ids)
-        lost: Mapping[str, Any] | None = None
+        by_words = self.keyword.recall(pair_query)
+        chunk_ids = list(by_words.chunk_ids)
+        lost: Mapping[str, Any] | None = (by_words.guard or {}).get("lost")
         try:
             chunk_ids += meaning.result(timeout=self._meaning_s(pair_query)).chunk_ids
         except TimeoutError:

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import structlog
 from sqlalchemy import Connection, Engine
 
 from pipeline.caches import RecentValues, RefreshingValue
+from pipeline.channels.channel import Loss
 from pipeline.channels.local_indexes import MOST_CHANGED_CHUNKS, HostIndex, IndexAtRevision, LocalIndexes
 from pipeline.channels.query_words import NamespaceRows, QueryWords, words_of_index, words_of_mysql
 from pipeline.database.unit_of_work import read_soon, reading_if_asked
@@ -40,11 +41,16 @@ _LEAST_CANDIDATES = 200
 _CANDIDATES_PER_PLACE = 2
 _CHUNKS_PER_RULE = 5
 _MOST_KNOWN = 32  # queries; each may hold open files of the index that were merged away since, and some 200 rows
+_MOST_WITHOUT_DICTIONARY = 256  # queries
 _LEAST_PROPOSED = 100  # by this host's index
 _PROPOSED_PER_PLACE = 1.25  # its order differs from BM25's only by rounded lengths
 _DICTIONARY_FRESH_S = 3.0
 _MOST_DICTIONARIES = 256
 _PATIENCE_S, _FIRST_S = 0.25, 0.5  # for a known dictionary, and for one that was never read
+_NO_DICTIONARY = Loss(
+    code="dictionary_not_read",
+    detail="the dictionary was not read in time, so its synonyms, phrases, stop words and rules were not applied",
+)
 
 
 def _without_damage(method: Callable[Concatenate[KeywordChannel, Query, P], T]) -> Callable[..., T]:
@@ -70,6 +76,9 @@ class KeywordChannel:
     name: ChannelName = ChannelName.KEYWORD
     clock: Callable[[], float] = time.monotonic
     _known: RecentValues[_QueryKey, QueryWords] = field(default_factory=lambda: RecentValues(_MOST_KNOWN))
+    _without_dictionary: RecentValues[tuple[str, str], bool] = field(
+        default_factory=lambda: RecentValues(_MOST_WITHOUT_DICTIONARY)
+    )
     _lexicons: Lexicons = field(init=False)
     _host: HostIndex = field(init=False)
 
@@ -88,7 +97,7 @@ class KeywordChannel:
             if words.host_index is not None and clause is not None:
                 rows, is_cut = _proposed(connection, query, words.host_index, words.wanted(clause), pool)
                 words.rows.update((row.chunk_id, row) for row in rows)
-                guard = {"method": "index", "rows": len(rows), "may_be_short": is_cut, **_age(query, words.host_index)}
+                guard = {"method": "index", "rows": len(rows), "may_be_short": is_cut, **_age(words.host_index)}
             else:
                 limit, search = max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool), words.search()
                 index = KeywordIndex(connection(), query.tenant_id)
@@ -96,6 +105,7 @@ class KeywordChannel:
                 has_all = search.complete and (len(rows) < limit if query.filters else search.is_narrow)
                 guard = {"method": "fulltext", "rows": len(rows), "may_be_short": not has_all}
             scores = words.score(words.of_rows(rows), fields)
+            guard |= self._losses(query, words.host_index)
             ruled = [(rule, _documents_rows(connection, rule, query, words.host_index)) for rule in rules]
         extra = {row.chunk_id: row for _, more in ruled for row in more if row.chunk_id not in scores}
         scores |= words.score(words.of_rows(list(extra.values())), fields)
@@ -146,6 +156,10 @@ class KeywordChannel:
         with reading_if_asked(self.mysql) as connection:
             return self._words(connection, query).keyword_query.terms
 
+    def lost(self, query: Query) -> Loss | None:
+        """Return the loss of the dictionary if this process could not read it for the query or one of its wordings."""
+        return _NO_DICTIONARY if _id(query) in self._without_dictionary else None
+
     def distrust(self, query: Query) -> None:
         """Use MySQL instead of this query's index until that is rebuilt."""
         self._host.distrust(query)
@@ -174,17 +188,31 @@ class KeywordChannel:
         return self._known.get(_key(query), make)
 
     def _lexicon(self, query: Query) -> Lexicon:
-        """Return the tenant's dictionary; an empty one if it cannot be read and an index is searched."""
+        """Return the tenant's dictionary; an empty one, which is a loss, if it cannot be read and an index is
+        searched."""
         try:
             return self._lexicons.get(query.tenant_id, query.namespaces)
-        except Unavailable:
+        except Unavailable as error:
             if self.local is None:
                 raise
+            log.warning("dictionary_not_read", tenant_id=query.tenant_id, query_id=query.query_id, code=error.code)
+            self._without_dictionary.put(_id(query), True)
             return Lexicon()
+
+    def _losses(self, query: Query, host_index: IndexAtRevision | None) -> dict[str, Loss]:
+        """Return the losses of the dictionary and of namespaces as one, for the guard; nothing without any."""
+        losses = [loss for loss in (_missing_namespaces(query, host_index), self.lost(query)) if loss is not None]
+        if not losses:
+            return {}
+        return {"lost": Loss(code=losses[0]["code"], detail="; ".join(loss["detail"] for loss in losses))}
 
 
 def _key(query: Query) -> _QueryKey:
     return query.tenant_id, query.query_id, query.query_text
+
+
+def _id(query: Query) -> tuple[str, str]:
+    return query.tenant_id, query.query_id
 
 
 def _clause(query: Query, host_index: IndexAtRevision | None) -> Clause | None:
@@ -195,16 +223,18 @@ def _clause(query: Query, host_index: IndexAtRevision | None) -> Clause | None:
     return EVERYTHING if clause is None and not host_index.is_current else clause
 
 
-def _age(query: Query, host_index: IndexAtRevision) -> dict[str, Any]:
-    """Report the age of an index that could not be compared with MySQL, and the namespaces that it lacks."""
-    if host_index.is_current:
-        return {}
-    guard: dict[str, Any] = {"age_s": round(host_index.age_s(datetime.now(UTC)), 3)}
+def _age(host_index: IndexAtRevision) -> dict[str, float]:
+    """Report the age of an index that could not be compared with MySQL."""
+    return {} if host_index.is_current else {"age_s": round(host_index.age_s(datetime.now(UTC)), 3)}
+
+
+def _missing_namespaces(query: Query, host_index: IndexAtRevision | None) -> Loss | None:
+    """Return the loss of the namespaces that an index lacks which could not be compared with MySQL."""
+    if host_index is None or host_index.is_current:
+        return None
     missing = [namespace for namespace in query.namespaces if namespace not in host_index.states]
-    if missing:
-        detail = f"this host's index does not have {', '.join(missing)}, or there is no such namespace"
-        guard["lost"] = {"code": "namespace_not_indexed", "detail": detail}
-    return guard
+    detail = f"this host's index does not have {', '.join(missing)}, or there is no such namespace"
+    return Loss(code="namespace_not_indexed", detail=detail) if missing else None
 
 
 def _proposed(

@@ -20,7 +20,7 @@ from pipeline.answer.result import (
     source_share,
     understood,
 )
-from pipeline.channels.channel import Channel, TermChannel
+from pipeline.channels.channel import Channel, LossyChannel, TermChannel
 from pipeline.errors import Unavailable
 from pipeline.keyword.terms import query_terms
 from pipeline.query.request import Envelope, Query, Understanding
@@ -65,6 +65,7 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
     chunks = highlight(chunks, _terms(query, channels)) if chunks else ()
     context = build_context(ranked.arrived, [passages[chunk.chunk_id] for chunk in chunks], use)
     lift = rerank_lift(ranked.ordered, top_k=query.top_k)
+    _record_own_losses(ranked.arrived, channels)
     return _answer(query, ranked.arrived, chunks, context, lift, fallback=fallback.given)
 
 
@@ -123,6 +124,14 @@ def _record_loss(channel: ChannelName, envelope: Envelope | None, journal: Journ
             journal.lost(channel, lost["code"], lost["detail"])
         if (age_s := envelope.guard.get("age_s")) is not None:
             journal.answered_from_index(age_s)
+
+
+def _record_own_losses(arrived: Arrived, channels: Mapping[ChannelName, Channel]) -> None:
+    """Record what the query's channels went without in this process, where they scored hits and searched again."""
+    for name in arrived.query.channels:
+        channel = channels.get(name)
+        if isinstance(channel, LossyChannel) and (lost := channel.lost(arrived.query)) is not None:
+            arrived.journal.lost(name, lost["code"], lost["detail"])
 
 
 def _mask(

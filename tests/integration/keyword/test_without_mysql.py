@@ -1,9 +1,11 @@
-"""A host's index in the place of a MySQL that does not answer: the same hits and texts, of the revision that it knows."""
+"""A host's index in the place of a MySQL that does not answer, or does not answer in time: the same hits and texts, of the
+revision that it knows, and a loss for all that it cannot know."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,15 +14,20 @@ from pydantic import SecretStr
 from sqlalchemy import make_url
 
 from pipeline.administration.delete_documents import delete_document
+from pipeline.answer.result import Answer
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.database.unit_of_work import reading
 from pipeline.errors import StoreUnavailable
 from pipeline.query.request import Query
 from pipeline.ranking.fusion import Fused
-from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
+from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
+from pipeline.retrieval.ask_channels import ask_side_by_side
+from pipeline.retrieval.compose import compose
 from pipeline.retrieval.load_text import hydrate
+from pipeline.retrieval.reuse_answer import cache_entry
+from pipeline.tenants.namespace_store import Namespaces
 from tests.conftest import make_tenant
 from tests.integration.keyword.test_keyword_channel import query
 from tests.support.corpora.uploads import upload
@@ -135,3 +142,59 @@ class DescribeAMySQLThatIsAway:
             with pytest.raises(StoreUnavailable), reading(away.mysql):
                 pass
         assert time.thread_time() - began < 0.1, "refused without a connection"
+
+
+@contextmanager
+def dictionaries_locked(use: Resources) -> Iterator[None]:
+    """Let nobody else read a dictionary meanwhile."""
+    with use.mysql.connect() as connection:
+        connection.exec_driver_sql("LOCK TABLES dictionaries WRITE")
+        try:
+            yield
+        finally:
+            connection.exec_driver_sql("UNLOCK TABLES")
+
+
+class DescribeADictionaryThatIsNotReadInTime:
+    @pytest.fixture
+    def asked(self, host: Host) -> Query:
+        """Return a query that may be answered from the cache, with its revisions, which need not be read."""
+        with reading(host.corner.use.mysql) as connection:
+            revisions = Namespaces(connection, host.corner.tenant).revisions([host.corner.namespace])
+        stamps = {name: revision.stamp for name, revision in revisions.items()}
+        return query(host.corner, "foxes", cache_key="a-key", stamps=stamps)
+
+    def composed(self, asked: Query, recalling: KeywordChannel, composing: KeywordChannel, use: Resources) -> Answer:
+        """Return the answer that one process composes from what another one recalled."""
+        envelopes, elapsed_ms = ask_side_by_side(asked, {ChannelName.KEYWORD: recalling})
+        arrived = Arrived(query=asked, envelopes=envelopes, elapsed_ms=elapsed_ms)
+        return compose(arrived, use, {ChannelName.KEYWORD: composing})
+
+    def losses(self, answer: Answer) -> list[tuple[str, str]]:
+        return [(lost.part, lost.code) for lost in answer.stats.degradations]
+
+    def it_is_a_loss_of_the_answer_which_is_not_cached(self, host, asked):
+        use = host.corner.use
+        with dictionaries_locked(use):
+            found = self.composed(asked, host.channel, host.channel, use)
+        assert found.chunks
+        assert self.losses(found) == [("keyword", "dictionary_not_read")]
+        assert cache_entry(asked, found, 10, use) is None
+        later = replace(asked, query_id="later")
+        found = self.composed(later, host.channel, host.channel, use)
+        assert self.losses(found) == []
+        assert cache_entry(later, found, 10, use) is not None
+
+    def it_is_a_loss_where_only_the_composing_process_did_not_know_it(self, host, asked):
+        use = host.corner.use
+        host.ask("foxes")
+        with dictionaries_locked(use):
+            found = self.composed(asked, host.channel, Host(host.corner, host.root).channel, use)
+        assert self.losses(found) == [("keyword", "dictionary_not_read")]
+        assert cache_entry(asked, found, 10, use) is None
+
+    def it_is_named_beside_a_namespace_that_the_index_lacks(self, host, away):
+        found = channel(away).recall(query(host.corner, "foxes", namespaces=(host.corner.namespace, Namespace("else"))))
+        assert found.guard is not None
+        assert found.guard["lost"]["code"] == "namespace_not_indexed"
+        assert "dictionary" in found.guard["lost"]["detail"]
