@@ -63,7 +63,7 @@ _MAY_BE_TRADITIONAL = re.compile("[\u3400-\u9fff]")
 
 _LONGEST_STEMMED = 40  # characters; nothing longer is an English word, and the stemmer's time grows with length
 _MOST_REMEMBERED = 100_000  # words: about 20 MB
-_MOST_TOKENS = 10_000  # of each scope: about 1.5 MB; all but rare words
+_MOST_TOKENS = 5_000  # of each scope: about 0.7 MB; all but rare words
 _LONGEST_TERM = 128  # characters; the rest of a longer one (an encoded blob) is ignored
 _MOST_PARTS = 8  # parts of an identifier kept whole; more make a list or a path, of which only the parts count
 
