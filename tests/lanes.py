@@ -86,6 +86,7 @@ _LONG = {
     "integration/test_backup.py": 15,
     "integration/test_chunk_structure.py": 9,
     "integration/test_clock.py": 22,
+    "integration/test_copies_of_tenants.py": 12,
     "integration/test_doctor.py": 7,
     "integration/test_erasure.py": 7,
     "integration/test_every_moment.py": 11,

@@ -58,8 +58,13 @@ def delete_within(
 def delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources, *, limit: int) -> int:
     """Delete up to ``limit`` documents of a namespace, shown or under way, in one transaction; return how many."""
     with unit_of_work(use.mysql) as work:
-        ids = Namespaces(work.connection, tenant_id).living_documents(namespace, limit=limit)
-        delete_within(work, tenant_id, namespace, [DocumentId(document_id) for document_id in ids])
+        return delete_some_within(work, tenant_id, namespace, limit=limit)
+
+
+def delete_some_within(work: UnitOfWork, tenant_id: TenantId, namespace: Namespace, *, limit: int) -> int:
+    """Delete up to ``limit`` documents of a namespace in a running transaction; return how many."""
+    ids = Namespaces(work.connection, tenant_id).living_documents(namespace, limit=limit)
+    delete_within(work, tenant_id, namespace, [DocumentId(document_id) for document_id in ids])
     return len(ids)
 
 

@@ -12,12 +12,12 @@ from typing import Final
 import structlog
 
 from pipeline.administration.call_store import call_store
-from pipeline.administration.delete_documents import delete_some
+from pipeline.administration.delete_documents import delete_some_within
 from pipeline.administration.drop_replaced import DROPPED_AT_ONCE, drop_retired
 from pipeline.administration.keep_files import forget_file
 from pipeline.database.engines import Conflict, redis_errors
 from pipeline.database.rows import now
-from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
+from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
@@ -230,27 +230,37 @@ def expire(use: Resources) -> int:
         stores = expired_stores(work.connection, limit=_AT_ONCE)
         marked = tenants_with_old_marks(work.connection)
     _for_each(marked, use, partial(_drop_marks, limit=_MARKS_AT_ONCE))
-    for tenant_id, file_id in files:
-        _for_each([tenant_id], use, partial(_forget_file, file_id=file_id))
-    for tenant_id, namespace in stores:
-        _for_each([tenant_id], use, partial(_empty, namespace=namespace))
-    if files or stores:
-        log.info("expired", files=len(files), vector_stores=len(stores))
-    return len(files) + len(stores)
+    forgotten = sum(_for_each([owner], use, partial(_forget_file, file_id=file_id)) for owner, file_id in files)
+    emptied = sum(_for_each([owner], use, partial(_empty, namespace=namespace)) for owner, namespace in stores)
+    if forgotten or emptied:
+        log.info("expired", files=forgotten, vector_stores=emptied)
+    return forgotten + emptied
 
 
 def _forget_file(tenant_id: TenantId, use: Resources, *, file_id: str) -> int:
-    return int(forget_file(tenant_id, file_id, use) is not None)
+    return int(forget_file(tenant_id, file_id, use))
 
 
 def _empty(tenant_id: TenantId, use: Resources, *, namespace: Namespace) -> int:
-    """Delete every document of a vector store but keep its name; a crash leaves the rest to the next run."""
-    while delete_some(tenant_id, namespace, use, limit=_AT_ONCE):
+    """Delete every document of an expired vector store but keep its name; a crash leaves the rest to the next run. Return
+    0, and stop, if it has not expired where the tenant is."""
+    while deleted := _empty_some(tenant_id, namespace, use):
         pass
+    return int(deleted is not None)
+
+
+@retry_conflicts(attempts=8)
+def _empty_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> int | None:
+    """Delete some documents, or mark the store as emptied if there are none; return how many, None if it is in use."""
     with unit_of_work(use.mysql) as work:
-        Attachments(work.connection, tenant_id).detach_all(namespace)
-        VectorStores(work.connection, tenant_id).mark_emptied(namespace)
-    return 1
+        stores = VectorStores(work.connection, tenant_id)
+        if not stores.lock_expired(namespace):
+            return None
+        deleted = delete_some_within(work, tenant_id, namespace, limit=_AT_ONCE)
+        if not deleted:
+            Attachments(work.connection, tenant_id).detach_all(namespace)
+            stores.mark_emptied(namespace)
+        return deleted
 
 
 _PRUNE_EVERY_S: Final = 600

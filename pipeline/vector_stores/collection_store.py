@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from pipeline.database.mysql_tables import vector_stores
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json, to_naive
-from pipeline.database.statements import sql
+from pipeline.database.statements import not_fenced, sql
 from pipeline.records import Namespace, TenantId
 from pipeline.vector_stores.collection import ListPosition, VectorStore
 
@@ -64,13 +64,17 @@ class VectorStores(TenantStore):
         if idle := list(self._run(_IDLE, names=list(namespaces), **times).scalars()):
             self._run(_TOUCH, names=idle, **times)
 
+    def lock_expired(self, namespace: Namespace) -> bool:
+        """Lock a store until the transaction ends, if it has expired and was not emptied since; return whether it has."""
+        return self._run(_LOCK_EXPIRED, namespace=namespace, now=now()).first() is not None
+
     def mark_emptied(self, namespace: Namespace) -> None:
         """Record that an expired one was emptied."""
         self._run(_EMPTIED, namespace=namespace, now=now())
 
 
 def expired_stores(connection: Connection, *, limit: int) -> list[tuple[TenantId, Namespace]]:
-    """Return expired vector stores with content, of every tenant."""
+    """Return expired vector stores with content, of every tenant that is here. A copy has the expiry of an earlier time."""
     rows = connection.execute(_EXPIRED, {"now": now(), "limit": limit})
     return [(TenantId(row.tenant_id), Namespace(row.namespace)) for row in rows]
 
@@ -93,9 +97,13 @@ _TOUCH = sql(
     f"{_AMONG_THE_IDLE}"
 )
 _EMPTIED = sql("UPDATE vector_stores SET emptied_at = :now WHERE tenant_id = :tenant AND namespace = :namespace")
+_LOCK_EXPIRED = sql(
+    "SELECT 1 FROM vector_stores WHERE tenant_id = :tenant AND namespace = :namespace"
+    " AND expires_at <= :now AND emptied_at IS NULL FOR UPDATE"
+)
 _EXPIRED = sql(
-    "SELECT tenant_id, namespace FROM vector_stores WHERE expires_at <= :now AND emptied_at IS NULL"
-    " ORDER BY expires_at LIMIT :limit"
+    "SELECT s.tenant_id, s.namespace FROM vector_stores s WHERE s.expires_at <= :now AND s.emptied_at IS NULL"
+    f" AND {not_fenced('s')} ORDER BY s.expires_at LIMIT :limit"
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from pipeline.administration.edit_vector_stores import (
     MOST_BYTES_AT_ONCE,
     NoSuchFile,
     Put,
+    change_store,
     describe_file,
     open_store,
     put_files,
@@ -23,6 +25,7 @@ from pipeline.administration.keep_files import forget_file, keep_file
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_store import Documents
 from pipeline.errors import DocumentTooLarge, QuotaExceeded
+from pipeline.maintenance import sweep
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.maintenance.sweep import expire
 from pipeline.records import Chunking, DocumentId, Namespace
@@ -214,6 +217,25 @@ class DescribeKeeping:
             assert stores.one(namespace).has_expired(datetime.now(UTC))  # using it does not bring it back
             assert StoredFiles(work.connection, owner).count() == 1
         assert expire(use_alone) == 0
+
+    def it_keeps_a_store_that_is_to_be_kept_longer_since_it_was_found_expired(self, owner, use_alone, monkeypatch):
+        moment = datetime.now(UTC)
+        store = VectorStore(namespace="vs_a", name="A", created_at=moment, last_active_at=moment, expires_after_days=1)
+        open_store(owner, store, use_alone)
+        namespace = Namespace("vs_a")
+        file_id = kept(owner, use_alone)
+        work_off(use_alone, put(owner, use_alone, namespace, file_id))
+        _let_pass(use_alone, owner, "vector_stores", hours=25)
+        real = sweep.expired_stores
+
+        def then_changed(connection, **limits):
+            found = real(connection, **limits)
+            change_store(owner, namespace, lambda store: replace(store, expires_after_days=9), use_alone)
+            return found
+
+        monkeypatch.setattr(sweep, "expired_stores", then_changed)
+        assert expire(use_alone) == 0
+        assert files_in(owner, use_alone, namespace) == {file_id: "completed"}
 
     @pytest.mark.parametrize("used", ["asked", "written"])
     def it_keeps_a_store_that_is_used_through_any_door(self, owner, use_alone, used):

@@ -1,0 +1,129 @@
+"""Copies of tenants that move, or that have moved: no expiry that they hold reaches the tenant itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pipeline.administration.edit_vector_stores import open_store
+from pipeline.administration.keep_files import keep_file
+from pipeline.administration.manage_tenants import create_tenant
+from pipeline.database.write_fence import make_fence
+from pipeline.maintenance import migrate_schema, move_tenant, sweep
+from pipeline.maintenance.sweep import expire
+from pipeline.records import Namespace, TenantId
+from pipeline.resources import Resources
+from pipeline.setting_values import StorePair
+from pipeline.tenants.placement import Placement
+from pipeline.tenants.placement_store import FRESH_S
+from pipeline.vector_stores.collection import VectorStore
+from tests.conftest import make_tenant, scratch_databases
+from tests.support.stacks.connections import in_mysql
+from tests.support.stacks.corner import Corner
+
+pytestmark = [pytest.mark.own_databases, pytest.mark.timeout(300)]
+
+KB = Namespace("kb")
+
+
+@pytest.fixture(scope="module")
+def pairs(settings) -> Iterator[Resources]:
+    """Resources with two pairs of migrated databases."""
+    with scratch_databases(settings) as first, scratch_databases(settings) as second:
+        b = StorePair(mysql_url=second.mysql_url, postgres_url=second.postgres_url)
+        config = first.model_copy(update={"store_pairs": {"b": b}})
+        assert migrate_schema.main(["upgrade"], config) == 0
+        use = Resources(config)
+        yield use
+        use.close()
+
+
+@pytest.fixture
+def home(pairs: Resources) -> Corner:
+    """A vector store of a tenant of the default pair that is used, and expires after a day without use."""
+    tenant_id = make_tenant(pairs)[0]
+    fence(pairs, tenant_id)
+    corner = Corner(pairs.placed(tenant_id), tenant_id, KB)
+    fill(corner)
+    return corner
+
+
+def fence(pairs: Resources, tenant_id: TenantId) -> None:
+    """Make the tenant's fence in the vector store: else a move waits as long as a transaction may take."""
+    with pairs.postgres.begin() as connection:
+        make_fence(connection, tenant_id)
+
+
+def fill(corner: Corner) -> None:
+    """Open the vector store with one document."""
+    moment = datetime.now(UTC)
+    store = VectorStore(namespace=KB, name="KB", created_at=moment, last_active_at=moment, expires_after_days=1)
+    open_store(corner.tenant, store, corner.use)
+    corner.fill({"a": "here 这里"})
+
+
+@contextmanager
+def moving(pairs: Resources, corner: Corner) -> Iterator[move_tenant._Move]:
+    """A move of the tenant to pair b that has begun."""
+    with move_tenant._Move(corner.tenant, Placement(tenant_id=corner.tenant), "b", pairs, lambda _: None) as move:
+        move.begin(FRESH_S + 0.1)
+        yield move
+
+
+class DescribeAnExpiry:
+    """The expiry that a copy still has, of a vector store that was used since."""
+
+    @pytest.mark.parametrize("opened", [False, True])
+    def it_empties_no_store_that_is_in_use(self, pairs, home, opened):
+        there = pairs.of_pair("b")
+        with moving(pairs, home) as move:
+            move_tenant._round(move._copies(pairs))
+        make_expired(there, home.tenant)
+        if opened:
+            move_tenant._set_fences(home.tenant, there, is_closed=False)
+        assert expire(there) == 0
+        assert home.shown() == {"a": ["here 这里"]}
+        assert move_tenant.undo(home.tenant, pairs)
+
+    def it_keeps_no_other_tenant_of_the_pair_from_expiring(self, pairs, home, monkeypatch):
+        there = pairs.of_pair("b")
+        keep_for_a_day(home)
+        with moving(pairs, home) as move:
+            move_tenant._round(move._copies(pairs))
+        tenant_id = TenantId(f"{home.tenant}-b")
+        move_tenant.place(tenant_id, "b", pairs)
+        assert create_tenant(tenant_id, "b", None, pairs)
+        resident = Corner(pairs.placed(tenant_id), tenant_id, KB)
+        fill(resident)
+        keep_for_a_day(resident)
+        for number, tenant in enumerate((home.tenant, tenant_id)):
+            make_expired(there, tenant, year=2020 + number)
+        monkeypatch.setattr(sweep, "_AT_ONCE", 1)
+        assert expire(there) == 2
+        assert (resident.shown(), resident.rows("stored_files")) == ({}, 0)
+        assert (home.shown(), home.rows("stored_files")) == ({"a": ["here 这里"]}, 1)
+        assert move_tenant.undo(home.tenant, pairs)
+
+
+def keep_for_a_day(corner: Corner) -> None:
+    """Store a file of the tenant that expires."""
+    day_s = int(timedelta(days=1).total_seconds())
+    body = b"The heron fishes."
+    keep_file(
+        corner.tenant,
+        body,
+        corner.use,
+        filename="a.txt",
+        purpose="assistants",
+        declared_type=None,
+        expires_after_s=day_s,
+    )
+
+
+def make_expired(use: Resources, tenant_id: TenantId, *, year: int = 2020) -> None:
+    """Let the rows of the tenant on a pair expire in a year that has passed."""
+    for table in ("vector_stores", "stored_files"):
+        in_mysql(use, f"UPDATE {table} SET expires_at = :at WHERE tenant_id = :t", t=tenant_id, at=f"{year}-01-01")
