@@ -1,11 +1,12 @@
 """Erase a whole namespace or a whole tenant from every store, and prove it by counting again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
 import structlog
+from sqlalchemy import Connection
 
 from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_replaced import drop_retired
@@ -39,7 +40,8 @@ class NamespaceErased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantErased:
-    """The rows erased since the first request, by store, and those that a recount still finds (normally none)."""
+    """The rows erased since the first request, by store, and those that a recount still finds: normally none, and never
+    those of a new tenant of the same id."""
 
     tenant_id: str
     erased: dict[str, int]
@@ -91,45 +93,84 @@ def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
         if not erasure_store.is_known(work.connection, tenant_id):
             return None
         erasure_store.request_erasure(work.connection, tenant_id)
-    return _erase(tenant_id, use, settled=False)
+    return _erase(tenant_id, use)
 
 
 def finish_erasures(use: Resources) -> int:
-    """Continue interrupted erasures, and check finished ones for documents taken with a cached key. Return how many."""
+    """Continue interrupted erasures, and check finished ones for documents taken with a cached key; return how many."""
     with unit_of_work(use.mysql) as work:
         waiting = erasure_store.unsettled(work.connection)
-    for erasure in waiting:
+    continued = 0
+    for tenant_id in waiting:
         try:
-            _erase(
-                erasure.tenant_id, use.placed(erasure.tenant_id), settled=now() - erasure.requested_at > _SETTLES_AFTER
-            )
+            _erase(tenant_id, use.placed(tenant_id))
+            continued += 1
         except Unavailable as error:
-            log.warning("erasure_postponed", tenant_id=erasure.tenant_id, code=error.code)
-    return len(waiting)
+            log.warning("erasure_postponed", tenant_id=tenant_id, code=error.code)
+    return continued
 
 
-def _erase(tenant_id: TenantId, use: Resources, *, settled: bool) -> TenantErased:
+class _Settled(Exception):
+    """The erasure was settled meanwhile: rows under the tenant's id are those of a new tenant."""
+
+
+def _erase(tenant_id: TenantId, use: Resources) -> TenantErased:
+    settles_before, remaining = now() - _SETTLES_AFTER, dict[str, int]()
+    try:
+        _erase_everywhere(tenant_id, use)
+        remaining = erasure_store.left_over(use.mysql, use.postgres, use.redis, tenant_id)
+    except _Settled:
+        log.info("erasure_superseded", tenant_id=tenant_id)
     with unit_of_work(use.mysql) as work:
-        *tables, tenants = erasure_store.mysql_tables(work.connection)
-    for table in tables:
-        _step(tenant_id, f"mysql.{table}", partial(erasure_store.erase_from_mysql, use.mysql, tenant_id, table), use)
-    use.installation.confirm()
-    drop_indexes(tenant_id, use)
-    for table in erasure_store.postgres_tables(use.postgres):
-        delete = partial(erasure_store.erase_from_postgres, use.postgres, tenant_id, table)
-        _step(tenant_id, f"postgres.{table}", delete, use)
-    use.installation.confirm_redis()
-    _step(tenant_id, "redis.keys", partial(erasure_store.erase_from_redis, use.redis, tenant_id), use)
-    _step(tenant_id, f"mysql.{tenants}", partial(erasure_store.erase_from_mysql, use.mysql, tenant_id, tenants), use)
-    remaining = erasure_store.left_over(use.mysql, use.postgres, use.redis, tenant_id)
-    with unit_of_work(use.mysql) as work:
-        erased = erasure_store.add_erased(work.connection, tenant_id, {}, settled=settled and not remaining)
+        if not erasure_store.lock_unsettled(work.connection, tenant_id):
+            remaining = {}
+        elif not remaining:
+            erasure_store.settle(work.connection, tenant_id, requested_before=settles_before)
+        erased = erasure_store.add_erased(work.connection, tenant_id, {})
     log.info("tenant_erased", tenant_id=tenant_id, remaining=sum(remaining.values()))
     return TenantErased(tenant_id=tenant_id, erased=erased, remaining=remaining)
 
 
-@retry_conflicts(attempts=8)
-def _step(tenant_id: TenantId, name: str, erase: Callable[[], int], use: Resources) -> None:
-    count = erase()
+def _erase_everywhere(tenant_id: TenantId, use: Resources) -> None:
     with unit_of_work(use.mysql) as work:
-        erasure_store.add_erased(work.connection, tenant_id, {name: count}, settled=False)
+        *tables, tenants = erasure_store.mysql_tables(work.connection)
+    for table in tables:
+        _erase_from_mysql(tenant_id, table, use)
+    use.installation.confirm()
+    drop_indexes(tenant_id, use)
+    for table in erasure_store.postgres_tables(use.postgres):
+        _erase_from_postgres(tenant_id, table, use)
+    use.installation.confirm_redis()
+    for keys in erasure_store.key_batches(use.redis, tenant_id):
+        _unlink(tenant_id, keys, use)
+    _erase_from_mysql(tenant_id, tenants, use)
+
+
+def _erase_from_mysql(tenant_id: TenantId, table: str, use: Resources) -> None:
+    erase = partial(erasure_store.erase_some_from_mysql, tenant_id=tenant_id, table=table)
+    while _erase_some(tenant_id, f"mysql.{table}", erase, use):
+        pass
+
+
+def _erase_from_postgres(tenant_id: TenantId, table: str, use: Resources) -> None:
+    def erase(_: Connection) -> int:
+        return erasure_store.erase_some_from_postgres(use.postgres, tenant_id, table)
+
+    while _erase_some(tenant_id, f"postgres.{table}", erase, use):
+        pass
+
+
+def _unlink(tenant_id: TenantId, keys: Sequence[bytes], use: Resources) -> None:
+    _erase_some(tenant_id, "redis.keys", lambda _: erasure_store.unlink(use.redis, keys), use)
+
+
+@retry_conflicts(attempts=8)
+def _erase_some(tenant_id: TenantId, name: str, erase: Callable[[Connection], int], use: Resources) -> int:
+    """Erase some rows or keys and add them to the report, while the erasure is locked; return how many. Raises _Settled
+    once it is settled, and TenantMoving once the tenant is elsewhere."""
+    with unit_of_work(use.mysql) as work:
+        if not erasure_store.lock_unsettled(work.connection, tenant_id):
+            raise _Settled
+        if count := erase(work.connection):
+            erasure_store.add_erased(work.connection, tenant_id, {name: count})
+        return count

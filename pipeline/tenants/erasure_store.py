@@ -3,9 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
@@ -14,7 +12,7 @@ from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.rows import now, to_json
-from pipeline.database.statements import sql
+from pipeline.database.statements import sql, tenant_ids
 from pipeline.records import TenantId
 
 # Keys of the installation (docs/data-model.md). A tenant that was made before `tenants.RESERVED` may begin like them.
@@ -28,14 +26,6 @@ _KEYS_AT_ONCE = 1000
 # Keys go first, then the ledger, whose rows a worker has to hold before it writes anything; the tenant itself goes last.
 _FIRST, _LAST = ("api_keys", "job_items", "jobs"), ("documents", "namespaces", "tenants")
 _KEPT = ("erasures", "placements")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Erasure:
-    """A requested erasure that is not settled yet."""
-
-    tenant_id: TenantId
-    requested_at: datetime
 
 
 def mysql_tables(connection: Connection) -> list[str]:
@@ -53,39 +43,59 @@ def postgres_tables(postgres: Engine) -> list[str]:
 
 def erase_from_mysql(mysql: Engine, tenant_id: TenantId, table: str) -> int:
     """Delete this tenant's rows of one table, some thousand at a time; return how many."""
+
+    def erase_some() -> int:
+        with mysql_errors(), mysql.begin() as connection:
+            return erase_some_from_mysql(connection, tenant_id, table)
+
+    return _erase_all(erase_some)
+
+
+def erase_some_from_mysql(connection: Connection, tenant_id: TenantId, table: str) -> int:
+    """Delete up to some thousand of this tenant's rows of one table, in a running transaction; return how many."""
     statement = f"DELETE FROM `{table}` WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}"
-    return _erase(mysql, mysql_errors, statement, tenant_id)
+    return connection.execute(text(statement), {"tenant": tenant_id}).rowcount
 
 
 def erase_from_postgres(postgres: Engine, tenant_id: TenantId, table: str) -> int:
     """Delete this tenant's rows of one table of the vector store; return how many."""
+    return _erase_all(lambda: erase_some_from_postgres(postgres, tenant_id, table))
+
+
+def erase_some_from_postgres(postgres: Engine, tenant_id: TenantId, table: str) -> int:
+    """Delete up to some thousand of this tenant's rows of one table of the vector store; return how many."""
     statement = (
         f'DELETE FROM "{table}" WHERE ctid = ANY(ARRAY(SELECT ctid FROM "{table}"'
         f" WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}))"
     )
-    return _erase(postgres, postgres_errors, statement, tenant_id)
+    with postgres_errors(), postgres.begin() as connection:
+        return connection.execute(text(statement), {"tenant": tenant_id}).rowcount
 
 
-def _erase(
-    engine: Engine, errors: Callable[[], AbstractContextManager[None]], statement: str, tenant_id: TenantId
-) -> int:
+def _erase_all(erase_some: Callable[[], int]) -> int:
     erased = 0
-    while True:
-        with errors(), engine.begin() as connection:
-            rows = connection.execute(text(statement), {"tenant": tenant_id}).rowcount
+    while rows := erase_some():
         erased += rows
         if rows < _ROWS_AT_ONCE:
-            return erased
-
-
-def erase_from_redis(client: redis.Redis, tenant_id: TenantId) -> int:
-    """Delete the keys that begin with the tenant; return how many."""
-    erased = 0
-    with redis_errors():
-        keys = _keys(client, tenant_id)
-        while batch := list(islice(keys, _KEYS_AT_ONCE)):
-            erased += int(client.unlink(*batch))  # type: ignore[arg-type]
+            break
     return erased
+
+
+def key_batches(client: redis.Redis, tenant_id: TenantId) -> Iterator[list[bytes]]:
+    """Yield the keys that begin with the tenant, some thousand at a time."""
+    keys = _keys(client, tenant_id)
+    while True:
+        with redis_errors():
+            batch = list(islice(keys, _KEYS_AT_ONCE))
+        if not batch:
+            return
+        yield batch
+
+
+def unlink(client: redis.Redis, keys: Sequence[bytes]) -> int:
+    """Delete keys; return how many there were."""
+    with redis_errors():
+        return int(client.unlink(*keys))  # type: ignore[arg-type]
 
 
 def _keys(client: redis.Redis, tenant_id: TenantId) -> Iterator[bytes]:
@@ -122,28 +132,41 @@ def is_known(connection: Connection, tenant_id: TenantId) -> bool:
 
 
 def request_erasure(connection: Connection, tenant_id: TenantId) -> None:
-    """Record the request to erase everything that the tenant has now, and disable it; an earlier report stays."""
+    """Record the request to erase everything that the tenant has now, and disable it; an earlier report stays. By the
+    clocks of two hosts a new tenant may be younger than the request, which then gets the tenant's time."""
     values = {"tenant": tenant_id, "now": now()}
+    connection.execute(_REQUEST, values)  # first, so that a tenant that is created again is waited for
     connection.execute(_DISABLE, values)
-    connection.execute(_REQUEST, values)
+    connection.execute(_NOT_BEFORE_THE_TENANT, values)
 
 
-def add_erased(
-    connection: Connection, tenant_id: TenantId, erased: Mapping[str, int], *, settled: bool
-) -> dict[str, int]:
+def lock_unsettled(connection: Connection, tenant_id: TenantId) -> bool:
+    """Lock a tenant's erasure until the transaction ends; until then the tenant is not created again. False if the erasure
+    is settled, or there is none."""
+    return connection.execute(_LOCK, {"tenant": tenant_id}).first() is not None
+
+
+def add_erased(connection: Connection, tenant_id: TenantId, erased: Mapping[str, int]) -> dict[str, int]:
     """Add to the report of an erasure; return the sums since it was first requested."""
     report = connection.execute(_REPORT, {"tenant": tenant_id}).scalar_one_or_none()
     sums = Counter(json.loads(report) if report else {}) + Counter(erased)
-    values = {"tenant": tenant_id, "erased": to_json(sums), "settled": settled, "now": now()}
-    connection.execute(_ADD, values)
+    connection.execute(_ADD, {"tenant": tenant_id, "erased": to_json(sums)})
     return dict(sums)
 
 
-def unsettled(connection: Connection) -> list[Erasure]:
-    """Return unsettled erasures, except those of tenants that were created again since."""
-    rows = connection.execute(_UNSETTLED)
-    return [Erasure(tenant_id=TenantId(tenant_id), requested_at=requested_at) for tenant_id, requested_at in rows]
+def settle(connection: Connection, tenant_id: TenantId, *, requested_before: datetime | None = None) -> None:
+    """Settle an erasure: because a recount found nothing long after the request, or because the tenant is created again,
+    in the same transaction."""
+    values = {"tenant": tenant_id, "now": now()}
+    connection.execute(_SETTLE, values | {"before": requested_before or _ANY_TIME})
 
+
+def unsettled(connection: Connection) -> list[TenantId]:
+    """Return the tenants whose erasure is not settled."""
+    return tenant_ids(connection, _UNSETTLED)
+
+
+_ANY_TIME = datetime.max.replace(microsecond=0)
 
 _DISABLE = sql("UPDATE tenants SET disabled_at = COALESCE(disabled_at, :now) WHERE tenant_id = :tenant")
 
@@ -152,16 +175,26 @@ _REQUEST = sql(
     " ON DUPLICATE KEY UPDATE requested_at = VALUES(requested_at), settled_at = NULL"
 )
 
-_ADD = sql(
-    "UPDATE erasures SET erased = :erased, settled_at = IF(:settled, :now, settled_at) WHERE tenant_id = :tenant"
+_NOT_BEFORE_THE_TENANT = sql(
+    "UPDATE erasures e JOIN tenants t ON t.tenant_id = e.tenant_id AND t.created_at > e.requested_at"
+    " SET e.requested_at = t.created_at WHERE e.tenant_id = :tenant"
+)
+
+_LOCK = sql("SELECT 1 FROM erasures WHERE tenant_id = :tenant AND settled_at IS NULL FOR UPDATE")
+
+_ADD = sql("UPDATE erasures SET erased = :erased WHERE tenant_id = :tenant")
+
+_SETTLE = sql(
+    "UPDATE erasures SET settled_at = :now WHERE tenant_id = :tenant AND settled_at IS NULL AND requested_at < :before"
 )
 
 _REPORT = sql("SELECT erased FROM erasures WHERE tenant_id = :tenant FOR UPDATE")
 
-_UNSETTLED = sql(
-    "SELECT e.tenant_id, e.requested_at FROM erasures e"
-    " LEFT JOIN tenants t ON t.tenant_id = e.tenant_id AND t.created_at > e.requested_at"
-    " WHERE e.settled_at IS NULL AND t.tenant_id IS NULL"
+# An erasure disables its tenant. Versions that did not settle it when the tenant was created again left unsettled rows.
+_UNSETTLED = (
+    "SELECT e.tenant_id FROM erasures e WHERE e.settled_at IS NULL"
+    " AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.tenant_id = e.tenant_id"
+    " AND (t.disabled_at IS NULL OR t.created_at > e.requested_at))"
 )
 
 # Both schemas are constants, or the server looks through every other one as well: MariaDB 10.11.19 has crashed in that.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 
 import pytest
+from sqlalchemy import text
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import StoreUnavailable
@@ -38,6 +40,12 @@ def vectors(corner: Corner) -> int:
             namespace=corner.namespace,
         )[0][0]
     )
+
+
+def make_anew(corner: Corner) -> bool:
+    """Create the tenant again; False if it exists."""
+    with unit_of_work(corner.use.mysql) as work:
+        return Tenants(work.connection, corner.tenant).create("again")
 
 
 class DescribeANamespace:
@@ -109,7 +117,7 @@ class DescribeATenant:
             raise StoreUnavailable("PostgreSQL: gone")
 
         with monkeypatch.context() as patched:
-            patched.setattr(erasure_store, "erase_from_postgres", gone)
+            patched.setattr(erasure_store, "erase_some_from_postgres", gone)
             with pytest.raises(StoreUnavailable):
                 erase_tenant(corner.tenant, use)
         assert vectors(neighbour) == 2
@@ -125,7 +133,7 @@ class DescribeATenant:
 
         use.redis.set(f"{corner.tenant}:query:1", "x", ex=60)
         with monkeypatch.context() as patched:
-            patched.setattr(erasure_store, "erase_from_redis", gone)
+            patched.setattr(erasure_store, "unlink", gone)
             with pytest.raises(StoreUnavailable):
                 erase_tenant(corner.tenant, use)
         with unit_of_work(use.mysql) as work:
@@ -144,11 +152,107 @@ class DescribeATenant:
 
     def it_leaves_a_tenant_alone_that_was_made_anew(self, corner, neighbour, use):
         erase_tenant(corner.tenant, use)
-        with unit_of_work(use.mysql) as work:
-            Tenants(work.connection, corner.tenant).create("again")
+        make_anew(corner)
         corner.ingest(upload("a", "new life"))
         finish_erasures(use)
         assert corner.shown() == {"a": ["new life"]}
+
+    @pytest.mark.parametrize("step", ["unsettled", "postgres_tables"])
+    def it_stops_when_the_tenant_is_made_anew_meanwhile(self, corner, neighbour, use, monkeypatch, step):
+        """After the erasures to continue are listed, or in the middle of the pass of this one."""
+        erase_tenant(corner.tenant, use)
+        corner.execute("UPDATE erasures SET settled_at = requested_at WHERE tenant_id <> :tenant")
+        real, made = getattr(erasure_store, step), []
+
+        def then_made_anew(*arguments):
+            found = real(*arguments)
+            if not made:
+                made.append(make_anew(corner))
+                corner.ingest(upload("a", "new life"))
+                use.redis.set(f"{corner.tenant}:query:1", "x", ex=60)
+            return found
+
+        with monkeypatch.context() as patched:
+            patched.setattr(erasure_store, step, then_made_anew)
+            finish_erasures(use)
+        assert made == [True]
+        assert corner.shown() == {"a": ["new life"]}
+        assert vectors(corner) == 1
+        assert use.redis.exists(f"{corner.tenant}:query:1")
+        corner.assert_clean()
+
+    def it_reports_no_row_of_a_tenant_that_is_made_anew_meanwhile(self, corner, neighbour, use, monkeypatch):
+        erase_tenant(corner.tenant, use)
+        real = erasure_store.left_over
+
+        def after_it_was_made_anew(*arguments):
+            assert make_anew(corner)
+            return real(*arguments)
+
+        monkeypatch.setattr(erasure_store, "left_over", after_it_was_made_anew)
+        again = erase_tenant(corner.tenant, use)
+        assert again is not None
+        assert again.remaining == {}
+        assert corner.rows("tenants") == 1
+
+    def it_is_made_anew_only_between_two_statements_that_erase(self, corner, neighbour, use):
+        erase_tenant(corner.tenant, use)
+        made = threading.Event()
+
+        def make() -> None:
+            make_anew(corner)
+            made.set()
+
+        with unit_of_work(use.mysql) as work:
+            statement = "SELECT 1 FROM erasures WHERE tenant_id = :t FOR UPDATE"
+            assert work.connection.execute(text(statement), {"t": corner.tenant}).first()
+            making = threading.Thread(target=make)
+            making.start()
+            assert not made.wait(0.5)
+            work.connection.execute(text("DELETE FROM tenants WHERE tenant_id = :t"), {"t": corner.tenant})
+        making.join(10)
+        assert made.is_set()
+
+    @pytest.mark.parametrize("disabled", [False, True])
+    def it_leaves_a_tenant_alone_that_an_earlier_version_made_anew(self, corner, neighbour, use, disabled):
+        erase_tenant(corner.tenant, use)
+        make_anew(corner)
+        corner.ingest(upload("a", "new life"))
+        corner.execute("UPDATE erasures SET settled_at = NULL WHERE tenant_id = :tenant")
+        if disabled:
+            with unit_of_work(use.mysql) as work:
+                assert Tenants(work.connection, corner.tenant).admit(False)
+        finish_erasures(use)
+        assert corner.shown() == {"a": ["new life"]}
+
+    def it_does_not_compare_the_clocks_of_two_hosts(self, corner, neighbour, use, monkeypatch):
+        def gone(*_):
+            raise StoreUnavailable("PostgreSQL: gone")
+
+        hours = "UPDATE tenants SET created_at = created_at {sign} INTERVAL 1 HOUR WHERE tenant_id = :tenant"
+        corner.execute(hours.format(sign="+"))
+        with monkeypatch.context() as patched:
+            patched.setattr(erasure_store, "postgres_tables", gone)
+            with pytest.raises(StoreUnavailable):
+                erase_tenant(corner.tenant, use)
+        with unit_of_work(use.mysql) as work:
+            assert not Tenants(work.connection, corner.tenant).admit(True)
+        assert finish_erasures(use) >= 1
+        assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
+        make_anew(corner)
+        corner.ingest(upload("a", "new life"))
+        corner.execute(hours.format(sign="-"))
+        finish_erasures(use)
+        assert corner.shown() == {"a": ["new life"]}
+
+    def it_is_settled_once_a_later_recount_finds_nothing(self, corner, neighbour, use):
+        settled = "SELECT 1 FROM erasures WHERE tenant_id = :tenant AND settled_at IS NOT NULL"
+        erase_tenant(corner.tenant, use)
+        finish_erasures(use)
+        assert not corner.execute(settled)
+        corner.execute("UPDATE erasures SET requested_at = requested_at - INTERVAL 3 MINUTE WHERE tenant_id = :tenant")
+        finish_erasures(use)
+        assert corner.execute(settled)
 
     def it_is_nobody_that_never_was(self, use):
         assert erase_tenant("never-was", use) is None  # type: ignore[arg-type]
