@@ -20,7 +20,7 @@ from pipeline.setting_values import DEFAULT_PAIR
 from pipeline.tenants import erasure_store
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.namespace_store import Namespaces
-from pipeline.tenants.placement import PlacementState
+from pipeline.tenants.placement import Placement, PlacementState
 from pipeline.tenants.placement_store import Placements
 
 log = structlog.get_logger(__name__)
@@ -83,8 +83,7 @@ def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
     Raises WrongInstallation before any change, and PlacementRefused while a move has rows of it on two pairs.
     """
     use.installation.refuse_wrong()
-    with unit_of_work(use.of_pair(DEFAULT_PAIR).mysql) as work:
-        placement = Placements(work.connection, tenant_id).find()
+    placement = _placement(tenant_id, use)
     if placement.state is not PlacementState.SETTLED:
         raise PlacementRefused(
             f"tenant {tenant_id} is moving between {placement.pair} and {placement.target}: continue or undo that first"
@@ -97,17 +96,25 @@ def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
 
 
 def finish_erasures(use: Resources) -> int:
-    """Continue interrupted erasures, and check finished ones for documents taken with a cached key; return how many."""
+    """Continue interrupted erasures, and check finished ones for documents taken with a cached key; return how many. The
+    erasures of tenants that move or are on another pair of stores are left out: the rows here may be a copy's."""
     with unit_of_work(use.mysql) as work:
         waiting = erasure_store.unsettled(work.connection)
     continued = 0
     for tenant_id in waiting:
         try:
-            _erase(tenant_id, use.placed(tenant_id))
-            continued += 1
+            placement, stores = _placement(tenant_id, use), use.placed(tenant_id)
+            if placement.state is PlacementState.SETTLED and placement.pair == stores.pair == use.pair:
+                _erase(tenant_id, stores)
+                continued += 1
         except Unavailable as error:
             log.warning("erasure_postponed", tenant_id=tenant_id, code=error.code)
     return continued
+
+
+def _placement(tenant_id: TenantId, use: Resources) -> Placement:
+    with unit_of_work(use.of_pair(DEFAULT_PAIR).mysql) as work:
+        return Placements(work.connection, tenant_id).find()
 
 
 class _Settled(Exception):

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.rows import now, to_json
-from pipeline.database.statements import sql, tenant_ids
+from pipeline.database.statements import not_fenced, sql, tenant_ids
 from pipeline.records import TenantId
 
 # Keys of the installation (docs/data-model.md). A tenant that was made before `tenants.RESERVED` may begin like them.
@@ -162,7 +162,7 @@ def settle(connection: Connection, tenant_id: TenantId, *, requested_before: dat
 
 
 def unsettled(connection: Connection) -> list[TenantId]:
-    """Return the tenants whose erasure is not settled."""
+    """Return the tenants whose erasure is not settled, without copies of those that are elsewhere."""
     return tenant_ids(connection, _UNSETTLED)
 
 
@@ -195,6 +195,7 @@ _UNSETTLED = (
     "SELECT e.tenant_id FROM erasures e WHERE e.settled_at IS NULL"
     " AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.tenant_id = e.tenant_id"
     " AND (t.disabled_at IS NULL OR t.created_at > e.requested_at))"
+    f" AND {not_fenced('e')}"
 )
 
 # Both schemas are constants, or the server looks through every other one as well: MariaDB 10.11.19 has crashed in that.

@@ -1,4 +1,4 @@
-"""Copies of tenants that move, or that have moved: no expiry that they hold reaches the tenant itself."""
+"""Copies of tenants that move, or that have moved: no erasure and no expiry that they hold reaches the tenant itself."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import pytest
 from pipeline.administration.edit_vector_stores import open_store
 from pipeline.administration.keep_files import keep_file
 from pipeline.administration.manage_tenants import create_tenant
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.write_fence import make_fence
 from pipeline.maintenance import migrate_schema, move_tenant, sweep
+from pipeline.maintenance.erase import erase_tenant, finish_erasures
 from pipeline.maintenance.sweep import expire
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.setting_values import StorePair
+from pipeline.tenants import erasure_store
 from pipeline.tenants.placement import Placement
 from pipeline.tenants.placement_store import FRESH_S
 from pipeline.vector_stores.collection import VectorStore
@@ -65,12 +68,71 @@ def fill(corner: Corner) -> None:
     corner.fill({"a": "here 这里"})
 
 
+def create_again(pairs: Resources, corner: Corner) -> None:
+    """Erase the tenant and create it again, as earlier versions did: its erasure is not settled."""
+    assert erase_tenant(corner.tenant, corner.use)
+    assert create_tenant(corner.tenant, "again", None, pairs)
+    fence(pairs, corner.tenant)
+    corner.execute("UPDATE erasures SET settled_at = NULL WHERE tenant_id = :tenant")
+    fill(corner)
+
+
 @contextmanager
 def moving(pairs: Resources, corner: Corner) -> Iterator[move_tenant._Move]:
     """A move of the tenant to pair b that has begun."""
     with move_tenant._Move(corner.tenant, Placement(tenant_id=corner.tenant), "b", pairs, lambda _: None) as move:
         move.begin(FRESH_S + 0.1)
         yield move
+
+
+def unsettled(use: Resources) -> list[TenantId]:
+    """Return the tenants whose erasure is to be continued on a pair."""
+    with unit_of_work(use.mysql) as work:
+        return erasure_store.unsettled(work.connection)
+
+
+class DescribeAnErasure:
+    """The erasure of an earlier tenant of the same id."""
+
+    @pytest.mark.parametrize("opened", [False, True])
+    def it_spares_a_tenant_of_which_only_the_erasure_is_copied_yet(self, pairs, home, opened):
+        """``opened``: as in the moment before the tenant is found on the other pair."""
+        create_again(pairs, home)
+        there = pairs.of_pair("b")
+        with moving(pairs, home) as move:
+            copy, tables = move._copies(pairs)[0]
+            copy.synchronise(next(table for table in tables if table.name == "erasures"))
+        if opened:
+            move_tenant._set_fences(home.tenant, there, is_closed=False)
+        assert (home.tenant in unsettled(there)) is opened
+        assert finish_erasures(there) == 0
+        assert home.shown() == {"a": ["here 这里"]}
+        assert home.rows("tenants") == 1
+        assert move_tenant.undo(home.tenant, pairs)
+
+    def it_spares_a_tenant_that_has_moved_while_its_old_rows_are_deleted(self, pairs, home):
+        create_again(pairs, home)
+        with moving(pairs, home) as move:
+            move._freeze_and_flip(0)
+        in_mysql(pairs, "DELETE FROM tenants WHERE tenant_id = :t", t=home.tenant)
+        moved = Corner(pairs.placed(home.tenant), home.tenant, KB)
+        assert moved.use.pair == "b"
+        assert finish_erasures(pairs) == 0
+        assert moved.shown() == {"a": ["here 这里"]}
+        move_tenant.move(home.tenant, "b", pairs, grace_s=0, known_after_s=0)
+        assert finish_erasures(pairs.of_pair("b")) == 0
+        assert moved.shown() == {"a": ["here 这里"]}
+
+    def it_goes_on_where_the_tenant_is_after_the_move(self, pairs, home):
+        with unit_of_work(home.use.mysql) as work:
+            erasure_store.request_erasure(work.connection, home.tenant)
+        there = pairs.of_pair("b")
+        with moving(pairs, home) as move:
+            move._freeze_and_flip(0)
+        assert finish_erasures(there) == 0
+        move_tenant.move(home.tenant, "b", pairs, grace_s=0, known_after_s=FRESH_S + 0.1)
+        assert finish_erasures(there) == 1
+        assert erasure_store.left_over(there.mysql, there.postgres, there.redis, home.tenant) == {}
 
 
 class DescribeAnExpiry:
