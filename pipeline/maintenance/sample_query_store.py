@@ -18,7 +18,7 @@ def recent(client: redis.Redis, *, limit: int) -> list[GoldenQuery]:
     """Return some of the stored queries, each text once."""
     samples: dict[tuple[str, str], GoldenQuery] = {}
     with redis_errors():
-        for seen, key in enumerate(client.scan_iter(match="*:query:*", count=500)):
+        for seen, key in enumerate(client.scan_iter(match="*:query:*", count=500, _type="HASH")):
             if len(samples) >= limit or seen >= _LOOKED_AT * limit:
                 break
             raw = client.hget(key, "query")
