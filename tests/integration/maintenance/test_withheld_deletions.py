@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from api_gateway.http.metrics import LedgerMetrics
+from pipeline.administration.read_metrics import read_ledger
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
 from pipeline.maintenance import examine_stores
@@ -118,8 +119,7 @@ class DescribeTheReconciler:
         assert f"{ORPHANS} of tenant {corner.tenant}" in found.detail
         assert "verify --repair --delete-share" in found.advice
         page = LedgerMetrics()
-        with unit_of_work(corner.use.mysql) as work:
-            page.totals = alignment_store.totals(work.connection)
+        page.take(read_ledger(corner.use)[0], ["default"])
         (family,) = [each for each in page.collect() if each.name == "chordwise_alignment_withheld"]
         assert [sample.value for sample in family.samples] == [ORPHANS]
         assert verify(corner.tenant, None, corner.use, repair=True, delete_share=1.0).repaired == ORPHANS
