@@ -10,10 +10,12 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, event, text
 
-from pipeline.errors import TenantMoving
+from pipeline.errors import PlacementRefused, TenantMoving
 
 _TENANT: Final = "chordwise_tenant"  # the option of an engine that serves one tenant
+_CLOSED: Final = "chordwise_closed"  # the option of one that writes rows of a tenant that is elsewhere
 _HELD: Final = "chordwise_fence"  # of a connection: the tenant whose fence this transaction holds
+_IDLE_S: Final = 10  # after which PostgreSQL ends the transaction of a process that is suspended while it sets a fence
 _WRITES = re.compile(
     r"\s*(INSERT|UPDATE|DELETE|REPLACE|WITH\b.*\b(INSERT|UPDATE|DELETE))\b|.*\bFOR UPDATE\b", re.IGNORECASE | re.DOTALL
 )
@@ -33,18 +35,23 @@ def guard(engine: Engine) -> Engine:
     return engine
 
 
-def fenced(engine: Engine, tenant_id: str) -> Engine:
-    """Return a view of the engine, with the same pool, whose transactions may write only while the tenant is here."""
-    return engine.execution_options(**{_TENANT: tenant_id})
+def fenced(engine: Engine, tenant_id: str, *, is_closed: bool = False) -> Engine:
+    """Return a view of the engine, with the same pool, whose transactions may write only while the tenant is here.
+    ``is_closed``: only while it is elsewhere and its fence here is closed, for its copy or what it has left."""
+    return engine.execution_options(**{_TENANT: tenant_id, _CLOSED: is_closed})
 
 
 def hold_fence(connection: Connection) -> None:
     """Hold the fence of the connection's tenant until the transaction ends, for statements that bypass SQLAlchemy. Raises
-    TenantMoving."""
-    tenant_id = connection.get_execution_options().get(_TENANT)
+    TenantMoving, or PlacementRefused where the fence should be closed."""
+    options = connection.get_execution_options()
+    tenant_id = options.get(_TENANT)
     if tenant_id is None or connection.info.get(_HELD) == tenant_id:
         return
-    if connection.execute(_LOCKED[connection.dialect.name], {"tenant": tenant_id}).scalar():
+    is_closed = bool(connection.execute(_LOCKED[connection.dialect.name], {"tenant": tenant_id}).scalar())
+    if options[_CLOSED] and not is_closed:
+        raise PlacementRefused(f"tenant {tenant_id} is in use on this pair by now: another process has moved it here")
+    if is_closed and not options[_CLOSED]:
         raise TenantMoving(
             "The tenant is moving to other databases: repeat the request in a moment.", retry_after_s=1.0
         )
@@ -62,13 +69,16 @@ def _check(connection: Connection, _cursor: Any, statement: str, *_: Any) -> Non
 
 def set_fence(connection: Connection, tenant_id: str, *, is_closed: bool, wait_s: int = 3) -> None:
     """Open or close the tenant's fence in one database, waiting for the transactions that hold it. Raises Conflict when
-    that takes longer than ``wait_s``."""
+    that takes longer than ``wait_s``. One that is closed already waits for none: they may be a mover's whose host is gone."""
+    if is_closed and connection.execute(text(_ROW), {"tenant": tenant_id}).scalar():
+        return
     values = {"tenant": tenant_id, "closed": is_closed}
     if connection.dialect.name == "mysql":
         connection.execute(text(f"SET SESSION innodb_lock_wait_timeout = {int(wait_s)}"))
         connection.execute(text(_SET + " ON DUPLICATE KEY UPDATE is_closed = VALUES(is_closed)"), values)
     else:
         connection.execute(text(f"SET LOCAL lock_timeout = '{int(wait_s)}s'"))
+        connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_S}s'"))
         connection.execute(text(_SET + " ON CONFLICT (tenant_id) DO UPDATE SET is_closed = EXCLUDED.is_closed"), values)
 
 

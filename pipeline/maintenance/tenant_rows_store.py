@@ -20,6 +20,7 @@ from pipeline.database import mysql_tables, postgres_tables
 from pipeline.database.engines import mysql_errors, postgres_errors
 from pipeline.database.mysql_columns import JsonText
 from pipeline.database.rows import now, slices
+from pipeline.database.write_fence import fenced, hold_fence
 from pipeline.records import TenantId
 
 BUCKETS: Final = 4096
@@ -102,10 +103,11 @@ def _bucket_columns(table: Table) -> list[Column[Any]]:
 
 
 class RowCopy:
-    """The copy of one tenant between two engines of the same kind, whose statements may take long."""
+    """The copy of one tenant between two engines of the same kind, whose statements may take long. The target's fence must
+    be closed: a copy that goes on after the tenant has arrived there raises PlacementRefused instead of changing rows."""
 
     def __init__(self, source: Engine, target: Engine, tenant_id: TenantId, *, is_mysql: bool) -> None:
-        self._source, self._target, self._tenant_id = source, target, tenant_id
+        self._source, self._target, self._tenant_id = source, fenced(target, tenant_id, is_closed=True), tenant_id
         self.rows: dict[str, int] = {}  # of the source, by table, as last compared
         self._differed: dict[str, list[int]] = {}  # the buckets that were copied, by table, when it was last compared
         self._errors = mysql_errors if is_mysql else postgres_errors
@@ -195,6 +197,7 @@ def _cursor(engine: Engine) -> Iterator[Any]:
     with postgres_errors(), engine.connect() as connection:
         driver: Any = connection.connection
         with connection.begin(), driver.cursor() as cursor:
+            hold_fence(connection)
             yield cursor
 
 
