@@ -3,28 +3,29 @@
 Steps of a move: copy in rounds while the tenant goes on; close its fences at the source; copy the last differences and
 prove by digests that nothing differs; open its fences at the target; flip the directory; delete the source's rows. A move
 that died at any step is continued by `move`, or undone by `undo` until the flip. Until the flip the source is complete, and
-from it on the target is.
+from it on the target is. Fences are opened while the tenant's placement is locked, by the holder of the lock of its moves,
+and rows are copied or deleted behind a closed fence alone: a mover that wakes late can do no harm.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self
 
 import structlog
 from sqlalchemy import Engine, text
 
-from pipeline.database.engines import Conflict, mysql_errors, postgres_errors
 from pipeline.database.schema import mysql_server
-from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
-from pipeline.database.write_fence import make_fence, set_fence
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.database.write_fence import fenced, set_fence
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, PlacementRefused, Unavailable
 from pipeline.maintenance import migrate_schema
 from pipeline.maintenance.build_indexes import drop_indexes, keep_indexes
+from pipeline.maintenance.set_fences import go_on_at_source, make_fences, moving, set_fences
 from pipeline.maintenance.tenant_rows_store import (
     CopiedTable,
     RowCopy,
@@ -35,6 +36,7 @@ from pipeline.maintenance.tenant_rows_store import (
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants import erasure_store, placement_store
+from pipeline.tenants.mover_lock_store import MoverLock, end_silent_sessions
 from pipeline.tenants.placement import Placement, PlacementState
 from pipeline.tenants.placement_store import FRESH_S, Placements
 
@@ -44,7 +46,6 @@ _STATEMENT_S: Final = 3600.0  # while the tenant goes on: a digest of a large ta
 KNOWN_AFTER_S: Final = 2 * FRESH_S + 1.0  # then every process reads the placement at each use
 _SMALL = 500  # rows; a round that copied fewer is the last one before the freeze
 _MOST_ROUNDS = 10
-_FENCE_TRIES = 20
 
 Report = Callable[[str], object]
 
@@ -100,8 +101,8 @@ def move(
     where it was, and no statement of the freeze takes longer. ``grace_s``: how long the source's rows stay for running queries.
     ``known_after_s``: when every process knows of the move. Raises PlacementRefused, Conflict if its writers do not pause,
     and the stores' errors."""
-    with _alone(tenant_id, use):
-        placement = _find(tenant_id, use)
+    with moving(tenant_id, use) as lock:
+        placement = lock.find()
         if placement.state is PlacementState.SETTLED and placement.pair == to:
             return None
         if placement.state is not PlacementState.SETTLED and to not in (placement.pair, placement.target):
@@ -110,33 +111,34 @@ def move(
         if placement.state is not PlacementState.LEAVING:
             if placement.pair == to:
                 raise PlacementRefused(f"tenant {tenant_id} is moving to {placement.target}: undo that first")
-            with _Move(tenant_id, placement, to, use, report, freeze_limit_s) as whole:
+            with _Move(lock, placement, to, use, report, freeze_limit_s) as whole:
                 placement, result = whole.carry_out(known_after_s)
         elif placement.pair != to:
             raise PlacementRefused(f"tenant {tenant_id} has moved to {placement.pair}: finish that move first")
         grace_s = use.settings.retired_grace_s if grace_s is None else grace_s
-        _leave(placement, use, grace_s=max(grace_s, known_after_s), report=report)
+        _leave(placement, use, lock, grace_s=max(grace_s, known_after_s), report=report)
     return result
 
 
 def undo(tenant_id: TenantId, use: Resources) -> bool:
     """Give up a move that has not flipped, and delete its copy; False without one. Raises PlacementRefused after the
     flip."""
-    with _alone(tenant_id, use):
-        placement = _find(tenant_id, use)
+    with moving(tenant_id, use) as lock:
+        placement = lock.find()
         if placement.state is PlacementState.SETTLED:
             return False
         if placement.state is PlacementState.LEAVING or placement.target is None:
             raise PlacementRefused(f"tenant {tenant_id} has moved to {placement.pair}: finish that, then move it back")
-        _thaw(placement, use)
-        _delete_rows(tenant_id, use.of_pair(placement.target))
-        _change(placement, use, state=PlacementState.SETTLED, target=None)
+        target = use.of_pair(placement.target)
+        placement = go_on_at_source(placement, use, lock)
+        _delete_rows(tenant_id, target)
+        lock.change(placement, state=PlacementState.SETTLED, target=None)
     return True
 
 
 def thaw_abandoned(use: Resources) -> int:
-    """Let the tenants write again whose move died while they were frozen; return how many. The moves can be continued. A
-    tenant whose stores do not answer is left to the next sweep."""
+    """Let the tenants write again whose move died or stood still while they were frozen; return how many. The moves can be
+    continued. A tenant whose stores do not answer is left to the next sweep."""
     if not use.settings.store_pairs:
         return 0
     with reading(use.mysql) as connection:
@@ -144,14 +146,12 @@ def thaw_abandoned(use: Resources) -> int:
     thawed = 0
     for placement in frozen:
         try:
-            with _alone(placement.tenant_id, use):
-                if _find(placement.tenant_id, use) == placement:
-                    _thaw(placement, use)
-                    _change(placement, use, state=PlacementState.COPYING)
-                    thawed += 1
-                    log.warning("abandoned_move_thawed", tenant_id=placement.tenant_id, target=placement.target)
+            with moving(placement.tenant_id, use) as lock:
+                go_on_at_source(placement, use, lock)
+            thawed += 1
+            log.warning("abandoned_move_thawed", tenant_id=placement.tenant_id, target=placement.target)
         except PlacementRefused:
-            continue  # its mover is alive
+            continue  # its mover is alive, or another sweep was first
         except (Unavailable, Misconfigured) as error:
             log.warning("abandoned_move_not_thawed", tenant_id=placement.tenant_id, code=error.code)
     return thawed
@@ -162,19 +162,23 @@ class _Move:
 
     def __init__(
         self,
-        tenant_id: TenantId,
+        lock: MoverLock,
         placement: Placement,
         to: str,
         use: Resources,
-        report: Report,
+        report: Report = lambda _: None,
         freeze_limit_s: float = 60.0,
     ) -> None:
-        self._tenant_id, self._placement, self._use, self._report = tenant_id, placement, use, report
+        self._lock, self._tenant_id, self._placement = lock, lock.tenant_id, placement
+        self._use, self._report = use, report
         self._source, self._target, self._freeze_limit_s = use.of_pair(placement.pair), use.of_pair(to), freeze_limit_s
         # A store that hangs in the freeze must not hold the tenant's writes for as long as a copy may take.
         self._slow, self._bounded = (
             Resources(use.settings, timeout_s=limit) for limit in (_STATEMENT_S, freeze_limit_s)
         )
+        for resources in (self._slow, self._bounded):
+            for pair in (placement.pair, to):
+                end_silent_sessions(resources.of_pair(pair).mysql)
 
     def __enter__(self) -> Self:
         return self
@@ -189,7 +193,7 @@ class _Move:
         self.begin(known_after_s)
         rounds, copies = 0, self._copies(self._slow)
         while True:
-            began, copied = time.monotonic(), _round(copies)
+            began, copied = time.monotonic(), _round(copies, self._lock.confirm)
             rounds += 1
             took_s = time.monotonic() - began
             self._report(f"round {rounds}: {copied} rows in {took_s:.1f} s")
@@ -218,12 +222,12 @@ class _Move:
 
     def begin(self, known_after_s: float = 0.0) -> None:
         """Close the target, record the move, and wait until every process looks before each use."""
-        _set_fences(self._tenant_id, self._target, is_closed=True)
-        missing = _make_fences(self._tenant_id, self._source)
-        fields = {"state": PlacementState.COPYING, "target": self._target.pair}
+        missing = make_fences(self._tenant_id, self._source)
         if self._placement.state is PlacementState.FROZEN:
-            _thaw(self._placement, self._use)
-        self._placement = _change(self._placement, self._use, **fields)
+            self._placement = go_on_at_source(self._placement, self._use, self._lock)
+        close = partial(set_fences, self._tenant_id, self._target, is_closed=True)
+        fields = {"state": PlacementState.COPYING, "target": self._target.pair}
+        self._placement = self._lock.change(self._placement, close, **fields)
         time.sleep(known_after_s)
         if missing:  # transactions that found no fence to hold must have ended
             time.sleep(self._use.settings.store_timeout_s)
@@ -244,44 +248,52 @@ class _Move:
 
     def _freeze_and_flip(self, rounds: int) -> tuple[Placement, MoveReport]:
         began, until, copies = time.monotonic(), Deadline.after(self._freeze_limit_s), self._copies(self._bounded)
-        self._placement = _change(self._placement, self._use, state=PlacementState.FROZEN)
-        with ExitStack() as undo:  # also of an interruption from the keyboard
-            undo.callback(self._go_on_at_source)
-            _set_fences(self._tenant_id, self._source, is_closed=True)
-            began = time.monotonic()
-            copied = _round(copies, until=until)
-            while copied:
-                self._report(f"frozen: {copied} rows in {time.monotonic() - began:.1f} s")
-                rounds += 1
-                copied = _round(copies, RowCopy.prove, until)
-            undo.pop_all()
-        with unit_of_work(self._target.mysql) as work:
-            end_leases(work.connection, self._tenant_id)
-        _set_fences(self._tenant_id, self._target, is_closed=False)
+        lines: list[str] = []  # a terminal that stands still must not prolong the freeze
         flipped = {"pair": self._target.pair, "target": self._source.pair, "state": PlacementState.LEAVING}
-        placement = _change(self._placement, self._use, **flipped)
+        with self._lock.at_most(until):
+            self._placement = self._lock.change(self._placement, state=PlacementState.FROZEN)
+            with ExitStack() as undo:  # also of an interruption from the keyboard
+                undo.callback(self._go_on)
+                self._lock.change(self._placement, partial(set_fences, self._tenant_id, self._source, is_closed=True))
+                began = time.monotonic()
+                copied = _round(copies, self._lock.confirm, until=until)
+                while copied:
+                    lines.append(f"frozen: {copied} rows in {time.monotonic() - began:.1f} s")
+                    rounds += 1
+                    copied = _round(copies, self._lock.confirm, RowCopy.prove, until)
+                placement = self._lock.change(self._placement, self._open_target, **flipped)
+                undo.pop_all()
         frozen_s = time.monotonic() - began
+        for line in lines:
+            self._report(line)
         rows = {name: count for copy, _ in copies for name, count in copy.rows.items()}
         log.info("tenant_moved", tenant_id=self._tenant_id, pair=placement.pair, frozen_ms=round(frozen_s * 1000))
         return placement, MoveReport(rows=rows, rounds=rounds, frozen_s=frozen_s)
 
-    def _go_on_at_source(self) -> None:
-        _thaw(self._placement, self._use)
-        _change(self._placement, self._use, state=PlacementState.COPYING)
+    def _open_target(self) -> None:
+        with unit_of_work(self._target.mysql) as work:
+            end_leases(work.connection, self._tenant_id)
+        set_fences(self._tenant_id, self._target, is_closed=False)
+
+    def _go_on(self) -> None:
+        with suppress(PlacementRefused):  # it has arrived, or the lock is lost, and the fences are set at the end
+            go_on_at_source(self._placement, self._use, self._lock)
 
 
 def _round(
     copies: list[tuple[RowCopy, list[CopiedTable]]],
+    confirm: Callable[[], object] = lambda: None,
     step: Callable[[RowCopy, CopiedTable], int] = RowCopy.synchronise,
     until: Deadline | None = None,
 ) -> int:
-    """Copy what differs in every table, both stores side by side; return how many rows."""
+    """Copy what differs in every table, both stores side by side; return how many rows. ``confirm`` before each one."""
 
     def step_all(copy: RowCopy, tables: list[CopiedTable]) -> int:
         copied = 0
         for table in tables:
             if until is not None and until.has_passed:
                 raise PlacementRefused("the freeze took longer than its limit; the tenant goes on where it was")
+            confirm()
             copied += step(copy, table)
         return copied
 
@@ -289,95 +301,31 @@ def _round(
         return sum(both.map(step_all, *zip(*copies, strict=True)))
 
 
-def _leave(placement: Placement, use: Resources, *, grace_s: float, report: Report) -> None:
+def _leave(placement: Placement, use: Resources, lock: MoverLock, *, grace_s: float, report: Report) -> None:
     """Delete what is left at the source, once no query reads it any more."""
     assert placement.target is not None
     time.sleep(grace_s)
     source = use.of_pair(placement.target)
+    if lock.find() != placement:
+        raise PlacementRefused(f"the placement of tenant {placement.tenant_id} was changed meanwhile")
     deleted = _delete_rows(placement.tenant_id, source)
-    _change(placement, use, state=PlacementState.SETTLED, target=None)
+    lock.change(placement, state=PlacementState.SETTLED, target=None)
     report(f"deleted {deleted} rows on {source.pair}")
 
 
 def _delete_rows(tenant_id: TenantId, stores: Resources) -> int:
-    """Delete the tenant's rows on a pair that does not hold it; return how many."""
+    """Delete the tenant's rows on a pair that does not hold it; return how many. Raises PlacementRefused if it does."""
     stores.installation.confirm()
+    mysql, postgres = (fenced(engine, tenant_id, is_closed=True) for engine in (stores.mysql, stores.postgres))
     drop_indexes(tenant_id, stores)
     deleted = 0
     for table in reversed(tables_of_mysql()):
-        deleted += erasure_store.erase_from_mysql(stores.mysql, tenant_id, table.name)
-    for name in set(erasure_store.postgres_tables(stores.postgres)) - {"write_fences"}:  # the closed fence stays
-        deleted += erasure_store.erase_from_postgres(stores.postgres, tenant_id, name)
+        deleted += erasure_store.erase_from_mysql(mysql, tenant_id, table.name)
+    for name in set(erasure_store.postgres_tables(postgres)) - {"write_fences"}:  # the closed fence stays
+        deleted += erasure_store.erase_from_postgres(postgres, tenant_id, name)
     return deleted
-
-
-def _thaw(placement: Placement, use: Resources) -> None:
-    """Let a tenant write at the source again. The target is closed first, in case the move died just before the flip; one
-    that is away stays as it is, as nothing leads there and a move that is continued closes it."""
-    assert placement.target is not None
-    try:
-        _set_fences(placement.tenant_id, use.of_pair(placement.target), is_closed=True)
-    except Unavailable as error:
-        log.warning("target_not_closed", tenant_id=placement.tenant_id, pair=placement.target, code=error.code)
-    source = use.of_pair(placement.pair)
-    _set_fences(placement.tenant_id, source, is_closed=False)
-    # A worker whose batch the freeze interrupted could not put it back either. A live one does its batch again.
-    with suppress(Conflict), unit_of_work(source.mysql) as work:
-        end_leases(work.connection, placement.tenant_id)
-
-
-def _set_fences(tenant_id: TenantId, stores: Resources, *, is_closed: bool) -> None:
-    change = partial(set_fence, tenant_id=tenant_id, is_closed=is_closed)
-    _set_patiently(stores.mysql, mysql_errors, change)
-    _set_patiently(stores.postgres, postgres_errors, change)
-
-
-@retry_conflicts(attempts=_FENCE_TRIES)
-def _set_patiently(
-    engine: Engine, errors: Callable[[], AbstractContextManager[None]], change: Callable[..., None]
-) -> None:
-    with errors(), engine.begin() as connection:
-        change(connection)
-
-
-def _make_fences(tenant_id: TenantId, stores: Resources) -> bool:
-    """Create the fences that are missing; return whether any was."""
-    with mysql_errors(), stores.mysql.begin() as connection:
-        missing = make_fence(connection, tenant_id)
-    with postgres_errors(), stores.postgres.begin() as connection:
-        return make_fence(connection, tenant_id) or missing
 
 
 def _kind(mysql: Engine) -> str:
     with reading(mysql) as connection:
         return mysql_server(connection)[0]
-
-
-def _find(tenant_id: TenantId, use: Resources) -> Placement:
-    with unit_of_work(use.mysql) as work:
-        return Placements(work.connection, tenant_id).find()
-
-
-def _change(before: Placement, use: Resources, **fields: object) -> Placement:
-    with unit_of_work(use.mysql) as work:
-        after = Placements(work.connection, before.tenant_id).change(before, **fields)
-    if after != replace(before, **fields):  # type: ignore[arg-type]
-        raise PlacementRefused(f"the placement of tenant {before.tenant_id} was changed meanwhile")
-    return after
-
-
-@contextmanager
-def _alone(tenant_id: TenantId, use: Resources) -> Iterator[None]:
-    """Hold the lock of the tenant's moves, which the server frees if this process dies. Raises PlacementRefused."""
-    with ExitStack() as stack:
-        stack.enter_context(mysql_errors())
-        connection = stack.enter_context(use.mysql.connect())
-        values = {"name": f"chordwise_move_{tenant_id}"[:64]}
-        if not connection.execute(text("SELECT GET_LOCK(:name, 0)"), values).scalar():
-            raise PlacementRefused(f"another process moves tenant {tenant_id}")
-        try:
-            connection.commit()
-            yield
-        finally:
-            connection.execute(text("SELECT RELEASE_LOCK(:name)"), values)
-            connection.commit()

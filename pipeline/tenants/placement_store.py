@@ -39,6 +39,11 @@ class Placements(TenantStore):
         )
         return self.find(lock=True)
 
+    def hold(self) -> Placement:
+        """Return the tenant's placement, locked until the transaction ends, also where it had no row."""
+        found = self.find(lock=True)
+        return found if found != Placement(tenant_id=self._tenant_id) else self.place(found.pair)
+
     def change(self, before: Placement, **fields: object) -> Placement:
         """Replace the placement if it is still ``before``; return the present one."""
         found = self.find(lock=True)
@@ -61,6 +66,12 @@ def moves(connection: Connection) -> list[Placement]:
     """Return the placements that are not settled."""
     rows = connection.exec_driver_sql(f"SELECT {_COLUMNS} FROM placements WHERE state <> 'settled' ORDER BY tenant_id")
     return [_placement(row) for row in rows]
+
+
+def homes(connection: Connection) -> dict[TenantId, str]:
+    """Return the pairs of the tenants that the directory names."""
+    rows = connection.exec_driver_sql("SELECT tenant_id, pair FROM placements")
+    return {TenantId(tenant_id): pair for tenant_id, pair in rows}
 
 
 def _placement(row: object) -> Placement:

@@ -34,7 +34,6 @@ from pipeline.retrieval.reuse_answer import AnswerCache
 from pipeline.setting_values import StorePair
 from pipeline.tenants.audit import AuditRow
 from pipeline.tenants.audit_store import Audit
-from pipeline.tenants.placement import Placement, PlacementState
 from tests.conftest import make_tenant, scratch_databases
 from tests.support.clients.operating import eventually
 from tests.support.corpora.queries import query_of
@@ -42,6 +41,7 @@ from tests.support.corpora.uploads import upload
 from tests.support.servers.administration import mysql_url
 from tests.support.servers.proxy import Proxy
 from tests.support.servers.receiver import LOOPBACK, receiving
+from tests.support.servers.tenant_moves import begin_move, freeze
 from tests.support.stacks.asking import Asker
 from tests.support.stacks.corner import Corner
 from workers.tasks import upkeep
@@ -108,11 +108,9 @@ class DescribeUpkeepWithoutAPair:
         here.execute("UPDATE job_items SET lease_until = '2000-01-01' WHERE tenant_id = :tenant")
         frozen = on_b(pairs, "a-frozen")  # the first of the tenants in order
         frozen.accept(upload("b", "moves"))
-        settled = Placement(tenant_id=frozen.tenant, pair="b")
-        dying = move_tenant._Move(frozen.tenant, settled, "default", pairs, lambda _: None)
-        dying.begin(1.1)
+        dying = begin_move(pairs, frozen.tenant, "default", pair="b")
         move_tenant._round(dying._copies(pairs))
-        move_tenant._change(dying._placement, pairs, state=PlacementState.FROZEN)
+        freeze(pairs, dying)
         proxy.cut()
         assert move_tenant.thaw_abandoned(pairs) == 0
         with pytest.raises(Unavailable):

@@ -23,20 +23,21 @@ from pipeline.errors import PlacementRefused, StoreUnavailable, TenantMoving
 from pipeline.ingestion.run import ingest_next, take
 from pipeline.jobs.turn_store import turns
 from pipeline.keyword_index.local_index_store import LocalIndexReader
-from pipeline.maintenance import migrate_schema, move_tenant
+from pipeline.maintenance import move_tenant
 from pipeline.maintenance.erase import erase_tenant
 from pipeline.maintenance.index_keywords import KeywordIndexer
+from pipeline.maintenance.set_fences import set_fences
 from pipeline.maintenance.sweep import prune_ledger, sweep
 from pipeline.maintenance.tenant_rows_store import tables_of_mysql
 from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.resources import Resources
-from pipeline.setting_values import StorePair
-from pipeline.tenants.placement import Placement, PlacementState
+from pipeline.tenants.placement import PlacementState
 from pipeline.tenants.placement_store import FRESH_S
-from tests.conftest import make_tenant, scratch_databases
+from tests.conftest import make_tenant
 from tests.support.corpora.uploads import upload
 from tests.support.servers.administration import mysql_url
 from tests.support.servers.proxy import Proxy
+from tests.support.servers.tenant_moves import begin_move, freeze, two_pairs
 from tests.support.stacks.corner import Corner
 
 pytestmark = [pytest.mark.own_databases, pytest.mark.timeout(600)]
@@ -45,13 +46,8 @@ pytestmark = [pytest.mark.own_databases, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def pairs(settings) -> Iterator[Resources]:
     """Resources with two pairs of migrated databases."""
-    with scratch_databases(settings) as first, scratch_databases(settings) as second:
-        b = StorePair(mysql_url=second.mysql_url, postgres_url=second.postgres_url)
-        config = first.model_copy(update={"store_pairs": {"b": b}, "store_timeout_s": 60.0})
-        assert migrate_schema.main(["upgrade"], config) == 0
-        use = Resources(config)
+    with two_pairs(settings, store_timeout_s=60.0) as use:
         yield use
-        use.close()
 
 
 @contextmanager
@@ -118,21 +114,21 @@ class DescribeFences:
         generation = Generation(
             scope=Scope(tenant_id=resident, namespace=corner.namespace), document_id=DocumentId("a"), number=1
         )
-        move_tenant._set_fences(resident, pairs, is_closed=True)
+        set_fences(resident, pairs, is_closed=True)
         with pytest.raises(TenantMoving) as refused:
             corner.accept(upload("b", "two"))
         assert refused.value.retry_after_s == 1.0
         with pytest.raises(TenantMoving):
             vectors.drop([generation])
         assert corner.shown() == {"a": ["one"]}
-        move_tenant._set_fences(resident, pairs, is_closed=False)
+        set_fences(resident, pairs, is_closed=False)
         assert corner.ingest(upload("b", "two")).finished_at
 
     def it_waits_for_a_transaction_that_has_begun_to_write(self, pairs, resident):
         closed = threading.Event()
 
         def close() -> None:
-            move_tenant._set_fences(resident, pairs, is_closed=True)
+            set_fences(resident, pairs, is_closed=True)
             closed.set()
 
         with unit_of_work(pairs.of_pair("default").placed(resident).mysql) as work:
@@ -245,14 +241,13 @@ class DescribeMoving:
     def it_continues_or_undoes_a_move_that_died(self, pairs, resident, state):
         corner = _corner(pairs, resident)
         corner.fill({"a": "half copied"})
-        dying = move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None)
-        dying.begin(FRESH_S + 0.1)
+        dying = begin_move(pairs, resident)
         copy, tables = dying._copies(pairs)[0]
         copy.synchronise(next(table for table in tables if table.name == "chunks"))
         if state is PlacementState.FROZEN:
-            move_tenant._change(dying._placement, pairs, state=state)
-            move_tenant._set_fences(resident, pairs, is_closed=True)
-            move_tenant._set_fences(resident, pairs.of_pair("b"), is_closed=False)
+            freeze(pairs, dying)
+            set_fences(resident, pairs, is_closed=True)
+            set_fences(resident, pairs.of_pair("b"), is_closed=False)
             assert move_tenant.thaw_abandoned(pairs) == 1
         corner.fill({"b": "written after it died"})
         assert move_tenant.undo(resident, pairs)
@@ -267,10 +262,9 @@ class DescribeMoving:
         claims = take(resident, ticket.job_id, corner.use)
         assert claims is not None
         assert claims.items  # under a lease of half a minute
-        dying = move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None)
-        dying.begin(FRESH_S + 0.1)
-        move_tenant._change(dying._placement, pairs, state=PlacementState.FROZEN)
-        move_tenant._set_fences(resident, pairs, is_closed=True)
+        dying = begin_move(pairs, resident)
+        freeze(pairs, dying)
+        set_fences(resident, pairs, is_closed=True)
         assert move_tenant.thaw_abandoned(pairs) == 1
         sweep(pairs, ring=lambda *_: None)
         corner.work(ticket)
@@ -297,7 +291,7 @@ class DescribeMoving:
     def it_is_not_erased_while_it_has_rows_on_two_pairs(self, pairs, resident):
         corner = _corner(pairs, resident)
         corner.fill({"a": "here 这里"})
-        move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None).begin(FRESH_S + 0.1)
+        begin_move(pairs, resident)
         with pytest.raises(PlacementRefused, match="continue or undo"):
             erase_tenant(resident, corner.use)
         assert corner.shown() == {"a": ["here 这里"]}
@@ -317,8 +311,7 @@ class DescribeMoving:
     def it_sweeps_a_copy_where_the_tenant_is(self, pairs, resident):
         corner = _corner(pairs, resident)
         ticket = corner.accept(upload("a", "due"))
-        dying = move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None)
-        dying.begin(FRESH_S + 0.1)
+        dying = begin_move(pairs, resident)
         move_tenant._round(dying._copies(pairs))
         there = pairs.of_pair("b")
         with unit_of_work(there.mysql) as work:
@@ -335,16 +328,15 @@ class DescribeMoving:
         old, frozen, young = (corner.ingest(upload(name, f"the {name} one")) for name in ("old", "frozen", "young"))
         statement = "UPDATE jobs SET finished_at = '2020-01-01' WHERE tenant_id = :tenant AND job_id = :job"
         corner.execute(statement, job=old.job_id)
-        dying = move_tenant._Move(resident, Placement(tenant_id=resident), "b", pairs, lambda _: None)
-        dying.begin(FRESH_S + 0.1)
+        dying = begin_move(pairs, resident)
         move_tenant._round(dying._copies(pairs))
         there = pairs.of_pair("b")
         assert prune_ledger(there) == 1  # the copy is old too; it is deleted where the tenant is
         assert (rows_of(there, resident)["jobs"], rows_of(pairs, resident)["jobs"]) == (3, 2)
         corner.execute(statement, job=frozen.job_id)
-        move_tenant._set_fences(resident, pairs, is_closed=True)
+        set_fences(resident, pairs, is_closed=True)
         assert prune_ledger(pairs) == 0
-        move_tenant._set_fences(resident, pairs, is_closed=False)
+        set_fences(resident, pairs, is_closed=False)
         assert prune_ledger(pairs) == 1
         assert move_tenant.undo(resident, pairs)
         assert _move(pairs, resident, "b") is not None
