@@ -2,7 +2,8 @@
 
 `downgrade --to SIDE:REVISION` takes one side back, as often as given; `downgrade --to base` drops every table.
 `plan` prints the revisions that `upgrade` would run, with an estimate for each of their statements.
-`adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whatever they belonged to.
+`adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whatever they belonged to. On a further pair of stores
+PostgreSQL becomes that of the pair's MySQL, which must be the installation's, or new.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from functools import partial
 from importlib.resources.abc import Traversable
 from typing import Final, Literal
 
+import structlog
 from sqlalchemy import Connection, Engine, text
 
 from pipeline.database import installation, schema
@@ -33,10 +35,12 @@ from pipeline.database.schema_revisions import (
 )
 from pipeline.database.store_errors import MYSQL, POSTGRES, location
 from pipeline.embedding import space_store
-from pipeline.errors import Misconfigured, PipelineError
+from pipeline.errors import Misconfigured, PipelineError, StoreMisconfigured, StoreUnavailable
 from pipeline.maintenance.plan_migrations import plan
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
+
+log = structlog.get_logger(__name__)
 
 # Two migrations at once would both find the tables missing. Any constants will do; they name the locks. MySQL's locks are
 # those of the whole server, on which other installations may have databases.
@@ -65,6 +69,32 @@ def adopt(mysql: Engine, postgres: Engine, use: Settings) -> str:
     _refuse_unfit(mysql, postgres)
     _upgrade(mysql, postgres, use)
     return installation.establish(mysql, postgres, use, adopt=True)
+
+
+def join(
+    mysql: Engine, postgres: Engine, use: Settings, default: Engine, installation_id: str, *, takes_over: bool = False
+) -> str:
+    """Upgrade a further pair of stores and give it the id of the installation and the embedding spaces of ``default``, the
+    MySQL of its first pair. ``takes_over``: PostgreSQL may have another id. Raises as `upgrade`."""
+    installation.refuse_foreign(mysql, postgres, use, installation_id, adopt=takes_over)
+    _refuse_unfit(mysql, postgres)
+    if not takes_over:
+        installation.refuse_strangers(mysql, postgres, use)
+    _upgrade(mysql, postgres, use)
+    with mysql_errors(), default.connect() as reading, mysql.begin() as connection:
+        space_store.copy_spaces(reading, connection)
+    _make_lost_spaces(mysql, postgres, use)
+    return installation.establish(mysql, postgres, use, adopt=takes_over, join=installation_id)
+
+
+def refuse_foreign_pairs(use: Settings, installation_id: str | None, *, adopt: bool = False) -> None:
+    """Raise WrongInstallation if a further pair belongs to another installation. Skips pairs that do not answer."""
+    for name in sorted(use.store_pairs):
+        try:
+            with engines(use.of_pair(name)) as (mysql, postgres):
+                installation.refuse_foreign(mysql, postgres, use.of_pair(name), installation_id, adopt=adopt)
+        except (StoreMisconfigured, StoreUnavailable) as error:
+            log.warning("store_pair_not_compared", pair=name, code=error.code)
 
 
 def _refuse_unfit(mysql: Engine, postgres: Engine) -> None:
@@ -296,20 +326,19 @@ _ACTIONS: dict[str, _Action] = {
 
 
 def _on_further_pair(action: _Action, default: Engine, use: Settings, installation_id: str) -> str | None:
-    """Do the same on another pair of stores; a new one joins the installation and gets its embedding spaces."""
+    """Do the same on another pair of stores; one that is migrated joins the installation."""
     with engines(use, timeout_s=_LONGEST_STATEMENT_S) as (mysql, postgres):
-        if action is not upgrade:
-            return action(mysql, postgres, use)
-        installation.refuse_strangers(mysql, postgres, use)
-        _upgrade(mysql, postgres, use)
-        with mysql_errors(), default.connect() as reading, mysql.begin() as connection:
-            space_store.copy_spaces(reading, connection)
-        _make_lost_spaces(mysql, postgres, use)
-        return installation.establish(mysql, postgres, use, join=installation_id)
+        if action in (upgrade, adopt):
+            return join(mysql, postgres, use, default, installation_id, takes_over=action is adopt)
+        return action(mysql, postgres, use)
 
 
 def _on_every_pair(action: _Action, use: Settings) -> str | None:
     with engines(use, timeout_s=_LONGEST_STATEMENT_S) as (mysql, postgres):
+        if use.store_pairs and action in (upgrade, adopt):  # before the default pair is changed
+            record, other = installation.ids_of(mysql, postgres)
+            own = record or (None if action is adopt else other)
+            refuse_foreign_pairs(use, own, adopt=action is adopt)
         result = action(mysql, postgres, use)
         for name in sorted(use.store_pairs):
             further = _on_further_pair(action, mysql, use.of_pair(name), str(result))
