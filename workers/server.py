@@ -116,19 +116,15 @@ def _key(chosen: argparse.Namespace) -> int:
 
 
 def _back_up(chosen: argparse.Namespace) -> int:
-    from pipeline.database.engines import engines
     from pipeline.maintenance.back_up import back_up
 
-    stores = _settings().of_pair(chosen.pair)
-    with engines(stores) as (mysql, postgres):
-        manifest = back_up(mysql, postgres, stores, chosen.folder)
+    manifest = back_up(_settings(), chosen.folder, pair=chosen.pair)
     size = sum(file.stat().st_size for file in chosen.folder.iterdir())
     print(f"installation {manifest.installation_id}: {size / 1e6:.1f} MB in {chosen.folder}")  # noqa: T201
     return 0
 
 
 def _restore(chosen: argparse.Namespace) -> int:
-    from pipeline.database.engines import engines
     from pipeline.maintenance.back_up import restore
     from pipeline.maintenance.verify import AlignmentReport
     from pipeline.records import TenantId
@@ -137,9 +133,7 @@ def _restore(chosen: argparse.Namespace) -> int:
         documents = sum(namespace.documents for namespace in result.namespaces)
         print(f"tenant {tenant_id}: {documents} documents, {result.repaired} differences repaired")  # noqa: T201
 
-    stores = _settings().of_pair(chosen.pair)
-    with engines(stores) as (mysql, postgres):
-        manifest = restore(chosen.folder, mysql, postgres, stores, on_tenant=report)
+    manifest = restore(chosen.folder, _settings(), pair=chosen.pair, on_tenant=report)
     print(f"installation {manifest.installation_id} as of {manifest.made_at}")  # noqa: T201
     return 0
 
