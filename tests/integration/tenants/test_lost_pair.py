@@ -285,6 +285,7 @@ class DescribeIngestionWithoutAPair:
     """Batches while one of two pairs takes statements and answers none."""
 
     def it_waits_for_that_pair_once_and_serves_it_when_it_is_back(self, pairs, here, proxy):
+        ingest_all(pairs)  # of the tests before
         there = on_b(pairs, "ingested")
         waiting = there.accept(upload("a", "waits 等待"))
         tickets = [here.accept(upload(f"d{number}", f"document {number} 文档")) for number in range(6)]
