@@ -150,13 +150,14 @@ class Generations(TenantStore):
         self._connection.execute(_DESCRIBE, values)
 
     def copy(self, source: Generation, target: Generation, job_id: JobId) -> int:
-        """Accept the upload ``source`` again as ``target``. Return the size in bytes, 0 if it is gone."""
+        """Accept the upload ``source`` again as ``target``. Return its bytes, measured if none are recorded; 0 if gone."""
         values = {**generation_key(source), "target": target.number, "job": job_id, "now": now()}
         if not self._connection.execute(_COPY_PAYLOAD, values).rowcount:
             return 0
         self._connection.execute(_COPY_FIELDS, values)
-        self._connection.execute(_MEASURE, generation_key(target))
-        return int(self._connection.execute(_SIZE, generation_key(target)).scalar_one_or_none() or 0)
+        self._run(_MEASURE, **generation_key(target))
+        size = self._run(f"SELECT body_bytes FROM generations {_SAME}", **generation_key(target)).scalar_one_or_none()
+        return int(size or 0)
 
 
 _PUBLISHED = sql(
@@ -195,7 +196,6 @@ _POINTERS = (
     f" FROM documents WHERE {OF_DOCUMENT}"
 )
 
-
 _HISTORY = sql(
     "SELECT g.generation, g.title, g.created_at, g.chunk_count, g.content_hash, g.body_bytes, g.job_id, k.kept_until,"
     f" i.state FROM generations g LEFT JOIN kept_generations k ON {same_generation('k', 'g')} AND k.kept_until > :now"
@@ -228,23 +228,16 @@ _STORED = sql(
     " d.failed_generation, d.cancelled_generation) AS pending, g.removed_ordinals IS NOT NULL OR EXISTS (SELECT 1"
     f" FROM chunks c WHERE {same_generation('c', 'g')} AND (c.version > 1 OR c.enabled = 0)) AS edited FROM documents d"
     f" JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
-    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids ORDER BY d.document_id"
-    " FOR UPDATE"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
+    " ORDER BY d.document_id FOR UPDATE"
 )
 
 _DESCRIBE = sql(
     "UPDATE generations SET title = :title, author = :author, type = :type, tags = :tags,"
-    " published_at = :published_at, story_time = :story_time, metadata = :metadata, chunking = :chunking"
-    f" WHERE {OF_GENERATION}"
+    f" published_at = :published_at, story_time = :story_time, metadata = :metadata, chunking = :chunking {_SAME}"
 )
 
-# Of a document that was fetched, former versions recorded no size.
-_MEASURE = sql(
-    f"UPDATE generations g JOIN payloads p ON {same_generation('p', 'g')} SET g.body_bytes = LENGTH(p.body)"
-    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id = :document"
-    " AND g.generation = :generation AND g.body_bytes = 0"
-)
-_SIZE = sql(f"SELECT body_bytes FROM generations {_SAME}")
+_MEASURE = f"UPDATE generations SET body_bytes = (SELECT LENGTH(body) FROM payloads {_SAME}) {_SAME} AND body_bytes = 0"
 
 
 def _published_state(upload: Generation, row: Mapping[Any, Any] | None) -> PublishedState:
