@@ -20,7 +20,7 @@ from tests.support.repository.project import LOCKS, ROOT
 
 PAGE = "docs/frameworks.md"
 SERVER = {"celery", "flower", "alembic", "sqlalchemy", "fastapi", "redis", "pymysql", "psycopg", "chordwise"}
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.thorough, pytest.mark.timeout(600)]
 
 
 def command(*words: str | Path, cwd: Path = ROOT, **environment: str) -> str:

@@ -118,8 +118,8 @@ class DescribeUpgrading:
 
 @pytest.fixture(scope="module")
 def pairs(settings) -> Iterator[Resources]:
-    """Resources with two pairs of migrated databases."""
-    with two_pairs(settings) as use:
+    """Resources with two pairs of migrated databases. The first move of a tenant waits as long as a statement may take."""
+    with two_pairs(settings, store_timeout_s=3.0) as use:
         yield use
 
 

@@ -15,11 +15,13 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.write_fence import make_fence
 from pipeline.maintenance import migrate_schema, move_tenant, sweep
 from pipeline.maintenance.erase import erase_tenant, finish_erasures
+from pipeline.maintenance.set_fences import set_fences
 from pipeline.maintenance.sweep import expire
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.setting_values import StorePair
 from pipeline.tenants import erasure_store
+from pipeline.tenants.mover_lock_store import hold_moves
 from pipeline.tenants.placement import Placement
 from pipeline.tenants.placement_store import FRESH_S
 from pipeline.vector_stores.collection import VectorStore
@@ -80,7 +82,8 @@ def create_again(pairs: Resources, corner: Corner) -> None:
 @contextmanager
 def moving(pairs: Resources, corner: Corner) -> Iterator[move_tenant._Move]:
     """A move of the tenant to pair b that has begun."""
-    with move_tenant._Move(corner.tenant, Placement(tenant_id=corner.tenant), "b", pairs, lambda _: None) as move:
+    placement = Placement(tenant_id=corner.tenant)
+    with hold_moves(pairs.mysql, corner.tenant) as lock, move_tenant._Move(lock, placement, "b", pairs) as move:
         move.begin(FRESH_S + 0.1)
         yield move
 
@@ -103,7 +106,7 @@ class DescribeAnErasure:
             copy, tables = move._copies(pairs)[0]
             copy.synchronise(next(table for table in tables if table.name == "erasures"))
         if opened:
-            move_tenant._set_fences(home.tenant, there, is_closed=False)
+            set_fences(home.tenant, there, is_closed=False)
         assert (home.tenant in unsettled(there)) is opened
         assert finish_erasures(there) == 0
         assert home.shown() == {"a": ["here 这里"]}
@@ -145,7 +148,7 @@ class DescribeAnExpiry:
             move_tenant._round(move._copies(pairs))
         make_expired(there, home.tenant)
         if opened:
-            move_tenant._set_fences(home.tenant, there, is_closed=False)
+            set_fences(home.tenant, there, is_closed=False)
         assert expire(there) == 0
         assert home.shown() == {"a": ["here 这里"]}
         assert move_tenant.undo(home.tenant, pairs)

@@ -184,7 +184,7 @@ class DescribeAMoverThatLostItsLock:
 
     def it_deletes_nothing_of_a_tenant_that_has_come_back(self, pairs, corner):
         with ThreadPoolExecutor(1) as beside:
-            running: Future[object] = beside.submit(move, pairs, corner.tenant, "b", grace_s=15)
+            running: Future[object] = beside.submit(move, pairs, corner.tenant, "b", grace_s=10)
             eventually(lambda: placement_of(pairs, corner.tenant).state is PlacementState.LEAVING, within_s=60)
             end_session_of_mover(pairs, corner.tenant)
             eventually(lambda: is_free(pairs, corner.tenant))

@@ -22,28 +22,34 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "complaint"),
+    ("name", "value", "complaint", "entries"),
     [
-        ("CHORDWISE_MYSQL_URL", "postgres://chordwise@db/chordwise", "must begin with mysql+pymysql://"),
+        (
+            "CHORDWISE_MYSQL_URL",
+            "postgres://chordwise@db/chordwise",
+            "must begin with mysql+pymysql://",
+            ("gateway", "worker", "migrate"),
+        ),
         pytest.param(
             "CHORDWISE_RECALL_SOURCE_WEIGHTS",
             "关键词",
             "must be pairs such as keyword:0.7,semantic:0.3",
+            tuple(ENTRIES),
             marks=pytest.mark.thorough,
         ),
     ],
 )
-def it_is_said_once_by_every_entry(name, value, complaint):
+def it_is_said_once_by_every_entry(name, value, complaint, entries):
     processes = {
         entry: subprocess.Popen(
-            [sys.executable, *arguments],
+            [sys.executable, *ENTRIES[entry]],
             cwd=ROOT,
             env={**os.environ, name: value},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for entry, arguments in ENTRIES.items()
+        for entry in entries
     }
     for entry, process in processes.items():
         output, errors = process.communicate(timeout=60)
