@@ -1,5 +1,5 @@
 // A choice among the tenant's namespaces: a list of a few, a search among many. The gateway searches, so none is out of reach.
-import { html, useEffect, useId, useState } from "../html.js";
+import { html, useEffect, useId, useRef, useState } from "../html.js";
 import { get, query } from "../api.js";
 import { count } from "../format.js";
 import { useLoad } from "../load.js";
@@ -45,13 +45,18 @@ const Names = ({ id, names }) => html`<datalist id=${id}>${names.map((name) => h
 function Sought({ all, value, label, onInput, class: kind, among, ...rest }) {
   const list = useId();
   const [text, setText] = useState(value);
-  useEffect(() => setText(value), [value]);
+  const chosen = useRef(value); // here; the page learns it a moment later, and what is typed meanwhile stays
+  function choose(name) {
+    chosen.current = name;
+    onInput(name);
+  }
+  useEffect(() => { if (value !== chosen.current) { chosen.current = value; setText(value); } }, [value]);
   const { names, noneFit } = useNames(text, among);
   const isWhole = names.includes(text.trim());
-  useEffect(() => { if (isWhole && text.trim() !== value) onInput(text.trim()); }, [isWhole, text]);
+  useEffect(() => { if (isWhole && text.trim() !== value) choose(text.trim()); }, [isWhole, text]);
   function type(next) {
     setText(next);
-    if (!next && all) onInput("");
+    if (!next && all) choose("");
   }
   return html`<${Field} label=${label} class=${kind} fault=${noneFit && t("spaces.none_fit")}>
     ${(ties) => html`<input type="search" list=${list} maxlength="64" autocomplete="off" spellcheck=${false} placeholder=${all} ...${ties} ...${rest} value=${text}
