@@ -101,10 +101,9 @@ class MoverLock:
                     self._refuse_lost()
                     after = self._placements.change(before, **fields)
                     self._connection.commit()
-            except BaseException:
+            finally:  # nothing is left to roll back after the commit
                 with self._use, suppress(SQLAlchemyError):
                     self._connection.rollback()
-                raise
         return after
 
     def _refuse_lost(self) -> None:
