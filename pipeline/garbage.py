@@ -12,4 +12,5 @@ def keep_for_good() -> None:
     """Freeze all present objects (modules, models, tables) out of garbage collection until the process ends."""
     gc.collect()
     gc.freeze()
+    gc.collect()  # CPython collects old garbage once it is a quarter of what the last full collection left: now nothing
     gc.enable()
