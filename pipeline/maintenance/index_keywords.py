@@ -34,7 +34,7 @@ from pipeline.tenants.namespace_store import Publications
 log = structlog.get_logger(__name__)
 
 _OPEN_WRITERS = 4
-_LARGE = 20_000  # chunks; building a namespace of more takes long enough to be done beside the others
+_LARGE = 20_000  # chunks; writing more at once takes long enough to be done beside the changes of other tenants
 _COMPACTED_FROM = 0.3  # share of deleted chunks on disk
 _LEAST_COMPACTED = 1_000  # chunks
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
@@ -51,11 +51,17 @@ class IndexLag:
     seconds: float
 
 
+class _TakesLong(Exception):
+    """A large namespace has to be written anew, beside the changes of other tenants."""
+
+
 @dataclass(slots=True)
 class _Tenant:
-    """The state of a tenant's index. ``stamps``: those of its namespaces; None before the index was read."""
+    """The state of a tenant's index. ``stamps``: those of its namespaces; None before the index was read. ``to_build``: it
+    has to be written anew, wholly or for a namespace, and is large."""
 
     stamps: Mapping[Namespace, str] | None = None
+    to_build: bool = False
     task: Future[None] | None = None
     failures: int = 0
     retry_at: float = 0.0
@@ -64,12 +70,14 @@ class _Tenant:
 
 @dataclass
 class KeywordIndexer:
-    """Writes the indexes below ``root``, which the caller locks; looks for damage every ``looked_at_every_s``."""
+    """Writes the indexes below ``root``, which the caller locks; looks for damage every ``looked_at_every_s``. ``large``:
+    the chunks from which a namespace is written beside the changes of other tenants."""
 
     mysql: Engine
     root: Path
     meter: Meter
     looked_at_every_s: float = 1.0
+    large: int = _LARGE
     use: Resources | None = None  # of an installation with several pairs of stores
     _engines: dict[TenantId, Engine] = field(default_factory=dict)  # of the tenants on other pairs than the default
     _tenants: dict[TenantId, _Tenant] = field(default_factory=dict)
@@ -93,10 +101,9 @@ class KeywordIndexer:
             self._forget(tenant_id)
         for tenant_id, stamps in wanted.items():
             tenant = self._tenants.setdefault(tenant_id, _Tenant())
-            if tenant.stamps == stamps:
-                tenant.behind_since = None
-            else:
-                tenant.behind_since = tenant.behind_since or moment
+            is_behind = tenant.stamps != stamps
+            tenant.behind_since = (tenant.behind_since or moment) if is_behind else None
+            if is_behind or tenant.to_build:
                 self._begin(tenant_id, tenant, stamps, moment)
         behind = [tenant.behind_since for tenant in self._tenants.values() if tenant.behind_since is not None]
         failing = sum(tenant.failures > 0 for tenant in self._tenants.values())
@@ -202,20 +209,9 @@ class KeywordIndexer:
     def _begin(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str], moment: float) -> None:
         if not self._is_idle(tenant_id) or moment < tenant.retry_at:
             return
-        pool = self._builds if tenant.stamps is None or self._is_large(tenant_id, tenant, stamps) else self._changes
-        tenant.task = pool.submit(self._catch_up, tenant_id, tenant, stamps)
-
-    def _is_large(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str]) -> bool:
-        """Return whether the index lacks a namespace with many chunks, or with a number that cannot be read."""
-        new = [namespace for namespace in stamps if namespace not in (tenant.stamps or {})]
-        if not new:
-            return False
-        try:
-            with reading(self._mysql_of(tenant_id)) as connection:
-                states = [IndexedChunks(connection, tenant_id).state(namespace) for namespace in new]
-        except PipelineError:
-            return True
-        return any(state is not None and state.chunk_count > _LARGE for state in states)
+        may_build = tenant.stamps is None or tenant.to_build
+        pool = self._builds if may_build else self._changes
+        tenant.task = pool.submit(self._catch_up, tenant_id, tenant, stamps, may_build=may_build)
 
     def _is_idle(self, tenant_id: TenantId) -> bool:
         task = self._tenants[tenant_id].task
@@ -228,11 +224,14 @@ class KeywordIndexer:
         remove(self.root, tenant_id)
         log.info("keyword_index_removed", tenant_id=tenant_id)
 
-    def _catch_up(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str]) -> None:
-        """Bring a tenant's index up to date, or note that it failed. Runs in a thread of a pool and raises nothing."""
+    def _catch_up(
+        self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str], *, may_build: bool
+    ) -> None:
+        """Bring a tenant's index up to date, or note that it failed or, unless ``may_build``, that it takes long. Runs in
+        a thread of a pool and raises nothing."""
         started = time.perf_counter()
         try:
-            added = self._update(tenant_id, tenant, stamps)
+            added = self._update(tenant_id, tenant, stamps, may_build=may_build)
             tenant.failures, tenant.retry_at = 0, 0.0
             self.meter.count("chordwise_keyword_index_updates", result="updated")
             if tenant.behind_since is not None:
@@ -241,6 +240,8 @@ class KeywordIndexer:
             if added:
                 elapsed_ms = round((time.perf_counter() - started) * 1000, 1)
                 log.info("keyword_index_updated", tenant_id=tenant_id, chunks=added, elapsed_ms=elapsed_ms)
+        except _TakesLong:  # nothing is committed yet, so the build may write the same again
+            tenant.to_build = True
         except PipelineError as error:
             self._failed(tenant_id, tenant, code=error.code, is_damaged=isinstance(error, IndexDamaged))
         except Exception as error:  # a bug: queries are answered by MySQL meanwhile
@@ -263,8 +264,8 @@ class KeywordIndexer:
             if tenant.failures == 1:
                 tenant.retry_at = 0.0
 
-    def _update(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str]) -> int:
-        """Bring the index to these stamps, and return the number of chunks written."""
+    def _update(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str], *, may_build: bool) -> int:
+        """Bring the index to these stamps, and return the number of chunks written. Raises _TakesLong."""
         indexed = tenant.stamps
         if indexed is None:
             stored = LocalIndexReader(self.root, tenant_id).view()
@@ -280,13 +281,16 @@ class KeywordIndexer:
             writer.forget(namespace)
         for namespace in sorted(wanted.keys() - stamps.keys()):
             with snapshot(self._mysql_of(tenant_id)) as connection:
-                state, chunks = self._apply(writer, connection, tenant_id, namespace, view.state(namespace))
+                indexed_state = view.state(namespace)
+                state, chunks = self._apply(
+                    writer, connection, tenant_id, namespace, indexed_state, may_build=may_build
+                )
             added += chunks
             if state is not None:
                 stamps[namespace] = state.stamp
         writer.commit()
         tenant.stamps = stamps
-        self._compact(tenant_id, writer, list(stamps))
+        tenant.to_build = not self._compact(tenant_id, writer, list(stamps), may_build=may_build)
         return added
 
     def _apply(
@@ -296,6 +300,8 @@ class KeywordIndexer:
         tenant_id: TenantId,
         namespace: Namespace,
         indexed: NamespaceState | None,
+        *,
+        may_build: bool,
     ) -> tuple[NamespaceState | None, int]:
         chunks = IndexedChunks(connection, tenant_id)
         state = chunks.state(namespace)
@@ -307,15 +313,22 @@ class KeywordIndexer:
             if changes.complete:
                 ids = changes.document_ids
                 return state, writer.replace(state, ids, chunks.of_documents(namespace, ids))
+        if state.chunk_count > self.large and not may_build:
+            raise _TakesLong
         self.meter.count("chordwise_keyword_index_builds")
         log.info("keyword_index_built_again", tenant_id=tenant_id, chunks=state.chunk_count)
         return state, writer.replace(state, None, chunks.all(namespace))
 
-    def _compact(self, tenant_id: TenantId, writer: LocalIndexWriter, namespaces: Sequence[Namespace]) -> None:
-        """Rewrite the index when much of it is deleted: tantivy merges by size and would keep deleted chunks for long."""
+    def _compact(
+        self, tenant_id: TenantId, writer: LocalIndexWriter, namespaces: Sequence[Namespace], *, may_build: bool
+    ) -> bool:
+        """Rewrite the index when much of it is deleted: tantivy merges by size and would keep deleted chunks for long.
+        Return False if that is due but takes long, unless ``may_build``."""
         total, deleted = writer.sizes()
         if total < _LEAST_COMPACTED or deleted < _COMPACTED_FROM * total:
-            return
+            return True
+        if total > self.large and not may_build:
+            return False
         with snapshot(self._mysql_of(tenant_id)) as connection:
             chunks = IndexedChunks(connection, tenant_id)
             writer.clear()
@@ -325,6 +338,7 @@ class KeywordIndexer:
                     writer.replace(state, None, chunks.all(namespace))
             writer.commit()
         log.info("keyword_index_compacted", tenant_id=tenant_id)
+        return True
 
     def _writer(self, tenant_id: TenantId) -> LocalIndexWriter:
         with self._lock:
