@@ -65,7 +65,7 @@ class VectorStores(TenantStore):
             self._run(_TOUCH, names=idle, **times)
 
     def lock_expired(self, namespace: Namespace) -> bool:
-        """Lock a store until the transaction ends, if it has expired and was not emptied since; return whether it has."""
+        """Lock a store until the transaction ends if it has expired and was not emptied since; return whether it has."""
         return self._run(_LOCK_EXPIRED, namespace=namespace, now=now()).first() is not None
 
     def mark_emptied(self, namespace: Namespace) -> None:
@@ -99,11 +99,11 @@ _TOUCH = sql(
 _EMPTIED = sql("UPDATE vector_stores SET emptied_at = :now WHERE tenant_id = :tenant AND namespace = :namespace")
 _LOCK_EXPIRED = sql(
     "SELECT 1 FROM vector_stores WHERE tenant_id = :tenant AND namespace = :namespace"
-    " AND expires_at <= :now AND emptied_at IS NULL FOR UPDATE"
+    " AND expires_at <= :now AND (emptied_at IS NULL OR emptied_at < expires_at) FOR UPDATE"
 )
 _EXPIRED = sql(
-    "SELECT s.tenant_id, s.namespace FROM vector_stores s WHERE s.expires_at <= :now AND s.emptied_at IS NULL"
-    f" AND {not_fenced('s')} ORDER BY s.expires_at LIMIT :limit"
+    "SELECT s.tenant_id, s.namespace FROM vector_stores s WHERE s.expires_at <= :now"
+    f" AND (s.emptied_at IS NULL OR s.emptied_at < s.expires_at) AND {not_fenced('s')} ORDER BY s.expires_at LIMIT :limit"
 )
 
 

@@ -218,6 +218,23 @@ class DescribeKeeping:
             assert StoredFiles(work.connection, owner).count() == 1
         assert expire(use_alone) == 0
 
+    def it_empties_a_store_again_that_was_kept_longer_and_then_expired(self, owner, use_alone):
+        moment = datetime.now(UTC)
+        store = VectorStore(namespace="vs_a", name="A", created_at=moment, last_active_at=moment, expires_after_days=1)
+        open_store(owner, store, use_alone)
+        namespace = Namespace("vs_a")
+        _let_pass(use_alone, owner, "vector_stores", hours=25)
+        assert expire(use_alone) == 1
+        change_store(owner, namespace, lambda store: replace(store, last_active_at=datetime.now(UTC)), use_alone)
+        file_id = kept(owner, use_alone)
+        work_off(use_alone, put(owner, use_alone, namespace, file_id))
+        assert expire(use_alone) == 0
+        assert files_in(owner, use_alone, namespace) == {file_id: "completed"}
+        _let_pass(use_alone, owner, "vector_stores", hours=25)
+        assert expire(use_alone) == 1
+        assert files_in(owner, use_alone, namespace) == {}
+        assert expire(use_alone) == 0
+
     def it_keeps_a_store_that_is_to_be_kept_longer_since_it_was_found_expired(self, owner, use_alone, monkeypatch):
         moment = datetime.now(UTC)
         store = VectorStore(namespace="vs_a", name="A", created_at=moment, last_active_at=moment, expires_after_days=1)
@@ -266,6 +283,6 @@ class DescribeKeeping:
 
 def _let_pass(use, owner, table: str, *, hours: int) -> None:
     """As if what expires of a tenant had been made, or last used, so much earlier."""
-    since = "created_at" if table == "stored_files" else "last_active_at"
-    passed = ", ".join(f"{column} = DATE_SUB({column}, INTERVAL {hours} HOUR)" for column in ("expires_at", since))
+    since = ("created_at",) if table == "stored_files" else ("last_active_at", "emptied_at")
+    passed = ", ".join(f"{column} = DATE_SUB({column}, INTERVAL {hours} HOUR)" for column in ("expires_at", *since))
     in_mysql(use, f"UPDATE {table} SET {passed} WHERE tenant_id = :t", t=owner)
