@@ -69,7 +69,6 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     with unit_of_work(use.mysql) as work:
         with_retired = tenants_with_retired(work.connection)
         with_answers = tenants_with_expired_keys(work.connection)
-    _for_each(with_retired, use, drop_retired)
     _for_each(with_answers, use, partial(_forget_answers, limit=_FORGOTTEN_AT_ONCE))
     _for_each(uncounted, use, _add_up)
     with unit_of_work(use.mysql) as work:
@@ -77,6 +76,7 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
         outdated = tenants_with_outdated_terms(work.connection)
     _for_each(with_publications, use, partial(_prune, limit=_PUBLICATIONS_AT_ONCE))
     _for_each(outdated, use, renew_terms)
+    _for_each(with_retired, use, drop_retired)  # last, as it alone needs PostgreSQL
     return rung
 
 
