@@ -70,7 +70,7 @@ def alarm() -> str | None:
 
 
 def send_webhooks() -> None:
-    """Have the messages in the outbox sent now. Never raises: the beat does the same every few seconds anyway."""
+    """Have the messages in the outbox sent now. Never raises: a periodic task does the same every few seconds anyway."""
     try:
         refuse_in_alarm()
         _signature(TaskName.WEBHOOKS, {}, request_id="", expires_s=_OUTBOX_EXPIRES_S).apply_async()

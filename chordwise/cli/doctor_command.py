@@ -27,7 +27,7 @@ _ADVICE = {
     "clocks": "have NTP or chrony keep the time on every host",
     "store_space": "free space there; send refused uploads again",
     "keyword_index": "see that python -m workers.indexer runs on every host with query workers",
-    "last_sweep": "see that beat runs, and a worker for the queue upkeep",
+    "last_sweep": "see that a clock runs, and a worker for the queue upkeep",
     "worker_versions": "restart these workers with the server's versions",
     "worker_brokers": "compare CHORDWISE_BROKER_URL of these workers and of the server",
 }

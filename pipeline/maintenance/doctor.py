@@ -326,7 +326,7 @@ def hosts(states: Sequence[HostState]) -> CheckResult:
 def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> CheckResult:
     """Check that the sweeper runs. ``age_s`` None: no sweep is known. ``watched_s``: how long one could be seen."""
     check, limit_s = "last_sweep", 3 * interval_s + 30.0  # and time for one long sweep
-    advice = "see that beat runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
+    advice = "see that a clock runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
     if age_s is None and watched_s < limit_s:
         return warning(check, "no sweep is known yet", advice)
     if age_s is None:

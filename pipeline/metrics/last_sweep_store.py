@@ -1,4 +1,4 @@
-"""The time of the sweeper's last complete sweep by Redis's clock: evidence that beat, broker and worker cooperate."""
+"""The time of the sweeper's last complete sweep by Redis's clock: evidence that clock, broker and worker cooperate."""
 
 from typing import Final
 

@@ -105,7 +105,7 @@ def forget_old(use: Resources) -> int:
 
 
 def maintain(use: Resources) -> None:
-    """Drain the queue and, every ten minutes in one process of the fleet, delete old rows. Called by the beat."""
+    """Drain the queue and, every ten minutes in one process of the fleet, delete old rows. A periodic task calls this."""
     drain(use)
     with redis_errors():
         due = use.redis.set("chordwise:audit:swept", 1, nx=True, ex=_FORGET_EVERY_S)

@@ -1,4 +1,4 @@
-"""Task entry points of the beat's periodic work."""
+"""Task entry points of the periodic work."""
 
 from __future__ import annotations
 
