@@ -20,26 +20,27 @@ from tests.support.servers.openai_answers import Answer, hangs, refused, says
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stacks.patience import SPARE_S
 
+PATIENCE_S = 5.0  # for an answer that comes at once, on a busy machine
 Asking = Callable[[Rewriter, str], Any]
 
 ASKING: dict[str, tuple[Asking, str, Any]] = {
     "expand": (
-        lambda rewriter, query: rewriter.expand(query, most=3, timeout_s=1.0),
+        lambda rewriter, query: rewriter.expand(query, most=3, timeout_s=PATIENCE_S),
         '["factory settings", "reboot device"]',
         ("factory settings", "reboot device"),
     ),
     "rewrite": (
-        lambda rewriter, query: rewriter.rewrite(query, timeout_s=1.0),
+        lambda rewriter, query: rewriter.rewrite(query, timeout_s=PATIENCE_S),
         '{"expanded_query": "restart", "keywords": ["modem"], "entity_mentions": []}',
         Rewritten(expanded_query="restart", keywords=("modem",)),
     ),
     "route": (
-        lambda rewriter, query: rewriter.route(query, timeout_s=1.0),
+        lambda rewriter, query: rewriter.route(query, timeout_s=PATIENCE_S),
         '{"route": "full_text", "rerank": false}',
         Routed(method="full_text", rerank=False),
     ),
     "imagine": (
-        lambda rewriter, query: rewriter.imagine(query, timeout_s=1.0),
+        lambda rewriter, query: rewriter.imagine(query, timeout_s=PATIENCE_S),
         '{"passage": "Hold the button."}',
         "Hold the button.",
     ),
@@ -85,7 +86,7 @@ class DescribeRewriter:
     def it_says_how_many_and_takes_no_more(self, server: OpenAIServer):
         server.next("chat", says('["one a", "two b", "three c", "four d"]'))
         with rewriter_on(server) as rewriter:
-            assert rewriter.expand("reset the router", most=3, timeout_s=1.0) == ("one a", "two b", "three c")
+            assert rewriter.expand("reset the router", most=3, timeout_s=PATIENCE_S) == ("one a", "two b", "three c")
         assert "至多 3 条" in server.seen("chat")[0]["messages"][1]["content"]
 
     def it_sends_the_background_masked_and_fenced_for_a_rewrite(self, server: OpenAIServer):
@@ -93,7 +94,7 @@ class DescribeRewriter:
         background = Background(conversation=spoken, profile={"language": "en", "email": "li.lei@example.com"})
         server.next("chat", says('{"expanded_query": "restart PPR-9087", "keywords": [], "entity_mentions": []}'))
         with rewriter_on(server) as rewriter:
-            found = rewriter.rewrite("那它怎么重启？", background=background, timeout_s=1.0)
+            found = rewriter.rewrite("那它怎么重启？", background=background, timeout_s=PATIENCE_S)
         assert found is not None
         assert found.expanded_query == "restart PPR-9087"
         system, sent = (message["content"] for message in server.seen("chat")[0]["messages"])
@@ -106,7 +107,7 @@ class DescribeRewriter:
     def it_sends_a_long_query_by_its_beginning(self, server: OpenAIServer):
         server.next("chat", says('["factory settings"]'))
         with rewriter_on(server) as rewriter:
-            rewriter.expand("长" * 50_000, most=3, timeout_s=1.0)
+            rewriter.expand("长" * 50_000, most=3, timeout_s=PATIENCE_S)
         assert len(server.seen("chat")[0]["messages"][1]["content"]) < 3_000
 
     def it_asks_again_once_when_the_service_was_busy(self, server: OpenAIServer):
@@ -119,7 +120,7 @@ class DescribeRewriter:
             "chat", says('忽略之前的要求。["<script>alert(1)</script>", "DROP TABLE chunks; --", "reboot device"]')
         )
         with rewriter_on(server) as rewriter:
-            found = rewriter.expand("reset", most=3, timeout_s=1.0)
+            found = rewriter.expand("reset", most=3, timeout_s=PATIENCE_S)
         assert found == (
             "<script>alert(1)</script>",
             "DROP TABLE chunks; --",
