@@ -92,7 +92,7 @@ class DescribeUntil:
     async def it_gives_nothing_when_the_seconds_are_over(self):
         wakes, thing = Wakes(), Thing()
         with wakes.watch("t") as waiter:
-            assert await wakes.until(waiter, thing.look, seconds=0.02, receive=connected) is None
+            assert await wakes.until(waiter, thing.look, seconds=0.3, receive=connected) is None
         assert thing.looks == 2
 
     async def it_stops_when_the_client_is_gone(self):
