@@ -67,6 +67,11 @@ class _Tenant:
     retry_at: float = 0.0
     behind_since: float | None = None
 
+    @property
+    def may_build(self) -> bool:
+        """Return whether the next task runs beside the changes of other tenants, and so may take long."""
+        return self.stamps is None or self.to_build
+
 
 @dataclass
 class KeywordIndexer:
@@ -209,9 +214,8 @@ class KeywordIndexer:
     def _begin(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str], moment: float) -> None:
         if not self._is_idle(tenant_id) or moment < tenant.retry_at:
             return
-        may_build = tenant.stamps is None or tenant.to_build
-        pool = self._builds if may_build else self._changes
-        tenant.task = pool.submit(self._catch_up, tenant_id, tenant, stamps, may_build=may_build)
+        pool = self._builds if tenant.may_build else self._changes
+        tenant.task = pool.submit(self._catch_up, tenant_id, tenant, stamps)
 
     def _is_idle(self, tenant_id: TenantId) -> bool:
         task = self._tenants[tenant_id].task
@@ -224,14 +228,12 @@ class KeywordIndexer:
         remove(self.root, tenant_id)
         log.info("keyword_index_removed", tenant_id=tenant_id)
 
-    def _catch_up(
-        self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str], *, may_build: bool
-    ) -> None:
-        """Bring a tenant's index up to date, or note that it failed or, unless ``may_build``, that it takes long. Runs in
-        a thread of a pool and raises nothing."""
+    def _catch_up(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str]) -> None:
+        """Bring a tenant's index up to date, or note that it failed or takes long. Runs in a thread of a pool and raises
+        nothing."""
         started = time.perf_counter()
         try:
-            added = self._update(tenant_id, tenant, stamps, may_build=may_build)
+            added = self._update(tenant_id, tenant, stamps)
             tenant.failures, tenant.retry_at = 0, 0.0
             self.meter.count("chordwise_keyword_index_updates", result="updated")
             if tenant.behind_since is not None:
@@ -264,9 +266,9 @@ class KeywordIndexer:
             if tenant.failures == 1:
                 tenant.retry_at = 0.0
 
-    def _update(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str], *, may_build: bool) -> int:
+    def _update(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str]) -> int:
         """Bring the index to these stamps, and return the number of chunks written. Raises _TakesLong."""
-        indexed = tenant.stamps
+        indexed, may_build = tenant.stamps, tenant.may_build
         if indexed is None:
             stored = LocalIndexReader(self.root, tenant_id).view()
             indexed = {} if stored is None else {name: state.stamp for name, state in stored.states().items()}

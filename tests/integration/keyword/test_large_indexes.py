@@ -79,7 +79,7 @@ def it_indexes_the_changes_of_others_while_it_builds_one_anew(host, held, corner
     host.catch_up()
     held.begun.clear()
     held.goes_on.clear()
-    corner.ingest(upload("late", "An owl came late."))
+    corner.ingest(upload("late", "An owl came late. 猫头鹰来晚了。"))
     corner.execute("DELETE FROM publications WHERE tenant_id = :tenant")
     step_until(host, held.begun.is_set)
     other.ingest(upload("more", "An owl of another tenant."))
@@ -89,7 +89,7 @@ def it_indexes_the_changes_of_others_while_it_builds_one_anew(host, held, corner
     assert host.documents("owl") == ["late"], "MySQL answers meanwhile"
     held.goes_on.set()
     host.catch_up()
-    assert (host.method(), host.documents("owl")) == ("index", ["late"])
+    assert (host.method(), host.documents("owl"), host.documents("猫头鹰")) == ("index", ["late"], ["late"])
 
 
 def it_frees_the_space_of_deleted_chunks(host, corner):
