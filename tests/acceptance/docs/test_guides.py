@@ -56,10 +56,10 @@ def it_is_used_as_the_readme_says_from_any_folder(use, tmp_path):
 
 
 def it_completes_in_shells(reader):
-    (reader.folder / ".config/fish/completions").mkdir(parents=True)
+    (reader.home / ".config/fish/completions").mkdir(parents=True)
     [completion] = shell("docs/cli.md")
     reader.types(f"{completion}complete -p chordwise\n")
-    assert "chordwise" in (reader.folder / ".config/fish/completions/chordwise.fish").read_text()
+    assert "chordwise" in (reader.home / ".config/fish/completions/chordwise.fish").read_text()
 
 
 def it_measures_by_what_users_said(reader, tea):

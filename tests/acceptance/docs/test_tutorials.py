@@ -1,4 +1,5 @@
-"""docs/tutorials: a new tenant follows each page in another folder than the checkout's, and sees what the page shows."""
+"""docs/tutorials: a new tenant follows each page in a fresh shell, in another folder than the checkout's and with the
+packages that `make up` installs, and sees what the page shows."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.repository.guides import pages, whole_blocks
 from tests.support.repository.reading import Reader
@@ -26,30 +28,51 @@ _SAVED = re.compile(r"# (\w+\.py)\n")
 _NOT_PRINTED = ("Answer from the passages only",)
 
 
+def whole_text(page: str) -> str:
+    return "".join(block.text for block in whole_blocks(f"docs/{page}"))
+
+
 @pytest.fixture
-def pgvector() -> Iterator[str]:
-    """The address of a database with an old store's table; the table is dropped with the test."""
-    url = os.environ["CHORDWISE_POSTGRES_URL"].replace("postgresql+psycopg", "postgresql")
-    yield url
-    with psycopg.connect(url) as connection:
+def stores() -> Iterator[None]:
+    """Drop the old store's table, which a page makes in the stack's PostgreSQL, after the test."""
+    yield
+    with psycopg.connect(
+        os.environ["CHORDWISE_POSTGRES_URL"].replace("postgresql+psycopg", "postgresql")
+    ) as connection:
         connection.execute("DROP SCHEMA IF EXISTS old_store CASCADE")
 
 
-@pytest.mark.parametrize("page", TUTORIALS)
-def it_prints_what_it_shows(page: str, use, pgvector: str, tmp_path: Path) -> None:
-    reader = Reader(tmp_path, make_tenant(use)[1], elsewhere=True, PGVECTOR_URL=pgvector)
-    printed = ""
+@pytest.mark.usefixtures("stores")
+class DescribeEveryTutorial:
+    @pytest.mark.parametrize("page", TUTORIALS)
+    def it_prints_what_it_shows(self, page: str, use: Resources, tmp_path: Path) -> None:
+        follow(page, Reader(tmp_path, make_tenant(use)[1], elsewhere=True))
+
+    @pytest.mark.thorough  # pip asks the package registry
+    @pytest.mark.timeout(600)
+    @pytest.mark.parametrize("page", [page for page in TUTORIALS if "-m pip" in whole_text(page)])
+    def it_does_so_with_what_pip_installs(self, page: str, use: Resources, tmp_path: Path) -> None:
+        follow(page, Reader(tmp_path, make_tenant(use)[1], elsewhere=True, registry=True))
+
+
+def follow(page: str, reader: Reader) -> None:
+    """Save the programs of a page, type its commands into one shell, and compare what each prints with what is shown."""
+    typed: list[str] = []
+    shown: list[list[str]] = []
     for block in whole_blocks(f"docs/{page}"):
         if block.language == "sh":
-            printed = reader.types(f"export PGVECTOR_URL='{pgvector}'\n{block.text}", knowing=False)
+            typed.append(block.text)
+            shown.append([])
         elif block.language == "python":
             name = _SAVED.match(block.text)
             assert name, f"{page}: a program without a name"
-            (tmp_path / "elsewhere" / name[1]).write_text(block.text, encoding="utf-8")
+            (reader.cwd / name[1]).write_text(block.text, encoding="utf-8")
         elif block.language == "text" and not block.text.startswith(_NOT_PRINTED):
-            for line in block.lines:
-                shown = ".*".join(re.escape(part) for part in line.split("…"))
-                assert re.search(shown, printed), f"{page}: {line!r} is not in:\n{printed}"
+            shown[-1] += block.lines
+    for printed, lines in zip(reader.types_in_turn(typed), shown, strict=True):
+        for line in lines:
+            pattern = ".*".join(re.escape(part) for part in line.split("…"))
+            assert re.search(pattern, printed), f"{page}: {line!r} is not in:\n{printed}"
 
 
 def it_follows_every_tutorial() -> None:
