@@ -9,10 +9,22 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.support.corpora.console import MANUAL, OTHERS, hand_in
+from tests.support.corpora.formats import pdf, xlsx
 
 QUESTION = "how do I reset the router?"
 MARKED = {**MANUAL, "type": "manual", "tags": ["router"], "metadata": {"year": 2025, "draft": False}}
 NOTE = {**OTHERS[0], "type": "note", "author": "Lin", "metadata": {"year": 2026}, "story_time": 7}
+# The parts of names, between their separators, that stand on more than one line.
+_BROKEN_PARTS = """(cells) => cells.flatMap((cell) => {
+  const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  const broken = [];
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    if (!node.data.includes(" ") && range.getClientRects().length > 1) broken.push(node.data);
+  }
+  return broken;
+})"""
 WRITTEN = {
     "query_id": "",
     "status": "succeeded",
@@ -89,7 +101,8 @@ class DescribeAsking:
             made.client.post("/v1/documents", json={"namespace": f"room-{number:02}", "documents": [text]})
         hand_in(made.client, {"document_id": "d", "text": "Room 39 has a router."}, namespace="room-39")
         page = made.open("playground")
-        expect(page.get_by_text("0 of 40 chosen; a query takes at most 32")).to_be_visible()
+        expect(page.get_by_text("0 of 40 chosen")).to_be_visible()
+        expect(page.get_by_text("A query searches at most 32 namespaces.")).to_be_visible()
         page.get_by_label("Search namespaces").fill("-39")
         page.get_by_label("room-39").check()
         side = ask(page, "router")
@@ -112,8 +125,101 @@ class DescribeAsking:
         expect(page.get_by_label("Question")).to_have_value(QUESTION)
         expect(page.locator(".hit").first).to_contain_text("Resetting the router")
 
+    def it_asks_what_the_address_says(self, console):
+        made = console()
+        hand_in(made.client, MARKED, NOTE)
+        hand_in(made.client, OTHERS[1], namespace="other")
+        page = made.open("playground")
+        page.get_by_label("other", exact=True).uncheck()
+        page.get_by_label("Fusion").select_option("rrf")
+        page.get_by_label("Results").fill("3")
+        page.get_by_text("Filters", exact=True).click()
+        page.get_by_label("Value of year").fill("2025")
+        page.get_by_label("Value of year").press("Enter")
+        with page.expect_request("**/v1/rag/debug") as first:
+            ask(page)
+        asked = page.url
+        page.get_by_role("button", name="year = 2025").click()
+        page.get_by_label("Compare two ways").check()
+        ask(page, "light blinks")
+        expect(page.locator(".side-result")).to_have_count(2)
+
+        with page.expect_request("**/v1/rag/debug") as back:
+            page.go_back()
+        assert json.loads(back.value.post_data) == json.loads(first.value.post_data)
+        expect(page.get_by_label("Question")).to_have_value(QUESTION)
+        expect(page.locator(".side-result")).to_have_count(1)
+        page.get_by_role("link", name="Jobs").click()
+        page.get_by_role("link", name="Playground").click()  # the question is still there
+        expect(page).to_have_url(asked)
+        page.reload()
+        expect(page.locator(".hit").first).to_contain_text("Resetting the router")
+        expect(page.get_by_label("Fusion")).to_have_value("rrf")
+        expect(page.get_by_label("other", exact=True)).not_to_be_checked()
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_label("API key").wait_for()
+        assert "router" not in page.url
+
+        linked = console(key=made.key)
+        with linked.page.expect_request("**/v1/rag/debug") as opened:
+            linked.open(asked.partition("#/")[2])
+        assert json.loads(opened.value.post_data) == json.loads(first.value.post_data)
+
+    def it_takes_no_more_from_an_address_than_the_form_can_hold(self, console):
+        made = console()
+        hand_in(made.client, MANUAL)
+        with made.page.expect_request("**/v1/rag/debug") as sent:
+            made.open("playground?text=router&method=none&fusion=%22&metadata=%5B1&top_k=x")
+        assert json.loads(sent.value.post_data) == {
+            "query_text": "router",
+            "namespaces": ["kb"],
+            "profile": "default",
+            "top_k": 5,
+        }
+        expect(made.page.locator(".hit").first).to_contain_text("Resetting the router")
+
 
 class DescribeAnswers:
+    @pytest.mark.parametrize("width", [1280, 390])
+    def it_names_file_and_place_and_breaks_no_name_inside_a_word(self, console, width):
+        made = console(width=width)
+        places = ("north", "south", "east")
+        books = [f"warehouse_{place}_inventory_2026-final.xlsx" for place in places]
+        files = [
+            ("file", (name, xlsx({"Stock": [["pump"], [place]], "Prices": [["item", place], ["valve", "12"]]})))
+            for name, place in zip(books, places, strict=True)
+        ]
+        files.append(("file", ("handbook.pdf", pdf("The pump is blue.", "The valve closes to the right."))))
+        sent = made.client.post("/v1/files", data={"namespace": "kb"}, files=files).json()
+        made.client.get(f"/v1/jobs/{sent['job_id']}", params={"wait": 30})
+        page = made.open("playground?text=valve&results=10")
+        origins = page.locator(".hit .origin")
+        for name in books:
+            expect(origins.filter(has_text=f"{name} · sheet Prices")).to_have_count(1)
+        expect(origins.filter(has_text="page 2")).to_have_count(1)
+        open_tab(page.locator(".side-result"), "Stages")
+        expect(page.locator(".table .origin").filter(has_text=f"{books[0]} · sheet Prices")).to_be_visible()
+        assert page.locator(".table-frame").evaluate("e => e.scrollWidth <= e.clientWidth")
+        context = open_tab(page.locator(".side-result"), "Context")
+        expect(context.get_by_text("sheet Prices").first).to_be_visible()
+        page.goto(f"{made.url}#/documents/kb")
+        expect(page.locator("tbody tr")).to_have_count(4)
+        assert page.locator("tbody th").evaluate_all(_BROKEN_PARTS) == []
+
+    def it_shows_the_first_hit_on_the_first_screen_of_a_telephone(self, console):
+        made = console(width=390, height=844)
+        hand_in(made.client, MANUAL)
+        for number in range(16):
+            text = {"document_id": "d", "text": "Nothing of use."}
+            made.client.post("/v1/documents", json={"namespace": f"another-team-{number:02}", "documents": [text]})
+        page = made.open("playground")
+        expect(page.get_by_text("17 of 17 chosen")).to_be_visible()
+        ask(page)
+        hit = page.locator(".hit").first
+        expect(hit).to_contain_text("Resetting the router")
+        assert page.evaluate("scrollY") == 0
+        assert hit.locator(".passage").evaluate("e => e.getBoundingClientRect().top") < 844
+
     def it_draws_the_ranks_and_names_chunks_by_title_and_first_words(self, console):
         made = console()
         hand_in(made.client, MANUAL, *OTHERS)

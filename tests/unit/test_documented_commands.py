@@ -76,7 +76,6 @@ TRANSLATED = {"茶": "Tea", "文档是怎样替换的": "how are documents repla
 
 # Commands set in a line, by how they begin: where each is run, or why it is not.
 IN_LINES = {
-    "cp .env.example .env": NOT_RUN["cp .env.example .env"],
     "docker build": "no daemon of containers on a bare machine; tests/acceptance/containers carries out the same file",
     "docker compose ": NOT_RUN["docker compose "],
     "git clone": "a name; it needs the network",
@@ -105,7 +104,6 @@ IN_LINES = {
     "mysqldump": NOT_RUN["mariadb-dump "],
     "pg_restore ": NOT_RUN["pg_dump "],
     "node example.mjs": "tests/acceptance/client/test_javascript_package.py runs it",
-    "npm install ": NOT_RUN["npm install "],
     "pip install ": NOT_RUN["pip install "],
     "py-spy ": "measures by hand; not a dependency",
     "pytest tests/integration/ingestion/test_rate_limits.py": "is a test",

@@ -20,9 +20,10 @@ addEventListener("hashchange", () => route.set(read()));
 
 export const link = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
 
-/** The address with these parameters after it; empty ones are left out. */
+/** The address with these parameters after it, an object or pairs; empty ones are left out. */
 export function linkWith(parts, parameters) {
-  const given = Object.entries(parameters).filter(([, value]) => value);
+  const pairs = Array.isArray(parameters) ? parameters : Object.entries(parameters);
+  const given = pairs.filter(([, value]) => value);
   return link(...parts) + (given.length ? `?${new URLSearchParams(given)}` : "");
 }
 

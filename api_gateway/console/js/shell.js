@@ -37,6 +37,11 @@ export function Shell({ children }) {
     main.current.focus();
   }
 
+  function leave() {
+    signOut();
+    location.replace("#/"); // a question in the address is for nobody who comes after
+  }
+
   return html`
     <a class="skip" href="#main" onClick=${skip}>${t("nav.skip")}</a>
     <header class="topbar">
@@ -47,7 +52,7 @@ export function Shell({ children }) {
       <span class="tenant" title=${t("nav.tenant")}><span class="visually-hidden">${t("nav.tenant")} </span>${who.tenant_id}</span>
       <span class="spacer"></span>
       <${Looks} />
-      <button class="quiet" onClick=${() => signOut()} title=${`${t("nav.key")}: ${who.name}`}>${t("nav.sign_out")}</button>
+      <button class="quiet" onClick=${leave} title=${`${t("nav.key")}: ${who.name}`}>${t("nav.sign_out")}</button>
     </header>
     ${since && html`<p class="away" role="alert">${t("error.away", { time: new Date(since).toLocaleTimeString(locale()) })}</p>`}
     <div class=${since ? "columns is-away" : "columns"}>

@@ -41,7 +41,7 @@ def shell(page: str) -> list[str]:
 def it_is_used_as_the_readme_says_from_any_folder(use, tmp_path):
     reader = Reader(tmp_path, make_tenant(use)[1], elsewhere=True)
     make, use, curl, servers, models = shell(README)
-    assert "-m tests" in reader.types(make, knowing=False)
+    assert "compose/local.py up" in reader.types(make, knowing=False)
     shown = reader.types(use, knowing=False)
     assert "2 succeeded, 0 failed" in shown
     assert '"text":"绿茶用八十度的水冲泡。"' in reader.types(curl, knowing=False)

@@ -6,6 +6,8 @@ import { useStore } from "../store.js";
 import { locale, t } from "../words.js";
 
 const HEIGHT = 150;
+const FONT = "11px system-ui, sans-serif";
+const ROOM = [8, 22, 0, 0]; // above and beside the axes, for the halves of the outermost labels
 const NONE = "–";
 
 /**
@@ -56,6 +58,13 @@ const time = (seconds) => new Intl.DateTimeFormat(locale(), { dateStyle: "short"
 /** The values without a neighbour, which a line cannot show. */
 const lone = (plot, series) => plot.data[series].flatMap((value, at, all) => (value != null && all[at - 1] == null && all[at + 1] == null ? [at] : []));
 
+/** The width of the longest of these labels, in CSS pixels. */
+function widest(labels) {
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = FONT;
+  return Math.ceil(Math.max(24, ...(labels ?? []).map((label) => pen.measureText(label).width)));
+}
+
 function options(frame, lines, format, most, setPointed) {
   const style = getComputedStyle(frame);
   const color = (name) => {
@@ -66,19 +75,20 @@ function options(frame, lines, format, most, setPointed) {
     probe.remove();
     return found;
   };
-  const axis = { stroke: style.color, font: "11px system-ui, sans-serif", grid: { stroke: color("grid"), width: 1 }, ticks: { show: false } };
+  const axis = { stroke: style.color, font: FONT, grid: { stroke: color("grid"), width: 1 }, ticks: { show: false } };
   const clock = new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit" });
   const day = new Intl.DateTimeFormat(locale(), { month: "numeric", day: "numeric" });
   const label = (seconds, step) => (step >= 86400 ? day : clock).format(new Date(seconds * 1000));
   return {
     width: frame.clientWidth,
     height: HEIGHT,
+    padding: ROOM,
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false } },
     scales: { y: { range: (_plot, _low, high) => [0, Math.max(most, (high || 0) * 1.1) || 1] } },
     axes: [
       { ...axis, size: 24, space: 70, values: (_plot, marks, _axis, _space, step) => marks.map((mark) => label(mark, step)) },
-      { ...axis, size: 58, space: 36, values: (_plot, marks) => marks.map(format) },
+      { ...axis, size: (_plot, marks) => widest(marks) + 14, space: 36, values: (_plot, marks) => marks.map(format) },
     ],
     series: [{}, ...lines.map((line) => ({ stroke: color(line.color), width: 1.5, points: { show: false, size: 4, fill: color(line.color), filter: lone } }))],
     hooks: { setCursor: [(plot) => setPointed(plot.cursor.idx ?? null)] },

@@ -3,7 +3,7 @@ import { html } from "../html.js";
 import { t } from "../words.js";
 import { Problem } from "./states.js";
 
-/** `columns`: `{key, label, render(row), numeric, main, actions}`; `main` is the cell that names its row. */
+/** `columns`: `{key, label, render(row), numeric, main, actions, wide, roomy}`; `main` is the cell that names its row. */
 export function Table({ caption, columns, rows, rowKey, rowClass = () => "" }) {
   return html`
     <div class="table-frame">
@@ -29,7 +29,7 @@ export function Table({ caption, columns, rows, rowKey, rowClass = () => "" }) {
     </div>`;
 }
 
-const kind = (column) => [column.numeric && "numeric", column.actions && "actions", column.main && "main", column.wide && "wide"].filter(Boolean).join(" ");
+const kind = (column) => [column.numeric && "numeric", column.actions && "actions", column.main && "main", column.wide && "wide", column.roomy && "roomy"].filter(Boolean).join(" ");
 
 export function More({ pages }) {
   return html`

@@ -5,6 +5,7 @@ import { ago, moment, short } from "../format.js";
 import { useLoad } from "../load.js";
 import { Text, useNamespaces } from "../parts/fields.js";
 import { NamespaceChoice } from "../parts/namespace_choice.js";
+import { DocumentName } from "../parts/name.js";
 import { Empty, Loaded } from "../parts/states.js";
 import { Badge, Table } from "../parts/table.js";
 import { go, link } from "../router.js";
@@ -43,7 +44,7 @@ function Matches({ text, namespace }) {
 }
 
 const COLUMNS = () => [
-  { key: "name", label: t("find.what"), main: true, render: Name },
+  { key: "name", label: t("find.what"), main: true, render: named },
   { key: "namespace", label: t("field.namespace"), render: (match) => match.namespace },
   { key: "status", label: t("field.status"), render: (match) => html`<${Badge} of=${match.status} label=${word("status", match.status)} />` },
   { key: "searchable", label: t("documents.shown"), render: (match) => (match.kind === "job" ? "–" : match.searchable ? t("find.yes") : html`<span class="bad-text">${t("find.no")}</span>`) },
@@ -52,11 +53,10 @@ const COLUMNS = () => [
   { key: "updated", label: t("field.updated"), render: (match) => html`<time title=${moment(match.updated_at)}>${ago(match.updated_at)}</time>` },
 ];
 
-function Name(match) {
+function named(match) {
   if (match.kind === "job") return html`<a class="title" href=${link("jobs", match.job_id)}>${t("job.title", { id: short(match.job_id) })}</a>`;
-  const name = match.title || match.document_id;
+  const shown = (name) => (match.kind === "document" ? html`<a class="title" href=${link("documents", match.namespace, match.document_id)}>${name}</a>` : html`<span class="title">${name}</span>`);
   return html`
-    ${match.kind === "document" ? html`<a class="title" href=${link("documents", match.namespace, match.document_id)}>${name}</a>` : html`<span class="title">${name}</span>`}
-    ${name !== match.document_id && html`<code class="under">${match.document_id}</code>`}
+    <${DocumentName} of=${match} shown=${shown} />
     ${match.kind === "refused" && html` <span class="muted">${t("find.refused")}</span>`}`;
 }

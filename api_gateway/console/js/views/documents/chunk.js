@@ -1,9 +1,10 @@
 // One chunk: read it, change its text under its etag, hide it from searches or show it again.
 import { html, useState } from "../../html.js";
 import { get, put, query } from "../../api.js";
-import { count, pages } from "../../format.js";
+import { count } from "../../format.js";
 import { useAction } from "../../load.js";
 import { Area } from "../../parts/fields.js";
+import { placeOf } from "../../parts/name.js";
 import { announce } from "../../parts/notices.js";
 import { Copyable, Problem } from "../../parts/states.js";
 import { Badge } from "../../parts/table.js";
@@ -42,7 +43,7 @@ export function Chunk({ chunk: first, chosen = false, coloured = false }) {
       <b>${chunk.ordinal + 1}</b>
       <${Copyable} text=${chunk.chunk_id} shown=${chunk.chunk_id.slice(0, 8)} label=${t("chunk.copy_id")} />
       ${chunk.heading_path.length > 0 && html`<span>${chunk.heading_path.join(" › ")}</span>`}
-      ${chunk.page != null && html`<span>${t("chunk.page", { page: pages(chunk) })}</span>`}
+      ${chunk.page != null && html`<span>${placeOf(chunk)}</span>`}
       <span>${word("chunk_type", chunk.chunk_type)}</span>
       ${!chunk.enabled && html`<${Badge} of="disabled" label=${t("chunk.hidden")} />`}
       <span class="spacer"></span>

@@ -6,6 +6,7 @@ import { ago, bytes, count, moment } from "../../format.js";
 import { useAction, useLoad, usePages } from "../../load.js";
 import { Confirm } from "../../parts/dialog.js";
 import { Check } from "../../parts/fields.js";
+import { DocumentName, Name } from "../../parts/name.js";
 import { announce } from "../../parts/notices.js";
 import { Empty, Loaded, Problem } from "../../parts/states.js";
 import { Facts, More, Table } from "../../parts/table.js";
@@ -77,7 +78,7 @@ function About({ document }) {
   const { source, chunking: { strategy, ...options } } = document;
   return html`<section class="panel">
     <${Facts} of=${[
-      [t("field.document_id"), html`<code>${document.document_id}</code>`],
+      [t("field.document_id"), html`<code><${Name} text=${document.document_id} /></code>`],
       [t("field.status"), html`<${State} of=${document} />`],
       [t("field.generation"), document.generation ?? t("documents.not_shown")],
       [t("field.size"), bytes(document.bytes)],
@@ -88,8 +89,8 @@ function About({ document }) {
       document.tags.length > 0 && [t("field.tags"), document.tags.join(", ")],
       document.author && [t("field.author"), document.author],
       document.published_at && [t("field.published"), moment(document.published_at)],
-      source.uri && [t("field.source"), html`<code>${source.uri}</code>`],
-      document.duplicate_of && [t("documents.copy_of"), html`<a href=${link("documents", document.namespace, document.duplicate_of)}>${document.duplicate_of}</a>`],
+      source.uri && [t("field.source"), html`<code><${Name} text=${source.uri} /></code>`],
+      document.duplicate_of && [t("documents.copy_of"), html`<a href=${link("documents", document.namespace, document.duplicate_of)}><${Name} text=${document.duplicate_of} /></a>`],
       [t("field.updated"), html`<time title=${moment(document.updated_at)}>${ago(document.updated_at)}</time>`],
     ]} />
     ${warningsOf(source).map((warning) => html`<p class="note warn" key=${warning}>${warning}</p>`)}
@@ -102,7 +103,7 @@ function Similar({ path, namespace }) {
   const found = useLoad((signal) => get(`${path}/similar?namespace=${segment(namespace)}`, { signal }), [path, namespace]);
   const columns = [
     { key: "document", label: t("field.document"), main: true, render: (each) => html`
-      <a class="title" href=${link("documents", namespace, each.document_id)}>${each.title || each.document_id}</a>` },
+      <${DocumentName} of=${each} shown=${(name) => html`<a class="title" href=${link("documents", namespace, each.document_id)}>${name}</a>`} />` },
     { key: "same", label: t("document.same_bytes"), render: (each) => (each.same_bytes ? t("document.yes") : t("document.no")) },
     { key: "similarity", label: t("document.similarity"), numeric: true, render: (each) => percentOf(each.similarity) },
   ];

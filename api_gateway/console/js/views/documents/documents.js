@@ -3,6 +3,7 @@ import { html, useEffect, useState } from "../../html.js";
 import { ago, bytes, count, moment } from "../../format.js";
 import { usePages } from "../../load.js";
 import { Check, Choice, Text, useNamespaces, useSettled } from "../../parts/fields.js";
+import { DocumentName, Name } from "../../parts/name.js";
 import { NamespaceChoice } from "../../parts/namespace_choice.js";
 import { Samples } from "../../parts/samples.js";
 import { Empty, Loaded } from "../../parts/states.js";
@@ -55,14 +56,13 @@ export function Documents({ parts: [namespace = ""] }) {
     may("write") && { key: "pick", label: t("documents.select"), head: box(all, t("documents.select_all"), (on) => pick(rows, on)),
       render: (each) => box(chosen.has(keyOf(each)), `${t("documents.select")}: ${each.document_id}`, (on) => pick([each], on)) },
     { key: "document", label: t("field.document"), main: true, render: (each) => html`
-      <a class="title" href=${link("documents", each.namespace, each.document_id)}>${each.title || each.document_id}</a>
-      ${each.title && each.title !== each.document_id && html`<code class="under">${each.document_id}</code>`}
-      ${each.duplicate_of && html`<span class="under">${t("documents.copy_of")} <a href=${link("documents", each.namespace, each.duplicate_of)}>${each.duplicate_of}</a></span>`}` },
+      <${DocumentName} of=${each} shown=${(name) => html`<a class="title" href=${link("documents", each.namespace, each.document_id)}>${name}</a>`} />
+      ${each.duplicate_of && html`<span class="under">${t("documents.copy_of")} <a href=${link("documents", each.namespace, each.duplicate_of)}><${Name} text=${each.duplicate_of} /></a></span>`}` },
     !namespace && { key: "namespace", label: t("field.namespace"), render: (each) => each.namespace },
     { key: "state", label: t("field.status"), render: (each) => html`<${State} of=${each} />` },
     { key: "chunks", label: t("field.chunks"), numeric: true, render: (each) => count(each.chunks) },
     { key: "size", label: t("field.size"), numeric: true, render: (each) => bytes(each.bytes) },
-    { key: "tags", label: t("field.tags"), render: (each) => each.tags.length ? each.tags.join(", ") : "–" },
+    { key: "tags", label: t("field.tags"), roomy: true, render: (each) => each.tags.length ? each.tags.join(", ") : "–" },
     { key: "updated", label: t("field.updated"), render: (each) => html`<time title=${moment(each.updated_at)}>${ago(each.updated_at)}</time>` },
     may("write") && { key: "do", label: t("field.actions"), actions: true, render: (each) => html`
       <button class="quiet danger-text" onClick=${() => setRemoving(each)}

@@ -4,6 +4,7 @@ import { get, query, segment } from "../../api.js";
 import { ago, bytes, count, moment } from "../../format.js";
 import { useAction, usePages } from "../../load.js";
 import { Choice } from "../../parts/fields.js";
+import { DocumentName, Name } from "../../parts/name.js";
 import { Empty, Loaded, Problem } from "../../parts/states.js";
 import { More, Table } from "../../parts/table.js";
 import { link, linkWith } from "../../router.js";
@@ -22,15 +23,15 @@ export function Duplicates({ parts: [namespace] }) {
     <${Near} key=${namespace} namespace=${namespace} />`;
 }
 
-const named = (namespace, { document_id: id, title }) => html`<a class="title" href=${link("documents", namespace, id)}>${title || id}</a>
-  ${title && title !== id && html`<code class="under">${id}</code>`}`;
+const named = (namespace, document) => html`<${DocumentName} of=${document}
+  shown=${(name) => html`<a class="title" href=${link("documents", namespace, document.document_id)}>${name}</a>`} />`;
 
 /** Documents whose bytes are those of an older one. */
 function Copies({ namespace }) {
   const copies = usePages("v1/documents", { namespace, duplicates: "true" });
   const columns = [
     { key: "document", label: t("field.document"), main: true, render: (each) => named(namespace, each) },
-    { key: "of", label: t("documents.copy_of"), render: (each) => html`<a href=${link("documents", namespace, each.duplicate_of)}>${each.duplicate_of}</a>` },
+    { key: "of", label: t("documents.copy_of"), render: (each) => html`<a href=${link("documents", namespace, each.duplicate_of)}><${Name} text=${each.duplicate_of} /></a>` },
     { key: "size", label: t("field.size"), numeric: true, render: (each) => bytes(each.bytes) },
     { key: "updated", label: t("field.updated"), render: (each) => html`<time title=${moment(each.updated_at)}>${ago(each.updated_at)}</time>` },
   ];

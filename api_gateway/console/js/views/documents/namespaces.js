@@ -5,6 +5,7 @@ import { ago, bytes, count, moment } from "../../format.js";
 import { useAction, usePages } from "../../load.js";
 import { Confirm } from "../../parts/dialog.js";
 import { Text, useSettled } from "../../parts/fields.js";
+import { Name } from "../../parts/name.js";
 import { announce } from "../../parts/notices.js";
 import { Samples } from "../../parts/samples.js";
 import { Empty, Loaded } from "../../parts/states.js";
@@ -30,7 +31,7 @@ export function Namespaces() {
 
   const columns = [
     { key: "name", label: t("field.namespace"), main: true, render: (each) => html`
-      <a class="title" href=${link("documents", each.namespace)}>${each.namespace}</a>` },
+      <a class="title" href=${link("documents", each.namespace)}><${Name} text=${each.namespace} /></a>` },
     { key: "documents", label: t("nav.documents"), numeric: true, render: (each) => count(each.documents) },
     { key: "chunks", label: t("field.chunks"), numeric: true, render: (each) => count(each.chunks) },
     { key: "size", label: t("field.size"), numeric: true, render: (each) => bytes(each.bytes) },

@@ -2,6 +2,7 @@
 import { html, useRef, useState } from "../../html.js";
 import { bytes, count } from "../../format.js";
 import { Icon } from "../../parts/icons.js";
+import { Name } from "../../parts/name.js";
 import { t, word } from "../../words.js";
 
 const SHOWN = 100;
@@ -79,7 +80,7 @@ export function Choosing({ files, setFiles, limits }) {
       <button type="button" class="quiet" onClick=${() => setFiles([])}>${t("documents.clear")}</button></div>
       <ul class="plain lines files" aria-label=${t("upload.files")}>
         ${ready.slice(0, SHOWN).map((each) => html`<li key=${each.path} class="row between">
-          <span class="title">${each.path} <span class="muted">${bytes(each.file.size)}</span></span>
+          <span class="title"><${Name} text=${each.path} /> <span class="muted">${bytes(each.file.size)}</span></span>
           <button type="button" class="quiet" aria-label=${`${t("upload.leave_out")}: ${each.path}`}
             onClick=${() => setFiles(files.filter((other) => other !== each))}><${Icon} name="close" /></button>
         </li>`)}

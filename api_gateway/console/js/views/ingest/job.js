@@ -6,6 +6,7 @@ import { ago, count, moment, short } from "../../format.js";
 import { useAction, useLoad, usePages } from "../../load.js";
 import { Confirm } from "../../parts/dialog.js";
 import { Segments } from "../../parts/fields.js";
+import { Name } from "../../parts/name.js";
 import { announce } from "../../parts/notices.js";
 import { Pace, Progress, Stages } from "../../parts/progress.js";
 import { Copyable, Empty, Loaded, Problem } from "../../parts/states.js";
@@ -100,7 +101,7 @@ function Failures({ failures, total }) {
       <div class="panel tight" key=${code}>
         <p><${Badge} of="failed" label=${codeName(code)} /> <code>${code}</code> <span class="muted">× ${count(group.length)}</span></p>
         <ul class="plain lines">${group.slice(0, 20).map((failure) => html`
-          <li key=${failure.document_id ?? failure.pointer}><code>${failure.document_id ?? failure.pointer}</code> ${said(failure.detail)}</li>`)}
+          <li key=${failure.document_id ?? failure.pointer}><code><${Name} text=${failure.document_id ?? failure.pointer} /></code> ${said(failure.detail)}</li>`)}
         </ul>
       </div>`)}
     <p class="muted"><a href=${link("dead-letters")}>${t("job.to_dead_letters")}</a></p>
@@ -113,7 +114,7 @@ function Items({ id, open }) {
   const [status, setStatus] = useState("");
   const items = usePages(`v1/jobs/${id}/items`, { status }, { everyMs: open ? 3000 : 0 });
   const columns = [
-    { key: "document", label: t("field.document"), main: true, render: (item) => html`${item.document_id ?? item.pointer ?? "–"}${warningsOf(item).map((warning) => html`<p class="hint" key=${warning}>${warning}</p>`)}` },
+    { key: "document", label: t("field.document"), main: true, render: (item) => html`<${Name} text=${item.document_id ?? item.pointer ?? "–"} />${warningsOf(item).map((warning) => html`<p class="hint" key=${warning}>${warning}</p>`)}` },
     { key: "status", label: t("field.status"), render: (item) => html`<${Badge} of=${item.status} label=${word("status", item.status)} />` },
     { key: "outcome", label: t("job.outcome"), render: (item) => item.code ? html`<span title=${item.code}>${codeName(item.code)}</span>` : word("outcome", item.outcome ?? "") || "–" },
     { key: "attempts", label: t("field.attempts"), numeric: true, render: (item) => count(item.attempts) },

@@ -1,8 +1,9 @@
 // The chunks of an answer for a reader, and the context for a prompt.
 import { html } from "../../html.js";
-import { count, pages, percent, score } from "../../format.js";
+import { count, percent, score } from "../../format.js";
 import { Contributions, Figures, sumOf } from "../../parts/bars.js";
 import { Copyable, Empty } from "../../parts/states.js";
+import { Name, Origin } from "../../parts/name.js";
 import { Passage } from "../../parts/passage.js";
 import { link } from "../../router.js";
 import { t, word } from "../../words.js";
@@ -27,13 +28,14 @@ export function Answer({ answer, other, writes }) {
     ${chunks.map((chunk, place) => html`<li key=${chunk.chunk_id} class="hit" id=${idOf(answer, chunk.chunk_id)} tabindex="-1">
       <div class="hit-head">
         <span class="place">${place + 1}</span>
-        <a class="title" href=${link("documents", chunk.namespace, chunk.document_id)}>${chunk.title || chunk.document_id}</a>
+        <a class="title" href=${link("documents", chunk.namespace, chunk.document_id)}><${Name} text=${titleOf(chunk)} /></a>
         ${places && html`<${Moved} here=${place + 1} there=${places.get(chunk.chunk_id)} />`}
         <span class="spacer"></span>
         <span class="scale">${t("play.score")} <b class="number">${score(chunk.score)}</b></span>
         ${chunk.confidence != null && html`<span class=${`scale ${chunk.confidence < limit ? "low" : "high"}`}>${t("play.confidence")}
           <span class="meter" aria-hidden="true"><i style=${{ width: `${100 * chunk.confidence}%` }}></i></span> <b class="number">${percent(chunk.confidence)}</b></span>`}
       </div>
+      <${Origin} of=${chunk} title=${titleOf(chunk)} />
       <${Contributions} parts=${chunk.sources} most=${most} />
       <p class="meta">
         <${Figures} parts=${chunk.sources} />
@@ -43,11 +45,13 @@ export function Answer({ answer, other, writes }) {
       </p>
       <${Passage} text=${chunk.text} marks=${chunk.highlights ?? []} />
       <div class="hit-foot"><span class="muted">${chunk.namespace}</span>
-        <${Rate} queryId=${answer.query_id} chunkId=${chunk.chunk_id} name=${chunk.title || chunk.document_id} />
+        <${Rate} queryId=${answer.query_id} chunkId=${chunk.chunk_id} name=${titleOf(chunk)} />
         <${Copyable} text=${chunk.chunk_id} shown=${chunk.chunk_id.slice(0, 8)} label=${t("chunk.copy_id")} /></div>
     </li>`)}
   </ol>`;
 }
+
+const titleOf = (chunk) => chunk.title || chunk.document_id;
 
 const factor = (decay) => (typeof decay === "object" ? decay.factor : decay);
 
@@ -60,9 +64,10 @@ function Moved({ here, there }) {
     <span class="visually-hidden">${text}</span></span>`;
 }
 
-/** The text in the form of a prompt. */
-export function Context({ context }) {
+/** The text in the form of a prompt. `chunks`: the hits, which know the headings of the citations' passages. */
+export function Context({ context, chunks }) {
   if (!context?.text) return html`<${Empty} title=${t("play.no_context")} />`;
+  const headings = new Map(chunks.map((chunk) => [chunk.chunk_id, chunk.metadata.heading_path]));
   return html`
     <p class="summary"><b class="number">${t("chunk.tokens", { count: count(context.token_count) })}</b>
       <span>${t("play.citations", { count: count(context.citations.length) })}</span>
@@ -70,8 +75,8 @@ export function Context({ context }) {
     <pre class="context" tabindex="0">${context.text}</pre>
     ${context.citations.length > 0 && html`<ul class="plain lines">
       ${context.citations.map((each) => html`<li key=${each.marker}><code>${each.marker}</code>
-        <a href=${link("documents", each.namespace, each.document_id)}>${each.title || each.document_id}</a>
-        ${each.page != null && html` <span class="muted">${t("chunk.page", { page: pages(each) })}</span>`}</li>`)}
+        <a href=${link("documents", each.namespace, each.document_id)}><${Name} text=${titleOf(each)} /></a>
+        <${Origin} of=${{ ...each, heading_path: headings.get(each.chunk_id) }} title=${titleOf(each)} /></li>`)}
     </ul>`}
     ${context.entities?.length > 0 && html`<p class="muted">${word("play", "entities")}: ${context.entities.map((each) => each.name ?? each).join(", ")}</p>`}`;
 }

@@ -32,7 +32,7 @@ export function Filters({ namespaces, value, onChange }) {
   const set = (name) => (next) => onChange({ ...value, [name]: next });
   const { filters = {}, story_time: story } = filtersOf(value);
   const used = Object.keys(filters).length + (story === undefined ? 0 : 1);
-  return html`<details class="filters" open=${open} onToggle=${(event) => setOpen(event.target.open)}>
+  return html`<details class="fold filters" open=${open} onToggle=${(event) => setOpen(event.target.open)}>
     <summary>${t("filter.title")} ${used > 0 && html`<span class="tab-note">${used}</span>`}</summary>
     ${open && html`<${Offered} namespaces=${namespaces} value=${value} set=${set} />`}
     ${used > 0 && html`<button type="button" class="link" onClick=${() => onChange(NO_FILTERS)}>${t("filter.clear")}</button>`}

@@ -19,11 +19,11 @@ export function remember(draft) {
 export function History({ again }) {
   const entries = useStore(drafts);
   if (!entries.length) return null;
-  return html`<details class="history">
+  return html`<details class="fold history">
     <summary>${t("ask.history")} <span class="tab-note">${entries.length}</span></summary>
     <ul class="plain lines">${entries.map(({ at, ...draft }) => html`<li key=${at}>
       <button type="button" class="link" title=${t("ask.again")} onClick=${() => again(draft)}>${draft.text}</button>
-      <span class="under">${[ago(at), draft.chosen.slice(0, 3).join(", ") + (draft.chosen.length > 3 ? " …" : ""), draft.two && t("play.two")].filter(Boolean).join(" · ")}</span></li>`)}
+      <span class="under">${[ago(at), draft.chosen ? draft.chosen.slice(0, 3).join(", ") + (draft.chosen.length > 3 ? " …" : "") : t("documents.all_namespaces"), draft.two && t("play.two")].filter(Boolean).join(" · ")}</span></li>`)}
     </ul>
   </details>`;
 }

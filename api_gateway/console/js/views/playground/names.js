@@ -2,6 +2,7 @@
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { post } from "../../api.js";
 import { short } from "../../format.js";
+import { Name, Origin } from "../../parts/name.js";
 import { Copyable } from "../../parts/states.js";
 import { link } from "../../router.js";
 import { t } from "../../words.js";
@@ -37,7 +38,9 @@ export function useNames({ chunks = [] }) {
 export function Named({ id, names }) {
   const chunk = names.get(id);
   if (!chunk) return html`<${Copyable} text=${id} shown=${short(id)} label=${t("chunk.copy_id")} />`;
-  return html`<a class="title" href=${link("documents", chunk.namespace, chunk.document_id)}>${chunk.title || chunk.document_id}</a>
+  const title = chunk.title || chunk.document_id;
+  return html`<a class="title" href=${link("documents", chunk.namespace, chunk.document_id)}><${Name} text=${title} /></a>
+    <${Origin} of=${chunk} title=${title} />
     <span class="under words" title=${chunk.beginning.slice(0, 160)}>${chunk.beginning.slice(0, 90)}</span>`;
 }
 

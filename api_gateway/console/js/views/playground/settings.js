@@ -4,18 +4,24 @@ import { Choice, Text } from "../../parts/fields.js";
 import { t } from "../../words.js";
 import { filtersOf } from "./filters.js";
 
+export const AS_PROFILE = { profile: "default", method: "", fusion: "", rerank: "", decay: "" };
+export const FIXED = Object.keys(AS_PROFILE);
+export const METHODS = ["", "hybrid", "full_text", "semantic"];
+export const FUSIONS = ["", "weighted", "rrf"];
+export const SWITCH = ["", "on", "off"];
+
 export function Settings({ name, value, onInput, profiles }) {
   const set = (field) => (text) => onInput({ ...value, [field]: text });
-  const as = ["", t("play.as_profile")];
+  const options = (values, label) => values.map((each) => [each, each ? label(each) : t("play.as_profile")]);
   return html`<fieldset class="side-settings" aria-label=${name ? undefined : t("ask.settings")}>
     ${name && html`<legend><span class=${`letter ${name}`}>${name}</span></legend>`}
     <${Choice} label=${t("play.profile")} value=${value.profile} onInput=${set("profile")} options=${profiles.map((each) => [each, each])} />
     <${Choice} label=${t("play.method")} value=${value.method} onInput=${set("method")}
-      options=${[as, ...["hybrid", "full_text", "semantic"].map((each) => [each, t(`method.${each}`)])]} />
+      options=${options(METHODS, (each) => t(`method.${each}`))} />
     <${Choice} label=${t("play.fusion")} value=${value.fusion} onInput=${set("fusion")}
-      options=${[as, ...["weighted", "rrf"].map((each) => [each, t(`fusion.${each}`)])]} />
+      options=${options(FUSIONS, (each) => t(`fusion.${each}`))} />
     <${Choice} label=${t("play.rerank")} value=${value.rerank} onInput=${set("rerank")}
-      options=${[as, ["on", t("field.on")], ["off", t("field.off")]]} />
+      options=${options(SWITCH, (each) => t(`field.${each}`))} />
     <${Text} label=${t("play.decay")} type="number" min="0.1" step="any" value=${value.decay} onInput=${set("decay")} placeholder=${t("play.as_profile")} />
   </fieldset>`;
 }

@@ -58,7 +58,7 @@ function Answered({ answer, other, body, writes, profiles, onProfile }) {
       trace?.stages.length > 0 && answer.chunks.length > 0 && { id: "flow", label: t("flow.title"), panel: () => html`<${RankFlow} trace=${trace} names=${names} />` },
       trace && { id: "channels", label: t("play.channels"), panel: () => html`<${Channels} trace=${trace} names=${names} />` },
       trace && { id: "stages", label: t("play.stages"), panel: () => html`<${Stages} trace=${trace} names=${names} />` },
-      { id: "context", label: t("play.context"), panel: () => html`<${Context} context=${answer.context} />` },
+      { id: "context", label: t("play.context"), panel: () => html`<${Context} context=${answer.context} chunks=${answer.chunks} />` },
       trace?.timeline?.length > 0 && { id: "timing", label: t("play.timing"), panel: () => html`<${Timeline} spans=${trace.timeline} total=${trace.timings_ms.total} />` },
       trace && { id: "left-out", label: t("play.left_out"), note: trace.drops.length, panel: () => html`<${LeftOut} trace=${trace} names=${names} asked=${asked} />` },
       { id: "why-not", label: t("play.why_not"), panel: () => html`<${WhyNot} ...${asked} />` },

@@ -4,6 +4,7 @@ import { get, post, query, segment } from "../../api.js";
 import { exact } from "../../format.js";
 import { useLoad } from "../../load.js";
 import { Choice, Text, useSettled } from "../../parts/fields.js";
+import { Name, Origin } from "../../parts/name.js";
 import { Empty, Loaded } from "../../parts/states.js";
 import { Badge, Facts } from "../../parts/table.js";
 import { said } from "../../sentences.js";
@@ -51,7 +52,8 @@ function Candidate({ of, queryId, chosen, onChoose }) {
     setAll(page.data.filter((chunk) => chunk.searched !== false));
   }
   return html`<li>
-    <p><span class="title">${of.title || of.document_id}</span> <span class="muted">${of.namespace}</span></p>
+    <p><span class="title"><${Name} text=${of.title || of.document_id} /></span> <span class="muted">${of.namespace}</span></p>
+    <${Origin} of=${of.file} title=${of.title || of.document_id} />
     ${chunks.map((chunk) => html`<div key=${chunk.chunk_id}><button type="button" class="passage-choice" aria-expanded=${chosen === chunk.chunk_id}
       onClick=${() => onChoose(chosen === chunk.chunk_id ? null : chunk.chunk_id)}>${(chunk.text ?? chunk.beginning).slice(0, 120)}</button>
       ${chosen === chunk.chunk_id && html`<${Explained} queryId=${queryId} chunkId=${chunk.chunk_id} title=${of.title || of.document_id} />`}</div>`)}
@@ -69,11 +71,14 @@ async function search(text, namespaces, signal) {
 /** A passage by its pasted id. */
 const named = async (id, signal) => byDocument((await post("v1/chunks/lookup", { chunk_ids: [id] }, { signal })).data);
 
+/** The origin of a chunk's document, without the place in it. */
+const fileOf = (chunk) => ({ document_id: chunk.document_id, source_uri: chunk.source_uri ?? chunk.metadata?.source_uri });
+
 function byDocument(chunks) {
   const documents = new Map();
   for (const chunk of chunks) {
     const key = `${chunk.namespace}/${chunk.document_id}`;
-    const entry = documents.get(key) ?? { namespace: chunk.namespace, document_id: chunk.document_id, title: chunk.title, chunks: [] };
+    const entry = documents.get(key) ?? { namespace: chunk.namespace, document_id: chunk.document_id, title: chunk.title, file: fileOf(chunk), chunks: [] };
     entry.chunks.push(chunk);
     documents.set(key, entry);
   }
