@@ -49,30 +49,37 @@ def parser() -> argparse.ArgumentParser:
 
     command("gateway", lambda _: _become([sys.executable, "-m", "api_gateway"]), "serve HTTP")
     worker = command("worker", _worker, "take tasks of one role from the broker")
-    worker.add_argument("--role", required=True, choices=list(ROLES))
+    worker.add_argument("--role", required=True, choices=list(ROLES), help="decides its queues and its pool")
     worker.add_argument("--name", default="", help="unique on its host; by default the role's name")
     worker.add_argument("--concurrency", type=_positive, default=0, help="processes or threads; by default the role's")
     command("indexer", lambda _: _become([sys.executable, "-m", "workers.indexer"]), "keep this host's keyword index")
     clock = command("clock", _clock, "send periodic tasks; of several clocks one is active")
     clock.add_argument("--schedule", type=Path, required=True, help="a file for the times of the last messages")
     migrate = command("migrate", _migrate, "bring both schemas to this version")
-    migrate.add_argument("action", choices=["plan", "upgrade", "downgrade", "check", "adopt"])
+    about_actions = (
+        "plan: print the missing revisions; upgrade: apply them; downgrade: go back to --to; check: exit with 1 unless the "
+        "schemas match; adopt: let PostgreSQL and Redis of another installation become this MySQL's"
+    )
+    migrate.add_argument("action", choices=["plan", "upgrade", "downgrade", "check", "adopt"], help=about_actions)
     about_to = "of downgrade: mysql:0030; base drops every table"
     migrate.add_argument("--to", action="append", default=[], metavar="SIDE:REVISION", help=about_to)
     backup = command("backup", _back_up, "write both databases of a pair into a new folder")
     restore = command("restore", _restore, "load a backup into two empty databases and repair what differs")
     for dump in (backup, restore):
-        dump.add_argument("folder", type=Path)
+        dump.add_argument("folder", type=Path, help="the backup's folder")
         dump.add_argument(
             "--pair", default=DEFAULT_PAIR, help="of CHORDWISE_STORE_PAIRS; by default the first databases"
         )
     tenants = command("tenants", _tenants, "place tenants on pairs of stores, move one, or show the pairs and moves")
-    tenants.add_argument("action", choices=["status", "place", "move", "undo"])
-    tenants.add_argument("tenant", nargs="?", default="")
-    tenants.add_argument("--to", default="", metavar="PAIR")
-    tenants.add_argument("--freeze-limit", type=float, default=60.0, metavar="SECONDS", help="longest pause of writes")
+    about_tenants = "status: show pairs and moves; place a new tenant; move one that exists; undo an open move"
+    tenants.add_argument("action", choices=["status", "place", "move", "undo"], help=about_tenants)
+    tenants.add_argument("tenant", nargs="?", default="", help="its id; of all but status")
+    tenants.add_argument("--to", default="", metavar="PAIR", help="of place and move: the pair's name")
+    tenants.add_argument(
+        "--freeze-limit", type=float, default=60.0, metavar="SECONDS", help="longest pause of writes, 60 by default"
+    )
     key = command("key", _key, "create a tenant, and print a new key for it")
-    key.add_argument("tenant")
+    key.add_argument("tenant", help="its id; an existing one gets a further key")
     key.add_argument("--operator", action="store_true", help="the key may also do what concerns all tenants")
     return whole
 

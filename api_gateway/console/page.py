@@ -131,6 +131,7 @@ async def config(request: Request) -> Response:
         "document_bytes": settings.max_document_bytes,
         "body_bytes": settings.max_body_bytes,
         "documents_per_batch": settings.max_documents_per_batch,
+        "preview_bytes": min(settings.max_preview_bytes, settings.max_document_bytes),
         "suffixes": sorted(SUFFIXES),
     }
     flower_url = settings.flower_link or settings.flower_url or None

@@ -133,8 +133,9 @@ def chordwise(
 ) -> None:
     """Put documents into Chordwise and find them again.
 
-    The server and the key are taken from CHORDWISE_URL and CHORDWISE_API_KEY; where they are not set, from .local/env
-    below the current directory, which make up writes. Exit status: 0 success, 1 failure, 2 wrong usage.
+    The server and the key are taken from CHORDWISE_URL and CHORDWISE_API_KEY; where they are not set, from .local/env,
+    which make up writes: below the current directory, else in the checkout whose .venv holds this command. Exit status:
+    0 success, 1 failure, 2 wrong usage.
     """
     if version:
         from chordwise.transport import CLIENT_VERSION

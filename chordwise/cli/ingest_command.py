@@ -51,7 +51,7 @@ def ingest(
 
     Each line of a .jsonl or .jsonl.gz file is a document: {"document_id": …, "title": …, "text": …}; doc_id, id and
     _id count as document_id, and unknown keys go into its metadata. Other files are parsed by the
-    server: txt, md, html, pdf, docx, xlsx, csv, json. In folders, hidden files and files of other kinds are left out.
+    server: txt, md, html, pdf, docx, pptx, xlsx, csv, tsv, json. In folders, hidden files and other kinds are left out.
     Web pages are fetched by the server.
 
     The server detects the encoding of text. With --wait, a line warns of each file with an uncertain encoding: send it

@@ -54,8 +54,16 @@ def compare(
     sample: Annotated[
         int, Option("--sample", min=1, max=500, help="Without --queries: the number of queries to sample.")
     ] = 50,
-    min_overlap: Annotated[float | None, Option("--min-overlap", min=0, max=1)] = None,
-    max_ndcg_loss: Annotated[float | None, Option("--max-ndcg-loss", min=0, max=1)] = None,
+    min_overlap: Annotated[
+        float | None,
+        Option(
+            "--min-overlap", min=0, max=1, help="Least share of hits that both find, without judgments. Default: 0.5."
+        ),
+    ] = None,
+    max_ndcg_loss: Annotated[
+        float | None,
+        Option("--max-ndcg-loss", min=0, max=1, help="Largest loss of nDCG, with judgments. Default: 0.02."),
+    ] = None,
 ) -> None:
     """Compare both models on the same queries. Exits with 1 if the new one does not pass."""
     options: dict[str, Any] = {"queries": _read(queries)} if queries else {"sample": sample}

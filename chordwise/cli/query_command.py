@@ -258,7 +258,7 @@ QueryId = Annotated[str, Argument(metavar="QUERY_ID", help="The query's id, from
 
 
 def trace(query_id: QueryId) -> None:
-    """Explain the answer of a query asked with --trace.
+    """Explain the answer of a query whose trace is kept: asked with --trace, or listed by traces.
 
     Prints the numbers behind each chunk's position, then the hits, drops and time of each step.
     """

@@ -90,7 +90,9 @@ def list_tenants() -> None:
 def create(
     tenant_id: Id,
     name: Annotated[str | None, Option("--name", help="Display name. Default: its id.")] = None,
-    key: Annotated[bool, Option("--key/--no-key", help="Also create a first key, with every scope.")] = True,
+    key: Annotated[
+        bool, Option("--key/--no-key", help="Also create a first key, with the scopes read, write and admin.")
+    ] = True,
 ) -> None:
     """Create a tenant and print a first key for its administrator; the key cannot be shown again."""
     with screen.connect_as_operator() as client:

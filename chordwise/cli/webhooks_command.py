@@ -37,7 +37,9 @@ def list_webhooks() -> None:
 @webhooks.command()
 def add(
     url: Annotated[str, Argument(help="Address to call, http or https.")],
-    event: Annotated[list[str] | None, Option("--event", "-e", help="Such as job.failed; repeatable.")] = None,
+    event: Annotated[
+        list[str] | None, Option("--event", "-e", help="Such as job.failed; repeatable. Default: all.")
+    ] = None,
 ) -> None:
     """Add an endpoint and print the secret that signs its calls; it cannot be shown again."""
     with screen.connect() as client:

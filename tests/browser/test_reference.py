@@ -67,6 +67,11 @@ class DescribeTheReference:
         field.locator("summary").first.click()
         expect(field.get_by_text("story_time_max").or_(field.get_by_text("metadata")).first).to_be_visible()
 
+    def it_shows_the_limits_of_a_field_that_may_be_null(self, console):
+        made = opened(console, "ask_v1_queries_post")
+        field = made.page.locator(".schema > li", has=made.page.get_by_text("top_k", exact=True)).first
+        expect(field.locator(".limit")).to_have_text(["≥ 1", "≤ 1000"])
+
     def it_shows_every_operation_of_the_document(self, console):
         made = opened(console)
         paths = made.client.get("/openapi.json").json()["paths"]

@@ -1,12 +1,15 @@
-"""How `chordwise-server` replaces itself by a role: with an environment in which allocators spare memory."""
+"""How `chordwise-server` explains itself, and how it replaces itself by a role: with allocators that spare memory."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
 
 import pytest
+
+from workers.server import parser
 
 _BECOME = "import sys; from workers.server import _become; _become([sys.executable, '-c', sys.argv[1]])"
 _SHOW = "import os; print(os.environ['MALLOC_ARENA_MAX'], os.environ['OPENBLAS_NUM_THREADS'])"
@@ -20,3 +23,14 @@ def it_allocates_sparingly_unless_told_otherwise(given, shown):
     command = [sys.executable, "-c", _BECOME, _SHOW]
     done = subprocess.run(command, env=own | given, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == shown
+
+
+def it_explains_every_argument_of_every_command():
+    [commands] = [action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)]
+    unexplained = [
+        f"{name} {argument.dest}"
+        for name, command in commands.choices.items()
+        for argument in command._actions
+        if not argument.help
+    ]
+    assert unexplained == []

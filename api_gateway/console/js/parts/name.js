@@ -20,7 +20,8 @@ export function placeOf(of) {
   const { source_uri: uri, heading_path: headings, ...numbers } = fieldsOf(of);
   const file = uri || of.document_id;
   if (BOOK.test(file)) return headings?.[0] ? t("chunk.sheet", { name: headings[0] }) : "";
-  return numbers.page == null ? "" : t(SLIDES.test(file) ? "chunk.slide" : "chunk.page", { page: pages(numbers) });
+  if (numbers.page == null) return "";
+  return SLIDES.test(file) ? t("chunk.slide", { page: pages(numbers) }) : t("chunk.page", { page: pages(numbers) });
 }
 
 /**

@@ -21,7 +21,7 @@ function Field({ name, of, required, schemas }) {
   return html`<li>
     <p><code class="field-name">${name}</code> <span class="type">${typeOf(of, schemas)}</span>
       ${required && html` <span class="required">${t("reference.required")}</span>`}
-      ${limitsOf(shape).map((limit) => html` <span class="limit" key=${limit}>${limit}</span>`)}</p>
+      ${limitsOf(onlyIn(shape, schemas)).map((limit) => html` <span class="limit" key=${limit}>${limit}</span>`)}</p>
     ${(of.description ?? shape.description) && html`<p class="hint"><${Described} text=${of.description ?? shape.description} /></p>`}
     ${nested && html`<details onToggle=${(event) => setOpen(event.currentTarget.open)}>
       <summary>${t("reference.fields")}</summary>${open && html`<${Schema} of=${nested} schemas=${schemas} />`}
@@ -39,6 +39,12 @@ function merged(schema, schemas) {
     properties: Object.assign({}, ...parts.map(({ properties }) => properties)),
     required: parts.flatMap(({ required = [] }) => required),
   };
+}
+
+/** The shape of a field's value where it is not null; the shape itself where it has several. */
+function onlyIn(shape, schemas) {
+  const choices = (shape.anyOf ?? shape.oneOf ?? []).filter((choice) => choice.type !== "null");
+  return choices.length === 1 ? { ...merged(choices[0], schemas), ...shape } : shape;
 }
 
 /** The schema of the object that a field holds, holds many of, or may hold; null if there is none. */

@@ -1,16 +1,18 @@
 // Preview of a document's chunks. Nothing is stored.
 import { html, useRef, useState } from "../../html.js";
 import { post } from "../../api.js";
-import { count, pages } from "../../format.js";
+import { bytes, count, pages } from "../../format.js";
 import { useAction } from "../../load.js";
 import { Chunking, chunkingOf, NO_CHUNKING } from "../../parts/chunking.js";
 import { Area, Text } from "../../parts/fields.js";
+import { useLimits } from "../../parts/limits.js";
 import { Empty, Problem } from "../../parts/states.js";
 import { sendForm } from "../../sending.js";
 import { Heading } from "../../shell.js";
 import { t, word } from "../../words.js";
 
 export function Preview() {
+  const limits = useLimits();
   const [title, setTitle] = useState("");
   const [text, setText] = useState("");
   const [file, setFile] = useState(null);
@@ -38,7 +40,7 @@ export function Preview() {
   }
 
   return html`
-    <${Heading} title=${t("nav.preview")} about=${t("preview.about")} />
+    <${Heading} title=${t("nav.preview")} about=${limits.data ? t("preview.about", { most: bytes(limits.data.preview_bytes) }) : ""} />
     <form class="panel form" onSubmit=${submit}>
       <${Text} label=${t("field.title")} value=${title} onInput=${setTitle} />
       ${file
