@@ -10,6 +10,15 @@ const SLIDES = /\.(pptx?|odp)$/i;
 /** A name or an address, which may break after its separators: a break inside a word is the last resort. */
 export const Name = ({ text }) => String(text).split(SEPARATORS).map((part, at) => html`${at > 0 && html`<wbr />`}${part}`);
 
+const NAMED = 3;
+
+/** The first of several names, and how many more there are; all of them in the title. */
+export function Names({ of }) {
+  const more = of.length - NAMED;
+  return html`<span title=${more > 0 ? of.join(", ") : undefined}>${of.slice(0, NAMED).map((name, at) => html`${at > 0 && ", "}<${Name} text=${name} />`)}
+    ${more > 0 && html` <span class="muted">+${more}</span>`}</span>`;
+}
+
 /** An address as people read it: files without their scheme. */
 export const fileOf = (uri) => uri?.replace(/^file:(\/\/(?=\/))?/, "");
 

@@ -5,6 +5,7 @@ import { count, moment, short } from "../../format.js";
 import { useAction, useLoad, usePages } from "../../load.js";
 import { Choice, Segments, Text } from "../../parts/fields.js";
 import { announce } from "../../parts/notices.js";
+import { Names } from "../../parts/name.js";
 import { Copyable, Empty, Loaded, Problem } from "../../parts/states.js";
 import { Badge, More, Table } from "../../parts/table.js";
 import { openFile, pour } from "../../saving.js";
@@ -63,7 +64,7 @@ export function Audit() {
     { key: "action", label: t("audit.action"), main: true, render: (row) => html`<span class="title">${word("audit_action", row.action)}</span>` },
     { key: "actor", label: t("audit.actor"), render: (row) => (row.actor.key_id
       ? html`<span title=${row.actor.key_id}>${row.actor.key_name} <code class="under">${short(row.actor.key_id)}</code></span>` : html`<${Badge} label=${t("audit.installation")} />`) },
-    { key: "namespaces", label: t("field.namespace"), render: (row) => row.namespaces.join(", ") || "–" },
+    { key: "namespaces", label: t("field.namespace"), render: (row) => row.namespaces.length ? html`<${Names} of=${row.namespaces} />` : "–" },
     { key: "count", label: t("audit.count"), numeric: true, render: (row) => count(row.count) },
     { key: "status", label: t("field.status"), render: (row) => html`<${Badge} of=${row.status} label=${word("status", row.status)} />` },
     { key: "at", label: t("audit.at"), render: (row) => html`<time>${moment(row.at)}</time>` },

@@ -3,6 +3,7 @@ import { html, useState } from "../../html.js";
 import { ago, count, milliseconds, moment, short } from "../../format.js";
 import { usePages } from "../../load.js";
 import { Choice, Text, useNamespaces, useSettled } from "../../parts/fields.js";
+import { Names } from "../../parts/name.js";
 import { NamespaceChoice } from "../../parts/namespace_choice.js";
 import { Copyable, Empty, Loaded } from "../../parts/states.js";
 import { Badge, More, Table } from "../../parts/table.js";
@@ -94,7 +95,7 @@ function KeptList({ of }) {
     { key: "text", label: t("trace.query"), main: true, render: (row) => html`<a class="title" href=${link("traces", row.query_id)}>${row.text}</a>` },
     { key: "id", label: t("trace.id"), render: (row) => codes(row.query_id) },
     { key: "marks", label: t("trace.mark"), render: (row) => html`<span class="row">${row.marks.map((mark) => html`<${Badge} key=${mark} tone=${TONE[mark] ?? "plain"} label=${word("mark", mark)} />`)}</span>` },
-    { key: "namespaces", label: t("play.namespaces"), render: (row) => row.namespaces.join(", ") },
+    { key: "namespaces", label: t("play.namespaces"), render: (row) => html`<${Names} of=${row.namespaces} />` },
     { key: "profile", label: t("play.profile"), render: (row) => row.profile },
     { key: "chunks", label: t("trace.found"), numeric: true, render: (row) => count(row.chunks) },
     { key: "ms", label: t("play.timing"), numeric: true, render: (row) => milliseconds(row.total_ms) },
@@ -116,7 +117,7 @@ function Latest() {
       <a href=${link("traces", row.detail.query_id)} title=${row.detail.query_id}>${row.query_text || html`<code>${short(row.detail.query_id)}</code>`}</a>` },
     { key: "status", label: t("field.status"), render: (row) => html`
       <${StatusOf} status=${row.status} degraded=${row.detail.degraded} />` },
-    { key: "namespaces", label: t("play.namespaces"), render: (row) => row.namespaces.join(", ") },
+    { key: "namespaces", label: t("play.namespaces"), render: (row) => html`<${Names} of=${row.namespaces} />` },
     { key: "profile", label: t("play.profile"), render: (row) => row.detail.profile },
     { key: "by", label: t("trace.by"), render: (row) => row.actor.key_name },
     { key: "found", label: t("trace.found"), numeric: true, render: (row) => count(row.count) },
@@ -134,7 +135,7 @@ function Mine() {
   const mine = useStore(asked);
   const columns = [
     { key: "query", label: t("trace.query"), main: true, render: (each) => html`<a class="title" href=${link("traces", each.query_id)}>${each.text}</a>` },
-    { key: "namespaces", label: t("play.namespaces"), render: (each) => each.namespaces.join(", ") },
+    { key: "namespaces", label: t("play.namespaces"), render: (each) => html`<${Names} of=${each.namespaces} />` },
     { key: "id", label: t("trace.id"), render: (each) => codes(each.query_id) },
     moments(t("trace.at"), (each) => each.at),
   ];
