@@ -39,7 +39,7 @@ export function Shell({ children }) {
 
   function leave() {
     signOut();
-    location.replace("#/"); // a question in the address is for nobody who comes after
+    location.replace(link(...parts)); // a question in the address is for nobody who comes after
   }
 
   return html`
