@@ -186,13 +186,18 @@ class RateLimited(EmbedderUnavailable):
 
 
 class EmbedderRefused(Rejected):
-    """The embedding service will not embed these texts; ``indexes`` are their positions in the call."""
+    """The embedding service will not embed some texts; ``reasons`` by their positions in the call, none if unknown."""
 
     code = "embedder_refused"
 
-    def __init__(self, message: str, *, indexes: tuple[int, ...] = ()) -> None:
-        super().__init__(message)
-        self.indexes = indexes
+    def __init__(self, message: str = "", *, reasons: Mapping[int, str] | None = None) -> None:
+        self.reasons = dict(sorted((reasons or {}).items()))
+        super().__init__(message or next(iter(self.reasons.values()), ""))
+
+    @property
+    def indexes(self) -> tuple[int, ...]:
+        """Return the positions of the texts in the call, in order."""
+        return tuple(self.reasons)
 
 
 class RerankerUnavailable(Unavailable):

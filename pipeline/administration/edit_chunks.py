@@ -185,8 +185,9 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
     try:
         vectors = embed_everywhere(texts, use, tenant_id=tenant_id, purpose=Purpose.EDIT) if texts else {}
     except EmbedderRefused as error:
-        guilty = {embedded[index].before.chunk_id for index in error.indexes} or {p.before.chunk_id for p in embedded}
-        refused = {chunk_id: _failed(chunk_id, error.code, str(error)) for chunk_id in guilty}
+        reasons = error.reasons or dict.fromkeys(range(len(embedded)), str(error))
+        guilty = {embedded[index].before.chunk_id: reason for index, reason in reasons.items()}
+        refused = {chunk_id: _failed(chunk_id, error.code, reason) for chunk_id, reason in guilty.items()}
         others = [plan for plan in plans if plan.before.chunk_id not in guilty]
         return refused | (_carry_out(tenant_id, others, use) if others else {})
     row_of = {plan.before.chunk_id: row for row, plan in enumerate(embedded)}

@@ -63,8 +63,9 @@ def vectors_of(
             )
             vectors |= dict(zip(unknown, rows, strict=True))
     except EmbedderRefused as error:
-        guilty = sorted(position for index in error.indexes for position in positions[unknown[index]])
-        raise EmbedderRefused(str(error), indexes=tuple(guilty)) from None
+        reasons = error.reasons.items()
+        guilty = {position: reason for index, reason in reasons for position in positions[unknown[index]]}
+        raise EmbedderRefused(str(error), reasons=guilty) from None
     else:
         recorder.counts += UsageCounts(cached_texts=len(saved), saved_tokens=sum(map(count_tokens, saved)))
     finally:

@@ -4,7 +4,7 @@ Every step may fail anywhere or run twice: chunk ids repeat, vectors are complet
 generations are dropped only afterwards (`maintenance/sweep`).
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +23,7 @@ from pipeline.errors import (
     LeaseLost,
     Misconfigured,
     PipelineError,
+    RateLimited,
     TenantMoving,
     Unavailable,
     VectorsMissing,
@@ -43,6 +44,8 @@ from pipeline.tenants.usage import Purpose, UsageCounts
 
 _CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served
 _BROUGHT_PER_LEASE = 2048  # vectors stored before the lease is renewed
+_SUSPECTED_FROM = 3  # attempt at which documents are tried alone if a dependency fails for their batch
+_DOWN_AFTER = 2  # documents in a row for which a dependency fails
 _PATIENCE_S = 1.0  # seconds for a document if no other tenant can be served meanwhile
 
 log = structlog.get_logger(__name__)
@@ -138,8 +141,8 @@ def _lease(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, asi
     return Lease(use.mysql, tenant_id, claims, lease_s=use.settings.ingest_lease_s, waiting=aside.waiting)
 
 
-def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: _SideWork) -> None:
-    """Work on claims as one batch; if one of them makes it fail, on each alone."""
+def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: _SideWork) -> bool:
+    """Work on claims as one batch; if one of them makes it fail, on each alone. Return whether a dependency failed."""
     lease = _lease(tenant_id, claims, use, aside)
     try:
         _ingest(lease, use, aside.holding(lease))
@@ -149,17 +152,25 @@ def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, a
         if 0 < len(held) < len(claims):
             _work_on(tenant_id, [replace(claim, again=True) for claim in held], use, aside)
     except (Unavailable, Misconfigured) as error:
-        if len(claims) > 1 and isinstance(error, VectorsMissing):
+        if len(claims) > 1 and (isinstance(error, VectorsMissing) or _may_be_one_document(claims, error)):
             _one_by_one(tenant_id, claims, use, aside)
         else:
             for claim in claims:
                 give_up_or_retry(tenant_id, claim, error, use)
+            return True
     except Exception as error:
         if len(claims) > 1:
             _one_by_one(tenant_id, claims, use, aside)
         else:
             log.exception("ingest_bug", job_id=claims[0].job_id, ordinal=claims[0].ordinal)
             give_up_or_retry(tenant_id, claims[0], error, use)
+    return False
+
+
+def _may_be_one_document(claims: Sequence[ItemClaim], error: Unavailable | Misconfigured) -> bool:
+    """Return whether one document may be what a dependency fails on, such as a text that ends the embedding service."""
+    has_to_wait = isinstance(error, RateLimited | IngestCrowded | TenantMoving)
+    return not has_to_wait and any(claim.attempts >= _SUSPECTED_FROM for claim in claims)
 
 
 def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> list[ItemClaim]:
@@ -173,9 +184,16 @@ def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources
 
 
 def _one_by_one(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: _SideWork) -> None:
+    """Work on each claim alone. After two failures of a dependency in a row it is down: put the rest back untried."""
     later = [_lease(tenant_id, [claim], use, aside) for claim in claims]
+    failures = 0
     for position, claim in enumerate(claims, start=1):
-        _work_on(tenant_id, [replace(claim, again=True)], use, aside.holding(*later[position:]))
+        if failures == _DOWN_AFTER:
+            error = Unavailable("a dependency failed for other documents of this batch")
+            give_up_or_retry(tenant_id, claim, error, use)
+            continue
+        failed = _work_on(tenant_id, [replace(claim, again=True)], use, aside.holding(*later[position:]))
+        failures = failures + 1 if failed else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,8 +304,10 @@ def embed(
         try:
             vectors, reused = _embed_or_reuse(lease, embedder, use, piece, replacing)
         except EmbedderRefused as error:
-            guilty = {piece[index].generation for index in error.indexes} or set(fields)
-            end(lease, [], [(claim, error) for claim in lease.claims if claim.generation in guilty], use)
+            refusals = _refusals(error, piece)
+            guilty = refusals.keys() or set(fields)
+            refused = [claim for claim in lease.claims if claim.generation in guilty]
+            end(lease, [], [(claim, refusals.get(claim.generation, error)) for claim in refused], use)
             rest = [item for item in prepared if item.claim.generation not in guilty]
             return embed(lease, rest, use, breather=breather)
         use.vectors(tenant_id).upsert(piece, vectors, fields=fields, model=embedder.model)
@@ -305,6 +325,19 @@ def embed(
     lease.reach(Stage.EMBEDDED, lease.claims)
     lease.renew()
     return [replace(item, reused=reused_chunks[item.claim.generation]) for item in prepared]
+
+
+def _refusals(error: EmbedderRefused, chunks: Sequence[Chunk]) -> dict[Generation, EmbedderRefused]:
+    """Return by document a refusal that names its first refused chunk, counted from 1, and their number."""
+    refused: defaultdict[Generation, list[tuple[int, str]]] = defaultdict(list)
+    for index, reason in error.reasons.items():
+        refused[chunks[index].generation].append((chunks[index].ordinal + 1, reason))
+    refusals = {}
+    for generation, by_chunk in refused.items():
+        number, reason = min(by_chunk)
+        others = f" (and {len(by_chunk) - 1} other chunks)" if len(by_chunk) > 1 else ""
+        refusals[generation] = EmbedderRefused(f"chunk {number}{others} has no vector: {reason}")
+    return refusals
 
 
 def _vectors(lease: Lease, embedder: Embedder, use: Resources, chunks: Sequence[Chunk]) -> Matrix:
@@ -337,7 +370,8 @@ def _embed_or_reuse(
         try:
             vectors[new] = _vectors(lease, embedder, use, [chunks[position] for position in new])
         except EmbedderRefused as error:
-            raise EmbedderRefused(str(error), indexes=tuple(new[index] for index in error.indexes)) from error
+            reasons = {new[index]: reason for index, reason in error.reasons.items()}
+            raise EmbedderRefused(str(error), reasons=reasons) from error
     for position, chunk in enumerate(chunks):
         if chunk.chunk_id in stored:
             vectors[position] = stored[chunk.chunk_id]

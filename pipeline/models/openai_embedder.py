@@ -18,7 +18,7 @@ from pipeline.errors import EmbedderRefused, EmbedderUnavailable, Misconfigured,
 from pipeline.models.ports import Answered, Matrix
 from pipeline.models.prompt_texts import estimated_tokens, sendable
 from pipeline.models.retries import FIRST_WAIT_S, keep_trying
-from pipeline.models.service_client import OpenAIService, ServiceBusy, ServiceRefused, ServiceUnavailable
+from pipeline.models.service_client import LEFT_OUT, OpenAIService, ServiceBusy, ServiceRefused, ServiceUnavailable
 from pipeline.models.service_pace import ProviderLimits, limits_in
 from pipeline.models.service_pace_store import FleetGovernor
 
@@ -62,7 +62,8 @@ class OpenAIEmbedder:
 
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
         """Embed ``texts``, the beginning of those above about 8192 tokens; see the port. Raises EmbedderRefused with
-        ``indexes`` once the others are known to work; EmbedderUnavailable after retries; Misconfigured."""
+        ``reasons`` for texts that are refused, or fail while others are answered, once the rest is known to work;
+        EmbedderUnavailable after retries if the service fails for every text; Misconfigured."""
         return self.embed_counted(texts, answered=lambda *_: None, timeout_s=timeout_s)
 
     def embed_counted(
@@ -82,8 +83,7 @@ class OpenAIEmbedder:
         if batches:
             self._run(call, batches)
         if call.refused:
-            indexes = tuple(sorted(call.refused))
-            raise EmbedderRefused(call.refused[indexes[0]], indexes=indexes)
+            raise EmbedderRefused(reasons=call.refused)
         return call.vectors
 
     def close(self) -> None:
@@ -110,22 +110,34 @@ class OpenAIEmbedder:
             call.over.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _fill(self, call: _Call, batch: range) -> None:
-        """Embed the texts of ``batch`` into their rows; a refusal is narrowed down to single texts."""
+    def _fill(self, call: _Call, batch: range, *, halves_a_failure: bool = False) -> None:
+        """Embed the texts of ``batch`` into their rows, narrowing a refusal or a lasting failure down to single texts by
+        halves. ``halves_a_failure``: the batch is part of one that failed, so it is tried less often until it is one text.
+        """
+        retries = 1 if halves_a_failure and len(batch) > 1 else self._retries
         try:
-            rows = self._request_with_retries(call, [call.texts[index] for index in batch], batch)
+            rows = self._request_with_retries(call, [call.texts[index] for index in batch], batch, retries=retries)
         except ServiceRefused as refusal:
             self._probe(call, refusal)
-            if len(batch) == 1:
-                call.refused[batch.start] = str(refusal)
-                return
-            refused, middle = len(call.refused), len(batch) // 2
-            self._fill(call, batch[:middle])
-            self._fill(call, batch[middle:])
-            if len(call.refused) == refused:  # every text was taken: only the size of the batch was refused
-                self._batch_texts = min(self._batch_texts, max(middle, 1))
+            self._split(call, batch, str(refusal), halves_a_failure=halves_a_failure)
+        except (Unavailable, _WrongLength) as failure:
+            self._confirm_that_others_work(call, failure)
+            reason = f"the embedding service answers other texts, but fails for this one: {failure}"
+            self._split(call, batch, reason, halves_a_failure=True)
         else:
             call.vectors[batch.start : batch.stop] = rows
+
+    def _split(self, call: _Call, batch: range, reason: str, *, halves_a_failure: bool) -> None:
+        """Embed both halves of a batch, or record why its only text has no vector."""
+        if len(batch) == 1:
+            call.refused[batch.start] = reason
+            return
+        refused, middle = len(call.refused), len(batch) // 2
+        self._fill(call, batch[:middle], halves_a_failure=halves_a_failure)
+        self._fill(call, batch[middle:], halves_a_failure=halves_a_failure)
+        if len(call.refused) == refused and not halves_a_failure:
+            # Every text was taken: only the size of the batch was refused.
+            self._batch_texts = min(self._batch_texts, max(middle, 1))
 
     def _probe(self, call: _Call, refusal: ServiceRefused) -> None:
         """Tell a bad text from a service that refuses everything, which is no document's fault."""
@@ -133,15 +145,26 @@ class OpenAIEmbedder:
             if call.accepts_anything:
                 return
             try:
-                self._request_with_retries(call, [_PROBE], None)
+                self._request_with_retries(call, [_PROBE], None, retries=self._retries)
             except ServiceRefused:
                 raise Misconfigured(f"the embedding service refuses every text: {refusal}") from None
             call.accepts_anything = True
 
-    def _request_with_retries(self, call: _Call, texts: list[str], positions: range | None) -> Matrix:
+    def _confirm_that_others_work(self, call: _Call, failure: Unavailable | _WrongLength) -> None:
+        """Return if the service embeds another text right after ``failure``; otherwise it is down, or has asked for a
+        pause, and ``failure`` is raised."""
+        asked_to_wait = isinstance(failure, RateLimited | ServiceBusy) or getattr(failure, "retry_after_s", None)
+        if asked_to_wait or call.over.is_set() or call.deadline.has_passed:
+            raise failure
+        try:
+            self._request_with_retries(call, [_PROBE], None, retries=0)
+        except (Unavailable, ServiceRefused, _WrongLength):
+            raise failure from None
+
+    def _request_with_retries(self, call: _Call, texts: list[str], positions: range | None, *, retries: int) -> Matrix:
         return keep_trying(
             lambda: self._request(call, texts, positions),
-            retries=self._retries,
+            retries=retries,
             deadline=call.deadline,
             stop=call.over,
             first_wait_s=self._first_wait_s,
@@ -174,7 +197,10 @@ class OpenAIEmbedder:
         if self.model.rpartition("/")[2].startswith("text-embedding-3"):  # the family that can shorten its vectors
             request["dimensions"] = self.dimension
         answer = self._service.embeddings(
-            request, deadline=call.deadline, fallbacks={"encoding_format": "float"}, on_headers=reported.read
+            request,
+            deadline=call.deadline,
+            fallbacks={"encoding_format": ("float", LEFT_OUT)},
+            on_headers=reported.read,
         )
         estimated = sum(estimated_tokens(text) for text in texts)
         tokens = counted_tokens(answer)
@@ -192,6 +218,10 @@ class OpenAIEmbedder:
     @property
     def _real_share(self) -> float:
         return self._tokens_real / self._tokens_estimated if self._tokens_estimated else 1.0
+
+
+class _WrongLength(Misconfigured):
+    """Every vector of an answer has the same length, which is not the configured one."""
 
 
 class _ReportedLimits:
@@ -249,12 +279,14 @@ def counted_tokens(answer: Any) -> int | None:
 
 
 def unit_rows(answer: Any, *, count: int, dimension: int) -> Matrix:
-    """Return an answer's vectors by ``index``, each of length 1. Raises EmbedderUnavailable without one finite,
-    non-zero vector per text, Misconfigured when all lengths differ from ``dimension``."""
+    """Return an answer's vectors by ``index``, or in their order if none has one, each of length 1. Raises
+    EmbedderUnavailable without one finite, non-zero vector per text, Misconfigured when all lengths differ from
+    ``dimension``."""
     items = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise EmbedderUnavailable("the embedding service answered without a list of embeddings")
-    by_index = {item["index"]: item for item in items if type(item.get("index")) is int}
+    in_order = all(item.get("index") is None for item in items)
+    by_index = dict(enumerate(items)) if in_order else {item["index"]: item for item in items if _is_index(item)}
     if len(items) != count or by_index.keys() != set(range(count)):
         raise EmbedderUnavailable(
             f"the embedding service answered {len(items)} embeddings for {count} texts, or misnumbered them"
@@ -264,10 +296,14 @@ def unit_rows(answer: Any, *, count: int, dimension: int) -> Matrix:
     if lengths == {dimension}:
         return _normalised(np.stack(vectors))
     if len(lengths) == 1:
-        raise Misconfigured(
+        raise _WrongLength(
             f"the embedding model gives vectors of {lengths.pop()} numbers, but CHORDWISE_EMBEDDING_DIM is {dimension}"
         )
     raise EmbedderUnavailable("the embedding service answered with vectors of different lengths")
+
+
+def _is_index(item: dict[str, Any]) -> bool:
+    return type(item.get("index")) is int
 
 
 def _numbers(embedding: Any) -> NDArray[np.float64]:

@@ -48,6 +48,7 @@ class ServiceRefused(Rejected):
     """The service refuses this input; sending it again cannot help."""
 
 
+LEFT_OUT: Final = openai.omit  # as a fallback: the parameter is not sent
 OnHeaders = Callable[[Mapping[str, str]], None]
 Counted = Callable[[int, int], None]  # the tokens of prompt and reply
 Read = Callable[[Iterator[bytes]], Any]  # of a body in pieces
@@ -90,11 +91,18 @@ class OpenAIService:
         request: dict[str, Any],
         *,
         deadline: Deadline,
-        fallbacks: Mapping[str, Any],
+        fallbacks: Mapping[str, Sequence[Any]],
         on_headers: OnHeaders = _ignore_headers,
     ) -> Any:
         """POST /embeddings and return the decoded JSON. Raises as `_send`."""
-        create = self._client.embeddings.with_streaming_response.create
+
+        def create(*, timeout: openai.Timeout, **parameters: Any) -> Any:
+            # The package would ask for base64 by itself if the parameter were missing.
+            left_out = {name: value for name, value in parameters.items() if value is LEFT_OUT}
+            return self._client.embeddings.with_streaming_response.create(
+                **parameters, extra_body=left_out or None, timeout=timeout
+            )
+
         return self._send(
             create, request, deadline=deadline, fallbacks=fallbacks, private=request["input"], on_headers=on_headers
         )
@@ -114,7 +122,7 @@ class OpenAIService:
                 self._client.chat.completions.with_streaming_response.create,
                 {"model": model, "messages": messages, "temperature": 0},
                 deadline=deadline,
-                fallbacks={"temperature": openai.omit},
+                fallbacks={"temperature": (LEFT_OUT,)},
                 private=[message["content"] for message in messages],
             ),
             retries=1,
@@ -147,7 +155,7 @@ class OpenAIService:
                     "stream_options": {"include_usage": True},
                 },
                 deadline=deadline,
-                fallbacks={"temperature": openai.omit, "stream_options": openai.omit},
+                fallbacks={"temperature": (LEFT_OUT,), "stream_options": (LEFT_OUT,)},
                 private=[message["content"] for message in messages],
                 read=stream.read,
             ),
@@ -166,13 +174,14 @@ class OpenAIService:
         request: dict[str, Any],
         *,
         deadline: Deadline,
-        fallbacks: Mapping[str, Any],
+        fallbacks: Mapping[str, Sequence[Any]],
         private: Sequence[str],
         on_headers: OnHeaders = _ignore_headers,
         read: Read = _json,
     ) -> Any:
         """Send one request, ended after the configured timeout or at ``deadline``. ``on_headers`` gets the headers of any
-        answer. ``fallbacks``: replacements for parameters that the service rejects by name, used from then on. Raises
+        answer. ``fallbacks``: the replacements, in turn, for parameters that the service rejects by name, used from then
+        on. Raises
         ServiceUnavailable (try later), ServiceRefused (the input) or Misconfigured (address, key, model)."""
         wanted = {name: self._instead.get(name, value) for name, value in request.items()}
         try:
@@ -183,7 +192,9 @@ class OpenAIService:
             on_headers(error.response.headers)
             complaint = _message(error)
             unsupported = {
-                name: value for name, value in fallbacks.items() if name in complaint and wanted.get(name) != value
+                name: value
+                for name, values in fallbacks.items()
+                if name in complaint and (value := _next(values, wanted.get(name))) is not None
             }
             if error.status_code not in (400, 422) or not unsupported:
                 self._raise_for(error, private)
@@ -243,11 +254,26 @@ def _pieces(response: Any, deadline: Deadline) -> Iterator[bytes]:
         yield piece
 
 
+def _next(values: Sequence[Any], current: Any) -> Any:
+    """Return the replacement after ``current``, the first if it is none of them, None after the last."""
+    position = next((at for at, value in enumerate(values, start=1) if value is current or value == current), 0)
+    return values[position] if position < len(values) else None
+
+
 def _message(error: openai.APIStatusError) -> str:
     """Return the message in an error's body, in OpenAI's shape or a similar one; empty when it is in neither."""
     body = error.body if isinstance(error.body, Mapping) else {}
     message = body.get("message") or body.get("detail") or body.get("error")
+    if isinstance(message, list):  # of FastAPI: one entry for each invalid field
+        return "; ".join(_invalid_field(entry) for entry in message if isinstance(entry, Mapping))
     return message if isinstance(message, str) else ""
+
+
+def _invalid_field(entry: Mapping[str, Any]) -> str:
+    """Return field and message of one entry, without the value, which may be a text."""
+    field_path = entry.get("loc")
+    names = ".".join(str(part) for part in field_path) if isinstance(field_path, list) else ""
+    return f"{names}: {entry.get('msg', '')}"
 
 
 def _repeats(words: str, private: Sequence[str]) -> bool:

@@ -57,6 +57,9 @@ def _scores(arrived: Arrived, hits: Sequence[Hit], use: Resources) -> tuple[dict
         scores = reranker.rerank(
             query.query_text, candidates, timeout_s=deadline.within(plan.budget_ms / 1000), **options
         )
+        if missing := len(candidates) - len(scores):
+            detail = f"{missing} of {len(candidates)} hits got no rerank score and follow the others"
+            journal.lost("rerank", "partly_reranked", detail)
     except TimeoutError:
         journal.lost("rerank", "timeout", "reranking did not end in time; the fused order stands")
     except PipelineError as error:

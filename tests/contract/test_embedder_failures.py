@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from pipeline.models.openai_embedder import OpenAIEmbedder
 from tests.support.clients.openai_clients import SECRET, embedder_on
 from tests.support.servers.openai_answers import (
     Answer,
+    Json,
     changed,
     drops,
     hangs,
@@ -58,12 +60,10 @@ PASSING = {
     "one missing": with_data(lambda data: data[:-1]),
     "one too many": with_data(lambda data: [*data, data[0]]),
     "an index twice": with_data(lambda data: [data[0], data[0], *data[2:]]),
-    "no index": with_data(lambda data: [{"embedding": item["embedding"]} for item in data]),
     "an index of another kind": changed(
         with_data(lambda data: [{**item, "index": str(item["index"])} for item in data])
     ),
     "items of another kind": with_data(lambda data: ["x", *data[1:]]),
-    "lengths that differ": with_vectors(lambda place: [1.0] * (64 - place)),
     "NaN": with_vectors(lambda _: [float("nan")] * 64),
     "infinity in base64": with_vectors(lambda _: "AACAfw==" * 64),
     "too large a number": with_vectors(lambda _: [1e300] * 64),
@@ -94,7 +94,7 @@ class DescribeFailuresThatPass:
             with pytest.raises(EmbedderUnavailable) as raised:
                 embedder.embed(["fox", "whale", "olive"])
             assert time.monotonic() - started < 1.0 + SPARE_S
-            assert len(server.requests) == 4 + 3
+            assert 4 + 3 <= len(server.requests) <= 4 + 3 + 1  # the last one asks whether another text is embedded
             assert "fox" not in str(raised.value)
 
     @pytest.mark.timeout(20)
@@ -162,6 +162,113 @@ class DescribeFailuresThatPass:
             _wait_for_threads(2.0 + SPARE_S)
 
 
+def _only_for(server: OpenAIServer, word: str, answer: Answer) -> None:
+    """Let requests with this word in a text get ``answer`` for ever, and any other request an honest one."""
+    server.limiter = lambda seen: answer if any(word in text for text in seen.body["input"]) else Answer()
+
+
+FAILS_FOR_ONE = {
+    "broken": refused(500, "input (513 tokens) is too large to process"),
+    "error page": Answer(status=502, raw=b"<html>bad gateway</html>"),
+    "unavailable": refused(503),
+    "reset": drops(),
+    "not JSON": raw(b"<html>"),
+    "NaN": with_vectors(lambda _: [float("nan")] * 64),
+    "zero": with_vectors(lambda _: [0.0] * 64),
+    "another length": with_vectors(lambda _: [1.0] * 32),
+    "one missing": with_data(lambda data: data[:-1]),
+}
+
+
+class DescribeTextsThatFailForEver:
+    """A text that the service never embeds, while it embeds others, is found and refused; the others get vectors."""
+
+    @pytest.mark.timeout(20)
+    @pytest.mark.parametrize("failure", FAILS_FOR_ONE.values(), ids=FAILS_FOR_ONE.keys())
+    def it_refuses_only_that_text(self, server: OpenAIServer, failure: Answer):
+        _only_for(server, "POISON", failure)
+        texts = [f"text {number}" + (" POISON" if number == 13 else "") for number in range(20)]
+        answered: list[int] = []
+        with embedder_on(server) as embedder, pytest.raises(EmbedderRefused, match="answers other texts") as raised:
+            embedder.embed_counted(
+                texts, answered=lambda positions, rows, _: answered.extend(positions if rows is not None else ())
+            )
+        assert raised.value.indexes == (13,)
+        assert sorted(answered) == [number for number in range(20) if number != 13]
+        assert len(server.requests) <= 3 + 2 * 2 * 5 + 3  # retries, two tries of two halves for each level, probes
+
+    def it_names_the_reason_of_each(self, server: OpenAIServer):
+        server.limiter = lambda seen: next(
+            (
+                refused(status, f"case {status}")
+                for status in (400, 500)
+                if f"P{status}" in " ".join(seen.body["input"])
+            ),
+            Answer(),
+        )
+        with embedder_on(server) as embedder, pytest.raises(EmbedderRefused) as raised:
+            embedder.embed(["a", "b P400", "c", "d P500"])
+        assert {at: reason[-8:] for at, reason in raised.value.reasons.items()} == {1: "case 400", 3: "case 500"}
+
+    @pytest.mark.parametrize(
+        "failure",
+        [
+            with_data(lambda data: [{"embedding": data[0]["embedding"]}, *data[1:]]),
+            with_vectors(lambda place: [1.0] * (64 - place)),
+        ],
+        ids=["an index missing", "lengths that differ"],
+    )
+    def it_blames_no_text_if_only_batches_fail(self, server: OpenAIServer, failure: Answer):
+        server.always["embeddings"] = failure
+        with embedder_on(server) as embedder:
+            assert embedder.embed(TEXTS).shape == (len(TEXTS), 64)
+
+    def it_blames_no_text_while_the_service_is_down(self, server: OpenAIServer):
+        server.always["embeddings"] = refused(500)
+        with embedder_on(server) as embedder:
+            with pytest.raises(EmbedderUnavailable, match="500"):
+                embedder.embed([f"text {number}" for number in range(100)])
+            assert len(server.requests) == 3 + 1
+
+    def it_blames_no_text_while_the_service_asks_to_wait(self, server: OpenAIServer):
+        _only_for(server, "text", refused(503, retry_after="0.01"))
+        with embedder_on(server) as embedder, pytest.raises(EmbedderUnavailable) as raised:
+            embedder.embed(["a text", "another text"])
+        assert raised.value.retry_after_s == 0.01
+
+    def it_blames_the_settings_if_every_vector_has_another_length(self, server: OpenAIServer):
+        server.always["embeddings"] = with_vectors(lambda _: [1.0] * 32)
+        with embedder_on(server) as embedder, pytest.raises(Misconfigured, match="CHORDWISE_EMBEDDING_DIM is 64"):
+            embedder.embed(TEXTS)
+
+
+class DescribeAnswersThatDiffer:
+    def it_takes_vectors_without_an_index_in_their_order(self, server: OpenAIServer):
+        with embedder_on(server) as embedder:
+            expected = embedder.embed(TEXTS)
+            server.next("embeddings", with_data(lambda data: [{"embedding": item["embedding"]} for item in data]))
+            assert np.array_equal(embedder.embed(TEXTS), expected)
+
+    @pytest.mark.parametrize(
+        "complaint",
+        [
+            {"error": {"message": "Extra inputs are not permitted: encoding_format"}},
+            {
+                "detail": [
+                    {"loc": ["body", "encoding_format"], "msg": "Extra inputs are not permitted", "input": "float"}
+                ]
+            },
+        ],
+    )
+    def it_leaves_out_a_format_that_is_refused(self, server: OpenAIServer, complaint: Json):
+        no = Answer(status=422, raw=json.dumps(complaint).encode())
+        server.limiter = lambda seen: no if "encoding_format" in seen.body else Answer()
+        with embedder_on(server) as embedder:
+            assert embedder.embed(TEXTS).shape == (len(TEXTS), 64)
+            embedder.embed(["once more"])
+        assert ["encoding_format" in body for body in server.seen("embeddings")] == [True, True, False, False]
+
+
 class DescribeRefusals:
     """Not retried: sending the same again cannot help."""
 
@@ -207,7 +314,7 @@ class DescribeRefusals:
 
     @pytest.mark.parametrize("model", ["hashed", "text-embedding-3-small"])
     def it_does_not_take_vectors_of_another_length(self, server: OpenAIServer, model: str):
-        server.next("embeddings", with_vectors(lambda _: [1.0] * 48))
+        server.always["embeddings"] = with_vectors(lambda _: [1.0] * 48)
         sentence = "vectors of 48 numbers, but CHORDWISE_EMBEDDING_DIM is 64"
         with embedder_on(server, model=model) as embedder, pytest.raises(Misconfigured, match=sentence):
             check_embedder(embedder)

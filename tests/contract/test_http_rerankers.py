@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.errors import Misconfigured, RerankerUnavailable
 from pipeline.models.ports import Reranker
-from pipeline.models.rerank_client import DIALECTS, HttpReranker
+from pipeline.models.rerank_client import DIALECTS, HttpReranker, on_unit_scale
 from tests.contract.test_rerankers import RerankerContract, candidates
 from tests.support.servers.openai_answers import Answer, changed, drops, hangs, raw, refused, slow, trickles
 from tests.support.servers.rerank_server import SCORE, SECRET, RerankServer, http_reranker_on, rerank_service
@@ -156,6 +156,58 @@ class DescribeWhatHttpRerankerTakes:
     def it_waits_for_what_is_slow_and_in_time(self, service: RerankServer, reranker: Reranker):
         service.next(slow(0.2))
         assert reranker.rerank("router", candidates("router"), timeout_s=10.0)
+
+
+class DescribePassagesThatAServiceFailsOn:
+    """One passage that a service answers with an error for ever loses its own score only."""
+
+    @pytest.mark.timeout(20)
+    @pytest.mark.parametrize("failure", [refused(500), refused(400), refused(413), raw(b"<html>")])
+    def it_scores_the_others(self, service: RerankServer, reranker: Reranker, failure: Answer):
+        service.poison = ("POISON", failure)
+        texts = [f"fox {n}" + (" POISON" if n == 13 else "") for n in range(20)]
+        scores = reranker.rerank("fox", candidates(*texts), timeout_s=10.0)
+        assert scores.keys() == {f"chunk-{n}" for n in range(20) if n != 13}
+        assert len(service.bodies) <= 2 + 1 + 2 * 5  # two tries, a probe, two halves for each level
+
+    @one_dialect
+    def it_asks_little_more_of_a_service_that_is_down(self, service: RerankServer, reranker: Reranker):
+        service.always = refused(500)
+        with pytest.raises(RerankerUnavailable, match="500"):
+            reranker.rerank("fox", candidates(*["fox"] * 20), timeout_s=10.0)
+        assert len(service.bodies) == 2 + 1
+
+    @one_dialect
+    def it_stops_looking_after_a_while(self, service: RerankServer, reranker: Reranker):
+        service.poison = ("POISON", refused(500))
+        texts = ["fox" + (" POISON" if n % 2 else "") for n in range(100)]
+        assert reranker.rerank("fox", candidates(*texts), timeout_s=10.0)
+        assert len(service.bodies) <= 2 + 1 + 16
+
+
+class DescribeOnUnitScale:
+    @pytest.mark.parametrize(
+        "raw_scores",
+        [
+            [7.7, -2.3, 3.8, -11.0],
+            [9.1, 4.2, 6.0, 1.5],
+            [-1.0, -7.0, -4.0, -11.0],
+            [97.0, 12.0, 55.0, 3.0],
+            [870.0, 0.5, 31.0, -900.0],
+            [0.97, 0.02, 0.5, 0.01],
+            [0.9, 0.2, 0.4, -0.1],
+        ],
+    )
+    def it_keeps_the_order_of_scores_on_any_scale(self, raw_scores: list[float]):
+        for are_logits in (False, True):
+            scores = on_unit_scale(dict(enumerate(raw_scores)), are_logits=are_logits)
+            assert sorted(scores, key=lambda at: -scores[at]) == [0, 2, 1, 3]
+            assert len(set(scores.values())) == 4
+            assert all(0.0 <= score <= 1.0 for score in scores.values())
+
+    def it_changes_no_score_that_is_on_it(self):
+        assert on_unit_scale({0: 0.25, 1: 1.0, 2: 0.0}) == {0: 0.25, 1: 1.0, 2: 0.0}
+        assert on_unit_scale({0: 1.0004, 1: 0.5, 2: -0.0001}) == {0: 1.0, 1: 0.5, 2: 0.0}
 
 
 FAILING: dict[str, Answer] = {

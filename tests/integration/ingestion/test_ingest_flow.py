@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from sqlalchemy import text
 
@@ -98,6 +100,23 @@ class DescribeIngestion:
         assert (job.status, job.succeeded, job.failed) == ("partly_failed", 2, 1)
         assert [(error.document_id, error.code) for error in job.errors] == [("b", "embedder_refused")]
         assert set(corner.shown()) == {"a", "c"}
+
+    def it_names_the_chunk_and_the_reason_of_a_document_that_is_parked(self, corner, use):
+        two = "# One\n\n" + "fine words of a sentence. " * 100 + "\n\n# Two\n\nforbidden word"
+        ticket = corner.accept(upload("a", "fine"), upload("b", two, media_type="text/markdown"))
+        corner.work(ticket, embedding_with(use, refused="forbidden"))
+        [error] = corner.job(ticket).errors
+        assert error.document_id == "b"
+        assert re.fullmatch("chunk [2-9] has no vector: not this text", error.detail)
+
+    def it_gives_up_only_the_document_that_ends_the_embedding_service(self, corner, use):
+        ticket = corner.accept(*(upload(f"d{n}", "deadly word" if n == 4 else f"text {n}") for n in range(9)))
+        for _ in range(use.settings.ingest_max_attempts):
+            corner.work(ticket, embedding_with(use, ended_by="deadly"))
+            corner.make_due()
+        job = corner.job(ticket)
+        assert (job.status, job.succeeded, job.failed) == ("partly_failed", 8, 1)
+        assert [error.document_id for error in job.errors] == ["d4"]
 
     def it_waits_for_a_model_that_is_away_and_gives_up_in_the_end(self, corner, use):
         ticket = corner.accept(upload("a", "text"))

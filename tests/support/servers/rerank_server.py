@@ -42,6 +42,7 @@ class RerankServer:
         self.url = ""
         self.script: deque[Answer] = deque()
         self.always = Answer()
+        self.poison: tuple[str, Answer] | None = None  # a word, and the answer to every request with it in a text
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.closing = threading.Event()
@@ -101,6 +102,8 @@ def rerank_service(dialect: str) -> Iterator[RerankServer]:
             service.bodies.append(body)
             service.headers.append(dict(self.headers))
             answer = service.script.popleft() if service.script else service.always
+            if service.poison is not None and service.poison[0] in json.dumps(body):
+                answer = service.poison[1]
             if answer.delay_s:
                 service.closing.wait(answer.delay_s)
             if answer.drop:

@@ -55,18 +55,18 @@ def breaking(use: Resources, step: str) -> Resources:
 
 
 class _RefusingEmbedder:
-    """The real embedder, except that it will not take texts with a certain word, or none for a while."""
+    """The real embedder, except that it refuses texts with a word, ends with one of another, or is away for a while."""
 
-    def __init__(self, real: Any, *, refused: str = "", away: bool = False) -> None:
-        self._real, self._refused, self._away = real, refused, away
+    def __init__(self, real: Any, *, refused: str = "", ended_by: str = "", away: bool = False) -> None:
+        self._real, self._refused, self._ended_by, self._away = real, refused, ended_by, away
         self.model = real.model
 
     def embed(self, texts: Any, **options: Any) -> Any:
-        if self._away:
+        if self._away or (self._ended_by and any(self._ended_by in text for text in texts)):
             raise EmbedderUnavailable("the service is away", retry_after_s=5)
-        guilty = tuple(n for n, text in enumerate(texts) if self._refused and self._refused in text)
+        guilty = {n: "not this text" for n, text in enumerate(texts) if self._refused and self._refused in text}
         if guilty:
-            raise EmbedderRefused("not this text", indexes=guilty)
+            raise EmbedderRefused(reasons=guilty)
         return self._real.embed(texts, **options)
 
     def close(self) -> None:
@@ -74,7 +74,8 @@ class _RefusingEmbedder:
 
 
 def embedding_with(use: Resources, **behaviour: Any) -> Resources:
-    """Return resources on the same connections whose embedder refuses a word (``refused``) or is ``away``."""
+    """Return resources on the same connections whose embedder refuses a word (``refused``), ends with one (``ended_by``),
+    or is ``away``."""
     return sharing(use, embedder=_RefusingEmbedder(use.embedder, **behaviour))
 
 

@@ -116,9 +116,9 @@ class Model:
     def embed(self, texts: Any, **options: Any) -> Any:
         if self.error is not None:
             raise self.error
-        guilty = tuple(n for n, each in enumerate(texts) if self._refused and self._refused in each)
+        guilty = {n: "not this text" for n, each in enumerate(texts) if self._refused and self._refused in each}
         if guilty:
-            raise EmbedderRefused("not this text", indexes=guilty)
+            raise EmbedderRefused(reasons=guilty)
         self.texts += len(texts)
         return self._real.embed(texts, **options)
 
