@@ -45,6 +45,9 @@ accept_content = ["json"]
 timezone = "UTC"
 
 task_acks_late = False  # the ledger and the deadline bring lost work back; a redelivered header would only repeat it
+# A child of a prefork worker reports that it is up after it was forked and warmed up. Celery's 4 s kill every child that
+# replaces a dead one while the host is busy or a store is frozen, and the next one, and so on.
+worker_proc_alive_timeout = 120.0
 worker_prefetch_multiplier = 1  # a slow task must not hold others that a free worker could take
 worker_cancel_long_running_tasks_on_connection_loss = False
 worker_hijack_root_logger = False

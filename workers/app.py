@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -62,6 +63,7 @@ app.steps["consumer"].add(HeartbeatStep)
 
 
 _COMPUTES_ONLY = "chordwise_computes_only"
+_WARM_UP_S = 15.0  # before a child takes its first task
 _NICE = 10  # queries have priority over previews
 _GROUP = Path("/proc/self/autogroup")
 
@@ -166,7 +168,9 @@ def _warm_up_child(**_: Any) -> None:
     if app.conf.get(_COMPUTES_ONLY):
         _lower_priority()
     else:
-        resources.warm_up(resources.for_ingestion())
+        warming = threading.Thread(target=resources.warm_up, args=(resources.for_ingestion(),), daemon=True)
+        warming.start()
+        warming.join(_WARM_UP_S)  # with a frozen store it goes on beside the first task
     tracing.warm_up()
     keep_for_good()
 

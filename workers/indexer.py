@@ -29,7 +29,8 @@ from pipeline.telemetry.logs import configure_logging
 log = structlog.get_logger(__name__)
 
 _NICENESS = 5  # queries go first
-_SHARE = 20  # pauses are at least this many times as long as reading the revisions of all namespaces
+_SHARE = 20  # pauses are this many times as long as reading the revisions of all namespaces, within the bound
+_LONGEST_PAUSE_S = 5.0  # also after a step that waited for a database, which says nothing about its cost
 _TIDIED_EVERY_S = 600.0
 _PROMISED_S = 2.0  # grace beyond the next look for changes: a busy host is late
 
@@ -82,7 +83,7 @@ def _follow(
                 indexer.tidy()
                 tidied_at = started
             lag = indexer.step()
-            pause_s = max(pause_s, _SHARE * (time.monotonic() - started))
+            pause_s = pause_after(time.monotonic() - started, interval_s=pause_s)
             folder.promise(pause_s + _PROMISED_S, is_current=not lag.tenants)
             if started - reported_at >= EVERY_S:
                 reported_at = started
@@ -96,6 +97,12 @@ def _follow(
     with contextlib.suppress(PipelineError):
         use.indexer_reports.withdraw(sign.host)
         use.heartbeats.withdraw_sign(sign)
+
+
+def pause_after(step_s: float, *, interval_s: float) -> float:
+    """Return the seconds to the next step after one of ``step_s``: the interval, or more for steps that take long, so that
+    an indexer uses little of the database; at most 5 s."""
+    return max(interval_s, min(_LONGEST_PAUSE_S, _SHARE * step_s))
 
 
 def main() -> int:

@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 _PROGRAM: Final = ("-m", "workers.lane")
 _ROOT: Final = Path(pipeline.__file__).parent.parent
-_START_S: Final = 60.0  # for loading the model on a busy host
+_START_S: Final = 180.0  # for loading the model on a busy host; the chord answers meanwhile
 _MOST_OPEN: Final = 32  # queries that a process holds, most of them waiting for a thread; the chord takes the others
 _OVERDUE_S: Final = 5.0  # after a query's deadline: a process that still holds it is replaced
 _LOOK_S: Final = 1.0

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import hashlib
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.caches import RefreshingValue
+from pipeline.database.clock_skew import WORST_SKEW_S
 from pipeline.database.engines import redis_errors
 from pipeline.errors import Unavailable
 from pipeline.metrics.meter_store import Meter
@@ -83,11 +85,12 @@ class Circuit:
             return CircuitState.CLOSED
         return CircuitState.HALF_OPEN if self.probing else CircuitState.OPEN
 
-    def permission(self, *, now: float) -> Permission:
-        """Return whether a call is permitted at this moment."""
+    def permission(self, *, now: float, longest_s: float = math.inf) -> Permission:
+        """Return whether a call is permitted at this moment. A circuit that another process has opened for more than
+        ``longest_s`` from now, by a wrong clock or another setting, is probed at once."""
         if self.open_until is None:
             return Permission.CALL
-        return Permission.PROBE if now >= self.open_until else Permission.REFUSED
+        return Permission.REFUSED if 0.0 < self.open_until - now <= longest_s else Permission.PROBE
 
     def probed(self, limits: BreakerLimits, *, now: float) -> Circuit:
         """Return the circuit after a probe was allowed: other calls are refused until it reports, or for ``open_s``."""
@@ -150,6 +153,7 @@ class Breakers:
         self._redis = client
         self._of_stores = "" if stores == DEFAULT_PAIR else f"@{stores}"
         self._limits = limits
+        self._longest_s = limits.open_s + WORST_SKEW_S
         self._meter = meter
         self._clock = clock
         # Never blocks: until the first reading has ended, every circuit counts as closed.
@@ -169,7 +173,9 @@ class Breakers:
             circuits = ()
         if states:
             now = self._clock()
-            permissions = {name: states[name].permission(now=now) for name in circuits if name in states}
+            permissions = {
+                name: states[name].permission(now=now, longest_s=self._longest_s) for name in circuits if name in states
+            }
             if Permission.REFUSED in permissions.values():
                 return None
             probes = [name for name, permission in permissions.items() if permission is Permission.PROBE]
@@ -207,7 +213,7 @@ class Breakers:
 
         def take(circuit: Circuit) -> Circuit:
             nonlocal taken
-            taken = circuit.permission(now=now) is not Permission.REFUSED
+            taken = circuit.permission(now=now, longest_s=self._longest_s) is not Permission.REFUSED
             probes = taken and circuit.open_until is not None
             return circuit.probed(self._limits_of(name), now=now) if probes else circuit
 

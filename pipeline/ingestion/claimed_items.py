@@ -212,8 +212,13 @@ def backoff_s(attempt: int, *, jitter: float | None = None) -> float:
     """Return the seconds to wait after failed attempt number ``attempt``, from 1: 1 s doubled up to 10 minutes,
     times 0.5 to 1 so that failures spread. ``jitter`` in [0, 1) fixes the draw."""
     draw = random.random() if jitter is None else jitter
-    ceiling = min(_LONGEST_S, 2.0 ** max(0, attempt - 1))
+    ceiling = min(_LONGEST_S, 2.0 ** min(30, max(0, attempt - 1)))
     return ceiling * (0.5 + draw / 2)
+
+
+def retry_delay_s(attempt: int, *, asked_s: float | None, jitter: float | None = None) -> float:
+    """Return the seconds to the next attempt: those of `backoff_s`, or more if a service asked for it, at most 10 minutes."""
+    return max(backoff_s(attempt, jitter=jitter), min(_LONGEST_S, asked_s or 0.0))
 
 
 def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, use: Resources) -> None:
@@ -222,7 +227,7 @@ def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, us
     code = getattr(error, "code", "internal_error")
     detail = error.public if isinstance(error, PipelineError) else f"unexpected {type(error).__name__}"
     counted = not isinstance(error, RateLimited | IngestCrowded)  # an item that had to wait has not failed
-    delay = max(backoff_s(claim.attempts if counted else 1), getattr(error, "retry_after_s", None) or 0.0)
+    delay = retry_delay_s(claim.attempts if counted else 1, asked_s=getattr(error, "retry_after_s", None))
     used_up = counted and claim.attempts >= use.settings.ingest_max_attempts
 
     @retry_conflicts()

@@ -28,7 +28,7 @@ PAGE_CHUNKS = 1000
 _PAGE_OF_ENCODER = 32  # a sentence encoder in this process may take a second for each chunk
 _MOST_PASSES = 5  # of verification under load, before the rest counts as missing
 _BEHIND_AT_ONCE, _BEHIND_OF_ENCODER = 200, 4  # documents
-_RETRY_S = 15.0
+_RETRY_S, _LONGEST_RETRY_S = 15.0, 600.0
 _CONFIRMED_FOR_S = 30.0  # a comparison of the stores holds for so long while nothing is dropped
 
 
@@ -49,7 +49,7 @@ def step(use: Resources) -> int:
             if migration.state in ("backfilling", "verifying"):
                 done += _fill(migration, use)
     except (Unavailable, Misconfigured) as error:
-        wait_s = max(_RETRY_S, getattr(error, "retry_after_s", None) or 0.0)
+        wait_s = min(_LONGEST_RETRY_S, max(_RETRY_S, getattr(error, "retry_after_s", None) or 0.0))
         code, detail = error.code, str(error)
         log.warning("migration_postponed", space=migration.space.number, code=code)
     with unit_of_work(use.mysql) as work:

@@ -38,6 +38,7 @@ _LARGE = 20_000  # chunks; writing more at once takes long enough to be done bes
 _COMPACTED_FROM = 0.3  # share of deleted chunks on disk
 _LEAST_COMPACTED = 1_000  # chunks
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+_WITHOUT_MYSQL_S = 5.0  # the longest pause if MySQL was the reason: every step asks whether it is back
 _FAILURES_BEFORE_REBUILD = 3
 _MEASURED_EVERY_S = 30.0
 
@@ -245,17 +246,26 @@ class KeywordIndexer:
         except _TakesLong:  # nothing is committed yet, so the build may write the same again
             tenant.to_build = True
         except PipelineError as error:
-            self._failed(tenant_id, tenant, code=error.code, is_damaged=isinstance(error, IndexDamaged))
+            longest_s = _WITHOUT_MYSQL_S if isinstance(error, Unavailable) else _LONGEST_PAUSE_S
+            is_damaged = isinstance(error, IndexDamaged)
+            self._failed(tenant_id, tenant, code=error.code, is_damaged=is_damaged, longest_s=longest_s)
         except Exception as error:  # a bug: queries are answered by MySQL meanwhile
             log.exception("keyword_index_bug", tenant_id=tenant_id, error=type(error).__name__)
             self._failed(tenant_id, tenant, code="bug", is_bug=True)
 
     def _failed(
-        self, tenant_id: TenantId, tenant: _Tenant, *, code: str, is_damaged: bool = False, is_bug: bool = False
+        self,
+        tenant_id: TenantId,
+        tenant: _Tenant,
+        *,
+        code: str,
+        is_damaged: bool = False,
+        is_bug: bool = False,
+        longest_s: float = _LONGEST_PAUSE_S,
     ) -> None:
         """Try again later; a damaged index is rebuilt, also one that raises a bug repeatedly, not on a full disk."""
         tenant.failures += 1
-        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (tenant.failures - 1))
+        pause = min(longest_s, _FIRST_PAUSE_S * 2.0 ** min(tenant.failures - 1, 30))
         tenant.retry_at = time.monotonic() + pause
         self.meter.count("chordwise_keyword_index_updates", result="failed")
         log.warning("keyword_index_not_updated", tenant_id=tenant_id, code=code, failures=tenant.failures)

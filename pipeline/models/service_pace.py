@@ -29,7 +29,7 @@ CREEPING_S: Final = 20.0  # seconds to grow by the first pace, where no limit is
 GROWTH_EVERY_S: Final = 0.25
 FIRST_PAUSE_S: Final = 0.5  # after a refusal that names no time; doubled each time
 LONGEST_PAUSE_S: Final = 20.0
-LONGEST_CLOSED_S: Final = 3600.0  # a service that asks for a longer pause is tried again after this
+LONGEST_CLOSED_S: Final = 600.0  # a service that asks for a longer pause is tried again after this
 ALONE: Final = 0.1  # the share of a process that does not know the others' requests
 
 
@@ -90,11 +90,14 @@ def admit(
     """Reserve a slot for one request of ``tokens``, at most ``horizon_s`` away; slots follow each other by the time of
     one request and its tokens. An urgent request goes first, taking time from the waiting ones."""
     requests_now, tokens_now = _within(pace, configured)
-    opens = max(now - BURST_S, pace.closed_until)
-    request_at, token_at = max(pace.request_at, opens), max(pace.token_at, opens)
+    # No moment is farther away, whatever was reserved at a lower rate, or by a clock that has been set back since then.
+    latest = now + LONGEST_CLOSED_S
+    closed_until = min(latest, pace.closed_until)
+    opens = max(now - BURST_S, closed_until)
+    request_at, token_at = min(latest, max(pace.request_at, opens)), min(latest, max(pace.token_at, opens))
     if urgent:
         ahead = max(AHEAD_S, AHEAD_REQUESTS / requests_now)
-        wait_s = max(0.0, pace.closed_until - now, request_at - ahead - now)
+        wait_s = max(0.0, closed_until - now, request_at - ahead - now)
     else:
         wait_s = max(0.0, request_at - now, token_at - now)
     if wait_s > horizon_s:
@@ -129,7 +132,8 @@ def slowed(
 
 def closed_for(pace: ServicePace, *, now: float, seconds: float) -> ServicePace:
     """Return the pace when nothing may be sent for a while; a later known reopening stands."""
-    return replace(pace, closed_until=max(pace.closed_until, now + min(LONGEST_CLOSED_S, seconds)))
+    latest = now + LONGEST_CLOSED_S
+    return replace(pace, closed_until=min(latest, max(pace.closed_until, now + seconds)))
 
 
 def quickened(pace: ServicePace, configured: ProviderLimits, *, now: float, waited: bool) -> ServicePace:

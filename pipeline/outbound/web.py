@@ -1,6 +1,5 @@
 """Parsing of web addresses and of answer headers; makes no requests."""
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from pipeline.errors import FetchRefused
 
+LONGEST_ASKED_S = 600.0  # a service that asks for a longer pause is tried again after this: its cause may end earlier
 LONGEST_URI = 2048  # characters, as many as the stores hold
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252})", re.ASCII)
@@ -69,7 +69,9 @@ def redirected(uri: str, location: str) -> WebAddress:
         raise FetchRefused("the address cannot be read") from None
 
 
-def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None, most_s: float = math.inf) -> float | None:
+def retry_after_s(
+    headers: Mapping[str, str], *, now: datetime | None = None, most_s: float = LONGEST_ASKED_S
+) -> float | None:
     """Return the seconds in ``retry-after-ms`` or ``Retry-After``, from 0 to ``most_s``; None without a valid one."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()

@@ -98,7 +98,7 @@ class Parser:
         self, question: dict[str, Any], body: bytes, meanwhile: Meanwhile | None = None
     ) -> tuple[dict[str, Any], bytes]:
         with self._places:
-            process = self._ready()
+            process = self._ready(meanwhile)
             done = False
             try:
                 header, answer = process.ask(
@@ -153,7 +153,7 @@ class Parser:
             return ParserTimeout(f"recognising a page of the document took more than {limit}")
         return ParserTimeout(f"parsing the document took more than {self._timeout_s:g} s (CHORDWISE_PARSER_TIMEOUT_S)")
 
-    def _ready(self) -> ParserProcess:
+    def _ready(self, meanwhile: Meanwhile | None) -> ParserProcess:
         with self._lock:
             process = self._idle.pop() if self._idle else None
         if process is not None and process.is_ours() and process.asked < _DOCUMENTS_PER_PROCESS:
@@ -166,6 +166,7 @@ class Parser:
                 parsing_s=self._timeout_s,
                 cutting_s=self._cutting_timeout_s,
                 recognition=self._recognition,
+                meanwhile=meanwhile,
             )
         except (OSError, NotStarted) as error:
             raise ParserUnavailable(f"the parser process does not start ({error})") from error

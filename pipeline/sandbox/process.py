@@ -23,7 +23,7 @@ from pipeline.sandbox.frames import BrokenFrame, packed, read_frame
 
 _ROOT = Path(pipeline.__file__).parent.parent
 _AT_ONCE = 1024 * 1024  # bytes read or written between two checks of the clock
-_START_S = 10.0  # for starting on a busy host
+_START_S = 60.0  # for starting on a busy host, where a replacement would take as long
 _MEANWHILE_S = 0.25  # seconds between two calls of ``meanwhile``
 
 
@@ -90,8 +90,15 @@ class ParserProcess:
     """One running `pipeline.sandbox.parse`."""
 
     def __init__(
-        self, *, memory_bytes: int, parsing_s: float, cutting_s: float, recognition: Recognition | None = None
+        self,
+        *,
+        memory_bytes: int,
+        parsing_s: float,
+        cutting_s: float,
+        recognition: Recognition | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> None:
+        """Start the process; ``meanwhile`` is called until it is ready. Raises NotStarted, OSError, and what it raises."""
         self.asked = 0
         self._stage: str | None = None
         self._cpu_s = 0.0  # at the beginning of its stage
@@ -114,12 +121,15 @@ class ParserProcess:
         os.set_blocking(self._stdin, False)
         os.set_blocking(self._stdout, False)
         try:
-            ready, _ = read_frame(partial(self._read, patience=_Patience(Deadline.after(_START_S))))
+            ready, _ = read_frame(partial(self._read, patience=_Patience(Deadline.after(_START_S), meanwhile)))
             # The layers that this system does not allow.
             self.unconfined: tuple[str, ...] = tuple(ready.get("unconfined", ()))
         except (EOFError, _Overdue, BrokenFrame) as error:
             self.end()
             raise NotStarted(f"exit code {self._process.returncode}") from error
+        except BaseException:  # of ``meanwhile``
+            self.end()
+            raise
 
     def is_ours(self) -> bool:
         """Return whether this process started it. A forked child would read answers to its parent's requests."""

@@ -14,7 +14,7 @@ SECRET_BYTES = 24
 # Seconds from one attempt to the next: the specification's own schedule, about three days in all.
 DELAYS_S = (5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 14 * 3600, 20 * 3600, 24 * 3600)
 _JITTER = 0.1  # the most to add, as a share, so that endpoints that failed together are not called together again
-_LONGEST_ASKED_S = 24 * 3600
+_LONGEST_ASKED_S = 3600  # a target that asks for a longer pause is called again after this
 
 
 def secret_text(secret: bytes) -> str:
@@ -49,7 +49,7 @@ def judge(
     event: Event, *, attempts: int, status: int | None, retry_after_s: float | None = None, chance: float = 0.0
 ) -> DeliveryResult:
     """Judge attempt number ``attempts``, from 1, that ended with ``status`` or none. ``chance`` in [0, 1] spreads
-    repetitions. A target's own retry time is respected, up to a day."""
+    repetitions. A target's own retry time is respected, up to an hour."""
     if status is not None and 200 <= status < 300:
         return DeliveryResult(delivered=True)
     if status == 410:

@@ -144,8 +144,9 @@ class DescribeFailuresThatPass:
             assert time.monotonic() - started < SPARE_S
             assert raised.value.retry_after_s == pytest.approx(30, abs=5)
 
-    def it_gives_work_back_that_would_have_to_wait_for_minutes(self, server: OpenAIServer):
-        server.always["embeddings"] = refused(503, retry_after="600")
+    @pytest.mark.parametrize("retry_after", ["600", "86400"])
+    def it_gives_work_back_that_would_have_to_wait_for_minutes(self, server: OpenAIServer, retry_after: str):
+        server.always["embeddings"] = refused(503, retry_after=retry_after)
         with embedder_on(server) as embedder:
             with pytest.raises(EmbedderUnavailable) as raised:
                 embedder.embed(["hello"])

@@ -67,6 +67,10 @@ class DescribeACircuit:
     def it_answers_who_asks(self, story, now, allowed):
         assert told(story).permission(now=now) == allowed
 
+    @pytest.mark.parametrize(("ahead_s", "allowed"), [(10.0, "refused"), (10.1, "probe"), (7200.0, "probe")])
+    def it_is_probed_if_another_process_opened_it_for_longer_than_anybody_may(self, ahead_s, allowed):
+        assert Circuit(open_until=100.0 + ahead_s).permission(now=100.0, longest_s=10.0) == allowed
+
     def it_is_not_kept_open_by_calls_that_were_under_way(self):
         assert told("aaaaaa").open_until == told("aaa").open_until
 

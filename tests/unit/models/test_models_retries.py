@@ -48,7 +48,11 @@ class DescribeRetryAfter:
         ],
     )
     def it_reads_seconds_and_dates(self, headers: dict[str, str], seconds: float | None):
-        assert retry_after_s(headers, now=NOW) == seconds
+        assert retry_after_s(headers, now=NOW, most_s=1e9) == seconds
+
+    @pytest.mark.parametrize("value", ["86400", "9" * 400, "Sun, 21 Nov 2027 12:00:00 GMT"])
+    def it_is_ten_minutes_at_most(self, value):
+        assert retry_after_s({"retry-after": value}, now=NOW) == 600.0
 
     @given(text(max_size=40))
     def it_takes_anything(self, value: str):

@@ -112,6 +112,18 @@ class DescribeSlowed:
         assert (pace.requests, pace.tokens) == (service_pace.LEAST_REQUESTS, service_pace.LEAST_TOKENS)
         assert pace.closed_until <= NOW + 99 + service_pace.LONGEST_CLOSED_S
 
+    def it_is_open_again_ten_minutes_after_a_service_asked_for_a_day(self):
+        pace = slowed(FELT, SIXTY, now=NOW, sent_at=NOW, retry_after_s=86_400.0)
+        assert not admit(pace, SIXTY, now=NOW + 590, tokens=1, urgent=True, horizon_s=1.0).granted
+        assert admit(pace, SIXTY, now=NOW + 600, tokens=1, urgent=True, horizon_s=1.0).granted
+
+    def it_recovers_from_a_clock_that_was_set_back_and_from_large_requests_at_the_least_rate(self):
+        late = replace(FELT, closed_until=NOW + 1e6, request_at=NOW + 1e6, token_at=NOW + 1e6)
+        for urgent in (False, True):
+            grant = admit(late, SIXTY, now=NOW, tokens=1e9, urgent=urgent, horizon_s=600.0)
+            assert grant.granted
+            assert grant.wait_s <= 600.0
+
 
 class DescribeQuickened:
     def it_comes_back_to_the_limit_that_is_known_and_no_further(self):
