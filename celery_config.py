@@ -11,13 +11,13 @@ from pipeline.errors import Misconfigured
 from pipeline.setting_values import for_celery
 from pipeline.settings import settings
 from workers.names import Queue, TaskName
-from workers.transport import use_for_amqp
+from workers.transport import use_these
 
 try:
     _settings = settings()
 except Misconfigured as error:  # Celery would print the traceback of its own import of the app
     raise SystemExit(f"celery: {error}") from None
-use_for_amqp()
+use_these()
 
 # Celery's result backend does not start on rediss:// alone, and Flower reads no TLS options from a URL.
 broker_url, _broker_tls = for_celery(_settings.broker)
@@ -50,6 +50,7 @@ task_acks_late = False  # the ledger and the deadline bring lost work back; a re
 worker_proc_alive_timeout = 120.0
 worker_prefetch_multiplier = 1  # a slow task must not hold others that a free worker could take
 worker_cancel_long_running_tasks_on_connection_loss = False
+worker_consumer = "workers.consumer:TaskConsumer"
 worker_hijack_root_logger = False
 worker_redirect_stdouts = False
 # Flower shows the tasks of workers started with -E. Queries are shown by workers/query_events, which costs far less.

@@ -1,8 +1,11 @@
 """Connections to the broker with shorter waits: a worker retries every four seconds at the latest, a silent AMQP broker is
-waited for one second and not asked again within the next, and one with an alarm refuses messages at once."""
+waited for one second and not asked again within the next, and one with an alarm refuses messages at once. A text in a queue of
+Redis that is no message is dropped with a log line."""
 
 from __future__ import annotations
 
+import base64
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +15,7 @@ import structlog
 from kombu.connection import Connection
 from kombu.exceptions import KombuError
 from kombu.transport import TRANSPORT_ALIASES, pyamqp
+from kombu.transport import redis as over_redis
 
 log = structlog.get_logger(__name__)
 
@@ -169,7 +173,57 @@ class AmqpsTransport(AmqpTransport, pyamqp.SSLTransport):
         return super().establish_connection()
 
 
-def use_for_amqp() -> None:
-    """Make ``amqp://``, ``pyamqp://`` and ``amqps://`` mean these transports from now on."""
+class RedisChannel(over_redis.Channel):
+    """A channel that goes on after a text that is no JSON, where kombu's ends the worker."""
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            log.error("message_dropped", reason=type(error).__name__)
+            raise queue.Empty from None
+
+
+class RedisTransport(over_redis.Transport):
+    """kombu's transport over Redis, which delivers only what has the fields of a message."""
+
+    Channel = RedisChannel
+
+    def _deliver(self, message: Any, queue: str) -> Any:
+        if flaw := envelope_flaw(message):
+            log.error("message_dropped", reason=flaw, queue=queue)
+            return None
+        return super()._deliver(message, queue)  # type: ignore[no-untyped-call]
+
+
+def envelope_flaw(message: Any) -> str | None:
+    """Return why a value from a queue is no message as kombu writes it, or None."""
+    if not isinstance(message, dict):
+        return "it is no object"
+    properties, body = message.get("properties"), message.get("body")
+    if not isinstance(properties, dict) or not isinstance(properties.get("delivery_tag"), str):
+        return "it has no delivery tag"
+    delivery = properties.get("delivery_info")
+    if not isinstance(delivery, dict) or not all(isinstance(delivery.get(k), str) for k in ("exchange", "routing_key")):
+        return "it does not say where it was sent"
+    if not isinstance(body, str) or not isinstance(message.get("headers"), dict):
+        return "it has no body or no headers"
+    for name in ("content-type", "content-encoding"):
+        if not isinstance(message.get(name), str | None):
+            return f"its {name} is no text"
+    encoding = properties.get("body_encoding")
+    if encoding not in (None, "base64"):
+        return "its body has an unknown encoding"
+    try:
+        if encoding:
+            base64.b64decode(body)
+    except ValueError:
+        return "its body is not base64"
+    return None
+
+
+def use_these() -> None:
+    """Make the schemes of Redis and AMQP mean these transports from now on."""
+    TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = f"{__name__}:RedisTransport"
     TRANSPORT_ALIASES["amqp"] = TRANSPORT_ALIASES["pyamqp"] = f"{__name__}:AmqpTransport"
     TRANSPORT_ALIASES["amqps"] = f"{__name__}:AmqpsTransport"

@@ -1,8 +1,10 @@
 """Limits on connections: their number (what the system allows), idle connections, and the size of request heads."""
 
 import asyncio
+import re
 import resource
 import uuid
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -20,6 +22,7 @@ MOST_HEADERS: Final = 200
 # Longer than proxies keep idle connections (nginx and load balancers 60 s), so that none sends a request while this side
 # closes: a POST would be lost, as no proxy repeats it.
 KEEP_ALIVE_S: Final = 75
+_HOST = re.compile(rb"(?:[\w.~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+(?:%[\w.~%-]+)?\])(?::\d*)?", re.ASCII)
 _LINGER_S = 2.0  # for a refused sender to read the answer before the connection is closed
 _LAST_REQUEST_S = 0.5  # at the end, for a request that was sent before the sender saw the connection close
 _MOST_DISCARDED = 1024 * 1024  # bytes from a refused sender in that time
@@ -33,6 +36,17 @@ def allow_many_connections() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError) as error:
             log.info("open_files_not_raised", limit=soft, error=type(error).__name__)
+
+
+def host_flaw(headers: Sequence[tuple[bytes, bytes]], *, version: str) -> str | None:
+    """Return what is wrong with the ``Host`` of a request (RFC 9112, 3.2), or None. A proxy that chose by one of two would
+    be answered by the other."""
+    hosts = [value for name, value in headers if name.lower() == b"host"]
+    if len(hosts) > 1 or (not hosts and version == "1.1"):
+        return f"A request of HTTP/1.1 has one Host header, and this one has {len(hosts) or 'none'}."
+    if hosts and not _HOST.fullmatch(hosts[0].strip()):
+        return "The Host header names no host."
+    return None
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -90,6 +104,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if sum(len(name) + len(value) + 4 for name, value in self.headers) + len(self.url) > MOST_HEAD_BYTES:
             self._excess = head_too_large("head_bytes", MOST_HEAD_BYTES)
             raise HttpParserError(str(self._excess))
+        if flaw := host_flaw(self.headers, version=self.parser.get_http_version()):
+            self._excess = Problem(400, "malformed_request", flaw)
+            raise HttpParserError(flaw)
         super().on_headers_complete()
         self.cycle.keep_alive = self.cycle.keep_alive and not self._ending
 

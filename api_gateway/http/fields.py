@@ -97,6 +97,14 @@ def tidy_document_id(value: str) -> str:
     return value
 
 
+def addressable(name: str) -> str:
+    """Return a new name or id, unchanged. Raises ValueError for ``.`` and ``..``: clients and proxies fold such segments
+    of an address, also if they are percent-encoded, so the object could not be reached."""
+    if name in (".", ".."):
+        raise ValueError("must not be '.' or '..', which stand for folders in an address")
+    return name
+
+
 def holds_control_characters(name: str) -> bool:
     """Return whether a name has control characters, line ends or surrogates. Spaces of every kind and invisible joiners
     are allowed: names in some languages contain them."""
@@ -160,7 +168,10 @@ NamespaceName = Annotated[
 DocumentIdText = Annotated[
     str, AfterValidator(tidy_document_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 64})
 ]
-SourceIdText = DocumentIdText
+# Of something that may come to be by the request. The types above also name what an earlier version has accepted.
+NewNamespaceName = Annotated[NamespaceName, AfterValidator(addressable)]
+NewDocumentId = Annotated[DocumentIdText, AfterValidator(addressable)]
+NewSourceId = NewDocumentId
 Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
 Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
 Integer64 = Annotated[int, Field(ge=-INT64, le=INT64 - 1)]

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Parameter, json_body, route
-from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, TenantWire, Wire, namespace_parameter, shown
+from api_gateway.http.fields import NamespaceName, NewDocumentId, Shape, TenantWire, Wire, namespace_parameter, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import deleted, existing, read_own
@@ -33,7 +33,7 @@ class RuleIn(Wire):
     From 2 on, its best chunk scores at least as high as the best other one of the keyword channel."""
 
     when: Expression
-    document_id: DocumentIdText
+    document_id: NewDocumentId
     namespace: NamespaceName | None = None
     boost: Annotated[float, Field(ge=0, le=100)] = 2.0
 

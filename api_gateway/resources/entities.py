@@ -33,7 +33,7 @@ EntityName = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(
 class EntityIn(Wire):
     """The state of an entity from `story_time` on; without one, from the beginning. `state` is any object."""
 
-    entity_id: fields.DocumentIdText
+    entity_id: fields.NewDocumentId
     name: EntityName
     type: fields.TypeName | None = None
     story_time: fields.Integer64 | None = None
@@ -43,7 +43,7 @@ class EntityIn(Wire):
 class EntitiesRequest(TenantWire):
     """States of entities of one namespace. A state with the same entity and story time is replaced."""
 
-    namespace: fields.NamespaceName
+    namespace: fields.NewNamespaceName
     entities: Annotated[list[EntityIn], Field(min_length=1, max_length=MOST_STATES)]
 
 

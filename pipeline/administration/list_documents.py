@@ -63,7 +63,10 @@ def find_similar(
         return None if view is None else []
     scope = Scope(tenant_id=tenant_id, namespace=namespace)
     generation = Generation(scope=scope, document_id=document_id, number=view.generation)
-    candidates = use.document_vectors(tenant_id).similar(generation, least=_LEAST_SIMILARITY, limit=_MOST_SIMILAR)
+    vectors = use.document_vectors(tenant_id)
+    candidates = vectors.similar(generation, least=_LEAST_SIMILARITY, limit=_MOST_SIMILAR)
+    if not candidates and vectors.refresh_missing(generation):  # lost, as by an edit of chunks without PostgreSQL
+        candidates = vectors.similar(generation, least=_LEAST_SIMILARITY, limit=_MOST_SIMILAR)
     with unit_of_work(use.mysql) as work:
         views = DocumentViews(work.connection, tenant_id)
         found = [(views.view(namespace, DocumentId(other.document_id)), other) for other in candidates]

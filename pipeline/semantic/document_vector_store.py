@@ -103,7 +103,7 @@ class DocumentVectors:
         self._table = table
 
     def write(self, documents: Sequence[DocumentVector], *, model: str) -> None:
-        """Write vectors of generations about to be shown (synchronous_commit off): the reconciler repairs a loss."""
+        """Write vectors of generations about to be shown. They are durable when this returns, as the pointer will be."""
         if not documents:
             return
         halves = as_sent(np.stack([document.vector for document in documents]))
@@ -125,7 +125,6 @@ class DocumentVectors:
             try:
                 with connection.begin(), driver.cursor() as cursor:
                     hold_fence(connection)
-                    cursor.execute("SET LOCAL synchronous_commit = off")
                     copy_rows(cursor, "document_embeddings", _COLUMNS, _TYPES, rows)
             except psycopg.errors.UniqueViolation:  # an earlier attempt left some of them
                 self.refresh([document.generation for document in documents])
@@ -145,6 +144,14 @@ class DocumentVectors:
         values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(document_ids)}
         with postgres_errors(), self._postgres.connect() as connection:
             return [record_of(DocumentVectorRow, row) for row in connection.execute(_ROWS, values)]
+
+    def refresh_missing(self, generation: Generation) -> bool:
+        """Compute the vector of a generation that has none, and return whether there was one to compute."""
+        rows = self.of_documents(generation.scope.namespace, [generation.document_id])
+        if any(row.generation == generation.number for row in rows):
+            return False
+        self.refresh([generation])
+        return True
 
     def similar(self, generation: Generation, *, least: float, limit: int) -> list[SimilarDocument]:
         """Return the stored vectors of the namespace's other documents, of any generation, whose cosine with that of

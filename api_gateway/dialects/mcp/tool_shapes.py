@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from api_gateway.http.fields import NamespaceName, QueryText, Shape, Wire
+from api_gateway.http.fields import NamespaceName, NewNamespaceName, QueryText, Shape, Wire
 from api_gateway.resources.ingestion.uploads import DocumentIn
 from api_gateway.resources.retrieval.explanations import WhyNot
 from api_gateway.resources.retrieval.queries import Degradation, HitSource
@@ -145,7 +145,7 @@ class ExplainOut(Shape):
 class IngestIn(Wire):
     """Documents for one namespace, which is created if it does not exist."""
 
-    namespace: NamespaceName
+    namespace: NewNamespaceName
     documents: Annotated[list[DocumentIn], Field(min_length=1, max_length=MOST_DOCUMENTS)]
     on_conflict: Annotated[
         OnConflict, Field(description="How to treat a document that exists already; `new` keeps both, under two ids.")

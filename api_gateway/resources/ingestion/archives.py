@@ -54,14 +54,14 @@ class CarriedSource(Carried):
     uri: Annotated[str, Field(max_length=2048)] | None = None
     media_type: Annotated[str, Field(max_length=255)] = "text/plain"
     kind: Literal["text", "bytes", "file", "url", "sheet"] = "text"
-    source_id: fields.SourceIdText | None = None
+    source_id: fields.NewSourceId | None = None
     whole: CarriedWhole | None = None
 
 
 class CarriedDocument(Carried):
     """A line of ``documents.jsonl``."""
 
-    document_id: fields.DocumentIdText
+    document_id: fields.NewDocumentId
     title: fields.Title | None = None
     author: fields.Author | None = None
     type: fields.TypeName | None = None
@@ -191,10 +191,18 @@ def content_digest(body: bytes) -> str:
 
 def parse_import_id(value: str) -> str:
     """Return an import's id unchanged. Raises Problem(422) for an invalid one."""
-    if not _IMPORT_ID.fullmatch(value):
-        detail = "must have 1 to 64 letters, digits, '.', '_' and '-'"
+    if not _IMPORT_ID.fullmatch(value) or value in (".", ".."):
+        detail = "must have 1 to 64 letters, digits, '.', '_' and '-', and be neither '.' nor '..'"
         raise invalid([{"pointer": "/import_id", "in": "path", "detail": detail}])
     return value
+
+
+def require_addressable(namespace: str) -> None:
+    """Raise Problem(422) for a namespace that may not come to be."""
+    try:
+        fields.addressable(namespace)
+    except ValueError as error:
+        raise invalid([{"pointer": "/namespace", "in": "path", "detail": str(error)}]) from None
 
 
 def part_answer(received: PartOutcome, import_id: str, namespace: str) -> dict[str, Any]:
@@ -277,6 +285,7 @@ async def import_part(
 ) -> Response:
     """Import a part. Needs `Content-Digest: sha-256=:<base64>:`. Parts may come in any order, and more than once.
     Vectors are kept if this installation's model made them; else the chunks are embedded again."""
+    require_addressable(namespace)
     body = await _read(caller)
     digest = caller.request.headers.get("content-digest")
 

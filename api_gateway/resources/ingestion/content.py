@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 from pydantic.json_schema import WithJsonSchema
 
-from api_gateway.http.fields import TEXT_MEDIA_TYPES, Metadata, SourceIdText, Tags, Wire
+from api_gateway.http.fields import TEXT_MEDIA_TYPES, Metadata, NewSourceId, Tags, Wire
 from pipeline.document_sources import LONGEST_ID, SourceKind, with_hash
 from pipeline.errors import FetchRefused, UnsupportedMediaType
 from pipeline.outbound.web import LONGEST_URI, web_address
@@ -60,7 +60,7 @@ class SourceIn(Wire):
     do. `mime_type` is another name for `media_type`. `tags` and `metadata` are added to those of the document.
     """
 
-    source_id: SourceIdText | None = None
+    source_id: NewSourceId | None = None
     uri: Annotated[str, Field(max_length=LONGEST_URI)] | None = None
     text: str | None = None
     content: Annotated[str | None, Field(alias="bytes", description="The bytes of a file, in base64.")] = None
@@ -216,7 +216,7 @@ def document_id_of(name: str) -> str:
     path = "/".join(part for part in parts if part not in ("", ".", ".."))
     printable = (character for character in path if unicodedata.category(character)[0] not in "CZ" or character == " ")
     document_id = "".join(printable).strip()
-    if not document_id:
+    if document_id in ("", ".", ".."):
         return str(uuid.uuid4())
     if len(document_id) <= LONGEST_ID:
         return document_id

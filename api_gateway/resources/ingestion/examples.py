@@ -13,7 +13,7 @@ from api_gateway.http.auth import Requires, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Parameter, json_body, route
-from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown
+from api_gateway.http.fields import NamespaceParameter, NewNamespaceName, Shape, TenantWire, shown
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer, printable
 from api_gateway.http.responses import json_response
@@ -177,7 +177,7 @@ _BOOK = {
 class ExamplesForm(TenantWire):
     """How to read a book. `category`: only its sheets. `strict`: nothing of it if one row is wrong."""
 
-    namespace: NamespaceName
+    namespace: NewNamespaceName
     category: Annotated[Category, Field(strict=False)] | None = None
     on_conflict: OnConflict = "replace"
     strict: bool = False

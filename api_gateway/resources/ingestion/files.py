@@ -17,7 +17,7 @@ from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limited, require_identity
 from api_gateway.http.caller import Caller, Writer
 from api_gateway.http.descriptions import route
-from api_gateway.http.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TenantWire, TypeName
+from api_gateway.http.fields import MOST_TAGS, Metadata, NewNamespaceName, Tags, TenantWire, TypeName
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer
 from api_gateway.resources.ingestion.content import Charset, ParserHint, document_id_of, media_type_as, storable
@@ -46,7 +46,7 @@ _FIELDS = frozenset(DocumentIn.model_fields)
 class FilesForm(TenantWire):
     """The options for every file of the request. `tags` and `metadata` are added to those in a JSONL line."""
 
-    namespace: NamespaceName
+    namespace: NewNamespaceName
     on_conflict: OnConflict = "replace"
     type: TypeName | None = None
     tags: Tags | None = None

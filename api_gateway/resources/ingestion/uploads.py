@@ -154,7 +154,7 @@ class DocumentIn(Wire):
     """One document. Without a `document_id` its file or its address gives the id; a plain text without either gets a
     new id each time, so repeating it creates another document. Its own `chunking` replaces the request's."""
 
-    document_id: fields.DocumentIdText | None = None
+    document_id: fields.NewDocumentId | None = None
     text: str | None = None
     title: fields.Title | None = None
     author: fields.Author | None = None
@@ -170,7 +170,7 @@ class DocumentIn(Wire):
 class Envelope(TenantWire):
     """A submission without its documents, which are validated one by one."""
 
-    namespace: fields.NamespaceName
+    namespace: fields.NewNamespaceName
     on_conflict: OnConflict = "replace"
     chunking: ChunkingIn | None = None
     priority: Literal["interactive", "bulk"] | None = None

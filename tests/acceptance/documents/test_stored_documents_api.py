@@ -7,6 +7,7 @@ import struct
 from typing import Any
 
 import httpx
+from sqlalchemy import text as sql
 
 from tests.support.clients.gateway_client import problem
 from tests.support.corpora.documents import document, finished, upload
@@ -113,6 +114,15 @@ class DescribeOneDocument:
         )
         near = client.get("/v1/documents/a/similar", params={"namespace": namespace}).json()["data"]
         assert [(each["document_id"], each["same_bytes"]) for each in near] == [("b", True), ("c", False)]
+
+    def it_computes_the_vector_of_a_document_that_has_lost_it(self, client, namespace, use):
+        text = " ".join(PAGES)
+        upload(client, namespace, [document("a", text), document("b", text)])
+        with use.postgres.begin() as connection:
+            lost = sql("DELETE FROM document_embeddings WHERE namespace = :namespace AND document_id = 'a'")
+            assert connection.execute(lost, {"namespace": namespace}).rowcount == 1
+        near = client.get("/v1/documents/a/similar", params={"namespace": namespace}).json()["data"]
+        assert [each["document_id"] for each in near] == ["b"]
 
     def it_previews_another_cut_of_what_is_stored(self, client, namespace):
         upload(client, namespace, [document("a", " ".join(PAGES))])

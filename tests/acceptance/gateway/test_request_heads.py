@@ -127,6 +127,28 @@ class DescribeAHeadThatIsAmbiguous:
         assert (found.status_code, found.json()["code"]) == (400, "too_many_parameters")
         assert found.json()["limit"] == {"name": "parameters", "limit": MOST_PARAMETERS}
 
+    @pytest.mark.parametrize(
+        ("version", "hosts", "status"),
+        [
+            ("1.1", [], 400),
+            ("1.1", ["a", "b"], 400),
+            ("1.1", ["a", "a"], 400),
+            ("1.1", ["a b"], 400),
+            ("1.1", ["a/b"], 400),
+            ("1.1", ["a@b"], 400),
+            ("1.1", [""], 200),
+            ("1.1", ["gateway:8080"], 200),
+            ("1.1", ["[::1]:8080"], 200),
+            ("1.0", [], 200),
+            ("1.0", ["a", "b"], 400),
+        ],
+    )
+    def it_is_400_without_one_host(self, version: str, hosts: list[str], status: int):
+        lines = [f"GET /healthz HTTP/{version}", *(f"Host: {host}" for host in hosts), "", ""]
+        answered, _, body = exchange("\r\n".join(lines).encode())
+        assert answered == status
+        assert status == 200 or body["code"] == "malformed_request"
+
     def it_is_400_if_it_is_no_http(self):
         status, _, body = exchange(b"HELO gateway\r\n\r\n")
         assert (status, body["code"]) == (400, "malformed_request")

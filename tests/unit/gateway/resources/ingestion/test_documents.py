@@ -11,9 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from api_gateway.dialects.mcp.tool_shapes import IngestIn
 from api_gateway.http.fields import Moment, NamespaceName, tidy_document_id
 from api_gateway.http.problems import Problem
-from api_gateway.resources.ingestion.uploads import batch_of
+from api_gateway.resources.dictionaries import RuleIn
+from api_gateway.resources.entities import EntitiesRequest, EntityIn
+from api_gateway.resources.ingestion.content import SourceIn
+from api_gateway.resources.ingestion.examples import ExamplesForm
+from api_gateway.resources.ingestion.files import FilesForm
+from api_gateway.resources.ingestion.stored_documents import DocumentsDeleteRequest
+from api_gateway.resources.ingestion.uploads import DocumentIn, DocumentsRequest, batch_of
 from pipeline.ingestion.accept import Refusal
 from pipeline.records import Chunking, DocumentFields, TenantId, Upload
 from pipeline.settings import load
@@ -303,6 +310,31 @@ class DescribeFields:
     def it_refuses_other_namespaces(self, name):
         with pytest.raises(ValidationError):
             TypeAdapter(NamespaceName).validate_python(name)
+
+    @pytest.mark.parametrize("name", [".", ".."])
+    @pytest.mark.parametrize(
+        ("shape", "body"),
+        [
+            (DocumentsRequest, {"namespace": "{}", "documents": [{"text": "t"}]}),
+            (DocumentIn, {"document_id": "{}", "text": "t"}),
+            (SourceIn, {"source_id": "{}"}),
+            (FilesForm, {"namespace": "{}"}),
+            (ExamplesForm, {"namespace": "{}"}),
+            (EntityIn, {"entity_id": "{}", "name": "n"}),
+            (EntitiesRequest, {"namespace": "{}", "entities": [{"entity_id": "e", "name": "n"}]}),
+            (IngestIn, {"namespace": "{}", "documents": [{"text": "t"}]}),
+            (RuleIn, {"when": "a word", "document_id": "{}"}),
+        ],
+    )
+    def it_refuses_new_names_that_an_address_cannot_hold(self, shape, body, name):
+        shape.model_validate({key: "a" if value == "{}" else value for key, value in body.items()})
+        with pytest.raises(ValidationError, match=r"must not be '\.' or '\.\.'"):
+            shape.model_validate({key: name if value == "{}" else value for key, value in body.items()})
+
+    @pytest.mark.parametrize("name", [".", ".."])
+    def it_still_names_what_an_earlier_version_has_accepted(self, name):
+        body = {"namespace": name, "document_ids": [name]}
+        assert DocumentsDeleteRequest.model_validate(body).document_ids == [name]
 
     def it_gives_one_namespace_for_two_ways_of_writing_it(self):
         assert TypeAdapter(NamespaceName).validate_python("Gro\u0308ße") == "Größe"
