@@ -5,6 +5,7 @@ import functools
 import hashlib
 import json
 import re
+import secrets
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
@@ -30,8 +31,10 @@ class Prompt:
         return hashlib.blake2b(words, digest_size=8).hexdigest()
 
     def fill(self, **values: str) -> str:
-        """Replace each ``{{name}}`` of the template in one pass. Raises KeyError for a placeholder without a value."""
-        return _PLACEHOLDER.sub(lambda match: values[match[1]], self.template)
+        """Replace each ``{{name}}`` of the template in one pass. ``{{nonce}}`` is a random word, which no text that is filled
+        in can know. Raises KeyError for a placeholder without a value."""
+        known = {"nonce": secrets.token_hex(8), **values}
+        return _PLACEHOLDER.sub(lambda match: known[match[1]], self.template)
 
     def messages(self, **values: str) -> list[dict[str, str]]:
         """Return the instruction and the filled template as messages of a chat."""

@@ -12,9 +12,10 @@ import structlog
 from pipeline.errors import PipelineError
 from pipeline.query.plan import RetrievePlan
 from pipeline.ranking.hits import Drop, Hit
+from pipeline.ranking.rerank_bound import bounded_scores
 from pipeline.records import Candidate, ChunkId, Filters
 from pipeline.resources import Resources
-from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.measure import charge_model
 from pipeline.tenants.usage import Purpose
 
@@ -60,6 +61,8 @@ def _scores(arrived: Arrived, hits: Sequence[Hit], use: Resources) -> tuple[dict
         if missing := len(candidates) - len(scores):
             detail = f"{missing} of {len(candidates)} hits got no rerank score and follow the others"
             journal.lost("rerank", "partly_reranked", detail)
+        if provider == "llm":
+            scores = _within_bound(journal, hits, scores)
     except TimeoutError:
         journal.lost("rerank", "timeout", "reranking did not end in time; the fused order stands")
     except PipelineError as error:
@@ -71,6 +74,18 @@ def _scores(arrived: Arrived, hits: Sequence[Hit], use: Resources) -> tuple[dict
         journal.lost("rerank", "internal_error", detail)
     journal.took("rerank", started)
     return scores, weight
+
+
+def _within_bound(journal: Journal, hits: Sequence[Hit], scores: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores of a language model, those bounded that depart far from the channels; `stats` names them."""
+    bounded, far = bounded_scores(hits, scores)
+    if far:
+        log.warning("rerank_scores_bounded", chunk_ids=far)
+        remark = (
+            f"the language model scored {len(far)} hits far above their ranks in every channel; the scores were bounded"
+        )
+        journal.remarks.append(f"{remark}: {', '.join(far)}")
+    return bounded
 
 
 def _candidate(hit: Hit) -> Candidate:

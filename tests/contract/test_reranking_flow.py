@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,11 +16,12 @@ from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.rerank import passing, rerank_hits, rerank_lift
 from pipeline.settings import load
 from tests.support.corpora.queries import query_of
-from tests.support.servers.openai_answers import hangs, raw, refused
+from tests.support.servers.openai_answers import hangs, raw, refused, says
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.servers.rerank_server import RerankServer, rerank_service
 from tests.support.stacks.patience import SPARE_S
 from tests.unit.answer.test_answer_parts import hits
+from tests.unit.ranking.test_rerank_bound import found as ranked
 
 FUSED = [("a", 1.0), ("b", 0.9), ("c", 0.8)]
 TEXTS = {"a": "an owl", "b": "a fox", "c": "a red fox"}
@@ -98,6 +100,42 @@ class DescribeReranked:
         placed = rerank_hits(replace(arrived(RerankPlan(provider="http", weight=1.0)), journal=journal), found(), use)
         assert [hit.chunk_id for hit in placed] == ["c", "b", "a"]
         assert [(lost.part, lost.code) for lost in journal.degradations] == [("rerank", "reranker_not_configured")]
+
+    def it_bounds_a_language_model_that_obeys_a_passage_and_says_so(self, monkeypatch: pytest.MonkeyPatch):
+        order = "abcdefghi"
+        marks = [{"id": n, "relevance": 10 if n == 9 else 5, "completeness": 5, "timeliness": 5} for n in range(1, 10)]
+        with OpenAIServer() as server:
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            server.always["chat"] = says(json.dumps({"scores": marks}))
+            use = Resources(load({"llm_model": "judge", "llm_timeout_s": 20, "rerank_timeout_s": 20}))
+            patient = RerankPlan(budget_ms=10_000)
+            for channels, first, named in (
+                ({"keyword": order, "semantic": order}, "a", ["i"]),
+                ({"keyword": order, "semantic": order[::-1]}, "i", []),  # one channel finds it first
+            ):
+                journal = Journal()
+                asked = replace(arrived(patient, left_s=20.0), journal=journal)
+                placed = rerank_hits(asked, ranked(order, **channels), use)
+                assert placed[0].chunk_id == first
+                assert [remark[-1] for remark in journal.remarks] == named
+                assert not journal.degradations
+            use.close()
+
+    def it_reports_hits_that_a_language_model_has_left_out(self, monkeypatch: pytest.MonkeyPatch):
+        with OpenAIServer() as server:
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            server.always["chat"] = says('{"scores": [{"id": 3, "relevance": 9}, {"id": 1, "relevance": 2}]}')
+            use, journal = (
+                Resources(load({"llm_model": "judge", "llm_timeout_s": 20, "rerank_timeout_s": 20})),
+                Journal(),
+            )
+            asked = replace(arrived(RerankPlan(budget_ms=10_000), left_s=20.0), journal=journal)
+            placed = rerank_hits(asked, found(), use)
+            use.close()
+        assert [hit.chunk_id for hit in placed] == ["c", "a", "b"]
+        assert [(lost.code, lost.detail[:6]) for lost in journal.degradations] == [("partly_reranked", "1 of 3")]
 
     def it_tells_a_language_model_what_is_wanted_besides(self, monkeypatch: pytest.MonkeyPatch):
         with OpenAIServer() as server:
