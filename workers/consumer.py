@@ -3,6 +3,7 @@ and kombu end the worker for it."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from celery.worker.consumer import Consumer
 from kombu.exceptions import KombuError
 
 log = structlog.get_logger(__name__)
+_logger = logging.getLogger(__name__)
 
 # What code raises on data of another shape. Errors of connections and of the system are not among them.
 DATA_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError, KombuError)
@@ -41,7 +43,7 @@ class TaskConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
         queue = message.delivery_info.get("routing_key") if isinstance(message.delivery_info, dict) else None
         log.error("message_rejected", reason=reason, queue=str(queue)[:64], bytes=len(message.body or ""))
         if not message.acknowledged:
-            message.reject_log_error(log, self.connection_errors)
+            message.reject_log_error(_logger, self.connection_errors)
 
 
 def flaw_of(message: Any) -> str | None:

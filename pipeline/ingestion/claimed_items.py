@@ -20,7 +20,19 @@ from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_
 from pipeline.deadline import Deadline
 from pipeline.documents.document_store import Documents
 from pipeline.documents.generation_store import Retired
-from pipeline.errors import IngestCrowded, LeaseLost, PipelineError, RateLimited, Rejected, Unavailable
+from pipeline.errors import (
+    EmbedderUnavailable,
+    IngestCrowded,
+    LeaseLost,
+    Misconfigured,
+    ParserUnavailable,
+    PipelineError,
+    RateLimited,
+    Rejected,
+    StoreUnavailable,
+    Unavailable,
+    VectorsMissing,
+)
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import FailureReason, JobId, Stage, TenantId
@@ -219,6 +231,29 @@ def backoff_s(attempt: int, *, jitter: float | None = None) -> float:
 def retry_delay_s(attempt: int, *, asked_s: float | None, jitter: float | None = None) -> float:
     """Return the seconds to the next attempt: those of `backoff_s`, or more if a service asked for it, at most 10 minutes."""
     return max(backoff_s(attempt, jitter=jitter), min(_LONGEST_S, asked_s or 0.0))
+
+
+# Reasons for putting an item back that concern every document alike; a website's, or a rate limit, do not.
+_SHARED_CAUSES: Final = tuple(
+    kind.code
+    for kind in (Unavailable, StoreUnavailable, EmbedderUnavailable, VectorsMissing, ParserUnavailable, Misconfigured)
+)
+
+
+def wake_postponed(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> None:
+    """Let the items of a job go on that wait for their next attempt after an outage, once an item that had failed before has
+    succeeded: the outage is over. Without MySQL they wait until they are due."""
+    job_ids = sorted({claim.job_id for claim in claims if claim.attempts > 1})
+    if not job_ids:
+        return
+    try:
+        with unit_of_work(use.mysql) as work:
+            woken = Ledger(work.connection, tenant_id).wake(job_ids, codes=_SHARED_CAUSES)
+    except Unavailable as error:
+        log.warning("items_not_woken", code=error.code)
+        return
+    if woken:
+        log.info("items_woken", items=woken)
 
 
 def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, use: Resources) -> None:

@@ -122,6 +122,8 @@ def fill_standby(
             after_each()
     except VectorsMissing:
         log.info("standby_given_up_meanwhile", space=standby.number)
+    except EmbedderRefused as error:  # the model answers, and is asked for other documents
+        log.info("standby_refused_texts", space=standby.number, texts=len(error.indexes))
     except PipelineError as error:
         if error.code == "lease_lost":
             raise

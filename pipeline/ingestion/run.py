@@ -28,7 +28,7 @@ from pipeline.errors import (
     Unavailable,
     VectorsMissing,
 )
-from pipeline.ingestion.claimed_items import Lease, close, end, give_up_or_retry
+from pipeline.ingestion.claimed_items import Lease, close, end, give_up_or_retry, wake_postponed
 from pipeline.ingestion.fetch import Ring, hand_over
 from pipeline.ingestion.make_vectors import fill_standby, settle, vectors_of
 from pipeline.ingestion.prepare import Aside, Breather, PreparedDocument, drop_leftovers, prepare, write_aside
@@ -85,6 +85,7 @@ def _ingest(lease: Lease, use: Resources, aside: Aside) -> None:
     if embedded:
         use.bells.progressed(lease.tenant_id, lease.job_id)
         publish(lease, embedded, use)
+        wake_postponed(lease.tenant_id, [item.claim for item in embedded], use)
 
 
 class _SideWork:

@@ -262,6 +262,10 @@ class Ledger(TenantStore):
         """Queue items with an expired lease again, with the reason; return how many."""
         return self._run(_RELEASE_EXPIRED, now=now(), code=WORKER_LOST).rowcount
 
+    def wake(self, job_ids: Sequence[JobId], *, codes: Sequence[str]) -> int:
+        """Make up to 1000 items of these jobs due that were put back for one of these reasons; return how many."""
+        return self._run(_WAKE, jobs=list(job_ids), codes=list(codes), now=now()).rowcount
+
     def due(self) -> dict[JobId, int]:
         """Return how many items of each job are due; paused jobs are omitted."""
         return {JobId(job_id): count for job_id, count in self._run(_DUE_BY_JOB, now=now())}
@@ -307,6 +311,12 @@ _RELEASE_EXPIRED = (
     f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now, error_code = :code,"
     " error_detail = 'its worker ended without a result', fencing_token = fencing_token + 1, updated_at = :now"
     f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now"
+)
+
+_WAKE = sql(
+    "UPDATE job_items SET next_attempt_at = :now, updated_at = :now WHERE tenant_id = :tenant AND job_id IN :jobs"
+    " AND state = 'queued' AND next_attempt_at > :now AND error_code IN :codes"
+    " ORDER BY job_id, ordinal LIMIT 1000"
 )
 
 _TAKE = sql(

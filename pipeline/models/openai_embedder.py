@@ -121,6 +121,8 @@ class OpenAIEmbedder:
             self._probe(call, refusal)
             self._split(call, batch, str(refusal), halves_a_failure=halves_a_failure)
         except (Unavailable, _WrongLength) as failure:
+            if not halves_a_failure and (isinstance(failure, _WrongLength) or not self._retries):
+                raise  # all vectors of an answer are wrong, or it has failed only once
             self._confirm_that_others_work(call, failure)
             reason = f"the embedding service answers other texts, but fails for this one: {failure}"
             self._split(call, batch, reason, halves_a_failure=True)

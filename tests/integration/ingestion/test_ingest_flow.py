@@ -12,7 +12,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.maintenance.verify import verify
 from pipeline.records import DocumentId
 from tests.support.corpora.uploads import upload
-from tests.support.stacks.connections import breaking, embedding_with
+from tests.support.stacks.connections import breaking, embedding_with, sharing
 
 pytestmark = pytest.mark.own_databases
 
@@ -108,6 +108,19 @@ class DescribeIngestion:
         [error] = corner.job(ticket).errors
         assert error.document_id == "b"
         assert re.fullmatch("chunk [2-9] has no vector: not this text", error.detail)
+
+    def it_lets_the_others_go_on_at_once_when_one_shows_that_an_outage_is_over(self, corner, use):
+        small = sharing(use, ingest_batch_documents=1)
+        ticket = corner.accept(*(upload(f"d{n}", f"text {n}") for n in range(5)))
+        for _ in range(4):
+            corner.work(ticket, embedding_with(use, away=True))
+            corner.make_due()
+        corner.work(ticket, embedding_with(use, away=True))
+        corner.work(ticket, small)
+        assert corner.job(ticket).succeeded == 0  # all wait, up to 16 s
+        corner.execute("UPDATE job_items SET next_attempt_at = '2000-01-01' WHERE tenant_id = :tenant AND ordinal = 3")
+        corner.work(ticket, small)
+        assert corner.job(ticket).succeeded == 5
 
     def it_gives_up_only_the_document_that_ends_the_embedding_service(self, corner, use):
         ticket = corner.accept(*(upload(f"d{n}", "deadly word" if n == 4 else f"text {n}") for n in range(9)))
