@@ -14,7 +14,7 @@ from kombu.exceptions import KombuError
 log = structlog.get_logger(__name__)
 _logger = logging.getLogger(__name__)
 
-# What code raises on data of another shape. Errors of connections and of the system are not among them.
+# The errors that code raises on data of another shape; those of connections and of the system are not among them.
 DATA_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError, KombuError)
 
 

@@ -329,15 +329,14 @@ def embed(
 
 
 def _refusals(error: EmbedderRefused, chunks: Sequence[Chunk]) -> dict[Generation, EmbedderRefused]:
-    """Return by document a refusal that names its first refused chunk, counted from 1, and their number."""
+    """Return by document a refusal that names its first refused chunk, counted from 1."""
     refused: defaultdict[Generation, list[tuple[int, str]]] = defaultdict(list)
     for index, reason in error.reasons.items():
         refused[chunks[index].generation].append((chunks[index].ordinal + 1, reason))
     refusals = {}
     for generation, by_chunk in refused.items():
         number, reason = min(by_chunk)
-        others = f" (and {len(by_chunk) - 1} other chunks)" if len(by_chunk) > 1 else ""
-        refusals[generation] = EmbedderRefused(f"chunk {number}{others} has no vector: {reason}")
+        refusals[generation] = EmbedderRefused(f"chunk {number} has no vector: {reason}")
     return refusals
 
 
