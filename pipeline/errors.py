@@ -330,6 +330,17 @@ class QueueFull(PipelineError):
         self.quota = dict(quota or {})
 
 
+class TooManyAnswers(PipelineError):
+    """The tenant's stored answers take as much memory as they may; retry later. ``quota``: how much, as numbers."""
+
+    code = "too_many_answers"
+
+    def __init__(self, message: str, *, retry_after_s: float, quota: Mapping[str, str | int] | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+        self.quota = dict(quota or {})
+
+
 class WorkerUnavailable(Unavailable):
     """No worker has begun a computation that a caller waits for."""
 

@@ -28,6 +28,7 @@ from pipeline.database.engines import (
 )
 from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.installation import Installation
+from pipeline.database.redis_memory import memory_reader
 from pipeline.database.replica import REPLICA_TIMEOUT_S, Replica
 from pipeline.database.write_fence import fenced
 from pipeline.embedding.cache_store import VectorCacheStore
@@ -108,6 +109,7 @@ class Resources:
     homes = _shared(lambda use: Homes(lambda: use.mysql))  # the pairs on which tenants are placed
     redis = _shared(lambda use: redis_client(use.settings))  # results, caches and the wake channel
     quick_redis = _shared(lambda use: redis_client(use.settings, timeout_s=_QUICK_REDIS_S))  # for optional reads
+    redis_memory = _shared(lambda use: memory_reader(use.redis))  # its use and its limit, as of the last second
     async_redis = _shared(lambda use: async_redis_client(use.settings, timeout_s=_QUICK_REDIS_S))  # its loop closes it
     request_rates = _shared(lambda use: RequestRates(use.async_redis))  # the token buckets of the tenants' requests
     heartbeats = _shared(lambda use: WorkerHeartbeats(use.quick_redis))  # of the installation's workers
@@ -350,16 +352,24 @@ class Resources:
 
     def queries(self, tenant_id: TenantId) -> Queries:
         """Return one tenant's running and answered queries."""
-        return Queries(self.redis, tenant_id, ttl_s=self.settings.query_ttl_s)
+        ttl_s, quota = self.settings.query_ttl_s, self.settings.quota_answer_bytes
+        return Queries(self.redis, tenant_id, ttl_s=ttl_s, quota=quota, memory=self.redis_memory)
 
     def traces(self, tenant_id: TenantId) -> KeptTraces:
         """Return one tenant's kept traces."""
         most, ttl_s = self.settings.traces_kept, self.settings.trace_ttl_s
-        return KeptTraces(self.redis, tenant_id, most=most, ttl_s=ttl_s, requested_ttl_s=self.settings.query_ttl_s)
+        return KeptTraces(
+            self.redis,
+            tenant_id,
+            most=most,
+            ttl_s=ttl_s,
+            requested_ttl_s=self.settings.query_ttl_s,
+            memory=self.redis_memory,
+        )
 
     def computations(self, tenant_id: TenantId) -> Computations:
         """Return the computations of one tenant."""
-        return Computations(self.redis, lambda: self.mysql, tenant_id)
+        return Computations(self.redis, lambda: self.mysql, tenant_id, memory=self.redis_memory)
 
     def close(self) -> None:
         """Close every connection that was opened."""

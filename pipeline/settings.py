@@ -124,6 +124,7 @@ class Settings(BaseSettings):
     quota_chunks: Annotated[int, Field(ge=0)] = 10_000_000
     quota_queued: Annotated[int, Field(ge=0)] = 200_000
     quota_tokens: Annotated[int, Field(ge=0)] = 1_000_000_000
+    quota_answer_bytes: Annotated[int, Field(ge=0)] = 64 * 1024 * 1024
     quota_requests_per_minute: Annotated[int, Field(ge=0, le=10_000_000)] = 30_000
     quota_requests_burst: Annotated[int, Field(ge=1, le=10_000_000)] = 5_000
 
@@ -171,7 +172,7 @@ class Settings(BaseSettings):
     query_deadline_ms: Annotated[int, Field(ge=200, le=60_000)] = 3000
     query_lane: Lane = "chord"
     query_lane_processes: Annotated[int, Field(ge=0, le=64)] = 2
-    query_ttl_s: Annotated[int, Field(ge=10)] = 3600
+    query_ttl_s: Annotated[int, Field(ge=10)] = 900
     traces_kept: Annotated[int, Field(ge=0, le=100_000)] = 500
     trace_ttl_s: Annotated[int, Field(ge=60, le=30 * 24 * 3600)] = 24 * 3600
     trace_slow_ms: Annotated[float, Field(ge=0, le=60_000)] = 1000.0
@@ -179,7 +180,7 @@ class Settings(BaseSettings):
     api_allow_networks: Networks = ()
     api_secrets: Annotated[dict[str, dict[str, SecretStr]], NoDecode] = {}
     rerank_top_n: Annotated[int, Field(ge=1, le=200)] = 20
-    result_cache_ttl_s: Annotated[int, Field(ge=0, le=86_400)] = 3600
+    result_cache_ttl_s: Annotated[int, Field(ge=0, le=86_400)] = 900
     result_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 1024
 
     # Models

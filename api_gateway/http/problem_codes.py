@@ -42,7 +42,7 @@ _UPLOAD: Final[Codes] = {
 }
 _QUERY: Final[Codes] = {
     404: "namespace_not_found profile_not_found",
-    429: "too_many_waiters",
+    429: "too_many_waiters too_many_answers",
     503: "too_many_waiters query_not_answered retrieval_unavailable",
 }
 _COMPUTATION: Final[Codes] = {429: "too_many_waiters", 503: "worker_unavailable computation_timeout"}

@@ -12,18 +12,20 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 import pipeline.errors as failures
-from pipeline.errors import Misconfigured, PipelineError, QueueFull, QuotaExceeded, Unavailable
+from pipeline.errors import Misconfigured, PipelineError, QueueFull, QuotaExceeded, TooManyAnswers, Unavailable
 
 MEDIA_TYPE = "application/problem+json"
 MOST_ERRORS = 100  # entries of ``errors`` in one answer
 LONGEST_POINTER = 255  # as many characters as the ledger stores
 _RETRY_AFTER_S = 2
+_UNITS = {"queued": "documents", "answer_bytes": "content-bytes"}  # of quotas that a retry may find free
 
 # The first matching base class decides. An error class of ours without a line is a bug and answers 500.
 _TABLE: dict[type[PipelineError], tuple[int, str]] = {
     failures.MigrationRefused: (409, "The migration is in another state"),
     QuotaExceeded: (403, "A quota of the tenant is used up"),
     QueueFull: (429, "Too many documents are queued"),
+    TooManyAnswers: (429, "Stored answers take too much memory"),
     failures.PreconditionFailed: (412, "The precondition is not met"),
     failures.GenerationNotKept: (409, "That generation is not available for a rollback"),
     failures.NotReingestible: (409, "The document cannot be ingested again like this"),
@@ -141,13 +143,13 @@ def from_error(error: PipelineError) -> Problem:
         return misconfigured() if isinstance(error, Misconfigured) else internal()
     status, title = line
     headers = {}
-    if isinstance(error, Unavailable | QueueFull):
+    if isinstance(error, Unavailable | QueueFull | TooManyAnswers):
         headers["Retry-After"] = str(math.ceil(error.retry_after_s or _RETRY_AFTER_S))
-    quota = error.quota if isinstance(error, QuotaExceeded | QueueFull) else {}
-    if isinstance(error, QueueFull) and quota:
-        limit, left = int(quota["limit"]), max(0, int(quota["limit"]) - int(quota["used"]))
-        headers["RateLimit-Policy"] = f'"queued";q={limit};qu="documents"'
-        headers["RateLimit"] = f'"queued";r={left};t={headers["Retry-After"]}'
+    quota = error.quota if isinstance(error, QuotaExceeded | QueueFull | TooManyAnswers) else {}
+    if isinstance(error, QueueFull | TooManyAnswers) and quota:
+        name, limit, left = quota["name"], int(quota["limit"]), max(0, int(quota["limit"]) - int(quota["used"]))
+        headers["RateLimit-Policy"] = f'"{name}";q={limit};qu="{_UNITS[str(name)]}"'
+        headers["RateLimit"] = f'"{name}";r={left};t={headers["Retry-After"]}'
     return Problem(
         status, error.code, error.public, title=title, headers=headers, extensions={"quota": quota} if quota else {}
     )

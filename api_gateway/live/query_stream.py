@@ -18,8 +18,7 @@ from api_gateway.http.problems import Problem
 from api_gateway.live.ask import current_state, state_of_sent
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
 from pipeline.errors import Unavailable
-from pipeline.query.request import Envelope
-from pipeline.query.understanding import QueryState
+from pipeline.query.understanding import ChannelStep, QueryState
 from pipeline.query.wake_names import wake_name
 from pipeline.records import CHANNEL_NAME, QueryId
 
@@ -42,10 +41,9 @@ class ChannelAnswered(Shape):
     code: str | None
 
 
-def channel_answered(query_id: str, envelope: Envelope, elapsed_ms: float | None) -> dict[str, Any]:
+def channel_answered(query_id: str, step: ChannelStep, elapsed_ms: float | None) -> dict[str, Any]:
     """Return the event of a channel's answer."""
-    hits = len(envelope.chunk_ids)
-    return shown(ChannelAnswered, envelope, query_id=query_id, hits=hits, elapsed_ms=elapsed_ms)
+    return shown(ChannelAnswered, step, query_id=query_id, elapsed_ms=elapsed_ms)
 
 
 _END = "finished"
@@ -132,10 +130,10 @@ class QueryStream(EventStream):
             for step in begun
             if self._is_new(step)
         ]
-        for envelope in state.envelopes:
-            if self._is_new(f"{envelope.channel}:{envelope.status}"):
-                elapsed_ms = state.elapsed_ms.get(envelope.channel)
-                events.append(event("channel", self._id(), channel_answered(self._query_id, envelope, elapsed_ms)))
+        for step in state.steps:
+            if self._is_new(f"{step.channel}:{step.status}"):
+                elapsed_ms = state.elapsed_ms.get(step.channel)
+                events.append(event("channel", self._id(), channel_answered(self._query_id, step, elapsed_ms)))
         if state.answer is not None and self._is_new(_END):
             events.append(raw_event(_END, self._id(), state.answer))
         return b"".join(events)

@@ -13,6 +13,7 @@ import redis
 from sqlalchemy import Connection, Engine
 
 from pipeline.database.engines import redis_errors
+from pipeline.database.redis_memory import UNLIMITED, ReadMemory
 from pipeline.database.rows import TenantStore, now
 from pipeline.database.statements import sql, tenants_with
 from pipeline.database.unit_of_work import unit_of_work
@@ -30,6 +31,7 @@ from pipeline.jobs.computation import (
 )
 from pipeline.query.wake_names import WAKE_CHANNEL
 from pipeline.records import Actor, TenantId
+from pipeline.tenants.answer_memory_store import too_many_answers
 
 _PIECE: Final = 1024 * 1024  # bytes per row in MySQL, so that no statement is large
 _SPARE_S: Final = 60.0  # seconds that a hash outlives the last possible wait for it
@@ -74,9 +76,17 @@ return 1
 class Computations:
     """One tenant's computations."""
 
-    def __init__(self, client: redis.Redis, mysql: Callable[[], Engine], tenant_id: TenantId) -> None:
-        """Set the stores. ``mysql`` is called only for large bodies."""
+    def __init__(
+        self,
+        client: redis.Redis,
+        mysql: Callable[[], Engine],
+        tenant_id: TenantId,
+        *,
+        memory: ReadMemory = lambda: UNLIMITED,
+    ) -> None:
+        """Set the stores. ``mysql`` is called only for large bodies; ``memory`` returns the memory of Redis."""
         self._redis = client
+        self._memory = memory
         self._mysql = mysql
         self._tenant_id = tenant_id
 
@@ -137,8 +147,11 @@ class Computations:
         return bool(self._eval(_SAY, computation_id, text))
 
     def settle(self, computation_id: ComputationId, outcome: Done | Failed) -> bool:
-        """Store the outcome and wake the gateway. False if there is one already, or no caller waits."""
+        """Store the outcome and wake the gateway. False if there is one already, or no caller waits. An answer that would
+        take more than a quarter of the free memory becomes a failure with TooManyAnswers."""
         answer = b""
+        if isinstance(outcome, Done) and (free := self._memory().free) is not None and len(outcome.body) > free // 4:
+            outcome = Failed(error=too_many_answers(len(outcome.body), free // 4, _SPARE_S))
         if isinstance(outcome, Done):
             reply: dict[str, Any] = {"about": outcome.about}
             answer = outcome.body

@@ -1,24 +1,32 @@
-"""Running and answered queries: one expiring Redis hash each, in which the first answer written wins."""
+"""Running and answered queries: one expiring Redis hash each, in which the first answer written wins.
+
+An answered query keeps its request and its answer, both compressed. The scripts count its bytes for the tenant's limit
+(`tenants.answer_memory_store`), and shorten its life as the memory of Redis or the tenant's share of it fills.
+"""
 
 import functools
+import math
 import time
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import starmap
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import redis
 from pydantic import TypeAdapter
 
 from pipeline.database.engines import redis_errors
+from pipeline.database.redis_memory import UNLIMITED, ReadMemory
 from pipeline.deadline import Deadline
 from pipeline.errors import StoreFull
 from pipeline.query.request import Envelope, Query
-from pipeline.query.understanding import ChannelRun, QueryState, Understood
+from pipeline.query.understanding import ChannelRun, ChannelStep, QueryState, Understood
 from pipeline.query.wake_names import WAKE_CHANNEL, wake_name
 from pipeline.records import JobId, QueryId, TenantId
 from pipeline.telemetry.tracing import OutsideCall
+from pipeline.tenants.answer_memory_store import ACCOUNT, LEAST_KEPT_S, account_key, answer_limit, too_many_answers
 from pipeline.tenants.audit import AuditRow
 from pipeline.tenants.audit_store import MOST_WAITING, NOTE, list_key, packed
 
@@ -26,35 +34,96 @@ QUERY: TypeAdapter[Query] = TypeAdapter(Query)
 _ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
 _UNDERSTOOD: TypeAdapter[Understood] = TypeAdapter(Understood)
 
-# Writes the answer unless there is one, records it for the audit, caches it under the question's key if that is
-# allowed, and wakes waiting callers, in one step.
-_ANSWER = f"""
-if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HSETNX', KEYS[1], 'answer', ARGV[1]) == 0 then return 0 end
-redis.call('HSET', KEYS[1], 'answer_status', ARGV[2])
-redis.call('EXPIRE', KEYS[1], ARGV[3])
+_STEP: TypeAdapter[ChannelStep] = TypeAdapter(ChannelStep)
+
+# Bytes of stored values, and the estimate for an open query: without chunks and context, for each chunk that it asks for,
+# and for each token of its context.
+_SPREAD: Final = 1.1  # of the allocator
+_OVERHEAD_BYTES: Final = 1_200  # a hash of few fields, the key of the answer cache
+_OPEN_BYTES: Final = 16 * 1024
+_CHUNK_BYTES: Final = 1024
+_TOKEN_BYTES: Final = 2
+_OPEN_KEPT_S: Final = 60  # after the deadline
+
+# A function of scripts: takes a trace off the list of kept ones and its bytes off their sum.
+DROP_ENTRY: Final = """
+local function drop_entry(listed, entries, id)
+  redis.call('ZREM', listed, id)
+  local bytes = redis.call('HGET', entries, 'bytes:' .. id)
+  redis.call('HDEL', entries, id, 'bytes:' .. id)
+  if bytes and redis.call('HINCRBY', entries, 'bytes', '-' .. bytes) <= 0 then redis.call('HDEL', entries, 'bytes') end
+end
+"""
+
+# Stores a query with an estimate of the bytes that it will take, unless they are more than the tenant has left. Returns
+# nothing, or the bytes in use and the seconds until there is space.
+_OPEN = f"""{ACCOUNT}
+local used, slots = used_of(KEYS[2])
+local limit, reserved = tonumber(ARGV[6]), tonumber(ARGV[7])
+if limit > 0 and used + reserved > limit then return {{used, wait_for(slots, used + reserved - limit)}} end
+local kept_s = lifetime(tonumber(ARGV[3]), tonumber(ARGV[4]), fill(tonumber(ARGV[5]), used, limit))
+kept_s = math.max(kept_s, tonumber(ARGV[8]))
+redis.call('HSET', KEYS[1], 'query', ARGV[1], 'opened', ARGV[2])
+redis.call('EXPIRE', KEYS[1], kept_s)
+redis.call('HSET', KEYS[1], 'charged', charge(KEYS[2], kept_s, reserved))
+return nil
+"""
+
+# Writes the answer unless there is one, replaces the estimate of its bytes, drops what only running queries need, records
+# it for the audit, caches it under the question's key if that is allowed and Redis is not nearly full, and wakes waiting
+# callers, in one step. Returns -1 if the gateway that opened the query is of a release that does not read packed answers.
+_ANSWER = f"""{ACCOUNT}
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'answer') == 1 then return 0 end
+local charged = redis.call('HGET', KEYS[1], 'charged')
+if not charged and ARGV[15] == '1' then return -1 end
+for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do
+  local kind = string.match(name, '^%a+')
+  if kind == 'envelope' or kind == 'calls' or kind == 'ran' or kind == 'understood' then redis.call('HDEL', KEYS[1], name) end
+end
+discharge(KEYS[5], charged)
+local used, limit = used_of(KEYS[5]), tonumber(ARGV[14])
+local share = tonumber(ARGV[13])
+local kept_s = lifetime(tonumber(ARGV[3]), tonumber(ARGV[12]), fill(share, used, limit))
+local bytes = math.ceil((#ARGV[1] + #ARGV[11] + #ARGV[16]) * {_SPREAD}) + {_OVERHEAD_BYTES}
+redis.call('HSET', KEYS[1], 'answer', ARGV[1], 'answer_status', ARGV[2], 'query', ARGV[16])
+redis.call('HSET', KEYS[1], 'charged', charge(KEYS[5], kept_s, bytes))
+redis.call('EXPIRE', KEYS[1], kept_s)
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 {NOTE}
-if ARGV[9] ~= '0' then redis.call('SET', KEYS[3], ARGV[10], 'EX', ARGV[9]) end
+if ARGV[9] ~= '0' and share < 0.9 then
+  redis.call('SET', KEYS[3], ARGV[10], 'EX', math.min(tonumber(ARGV[9]), kept_s))
+end
 if ARGV[11] ~= '' then
   redis.call('HSET', KEYS[4], 'trace', ARGV[11], 'requested', '1')
-  redis.call('EXPIRE', KEYS[4], ARGV[3])
+  redis.call('EXPIRE', KEYS[4], kept_s)
 end
 return 1
 """
 
+# Deletes a query with its trace, also where Redis has no space left.
+_CANCEL = f"""{ACCOUNT}{DROP_ENTRY}
+local charged = redis.call('HGET', KEYS[1], 'charged')
+local deleted = redis.call('DEL', KEYS[1]) + redis.call('DEL', KEYS[2])
+redis.call('DEL', KEYS[3])
+redis.call('PUBLISH', ARGV[2], ARGV[3])
+drop_entry(KEYS[4], KEYS[5], ARGV[1])
+discharge(KEYS[6], charged)
+return deleted
+"""
+
 # A plain HSET would recreate a cancelled query, without an expiry. A task may run twice: a failure of one run does not
-# replace the result of the other.
+# replace the result of the other. A result after the answer is of no use.
 _REPORT = """
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'answer') == 1 then return 0 end
 if ARGV[5] ~= 'ok' and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[8], ARGV[9], ARGV[10], ARGV[11])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13])
 redis.call('PUBLISH', ARGV[6], ARGV[7])
 return 1
 """
 
 # Stores the model's understanding of an existing query, and an element on the list that waiting callers block on.
 _UNDERSTAND = """
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'answer') == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'understood', ARGV[1], 'elapsed:understand', ARGV[2])
 redis.call('DEL', KEYS[2])
 redis.call('RPUSH', KEYS[2], '1')
@@ -62,26 +131,36 @@ redis.call('EXPIRE', KEYS[2], ARGV[3])
 return 1
 """
 
+_ZLIB = b"\x78"  # no JSON begins with it
 _WORD_KEPT_S = 120  # longer than any query runs
 _CANCELLED_KEPT_S = 120
 _WAITED_AT_ONCE_S = 0.5  # below the socket's own timeout
 
 
 class Queries:
-    """One tenant's queries."""
+    """One tenant's queries. ``ttl_s``: how long an answer is kept while there is space; ``quota``: the bytes that the
+    tenant's queries may occupy, 0 for any number; ``memory`` returns the memory of Redis."""
 
-    def __init__(self, client: redis.Redis, tenant_id: TenantId, *, ttl_s: int) -> None:
+    def __init__(
+        self,
+        client: redis.Redis,
+        tenant_id: TenantId,
+        *,
+        ttl_s: int,
+        quota: int = 0,
+        memory: ReadMemory = lambda: UNLIMITED,
+    ) -> None:
         self._redis = client
         self._tenant_id = tenant_id
         self._ttl_s = ttl_s
+        self._quota = quota
+        self._memory = memory
 
     def open(self, query: Query) -> None:
-        """Store a query before it is sent to the channels."""
-        key = self._key(query.query_id)
-        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
-            pipe.hset(key, mapping={"query": QUERY.dump_json(query), "opened": f"{time.time():.4f}"})
-            pipe.expire(key, self._ttl_s)
-            pipe.execute()
+        """Store a query before it is sent to the channels. Raises TooManyAnswers if the tenant has no space for it."""
+        with redis_errors():
+            refused = self._redis.eval(*self._opening(query))
+        self._admit(refused)
 
     def load(self, query_id: QueryId) -> Query | None:
         """Return the stored query, or None if it is gone or answered."""
@@ -116,6 +195,8 @@ class Queries:
                 f"{time.time() - elapsed_ms / 1000:.4f} {worker}",
                 f"calls:{envelope.channel}",
                 orjson.dumps([tuple(call) for call in calls]),  # type: ignore[arg-type]
+                f"step:{envelope.channel}",
+                _STEP.dump_json(ChannelStep.of(envelope)),  # type: ignore[arg-type]
             )
 
     def report_understood(self, query_id: QueryId, understood: Understood, *, elapsed_ms: float) -> None:
@@ -145,7 +226,7 @@ class Queries:
 
     def answer(
         self,
-        query_id: QueryId,
+        query: Query,
         answer: bytes,
         *,
         status: str = "succeeded",
@@ -153,20 +234,23 @@ class Queries:
         keep: tuple[str, int] | None = None,
         trace: bytes | None = None,
     ) -> bool:
-        """Store the answer and wake waiting callers; False if there was one, or the query is gone. ``note``: its row
+        """Store the answer to a query, as it was opened, and wake waiting callers; False if there was one, or the query is
+        gone. ``note``: its row
         for the audit; ``keep``: its cache key and lifetime in seconds; ``trace``: stored beside it."""
-        with redis_errors():
-            written = self._redis.eval(*self._answering(query_id, answer, status, note, keep, trace))
-        return bool(written)
+        written = -1
+        for pack in (True, False):
+            if written == -1:
+                with redis_errors():
+                    written = self._redis.eval(*self._answering(query, answer, status, note, keep, trace, pack=pack))  # type: ignore[assignment]
+        return written == 1
 
     def open_answered(self, query: Query, answer: bytes, *, note: AuditRow) -> None:
-        """Store a query together with its answer, in one round trip."""
-        key = self._key(query.query_id)
+        """Store a query together with its answer, in one round trip. Raises TooManyAnswers."""
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
-            pipe.hset(key, mapping={"query": QUERY.dump_json(query)})
-            pipe.expire(key, self._ttl_s)
-            pipe.eval(*self._answering(query.query_id, answer, "succeeded", note, None))
-            pipe.execute()
+            pipe.eval(*self._opening(query))
+            pipe.eval(*self._answering(query, answer, "succeeded", note, None))  # does nothing if it was not opened
+            refused, _ = pipe.execute()
+        self._admit(refused)
 
     def cached_answer(self, cache_key: str) -> bytes | None:
         """Return the cached answer under this key, or None if it has expired."""
@@ -174,35 +258,68 @@ class Queries:
             first: bytes | None = self._redis.get(self._cache_key(cache_key))  # type: ignore[assignment]
         return None if first is None else self.field(QueryId(first.decode()), "answer")
 
+    def _opening(self, query: Query) -> tuple[Any, ...]:
+        """Return the arguments of the script that stores a query."""
+        memory = self._memory()
+        return (
+            _OPEN,
+            2,
+            self._key(query.query_id),
+            account_key(self._tenant_id),
+            QUERY.dump_json(query),
+            f"{time.time():.4f}",
+            str(self._ttl_s),
+            str(LEAST_KEPT_S),
+            f"{memory.share:.4f}",
+            str(answer_limit(memory, self._quota)),
+            str(_OPEN_BYTES + query.top_k * _CHUNK_BYTES + query.plan.context.max_tokens * _TOKEN_BYTES),
+            str(max(1, math.ceil(query.deadline_at - time.time())) + _OPEN_KEPT_S),
+        )
+
+    def _admit(self, refused: Any) -> None:
+        """Raise TooManyAnswers if the script that stores a query has refused it."""
+        if refused is not None:
+            used, wait_s = refused
+            raise too_many_answers(int(used), answer_limit(self._memory(), self._quota), float(wait_s))
+
     def _answering(
         self,
-        query_id: QueryId,
+        query: Query,
         answer: bytes,
         status: str,
         note: AuditRow | None,
         keep: tuple[str, int] | None,
         trace: bytes | None = None,
+        *,
+        pack: bool = True,
     ) -> tuple[Any, ...]:
-        """Return the arguments of the script that stores an answer."""
+        """Return the arguments of the script that stores an answer. Not ``pack``: as older gateways read it."""
         cache_key, seconds = keep or ("", 0)
+        memory, document = self._memory(), QUERY.dump_json(query)
         return (
             _ANSWER,
-            4,
-            self._key(query_id),
+            5,
+            self._key(query.query_id),
             list_key(self._tenant_id),
             self._cache_key(cache_key),
-            trace_key(self._tenant_id, query_id),
-            answer,
+            trace_key(self._tenant_id, query.query_id),
+            account_key(self._tenant_id),
+            _packed(answer) if pack else answer,
             status,
             str(max(self._ttl_s, seconds)),
             WAKE_CHANNEL,
-            wake_name("query", self._tenant_id, query_id),
+            wake_name("query", self._tenant_id, query.query_id),
             b"" if note is None else packed(note),
             self._tenant_id,
             str(MOST_WAITING),
             str(seconds),
-            query_id,
+            query.query_id,
             trace or b"",
+            str(LEAST_KEPT_S),
+            f"{memory.share:.4f}",
+            str(answer_limit(memory, self._quota)),
+            "1" if pack else "0",
+            _packed(document) if pack else document,
         )
 
     def state(self, query_id: QueryId) -> QueryState | None:
@@ -215,7 +332,7 @@ class Queries:
         """Return the field of this name, or None."""
         with redis_errors():
             value: bytes | None = self._redis.hget(self._key(query_id), name)  # type: ignore[assignment]
-        return value
+        return None if value is None else _unpacked(value)
 
     def stored(self, query_id: QueryId) -> Query | None:
         """Return the stored query, answered or not; None if it is gone."""
@@ -228,15 +345,17 @@ class Queries:
         with suppress(StoreFull), redis_errors():
             if self._redis.exists(self._key(query_id)):
                 self._redis.set(self._cancelled(query_id), b"1", ex=_CANCELLED_KEPT_S)
-        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
-            pipe.delete(self._key(query_id))
-            pipe.delete(trace_key(self._tenant_id, query_id))
-            pipe.delete(self._word(query_id))
-            pipe.zrem(traces_key(self._tenant_id), query_id)
-            pipe.hdel(trace_entries_key(self._tenant_id), query_id)
-            pipe.publish(WAKE_CHANNEL, wake_name("query", self._tenant_id, query_id))
-            deleted, traced, *_ = pipe.execute()
-        return bool(deleted or traced)
+        keys = (
+            self._key(query_id),
+            trace_key(self._tenant_id, query_id),
+            self._word(query_id),
+            traces_key(self._tenant_id),
+            trace_entries_key(self._tenant_id),
+            account_key(self._tenant_id),
+        )
+        woken = (WAKE_CHANNEL, wake_name("query", self._tenant_id, query_id))
+        with redis_errors():
+            return bool(self._redis.eval(_CANCEL, len(keys), *keys, query_id, *woken))
 
     def is_lost(self, query_id: QueryId) -> bool:
         """Return whether a query that was stored is gone although nobody cancelled it, as after a restart of Redis."""
@@ -282,19 +401,32 @@ def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> Non
         client.publish(WAKE_CHANNEL, wake_name("job", tenant_id, job_id))
 
 
+def _packed(document: bytes) -> bytes:
+    return zlib.compress(document, 1)
+
+
+def _unpacked(value: bytes) -> bytes:
+    """Return a value as it was before it was packed; values of open queries and of older releases are not."""
+    return zlib.decompress(value) if value.startswith(_ZLIB) else value
+
+
 @functools.lru_cache(maxsize=32)  # every part of a query reads the same
 def read_query(document: bytes) -> Query:
     """Parse a stored query. A plan of the next release may have further fields: during an upgrade they have no effect here."""
-    return QUERY.validate_json(document, extra="ignore")
+    return QUERY.validate_json(_unpacked(document), extra="ignore")
 
 
 def _state(raw: dict[bytes, bytes]) -> QueryState:
     envelopes, elapsed, ran = [], {}, {}
+    steps: dict[str, ChannelStep] = {}
     calls = {name: value for name, value in raw.items() if name.startswith(b"calls:")}
     for name, value in sorted(raw.items()):
         kind, _, channel = name.decode().partition(":")
         if kind == "envelope":
             envelopes.append(_ENVELOPE.validate_json(value))
+            steps.setdefault(channel, ChannelStep.of(envelopes[-1]))  # of an older worker
+        elif kind == "step":
+            steps[channel] = _STEP.validate_json(value)
         elif kind == "elapsed":
             elapsed[channel] = float(value)
         elif kind == "ran":
@@ -305,9 +437,10 @@ def _state(raw: dict[bytes, bytes]) -> QueryState:
         query=read_query(raw[b"query"]),
         status=raw.get(b"answer_status", b"running" if envelopes else b"queued").decode(),
         envelopes=tuple(envelopes),
+        steps=tuple(steps[name] for name in sorted(steps)),
         elapsed_ms=elapsed,
         ran=ran,
         opened_at=float(raw[b"opened"]) if b"opened" in raw else None,
-        answer=raw.get(b"answer"),
+        answer=_unpacked(raw[b"answer"]) if b"answer" in raw else None,
         understood=_UNDERSTOOD.validate_json(raw[b"understood"]) if b"understood" in raw else None,
     )

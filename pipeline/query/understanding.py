@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from pipeline.deadline import Deadline
 from pipeline.keyword.terms import query_terms
@@ -243,8 +243,25 @@ class ChannelRun(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelStep:
+    """The outcome of a channel, which outlives its hits. ``hits``: the number of chunks that it proposed."""
+
+    channel: ChannelName
+    status: Literal["ok", "failed", "timeout"]
+    hits: int
+    code: str | None = None
+
+    @classmethod
+    def of(cls, envelope: Envelope) -> "ChannelStep":
+        """Return the outcome in an envelope."""
+        hits, code = len(envelope.chunk_ids), envelope.code
+        return cls(channel=envelope.channel, status=envelope.status, hits=hits, code=code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryState:
-    """The state of a query. ``elapsed_ms``: by channel, of those that returned, and of ``understand``; ``answer``:
+    """The state of a query. ``envelopes``: of the channels that returned, until it is answered; ``steps``: their outcomes,
+    by name. ``elapsed_ms``: by channel, of those that returned, and of ``understand``; ``answer``:
     JSON, once written. ``understood``: the result of the model, None while it is not there. ``ran``: when each channel
     was asked, by which worker. ``opened_at``: when the gateway stored it, seconds since the epoch."""
 
@@ -253,6 +270,7 @@ class QueryState:
     envelopes: tuple[Envelope, ...]
     elapsed_ms: dict[str, float]
     answer: bytes | None
+    steps: tuple[ChannelStep, ...] = ()
     understood: Understood | None = None
     ran: Mapping[str, ChannelRun] = field(default_factory=dict)
     opened_at: float | None = None

@@ -108,7 +108,7 @@ def settle(state: QueryState, use: Resources, channels: Mapping[ChannelName, Cha
     arrived = replace(await_understanding(state, use, channels), lane=lane, journal=journal)
     with recorded_calls() as journal.calls:
         answer = _compose_or_report(arrived, use, channels)
-    return _store(arrived, answer, use)
+    return _store(state.query, arrived, answer, use)
 
 
 def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
@@ -119,7 +119,7 @@ def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
         return False
     journal = Journal(tracing=may_keep(state.query, use), began_at=began_at)
     arrived = replace(Arrived.of(state), journal=journal)
-    return _store(arrived, _unanswered(arrived), use)
+    return _store(state.query, arrived, _unanswered(arrived), use)
 
 
 def failed_answer(query: Query) -> bytes:
@@ -142,10 +142,11 @@ def _unanswered(arrived: Arrived) -> Answer:
     return empty_answer(arrived)
 
 
-def _store(arrived: Arrived, composed: Answer, use: Resources) -> bool:
+def _store(asked: Query, arrived: Arrived, composed: Answer, use: Resources) -> bool:
+    """Store an answer; ``asked``: the query as it was opened, before a model understood it."""
     query, rendered = arrived.query, render(composed)
     first = use.queries(query.tenant_id).answer(
-        query.query_id,
+        asked,
         rendered,
         status=composed.status,
         note=search_row(query, composed, use),

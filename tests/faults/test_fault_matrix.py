@@ -188,7 +188,7 @@ class DescribeSeveralFaults:
         query = lab.query(ONE)
         lab.gateway.queries(lab.tenant).open(query)
         first = recall_channel.run(lab.tenant, query.query_id, "keyword")
-        lab.gateway.queries(lab.tenant).answer(query.query_id, b"{}")
+        lab.gateway.queries(lab.tenant).answer(query, b"{}")
         assert recall_channel.run(lab.tenant, query.query_id, "keyword") == first
 
 

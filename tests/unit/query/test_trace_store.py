@@ -9,6 +9,7 @@ import fakeredis
 import pytest
 from redis import Redis
 
+from pipeline.database.redis_memory import RedisMemory
 from pipeline.query.query_store import Queries, query_key, trace_key
 from pipeline.query.trace_entry import TraceEntry, TraceFilter
 from pipeline.query.trace_store import KeptTraces
@@ -123,7 +124,31 @@ class DescribeTheLimits:
         keep(traces, entry("old", ago_s=100_000), b"packed")
         assert listed(traces) == ""
         keep(traces, entry("new"), b"packed")
-        assert (listed(traces), redis.zcard("acme:traces"), redis.hlen("acme:traces:entries")) == ("new", 1, 1)
+        assert (listed(traces), redis.zcard("acme:traces"), redis.hlen("acme:traces:entries")) == (
+            "new",
+            1,
+            3,
+        )  # with its bytes and the sum
+
+    def it_keeps_no_more_bytes_than_it_may_the_oldest_go_first(self, redis):
+        traces = KeptTraces(redis, TENANT, most=100, ttl_s=3600, requested_ttl_s=60, most_bytes=40_000)
+        for number in range(9):
+            keep(traces, entry(f"t{number}", ago_s=9 - number), b"x" * 6000)
+        assert listed(traces) == "t8 t7 t6 t5"
+        counted = [int(redis.hget("acme:traces:entries", f"bytes:t{number}")) for number in range(5, 9)]
+        assert int(redis.hget("acme:traces:entries", "bytes")) == sum(counted) <= 40_000
+        keep(traces, entry("large"), b"x" * 10_001)
+        assert listed(traces) == "t8 t7 t6 t5"
+        for number in range(5, 9):
+            Queries(redis, TENANT, ttl_s=60).cancel(QueryId(f"t{number}"))
+        assert redis.hlen("acme:traces:entries") == 0
+
+    @pytest.mark.parametrize(("share", "longest_s"), [(0.5, 3600), (0.7, 1830), (0.89, 150), (0.9, 0)])
+    def it_gives_way_as_redis_fills(self, redis, share, longest_s):
+        memory = RedisMemory(used=int(share * 1000), limit=1000)
+        traces = KeptTraces(redis, TENANT, most=9, ttl_s=3600, requested_ttl_s=60, memory=lambda: memory)
+        keep(traces, entry("a"), b"packed")
+        assert max(0, redis.ttl("acme:trace:a")) == pytest.approx(longest_s, abs=2)
 
     def it_gives_every_key_a_lifetime(self, redis):
         keep(kept(redis), entry("a"), b"packed")

@@ -111,7 +111,7 @@ class DescribeAHeaderTask:
         channel = FakeChannel(finds)
         assert recall(TENANT, QUERY, channel, use) is None
         open_query(use)
-        use.queries(TENANT).answer(QUERY, b"{}")
+        use.queries(TENANT).answer(use.queries(TENANT).stored(QUERY), b"{}")
         assert recall(TENANT, QUERY, channel, use) is None
         assert channel.calls == 0
 

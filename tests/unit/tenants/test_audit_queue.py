@@ -49,7 +49,7 @@ def row(audit_id: str = "q1", **changes: Any) -> AuditRow:
 
 def answered(queries: Queries, query_id: str, **more: Any) -> bool:
     queries.open(asked(query_id))
-    return queries.answer(QueryId(query_id), b"{}", note=row(query_id), **more)
+    return queries.answer(asked(query_id), b"{}", note=row(query_id), **more)
 
 
 class DescribeAWaitingRow:
@@ -61,7 +61,7 @@ class DescribeAWaitingRow:
 class DescribeTheQueue:
     def it_gets_a_search_with_its_answer_once(self, queries, redis):
         assert answered(queries, "q1")
-        assert not queries.answer(QueryId("q1"), b"{}", note=row("again"))
+        assert not queries.answer(asked("q1"), b"{}", note=row("again"))
         queue = AuditQueue(redis)
         assert queue.tenants() == [A]
         assert [unpacked(each) for each in queue.oldest(A, limit=10)] == [row("q1")]
@@ -70,7 +70,7 @@ class DescribeTheQueue:
     def it_gets_nothing_of_a_query_that_was_cancelled(self, queries, redis):
         queries.open(asked("q1"))
         queries.cancel(QueryId("q1"))
-        assert not queries.answer(QueryId("q1"), b"{}", note=row("q1"))
+        assert not queries.answer(asked("q1"), b"{}", note=row("q1"))
         assert AuditQueue(redis).tenants() == []
 
     def it_lets_two_drainers_take_each_row_away_once(self, queries, redis):
@@ -110,7 +110,7 @@ class DescribeAKeptAnswer:
 
     def it_is_not_kept_by_who_came_second_or_without_a_key(self, queries):
         answered(queries, "q1")
-        queries.answer(QueryId("q1"), b"{}", keep=("k", 30))
+        queries.answer(asked("q1"), b"{}", keep=("k", 30))
         assert queries.cached_answer("k") is None
         assert queries.cached_answer("") is None
 

@@ -40,7 +40,7 @@ class DescribeTheTable:
         def every(base):
             return [base, *(found for child in base.__subclasses__() for found in every(child))]
 
-        special = {errors.QueueFull: errors.QueueFull("a sentence", retry_after_s=1.0)}
+        special = {kind: kind("a sentence", retry_after_s=1.0) for kind in (errors.QueueFull, errors.TooManyAnswers)}
         own = [kind for kind in every(errors.PipelineError) if kind.__module__.startswith("pipeline.")]
         assert all(
             from_error(special.get(kind) or kind("a sentence")).status
