@@ -89,6 +89,9 @@ def _process_families(figures: FleetFigures) -> Iterator[Metric]:
     for name, (attribute, help_) in _INDEXES.items():
         by_host = {indexer.host: getattr(indexer, attribute) for indexer in figures.indexers}
         yield _gauge(f"chordwise_keyword_index_{name}", help_, "host", by_host)
+    used, limit = figures.redis_memory.used, figures.redis_memory.limit
+    yield GaugeMetricFamily("chordwise_redis_used_bytes", "Memory that Redis uses.", value=used if limit else None)
+    yield GaugeMetricFamily("chordwise_redis_max_bytes", "maxmemory of Redis.", value=limit or None)
     waiting = "Searches that are not in the audit yet."
     yield GaugeMetricFamily("chordwise_audit_waiting", waiting, value=figures.audit_waiting)
     lost = "Searches that the audit has lost, as too many waited."

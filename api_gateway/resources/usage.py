@@ -29,12 +29,14 @@ class Quota(Shape):
 
 class QuotaUse(Shape):
     """The tenant's use of its quotas. `queued` counts documents that wait for a worker, `tokens` those embedded in this
-    calendar month."""
+    calendar month, `answer_bytes` the memory of queries and stored answers, whose limit falls as the memory of the
+    installation fills."""
 
     documents: Quota
     chunks: Quota
     queued: Quota
     tokens: Quota
+    answer_bytes: Quota
 
 
 class UsageRow(Usage):

@@ -29,12 +29,14 @@ class Quota(Result):
 
 
 class Quotas(Result):
-    """The tenant's limits on stored documents and chunks, on queued documents and on embedding tokens."""
+    """The tenant's limits on stored documents and chunks, on queued documents, on embedding tokens and on the memory of its
+    queries and stored answers."""
 
     documents: Quota = Quota()
     chunks: Quota = Quota()
     queued: Quota = Quota()
     tokens: Quota = Quota()
+    answer_bytes: Quota = Quota()
 
 
 class TenantQuotas(Result):

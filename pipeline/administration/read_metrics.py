@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import redis
 
+from pipeline.database.redis_memory import RedisMemory
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.worker_heartbeats import HostState, WorkerHeartbeat
 from pipeline.documents import alignment_store
@@ -38,6 +39,7 @@ class FleetFigures:
     hosts: Sequence[HostState]
     open_circuits: Mapping[str, int]
     swept_at: float | None
+    redis_memory: RedisMemory
 
 
 def read_fleet(use: Resources) -> FleetFigures:
@@ -54,6 +56,7 @@ def read_fleet(use: Resources) -> FleetFigures:
         hosts=use.heartbeats.hosts(),
         open_circuits=_open_circuits(use),
         swept_at=None if age_s is None else time.time() - age_s,
+        redis_memory=use.redis_memory(),
     )
 
 

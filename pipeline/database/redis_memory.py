@@ -45,10 +45,10 @@ class RedisMemory:
         """Whether nothing should be stored that could be left out."""
         return self.share >= _LEAST_TIME_FROM
 
-    def lifetime(self, full_s: int, least_s: int) -> int:
-        """Return for how many seconds to store what is stored for ``full_s`` while there is space."""
+    def scaled(self, full: int, least: int) -> int:
+        """Return a bound, in seconds or entries, that is ``full`` while there is space and falls to ``least``."""
         left = 1 - min(1.0, max(0.0, (self.share - _FULL_TIME_UNTIL) / (_LEAST_TIME_FROM - _FULL_TIME_UNTIL)))
-        return math.ceil(min(full_s, least_s) + max(0, full_s - least_s) * left)
+        return math.ceil(min(full, least) + max(0, full - least) * left)
 
 
 UNLIMITED: Final = RedisMemory()

@@ -13,6 +13,7 @@ import structlog
 from numpy.typing import NDArray
 
 from pipeline.database.engines import redis_errors
+from pipeline.database.redis_memory import UNLIMITED, ReadMemory
 from pipeline.database.rows import slices
 from pipeline.deadline import Deadline
 from pipeline.errors import StoreUnavailable
@@ -66,8 +67,11 @@ return bytes
 class VectorCacheStore:
     """The shared part of all tenants' caches: the connection, the total size, the last failure of Redis."""
 
-    def __init__(self, client: redis.Redis, *, most_bytes: int, ttl_s: int) -> None:
+    def __init__(
+        self, client: redis.Redis, *, most_bytes: int, ttl_s: int, memory: ReadMemory = lambda: UNLIMITED
+    ) -> None:
         self.redis = client
+        self.memory = memory
         self.most_bytes = most_bytes
         self.ttl_s = ttl_s
         self.pause = Deadline(-math.inf)
@@ -76,6 +80,15 @@ class VectorCacheStore:
     def usable(self) -> bool:
         """Whether Redis is worth a request now."""
         return self.most_bytes > 0 and self.pause.has_passed
+
+    @property
+    def has_space(self) -> bool:
+        """Whether vectors may be kept; False while Redis does not answer."""
+        try:
+            return self.usable and not self.memory().is_nearly_full
+        except StoreUnavailable as error:
+            self.record_outage(error)
+            return False
 
     def record_outage(self, error: StoreUnavailable) -> None:
         """Record that Redis did not answer: every vector is missing for a moment."""
@@ -106,7 +119,9 @@ class VectorCache:
         return vectors | moving_up
 
     def put(self, vectors: Mapping[bytes, NDArray[np.floating[Any]]]) -> None:
-        """Keep vectors by digest."""
+        """Keep vectors by digest, unless Redis is nearly full."""
+        if not vectors or not self._store.has_space:
+            return
         limits = (self._store.most_bytes, self._store.ttl_s, _OVERHEAD_BYTES)
         for batch in slices(list(vectors.items()), _AT_ONCE):
             pairs = ((digest, vector.astype("<f2").tobytes()) for digest, vector in batch)

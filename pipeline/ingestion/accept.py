@@ -16,6 +16,7 @@ from pipeline.documents.duplicate_store import DocumentContent, Duplicates
 from pipeline.jobs.ledger_store import Ledger, NewItem, RenamedDocument
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
 from pipeline.resources import Resources
+from pipeline.tenants.answer_memory_store import QUOTA, answer_bytes, answer_limit
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.quota_store import QuotaLimits, Quotas
 from pipeline.vector_stores.collection_store import VectorStores
@@ -130,9 +131,11 @@ def open_job(
 
 
 def quota_use(tenant_id: TenantId, use: Resources) -> dict[str, tuple[int, int]]:
-    """Return each quota's limit, 0 for none, and its present use."""
+    """Return each quota's limit, 0 for none, and its present use. Raises StoreUnavailable."""
+    limit = answer_limit(use.redis_memory(), use.settings.quota_answer_bytes)
+    answers = {QUOTA: (limit, answer_bytes(use.redis, tenant_id))}
     with unit_of_work(use.mysql) as work:
-        return quotas(work.connection, tenant_id, use).use()
+        return quotas(work.connection, tenant_id, use).use() | answers
 
 
 def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quotas:

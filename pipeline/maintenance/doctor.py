@@ -146,8 +146,8 @@ def eviction(check: str, facts: RedisFacts | None) -> CheckResult:
     if facts.policy != "noeviction":
         advice = "set maxmemory-policy noeviction in redis.conf: a full Redis drops messages and running queries"
         return failed(check, detail, advice)
-    if facts.maxmemory and facts.used_memory > 0.9 * facts.maxmemory:
-        advice = "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S: a full Redis refuses every write"
+    if facts.maxmemory and facts.used_memory > 0.7 * facts.maxmemory:
+        advice = "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S (docs/sizing.md): a full Redis refuses every write"
         return warning(check, detail, advice)
     return ok(check, detail)
 

@@ -311,7 +311,7 @@ class Queries:
             wake_name("query", self._tenant_id, query.query_id),
             b"" if note is None else packed(note),
             self._tenant_id,
-            str(MOST_WAITING),
+            str(memory.scaled(MOST_WAITING, MOST_WAITING // 20)),
             str(seconds),
             query.query_id,
             trace or b"",

@@ -101,12 +101,12 @@ class KeptTraces:
                 f"{entry.asked_at:.6f}",
                 query_id,
                 str(self._most),
-                str(memory.lifetime(self._ttl_s, LEAST_KEPT_S)),
+                str(memory.scaled(self._ttl_s, LEAST_KEPT_S)),
                 orjson.dumps(asdict(entry)),  # type: ignore[arg-type]  # bytes are sent as they are
                 trace,  # type: ignore[arg-type]
                 QUERY.dump_json(query),  # type: ignore[arg-type]
                 trace_key(self._tenant_id, QueryId("")),
-                str(memory.lifetime(self._requested_ttl_s, LEAST_KEPT_S)),
+                str(memory.scaled(self._requested_ttl_s, LEAST_KEPT_S)),
                 str(self._most_bytes),
             )
 

@@ -10,13 +10,15 @@ import redis
 import structlog
 
 from pipeline.database.engines import redis_errors
+from pipeline.database.redis_memory import UNLIMITED, ReadMemory
 from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
 
 log = structlog.get_logger(__name__)
 
 _MOST: Final = 10_000  # results of one tenant, about half a kilobyte each
-_LONGEST_BYTES: Final = 16_384  # of one result; a longer one is not cached
+_LEAST: Final = 100  # while Redis is nearly full
+_LONGEST_BYTES: Final = 2_048  # of one result; a longer one is not cached
 
 # Keeps one result, notes its age, and drops the oldest beyond the bound with their entries in the index.
 _PUT = """
@@ -26,6 +28,7 @@ redis.call('EXPIRE', KEYS[1], ARGV[4])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[5] - ARGV[4])
 local over = redis.call('ZCARD', KEYS[1]) - tonumber(ARGV[6])
 if over > 0 then
+  over = math.min(over, 1000)
   for _, name in ipairs(redis.call('ZRANGE', KEYS[1], 0, over - 1)) do redis.call('DEL', ARGV[1] .. name) end
   redis.call('ZREMRANGEBYRANK', KEYS[1], 0, over - 1)
 end
@@ -34,9 +37,18 @@ return over
 
 
 class Understandings:
-    """One tenant's cached results. ``ttl_s`` 0 caches none."""
+    """One tenant's cached results, fewer as ``memory`` fills. ``ttl_s`` 0 caches none."""
 
-    def __init__(self, client: redis.Redis, tenant_id: TenantId, *, ttl_s: int, most: int = _MOST) -> None:
+    def __init__(
+        self,
+        client: redis.Redis,
+        tenant_id: TenantId,
+        *,
+        ttl_s: int,
+        most: int = _MOST,
+        memory: ReadMemory = lambda: UNLIMITED,
+    ) -> None:
+        self._memory = memory
         self._redis = client
         self._prefix = f"{tenant_id}:understood:"
         self._index = f"{tenant_id}:understood"
@@ -60,10 +72,11 @@ class Understandings:
         if not self._ttl_s:
             return
         try:
+            most = self._memory().scaled(self._most, _LEAST)
             for digest, value in results.items():
                 if len(value) <= _LONGEST_BYTES:
                     with redis_errors():
-                        arguments = (self._prefix, digest, value.decode(), self._ttl_s, int(time.time()), self._most)
+                        arguments = (self._prefix, digest, value.decode(), self._ttl_s, int(time.time()), most)
                         self._redis.eval(_PUT, 1, self._index, *map(str, arguments))
         except StoreUnavailable as error:
             log.warning("understanding_cache_unavailable", code=error.code)

@@ -67,6 +67,7 @@ class DescribeTheQuotasOfATenant:
                 "chunks": settings.quota_chunks,
                 "queued": settings.quota_queued,
                 "tokens": settings.quota_tokens,
+                "answer_bytes": settings.quota_answer_bytes,
             }
             assert all(quota["limit"] for quota in holding.values())
 
