@@ -1593,12 +1593,13 @@ export interface Quota {
   used: number;
 }
 
-/** The tenant's use of its quotas. `queued` counts documents that wait for a worker, `tokens` those embedded in this calendar month. */
+/** The tenant's use of its quotas. `queued` counts documents that wait for a worker, `tokens` those embedded in this calendar month, `answer_bytes` the memory of queries and stored answers, whose limit falls as the memory of the installation fills. */
 export interface QuotaUse {
   documents: Quota;
   chunks: Quota;
   queued: Quota;
   tokens: Quota;
+  answer_bytes: Quota;
 }
 
 /** A tenant's own quotas. An omitted quota or null is the installation's setting, 0 is no limit. */

@@ -41,7 +41,7 @@ _STEP: TypeAdapter[ChannelStep] = TypeAdapter(ChannelStep)
 _SPREAD: Final = 1.1  # of the allocator
 _OVERHEAD_BYTES: Final = 1_200  # a hash of few fields, the key of the answer cache
 _OPEN_BYTES: Final = 16 * 1024
-_CHUNK_BYTES: Final = 1024
+_CHUNK_BYTES: Final = 2048
 _TOKEN_BYTES: Final = 2
 _OPEN_KEPT_S: Final = 60  # after the deadline
 
@@ -131,7 +131,7 @@ redis.call('EXPIRE', KEYS[2], ARGV[3])
 return 1
 """
 
-_ZLIB = b"\x78"  # no JSON begins with it
+_ZLIB = b"\x78\x01"  # the head of what `_packed` returns; no JSON begins with it
 _WORD_KEPT_S = 120  # longer than any query runs
 _CANCELLED_KEPT_S = 120
 _WAITED_AT_ONCE_S = 0.5  # below the socket's own timeout

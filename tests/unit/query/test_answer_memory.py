@@ -158,7 +158,7 @@ class DescribeTheLimit:
     def it_holds_for_queries_under_way(self, of):
         queries = of(quota=16 * MIB)
         number, _ = until_refused(lambda number: queries.open(asked(f"q{number}", top_k=1000)))
-        assert 8 <= number <= 16
+        assert 6 <= number <= 8
 
     def it_holds_for_repeated_answers(self, of):
         queries = of(quota=MIB)
