@@ -38,8 +38,8 @@ _STEP: TypeAdapter[ChannelStep] = TypeAdapter(ChannelStep)
 
 # Bytes of stored values, and the estimate for an open query: without chunks and context, for each chunk that it asks for,
 # and for each token of its context.
-_SPREAD: Final = 1.1  # of the allocator
-_OVERHEAD_BYTES: Final = 1_200  # a hash of few fields, the key of the answer cache
+_SPREAD: Final = 1.15  # of the allocator
+_OVERHEAD_BYTES: Final = 1_500  # a hash of few fields, the key of the answer cache
 _OPEN_BYTES: Final = 16 * 1024
 _CHUNK_BYTES: Final = 2048
 _TOKEN_BYTES: Final = 2
