@@ -12,12 +12,12 @@ from pipeline.database.engines import redis_errors
 
 _READ_EVERY_S: Final = 1.0
 _FULL_TIME_UNTIL: Final = 0.5  # share of maxmemory up to which a lifetime is the one that is set
-_LEAST_TIME_FROM: Final = 0.9  # share from which it is the shortest
+NEARLY_FULL: Final = 0.9  # share from which it is the shortest, and what could be left out is not stored
 
 # A function of scripts: the lifetime between `full` and `least` seconds when a share of the memory is in use.
 LIFETIME: Final = f"""
 local function lifetime(full, least, share)
-  local left = 1 - math.min(1, math.max(0, (share - {_FULL_TIME_UNTIL}) / {_LEAST_TIME_FROM - _FULL_TIME_UNTIL:.6f}))
+  local left = 1 - math.min(1, math.max(0, (share - {_FULL_TIME_UNTIL}) / {NEARLY_FULL - _FULL_TIME_UNTIL:.6f}))
   return math.ceil(math.min(full, least) + math.max(0, full - least) * left)
 end
 """
@@ -43,11 +43,11 @@ class RedisMemory:
     @property
     def is_nearly_full(self) -> bool:
         """Whether nothing should be stored that could be left out."""
-        return self.share >= _LEAST_TIME_FROM
+        return self.share >= NEARLY_FULL
 
     def scaled(self, full: int, least: int) -> int:
         """Return a bound, in seconds or entries, that is ``full`` while there is space and falls to ``least``."""
-        left = 1 - min(1.0, max(0.0, (self.share - _FULL_TIME_UNTIL) / (_LEAST_TIME_FROM - _FULL_TIME_UNTIL)))
+        left = 1 - min(1.0, max(0.0, (self.share - _FULL_TIME_UNTIL) / (NEARLY_FULL - _FULL_TIME_UNTIL)))
         return math.ceil(min(full, least) + max(0, full - least) * left)
 
 

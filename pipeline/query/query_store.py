@@ -18,7 +18,7 @@ import redis
 from pydantic import TypeAdapter
 
 from pipeline.database.engines import redis_errors
-from pipeline.database.redis_memory import UNLIMITED, ReadMemory
+from pipeline.database.redis_memory import NEARLY_FULL, UNLIMITED, ReadMemory
 from pipeline.deadline import Deadline
 from pipeline.errors import StoreFull
 from pipeline.query.request import Envelope, Query
@@ -45,13 +45,15 @@ _CHUNK_BYTES: Final = 2048
 _TOKEN_BYTES: Final = 2
 _OPEN_KEPT_S: Final = 60  # after the deadline
 
-# A function of scripts: takes a trace off the list of kept ones and its bytes off their sum.
+# A function of scripts: takes a trace off the list of kept ones and its bytes off their sum. A full Redis refuses the new
+# sum; then it stays too large for a while.
 DROP_ENTRY: Final = """
 local function drop_entry(listed, entries, id)
   redis.call('ZREM', listed, id)
   local bytes = redis.call('HGET', entries, 'bytes:' .. id)
   redis.call('HDEL', entries, id, 'bytes:' .. id)
-  if bytes and redis.call('HINCRBY', entries, 'bytes', '-' .. bytes) <= 0 then redis.call('HDEL', entries, 'bytes') end
+  local left = tonumber(redis.call('HGET', entries, 'bytes') or '0') - tonumber(bytes or '0')
+  if left > 0 then redis.pcall('HSET', entries, 'bytes', left) else redis.call('HDEL', entries, 'bytes') end
 end
 """
 
@@ -59,7 +61,7 @@ end
 # nothing, or the bytes in use and the seconds until there is space.
 _OPEN = f"""{ACCOUNT}
 local used, slots = used_of(KEYS[2])
-local limit, reserved = tonumber(ARGV[6]), tonumber(ARGV[7])
+local limit, reserved = tonumber(ARGV[6]), tonumber(ARGV[7]) + #ARGV[1]
 if limit > 0 and used + reserved > limit then return {{used, wait_for(slots, used + reserved - limit)}} end
 local kept_s = lifetime(tonumber(ARGV[3]), tonumber(ARGV[4]), fill(tonumber(ARGV[5]), used, limit))
 kept_s = math.max(kept_s, tonumber(ARGV[8]))
@@ -90,7 +92,7 @@ redis.call('HSET', KEYS[1], 'charged', charge(KEYS[5], kept_s, bytes))
 redis.call('EXPIRE', KEYS[1], kept_s)
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 {NOTE}
-if ARGV[9] ~= '0' and share < 0.9 then
+if ARGV[9] ~= '0' and share < {NEARLY_FULL} then
   redis.call('SET', KEYS[3], ARGV[10], 'EX', math.min(tonumber(ARGV[9]), kept_s))
 end
 if ARGV[11] ~= '' then

@@ -55,8 +55,8 @@ local function discharge(account, charged)
   local slot, bytes = string.match(charged or '', '^(%d+):(%d+)$')
   if not slot or tonumber(slot) <= now then return end
   local left = tonumber(redis.call('HGET', account, slot) or '0') - tonumber(bytes)
-  redis.call('HDEL', account, slot)  -- first, as HSET is refused where Redis is full
-  if left > 0 then redis.pcall('HSET', account, slot, left) end
+  -- A full Redis refuses the new number: then the account is too large until the slot ends.
+  if left > 0 then redis.pcall('HSET', account, slot, left) else redis.call('HDEL', account, slot) end
 end
 
 local function wait_for(slots, excess)

@@ -113,3 +113,10 @@ class DescribeAFullRedis:
         held = [answer_bytes(small, TenantId(f"noisy-{number}")) for number in range(4)]
         assert min(held) > 0.4 * max(held)
         Tenant(small, CALM, top_k=10).ask(answer_with(10, 1))
+
+    def it_deletes_queries_although_redis_is_full(self, small):
+        calm = Tenant(small, CALM, top_k=10)
+        ids = [calm.ask(answer_with(10, number)) for number in range(3)]
+        small.config_set("maxmemory", 1)
+        assert all(calm.queries.cancel(query_id) for query_id in ids)
+        assert not small.keys("calm:query:*")
