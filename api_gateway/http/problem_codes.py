@@ -45,7 +45,7 @@ _QUERY: Final[Codes] = {
     429: "too_many_waiters too_many_answers",
     503: "too_many_waiters query_not_answered retrieval_unavailable",
 }
-_COMPUTATION: Final[Codes] = {429: "too_many_waiters", 503: "worker_unavailable computation_timeout"}
+_COMPUTATION: Final[Codes] = {429: "too_many_waiters too_many_answers", 503: "worker_unavailable computation_timeout"}
 _STREAM: Final[Codes] = dict.fromkeys((429, 503), "too_many_streams too_many_waiters")
 _NOT_FOUND: Final = {
     "job_id": "job_not_found",

@@ -112,7 +112,7 @@ class Debugged(Answer):
     trace: Trace | None
 
 
-_PROBLEMS = (400, 401, 403, 404, 413, 415, 422, 503)  # all of them: the path is not below /v1
+_PROBLEMS = (400, 401, 403, 404, 413, 415, 422, 429, 503)  # all of them: the path is not below /v1
 
 
 @router.post(
