@@ -260,6 +260,22 @@ class TenantMoving(Unavailable):
     code = "tenant_moving"
 
 
+class TenantErased(PipelineError):
+    """A row was to be written for a tenant that does not exist any more; the work for it is dropped."""
+
+    code = "tenant_erased"
+
+
+class ErasureUnfinished(PipelineError):
+    """A tenant cannot be created because the erasure of an earlier one of this id is not finished."""
+
+    code = "erasure_unfinished"
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
 class PlacementRefused(PipelineError):
     """A tenant cannot be placed or moved as requested. The message says why."""
 

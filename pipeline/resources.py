@@ -22,6 +22,7 @@ from pipeline.database.engines import (
     async_redis_client,
     indexed_engine,
     mysql_engine,
+    mysql_errors,
     postgres_engine,
     probed,
     redis_client,
@@ -30,6 +31,7 @@ from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.installation import Installation
 from pipeline.database.redis_memory import memory_reader
 from pipeline.database.replica import REPLICA_TIMEOUT_S, Replica
+from pipeline.database.tenant_presence import require_tenant
 from pipeline.database.write_fence import fenced
 from pipeline.embedding.cache_store import VectorCacheStore
 from pipeline.errors import Misconfigured, StoreUnavailable, Unavailable
@@ -320,12 +322,23 @@ class Resources:
         """Return one tenant's vectors: reads use the active space, writes reach every live one."""
         distance = self.settings.pgvector_distance
         return LiveVectors(
-            self.postgres, tenant_id, distance=distance, spaces=self.spaces.live(), confirm=self.installation.confirm
+            self.postgres,
+            tenant_id,
+            distance=distance,
+            spaces=self.spaces.live(),
+            confirm=self.installation.confirm,
+            require_tenant=self._require_tenant,
         )
 
     def vectors_in(self, space: EmbeddingSpace, tenant_id: TenantId) -> Vectors:
         """Return one tenant's vectors in a given space."""
-        return Vectors(self.postgres, tenant_id, distance=self.settings.pgvector_distance, table=space.table)
+        return Vectors(
+            self.postgres,
+            tenant_id,
+            distance=self.settings.pgvector_distance,
+            table=space.table,
+            require_tenant=self._require_tenant,
+        )
 
     def searched(self, number: int | None) -> SearchedSpace:
         """Return the space of this number, or the active one if it is not live any more."""
@@ -348,7 +361,12 @@ class Resources:
 
     def document_vectors(self, tenant_id: TenantId) -> DocumentVectors:
         """Return one tenant's vectors of whole documents."""
-        return DocumentVectors(self.postgres, tenant_id, table=self.spaces.live().active.table)
+        table = self.spaces.live().active.table
+        return DocumentVectors(self.postgres, tenant_id, table=table, require_tenant=self._require_tenant)
+
+    def _require_tenant(self, tenant_id: str) -> None:
+        with mysql_errors(), self.mysql.connect() as connection:
+            require_tenant(connection, tenant_id)
 
     def queries(self, tenant_id: TenantId) -> Queries:
         """Return one tenant's running and answered queries."""

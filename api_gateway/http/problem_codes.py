@@ -13,7 +13,7 @@ _COMMON: Final[Codes] = {
     400: (
         "invalid_json invalid_encoding incomplete_body malformed_request duplicate_authorization too_many_parameters"
     ),
-    401: "missing_api_key malformed_authorization invalid_api_key",
+    401: "missing_api_key malformed_authorization invalid_api_key tenant_erased",
     403: "insufficient_scope",
     408: "body_too_slow",
     412: "precondition_failed",
@@ -121,7 +121,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"POST /v1/verify", {404: "namespace_not_found"}),
     (r"PUT .*/parts/\{part\}", {**_UPLOAD, 409: "import_part_differs part_known", 422: "digest_mismatch damaged_part"}),
     (r".* /v1/admin/.*", {401: "invalid_admin_key", 403: "admin_disabled"}),
-    (r"POST /v1/tenants", {409: "tenant_exists"}),
+    (r"POST /v1/tenants", {409: "tenant_exists erasure_unfinished"}),
     (r"POST .*/keys", {409: "too_many_keys"}),
     (r"POST .*/keys/\{key_id\}/rotate", {409: "key_not_rotatable too_many_keys"}),
     (r"DELETE /v1/tenants/.*", {401: "invalid_admin_key", 403: "admin_disabled"}),

@@ -18,7 +18,7 @@ from api_gateway.resources.keys import Key, KeyId, KeyPage, KeyRequest, KeyRotat
 from api_gateway.resources.route_parts import CurrentGateway, Page, existing, read_shape, send_page
 from api_gateway.resources.usage import QuotaUse, send_quotas
 from pipeline.administration import manage_tenants
-from pipeline.maintenance.erase import erase_tenant
+from pipeline.maintenance.erase import erase_tenant, refuse_unfinished
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.accounts import RESERVED, TENANT_ID, OwnQuotas, Tenant
@@ -115,11 +115,17 @@ Id = Annotated[TenantId, AfterValidator(_parse_id), Path(description="The tenant
     openapi_extra=json_body(TenantRequest, {"tenant_id": "acme", "name": "Acme Ltd."}),
 )
 async def make(request: Request, gateway: CurrentGateway) -> Response:
-    """Create a tenant. An id that is taken is a 409. The id of an erased tenant is free once none of its data is left."""
+    """Create a tenant. An id that is taken is a 409. So is that of an erased tenant, until nothing of it is left in any
+    store and nothing can be written any more, some 40 seconds later: `Retry-After` says when to repeat the request."""
     body = await read_shape(request, TenantRequest, limit=keys.MAX_BODY_BYTES)
     tenant_id = TenantId(body.tenant_id)
     quotas = None if body.quotas is None else body.quotas.own()
-    created = await gateway.run(manage_tenants.create_tenant, tenant_id, body.name, quotas, gateway.resources)
+
+    def create() -> Tenant | None:
+        refuse_unfinished(tenant_id, gateway.placed(tenant_id))
+        return manage_tenants.create_tenant(tenant_id, body.name, quotas, gateway.resources)
+
+    created = await gateway.run(create)
     tenant = existing(created, Problem(409, "tenant_exists", f"There is a tenant {tenant_id!r} already."))
     return json_response(tenant_json(tenant), status=201, headers={"Location": f"/v1/tenants/{tenant_id}"})
 
@@ -277,9 +283,10 @@ def _home(gateway: Gateway, tenant_id: TenantId) -> Resources:
     **route("Erase a tenant", TenantErased, "The deleted rows by store and table, and a recount.", 404, 409),
 )
 async def erase(gateway: CurrentGateway, tenant_id: Id) -> Response:
-    """Delete all data of a tenant, in every store; for operators only. A repeated request continues and returns the
-    same totals. `remaining` is empty once nothing is left. A tenant that moves between pairs of stores has rows on both:
-    it is refused until the move is finished or undone."""
+    """Delete all data of a tenant, in every store; for operators only. Its keys are refused and nothing is written for it
+    from the start. A repeated request continues and returns the totals so far. `remaining` is empty once nothing is left.
+    The id is free some 40 seconds after the request, when no query or upload of the tenant can be under way. A tenant that
+    moves between pairs of stores has rows on both: it is refused until the move is finished or undone."""
 
     erased = await gateway.run_heavy(lambda: erase_tenant(tenant_id, gateway.placed(tenant_id)))
     return json_response(shown(TenantErased, existing(erased, _not_found(tenant_id))))

@@ -33,6 +33,7 @@ from pipeline.database.store_errors import (
     translated,
 )
 from pipeline.database.store_errors import Conflict as Conflict
+from pipeline.database.tenant_presence import require_tenants
 from pipeline.database.write_fence import guard
 from pipeline.errors import StoreUnavailable
 from pipeline.settings import Settings
@@ -179,6 +180,8 @@ def mysql_engine(
         watch(engine)
     if settings.store_pairs:
         guard(engine)
+    if not (reading or replica):
+        require_tenants(engine)
     return traced(engine, "mysql") if settings.otlp_endpoint or settings.traces_kept else engine
 
 

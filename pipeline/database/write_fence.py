@@ -58,6 +58,11 @@ def hold_fence(connection: Connection) -> None:
     connection.info[_HELD] = tenant_id
 
 
+def writes_copies(connection: Connection) -> bool:
+    """Return whether the connection writes rows of a tenant that is elsewhere."""
+    return bool(connection.get_execution_options().get(_CLOSED))
+
+
 def _forget(connection: Connection) -> None:
     connection.info.pop(_HELD, None)
 

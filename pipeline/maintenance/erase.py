@@ -1,8 +1,9 @@
 """Erase a whole namespace or a whole tenant from every store, and prove it by counting again."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import structlog
@@ -12,7 +13,7 @@ from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
-from pipeline.errors import PlacementRefused, Unavailable
+from pipeline.errors import ErasureUnfinished, PlacementRefused, Unavailable
 from pipeline.maintenance.build_indexes import drop_indexes
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
@@ -26,7 +27,7 @@ from pipeline.tenants.placement_store import Placements
 log = structlog.get_logger(__name__)
 
 _DOCUMENTS_AT_ONCE = 100
-_SETTLES_AFTER = timedelta(minutes=2)  # longer than a key goes on working, and than a worker goes on without its lease
+_KEYS_KNOWN_S = 5.0  # longer than a gateway goes on accepting the key of a tenant that is gone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +79,10 @@ def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documen
 def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
     """Erase a tenant from every store; None if there never was one.
 
-    The request is recorded first and disables the tenant; the reconciler or a repetition continues after a crash. Keys
-    and ledger are erased early, so that no worker writes; the tenant's row last, so that its id is not reused before.
-    Raises WrongInstallation before any change, and PlacementRefused while a move has rows of it on two pairs.
+    The request deletes the tenant's row, so that its keys are refused and nothing is written for it any more; the record
+    of the erasure holds the id. `finish_erasures` continues after a crash, and frees the id once the last writer to
+    Redis has ended and a whole pass has found nothing. Raises WrongInstallation before any change, and PlacementRefused
+    while a move has rows of it on two pairs.
     """
     use.installation.refuse_wrong()
     placement = _placement(tenant_id, use)
@@ -95,11 +97,12 @@ def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
     return _erase(tenant_id, use)
 
 
-def finish_erasures(use: Resources) -> int:
-    """Continue interrupted erasures, and check finished ones for documents taken with a cached key; return how many. The
-    erasures of tenants that move or are on another pair of stores are left out: the rows here may be a copy's."""
+def finish_erasures(use: Resources, *, due: bool = False) -> int:
+    """Continue the erasures that are not settled, ``due``: that may be settled by now; return how many. Those of tenants
+    that move or are on another pair of stores are left out: the rows here may be a copy's."""
+    before = now() - settling_time(use) if due else datetime.max.replace(microsecond=0)
     with unit_of_work(use.mysql) as work:
-        waiting = erasure_store.unsettled(work.connection)
+        waiting = erasure_store.unsettled(work.connection, requested_before=before)
     continued = 0
     for tenant_id in waiting:
         try:
@@ -112,6 +115,36 @@ def finish_erasures(use: Resources) -> int:
     return continued
 
 
+def settling_time(use: Resources) -> timedelta:
+    """Return how long after the request an erasure may be settled: as long as a gateway knows the tenant's keys, and then
+    as long as a query or a call of a model lasts, which writes to Redis at its end."""
+    limits = use.settings
+    models_s = max(limits.embedding_timeout_s, limits.llm_timeout_s, limits.rerank_timeout_s)
+    return timedelta(seconds=_KEYS_KNOWN_S + max(models_s, limits.query_deadline_ms / 1000))
+
+
+def refuse_unfinished(tenant_id: TenantId, use: Resources) -> None:
+    """Raise ErasureUnfinished while the id belongs to an erased tenant of which something may be left."""
+    with unit_of_work(use.mysql) as work:
+        asked = erasure_store.requested_at(work.connection, tenant_id)
+        if asked is None and erasure_store.requested_at(work.connection, tenant_id, settled=True) is None:
+            return
+    remaining = erasure_store.left_over(use.mysql, use.postgres, use.redis, tenant_id)
+    if asked is None and not remaining:
+        return
+    if asked is None:
+        with unit_of_work(use.mysql) as work:
+            erasure_store.reopen(work.connection, tenant_id)
+    wait_s = max(1.0, ((asked or now()) + settling_time(use) - now()).total_seconds() + use.settings.sweep_interval_s)
+    left = sum(remaining.values())
+    raise ErasureUnfinished(
+        f"The id {tenant_id!r} belongs to a tenant that is being erased"
+        + (f", of which {left} rows and keys are left" if left else "")
+        + f": repeat the request in {math.ceil(wait_s)} seconds.",
+        retry_after_s=wait_s,
+    )
+
+
 def _placement(tenant_id: TenantId, use: Resources) -> Placement:
     with unit_of_work(use.of_pair(DEFAULT_PAIR).mysql) as work:
         return Placements(work.connection, tenant_id).find()
@@ -122,53 +155,55 @@ class _Settled(Exception):
 
 
 def _erase(tenant_id: TenantId, use: Resources) -> TenantErased:
-    settles_before, remaining = now() - _SETTLES_AFTER, dict[str, int]()
+    settles_before, remaining, found = now() - settling_time(use), dict[str, int](), 0
     try:
-        _erase_everywhere(tenant_id, use)
+        found = _erase_everywhere(tenant_id, use)
         remaining = erasure_store.left_over(use.mysql, use.postgres, use.redis, tenant_id)
     except _Settled:
         log.info("erasure_superseded", tenant_id=tenant_id)
     with unit_of_work(use.mysql) as work:
         if not erasure_store.lock_unsettled(work.connection, tenant_id):
             remaining = {}
-        elif not remaining:
+        elif not found and not remaining:
             erasure_store.settle(work.connection, tenant_id, requested_before=settles_before)
         erased = erasure_store.add_erased(work.connection, tenant_id, {})
-    log.info("tenant_erased", tenant_id=tenant_id, remaining=sum(remaining.values()))
+    log.info("tenant_erased", tenant_id=tenant_id, erased=found, remaining=sum(remaining.values()))
     return TenantErased(tenant_id=tenant_id, erased=erased, remaining=remaining)
 
 
-def _erase_everywhere(tenant_id: TenantId, use: Resources) -> None:
+def _erase_everywhere(tenant_id: TenantId, use: Resources) -> int:
     with unit_of_work(use.mysql) as work:
-        *tables, tenants = erasure_store.mysql_tables(work.connection)
-    for table in tables:
-        _erase_from_mysql(tenant_id, table, use)
+        tables = erasure_store.mysql_tables(work.connection)
+    found = sum(_erase_from_mysql(tenant_id, table, use) for table in tables)
     use.installation.confirm()
     drop_indexes(tenant_id, use)
-    for table in erasure_store.postgres_tables(use.postgres):
-        _erase_from_postgres(tenant_id, table, use)
+    found += sum(_erase_from_postgres(tenant_id, table, use) for table in erasure_store.postgres_tables(use.postgres))
     use.installation.confirm_redis()
-    for keys in erasure_store.key_batches(use.redis, tenant_id):
-        _unlink(tenant_id, keys, use)
-    _erase_from_mysql(tenant_id, tenants, use)
+    batches = erasure_store.key_batches(use.redis, tenant_id)
+    return found + sum(_unlink(tenant_id, keys, use) for keys in batches)
 
 
-def _erase_from_mysql(tenant_id: TenantId, table: str, use: Resources) -> None:
+def _erase_from_mysql(tenant_id: TenantId, table: str, use: Resources) -> int:
     erase = partial(erasure_store.erase_some_from_mysql, tenant_id=tenant_id, table=table)
-    while _erase_some(tenant_id, f"mysql.{table}", erase, use):
-        pass
+    return _erase_all(tenant_id, f"mysql.{table}", erase, use)
 
 
-def _erase_from_postgres(tenant_id: TenantId, table: str, use: Resources) -> None:
+def _erase_from_postgres(tenant_id: TenantId, table: str, use: Resources) -> int:
     def erase(_: Connection) -> int:
         return erasure_store.erase_some_from_postgres(use.postgres, tenant_id, table)
 
-    while _erase_some(tenant_id, f"postgres.{table}", erase, use):
-        pass
+    return _erase_all(tenant_id, f"postgres.{table}", erase, use)
 
 
-def _unlink(tenant_id: TenantId, keys: Sequence[bytes], use: Resources) -> None:
-    _erase_some(tenant_id, "redis.keys", lambda _: erasure_store.unlink(use.redis, keys), use)
+def _erase_all(tenant_id: TenantId, name: str, erase: Callable[[Connection], int], use: Resources) -> int:
+    found = 0
+    while some := _erase_some(tenant_id, name, erase, use):
+        found += some
+    return found
+
+
+def _unlink(tenant_id: TenantId, keys: Sequence[bytes], use: Resources) -> int:
+    return _erase_some(tenant_id, "redis.keys", lambda _: erasure_store.unlink(use.redis, keys), use)
 
 
 @retry_conflicts(attempts=8)

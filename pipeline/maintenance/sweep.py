@@ -23,7 +23,7 @@ from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.generation_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
-from pipeline.errors import TenantMoving, Unavailable
+from pipeline.errors import TenantErased, TenantMoving, Unavailable
 from pipeline.ingestion.claimed_items import close_jobs
 from pipeline.jobs.job_retention_store import EndedJobs, keep_jobs_since, keep_usage_since, tenants_with_jobs_ended
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
@@ -82,7 +82,7 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
 
 def _for_each(tenants: Iterable[TenantId], use: Resources, step: Callable[[TenantId, Resources], int]) -> int:
     """Return the sum of ``step`` over the tenants, each where it is placed. A transaction that loses against a worker, a
-    moving tenant, or one that is placed on another pair that does not answer, is left to the next sweep."""
+    moving or erased tenant, or one that is placed on another pair that does not answer, is left to the next sweep."""
     done = 0
     for tenant_id in tenants:
         pair = DEFAULT_PAIR  # has the directory of placements
@@ -90,7 +90,7 @@ def _for_each(tenants: Iterable[TenantId], use: Resources, step: Callable[[Tenan
             stores = use.placed(tenant_id)
             pair = stores.pair
             done += step(tenant_id, stores)
-        except (Conflict, TenantMoving) as error:
+        except (Conflict, TenantMoving, TenantErased) as error:
             log.info("sweep_postponed", tenant_id=tenant_id, code=error.code)
         except Unavailable as error:
             if pair == use.pair:

@@ -12,7 +12,7 @@ from pipeline.answer.result import Answer, outcome
 from pipeline.database.engines import Conflict, redis_errors
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.errors import StoreUnavailable, TenantMoving, Unavailable
+from pipeline.errors import StoreUnavailable, TenantErased, TenantMoving, Unavailable
 from pipeline.query.request import Query
 from pipeline.records import TenantId
 from pipeline.resources import Resources
@@ -63,7 +63,8 @@ def search_row(query: Query, answer: Answer, use: Resources) -> AuditRow:
 
 def drain(use: Resources) -> int:
     """Write waiting rows from Redis to MySQL, a few hundred at a time, and return how many. Rows are removed after the
-    commit and never written twice, so a crash or concurrent runs lose and repeat none."""
+    commit and never written twice, so a crash or concurrent runs lose and repeat none. Those of an erased tenant are
+    deleted."""
     queue = AuditQueue(use.redis)
     drained = 0
     away: set[str] = set()  # pairs of stores: a hanging one is asked for one tenant, not for each
@@ -76,6 +77,9 @@ def drain(use: Resources) -> int:
                     break
                 with unit_of_work(stores.mysql) as work:
                     Audit(work.connection, tenant_id).add([unpacked(row) for row in rows])
+            except TenantErased:
+                queue.discard(tenant_id)
+                break
             except Unavailable as error:  # its rows wait in Redis
                 if not use.settings.store_pairs:
                     raise

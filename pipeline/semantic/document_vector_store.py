@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import postgres_errors
 from pipeline.database.rows import record_of
+from pipeline.database.tenant_presence import RequireTenant, none_required, share_tenant
 from pipeline.database.write_fence import hold_fence
 from pipeline.records import Chunk, DocumentId, Generation, Namespace, TenantId
 from pipeline.semantic.vector_store import as_sent, copy_rows
@@ -96,11 +97,19 @@ class SimilarDocument:
 class DocumentVectors:
     """One tenant's document vectors, of whichever length: those of the embedding space that is searched."""
 
-    def __init__(self, postgres: Engine, tenant_id: TenantId, *, table: str = "chunk_embeddings") -> None:
+    def __init__(
+        self,
+        postgres: Engine,
+        tenant_id: TenantId,
+        *,
+        table: str = "chunk_embeddings",
+        require_tenant: RequireTenant = none_required,
+    ) -> None:
         """``table``: the chunk vectors they are computed from."""
         self._postgres = postgres
         self._tenant_id = tenant_id
         self._table = table
+        self._require_tenant = require_tenant
 
     def write(self, documents: Sequence[DocumentVector], *, model: str) -> None:
         """Write vectors of generations about to be shown. They are durable when this returns, as the pointer will be."""
@@ -124,7 +133,7 @@ class DocumentVectors:
             driver: Any = connection.connection
             try:
                 with connection.begin(), driver.cursor() as cursor:
-                    hold_fence(connection)
+                    self._hold(connection)
                     copy_rows(cursor, "document_embeddings", _COLUMNS, _TYPES, rows)
             except psycopg.errors.UniqueViolation:  # an earlier attempt left some of them
                 self.refresh([document.generation for document in documents])
@@ -135,9 +144,15 @@ class DocumentVectors:
             return
         values = self._keys(sorted((g.scope.namespace, g.document_id, g.number) for g in generations))
         with postgres_errors(), self._postgres.begin() as connection:
+            self._hold(connection)
             connection.execute(_ALONE, values).all()
             connection.execute(text(_REFRESH.format(table=self._table)), values)
             connection.execute(text(_DROP_EMPTY.format(table=self._table)), values)
+
+    def _hold(self, connection: Connection) -> None:
+        hold_fence(connection)
+        share_tenant(connection, self._tenant_id)
+        self._require_tenant(self._tenant_id)
 
     def of_documents(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> list[DocumentVectorRow]:
         """Return the vectors of these documents, of any generation."""

@@ -11,10 +11,11 @@ import orjson
 import psycopg
 from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
-from sqlalchemy import Engine, bindparam, exc, text
+from sqlalchemy import Connection, Engine, bindparam, exc, text
 
 from pipeline.chunking.strategies.question_answer import MARK, PAIR_TYPE
 from pipeline.database.engines import postgres_errors
+from pipeline.database.tenant_presence import RequireTenant, none_required, share_tenant
 from pipeline.database.write_fence import hold_fence
 from pipeline.documents.alignment_store import AlignedVectors
 from pipeline.embedding.distance import Distance
@@ -29,13 +30,20 @@ class Vectors:
     """One tenant's vectors in one embedding space."""
 
     def __init__(
-        self, postgres: Engine, tenant_id: TenantId, *, distance: Distance, table: str = "chunk_embeddings"
+        self,
+        postgres: Engine,
+        tenant_id: TenantId,
+        *,
+        distance: Distance,
+        table: str = "chunk_embeddings",
+        require_tenant: RequireTenant = none_required,
     ) -> None:
         """``table``: the table of the embedding space."""
         self._postgres = postgres
         self._tenant_id = tenant_id
         self._distance = distance
         self._table = table
+        self._require_tenant = require_tenant
 
     def upsert(
         self,
@@ -67,19 +75,24 @@ class Vectors:
             driver: Any = connection.connection
             try:
                 with connection.begin(), driver.cursor() as cursor:
-                    hold_fence(connection)
+                    self._hold(connection)
                     copy_rows(cursor, self._table, _COLUMNS, _TYPES, rows)
             except psycopg.errors.UndefinedTable as error:  # its space was given up, and this process did not know yet
                 raise VectorsMissing(f"the table {self._table} was dropped meanwhile") from error
             except psycopg.errors.UniqueViolation:  # an earlier attempt left some of them
                 with connection.begin(), driver.cursor() as cursor:
-                    hold_fence(connection)
+                    self._hold(connection)
                     cursor.execute(f"CREATE TEMP TABLE incoming (LIKE {self._table} INCLUDING DEFAULTS) ON COMMIT DROP")
                     copy_rows(cursor, "incoming", _COLUMNS, _TYPES, rows)
                     cursor.execute(
                         f"INSERT INTO {self._table} ({_COLUMNS}) SELECT {_COLUMNS} FROM incoming"
                         f" ORDER BY chunk_id ON CONFLICT (tenant_id, chunk_id) DO UPDATE SET {_OVERWRITE}"
                     )
+
+    def _hold(self, connection: Connection) -> None:
+        hold_fence(connection)
+        share_tenant(connection, self._tenant_id)
+        self._require_tenant(self._tenant_id)
 
     def of_texts(self, chunks: Sequence[Chunk], *, model: str) -> dict[ChunkId, NDArray[np.float32]]:
         """Return the vectors that ``model`` made of the same texts in any generation of the same documents."""
@@ -305,9 +318,11 @@ class LiveVectors(Vectors):
         distance: Distance,
         spaces: LiveSpaces,
         confirm: Callable[..., object],
+        require_tenant: RequireTenant = none_required,
     ) -> None:
         """``confirm``: `Installation.confirm`, called before anything is written or deleted."""
-        super().__init__(postgres, tenant_id, distance=distance, table=spaces.active.table)
+        table = spaces.active.table
+        super().__init__(postgres, tenant_id, distance=distance, table=table, require_tenant=require_tenant)
         self.spaces = spaces
         self._confirm = confirm
 
@@ -362,4 +377,5 @@ class LiveVectors(Vectors):
         }
 
     def _of(self, table: str) -> Vectors:
-        return Vectors(self._postgres, self._tenant_id, distance=self._distance, table=table)
+        require = self._require_tenant
+        return Vectors(self._postgres, self._tenant_id, distance=self._distance, table=table, require_tenant=require)

@@ -236,6 +236,13 @@ class AuditQueue:
         with redis_errors():
             self._redis.eval(_TAKE_AWAY, 2, list_key(tenant_id), WAITING, rows[0], str(len(rows)), tenant_id)  # type: ignore[arg-type]
 
+    def discard(self, tenant_id: TenantId) -> None:
+        """Delete the waiting rows of an erased tenant."""
+        with redis_errors(), self._redis.pipeline(transaction=True) as pipe:
+            pipe.delete(list_key(tenant_id))
+            pipe.srem(WAITING, tenant_id)
+            pipe.execute()
+
     def waiting(self) -> int:
         """Return the number of waiting rows of all tenants."""
         tenants = self.tenants()

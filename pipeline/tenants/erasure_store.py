@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, text
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.rows import now, to_json
 from pipeline.database.statements import not_fenced, sql, tenant_ids
+from pipeline.database.tenant_presence import close_tenant
 from pipeline.records import TenantId
 
 # Keys of the installation (docs/data-model.md). A tenant that was made before `tenants.RESERVED` may begin like them.
@@ -20,16 +21,17 @@ _OF_THE_INSTALLATION = re.compile(
     rb"chordwise:(installation|audit:(waiting|swept|lost)|circuits(:opened)?|ledger:pruned:.+|metrics(:\d+)?|pace:.+"
     rb"|vectors(:[^:]+)?)"
 )
+_ANY_TIME = datetime.max.replace(microsecond=0)
 _ROWS_AT_ONCE = 5000
 _KEYS_AT_ONCE = 1000
 
-# Keys go first, then the ledger, whose rows a worker has to hold before it writes anything; the tenant itself goes last.
-_FIRST, _LAST = ("api_keys", "job_items", "jobs"), ("documents", "namespaces", "tenants")
+# The tenant itself goes with the request: without it nothing is written. Then the ledger, so that workers end soon.
+_FIRST, _LAST = ("tenants", "api_keys", "job_items", "jobs"), ("documents", "namespaces")
 _KEPT = ("erasures", "placements")
 
 
 def mysql_tables(connection: Connection) -> list[str]:
-    """Return the tables with tenants in them, in the order of erasure; the tenants' own table is last."""
+    """Return the tables with tenants in them, in the order of erasure."""
     tables = set(connection.execute(_MYSQL_TABLES).scalars()) - set(_KEPT)
     middle = sorted(tables - set(_FIRST) - set(_LAST))
     return [*(name for name in _FIRST if name in tables), *middle, *(name for name in _LAST if name in tables)]
@@ -69,6 +71,7 @@ def erase_some_from_postgres(postgres: Engine, tenant_id: TenantId, table: str) 
         f" WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}))"
     )
     with postgres_errors(), postgres.begin() as connection:
+        close_tenant(connection, tenant_id)
         return connection.execute(text(statement), {"tenant": tenant_id}).rowcount
 
 
@@ -132,18 +135,28 @@ def is_known(connection: Connection, tenant_id: TenantId) -> bool:
 
 
 def request_erasure(connection: Connection, tenant_id: TenantId) -> None:
-    """Record the request to erase everything that the tenant has now, and disable it; an earlier report stays. By the
-    clocks of two hosts a new tenant may be younger than the request, which then gets the tenant's time."""
+    """Record the request and delete the tenant's row, without which nothing is written for it any more; an earlier report
+    stays. The repetition of a request changes nothing."""
     values = {"tenant": tenant_id, "now": now()}
     connection.execute(_REQUEST, values)  # first, so that a tenant that is created again is waited for
-    connection.execute(_DISABLE, values)
-    connection.execute(_NOT_BEFORE_THE_TENANT, values)
+    if deleted := connection.execute(_DELETE_TENANT, values).rowcount:
+        connection.execute(_BEGIN, values)
+        add_erased(connection, tenant_id, {"mysql.tenants": deleted})
 
 
 def lock_unsettled(connection: Connection, tenant_id: TenantId) -> bool:
     """Lock a tenant's erasure until the transaction ends; until then the tenant is not created again. False if the erasure
     is settled, or there is none."""
     return connection.execute(_LOCK, {"tenant": tenant_id}).first() is not None
+
+
+def requested_at(connection: Connection, tenant_id: TenantId, *, settled: bool = False) -> datetime | None:
+    """Return when the erasure of a tenant without a row was requested; None unless there is one that is, or is not,
+    settled."""
+    moment: datetime | None = connection.execute(
+        _REQUESTED, {"tenant": tenant_id, "settled": settled}
+    ).scalar_one_or_none()
+    return moment
 
 
 def add_erased(connection: Connection, tenant_id: TenantId, erased: Mapping[str, int]) -> dict[str, int]:
@@ -154,30 +167,32 @@ def add_erased(connection: Connection, tenant_id: TenantId, erased: Mapping[str,
     return dict(sums)
 
 
-def settle(connection: Connection, tenant_id: TenantId, *, requested_before: datetime | None = None) -> None:
-    """Settle an erasure: because a recount found nothing long after the request, or because the tenant is created again,
-    in the same transaction."""
-    values = {"tenant": tenant_id, "now": now()}
-    connection.execute(_SETTLE, values | {"before": requested_before or _ANY_TIME})
+def settle(connection: Connection, tenant_id: TenantId, *, requested_before: datetime) -> None:
+    """Settle an erasure that was requested long enough ago, as a recount has found nothing: the id is free."""
+    connection.execute(_SETTLE, {"tenant": tenant_id, "now": now(), "before": requested_before})
 
 
-def unsettled(connection: Connection) -> list[TenantId]:
+def reopen(connection: Connection, tenant_id: TenantId) -> None:
+    """Continue a settled erasure, as something of the tenant was found."""
+    connection.execute(_REOPEN, {"tenant": tenant_id})
+
+
+def unsettled(connection: Connection, *, requested_before: datetime = _ANY_TIME) -> list[TenantId]:
     """Return the tenants whose erasure is not settled, without copies of those that are elsewhere."""
-    return tenant_ids(connection, _UNSETTLED)
+    return tenant_ids(connection, _UNSETTLED, before=requested_before)
 
-
-_ANY_TIME = datetime.max.replace(microsecond=0)
-
-_DISABLE = sql("UPDATE tenants SET disabled_at = COALESCE(disabled_at, :now) WHERE tenant_id = :tenant")
 
 _REQUEST = sql(
     "INSERT INTO erasures (tenant_id, requested_at, erased) VALUES (:tenant, :now, '{}')"
-    " ON DUPLICATE KEY UPDATE requested_at = VALUES(requested_at), settled_at = NULL"
+    " ON DUPLICATE KEY UPDATE requested_at = requested_at"
 )
+_DELETE_TENANT = sql("DELETE FROM tenants WHERE tenant_id = :tenant")
+_BEGIN = sql("UPDATE erasures SET requested_at = :now, settled_at = NULL WHERE tenant_id = :tenant")
+_REOPEN = sql("UPDATE erasures SET settled_at = NULL WHERE tenant_id = :tenant")
 
-_NOT_BEFORE_THE_TENANT = sql(
-    "UPDATE erasures e JOIN tenants t ON t.tenant_id = e.tenant_id AND t.created_at > e.requested_at"
-    " SET e.requested_at = t.created_at WHERE e.tenant_id = :tenant"
+_REQUESTED = sql(
+    "SELECT e.requested_at FROM erasures e WHERE e.tenant_id = :tenant AND (e.settled_at IS NOT NULL) = :settled"
+    " AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.tenant_id = e.tenant_id)"
 )
 
 _LOCK = sql("SELECT 1 FROM erasures WHERE tenant_id = :tenant AND settled_at IS NULL FOR UPDATE")
@@ -190,9 +205,10 @@ _SETTLE = sql(
 
 _REPORT = sql("SELECT erased FROM erasures WHERE tenant_id = :tenant FOR UPDATE")
 
-# An erasure disables its tenant. Versions that did not settle it when the tenant was created again left unsettled rows.
+# An erasure deletes its tenant; that of an earlier version disabled it first. Versions that did not settle it when the tenant
+# was created again left unsettled rows.
 _UNSETTLED = (
-    "SELECT e.tenant_id FROM erasures e WHERE e.settled_at IS NULL"
+    "SELECT e.tenant_id FROM erasures e WHERE e.settled_at IS NULL AND e.requested_at < :before"
     " AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.tenant_id = e.tenant_id"
     " AND (t.disabled_at IS NULL OR t.created_at > e.requested_at))"
     f" AND {not_fenced('e')}"

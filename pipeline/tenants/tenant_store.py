@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 from pipeline.database.mysql_tables import api_keys
 from pipeline.database.rows import TenantStore, as_utc, follows, now, record_of, to_naive
 from pipeline.database.statements import sql
-from pipeline.errors import TenantMoving
+from pipeline.errors import ErasureUnfinished, TenantMoving
 from pipeline.tenants import erasure_store
 from pipeline.tenants.accounts import (
     OPERATOR,
@@ -113,14 +113,16 @@ class Tenants(TenantStore):
     """The tenant's own row and its keys."""
 
     def create(self, name: str) -> bool:
-        """Create the tenant; False if it exists, and then it stays as it is. The erasure of an earlier tenant of this id
-        ends: its pass pauses until this transaction ends, and erases nothing afterwards."""
-        erasure_store.lock_unsettled(self._connection, self._tenant_id)
+        """Create the tenant; False if it exists, and then it stays as it is. Raises ErasureUnfinished while the erasure
+        of an earlier tenant of this id is not settled."""
         statement = "INSERT IGNORE INTO tenants (tenant_id, name, created_at) VALUES (:tenant, :name, :now)"
         created = self._run(statement, name=name, now=now()).rowcount == 1
+        if created and erasure_store.lock_unsettled(self._connection, self._tenant_id):
+            raise ErasureUnfinished(
+                f"The id {self._tenant_id!r} belongs to a tenant that is being erased: repeat the request in a minute.",
+                retry_after_s=60.0,
+            )
         self._run("INSERT IGNORE INTO write_fences (tenant_id, is_closed) VALUES (:tenant, 0)")
-        if created:
-            erasure_store.settle(self._connection, self._tenant_id)
         return created
 
     def find(self) -> Tenant | None:

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from pipeline.database.rows import TenantStore, insert_many
 from pipeline.database.statements import sql, tenants_with
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, TenantErased
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import JobId, TenantId
 from pipeline.tenants.usage import OF_THE_LANGUAGE_MODEL, Purpose, UsageCounts, UsageEntry, UsageKey, UsageRow
@@ -142,12 +142,15 @@ class UsageBook:
         self._collect(tenant_id, {entry: counts})
 
     def write(self) -> None:
-        """Write the counters. Those that cannot be written now are written with the next ones."""
+        """Write the counters. Those that cannot be written now are written with the next ones, unless their tenant has
+        been erased."""
         with self._lock:
             collected, self._collected = self._collected, {}
         for tenant_id, entries in collected.items():
             try:
                 self._add(tenant_id, entries)
+            except TenantErased:
+                log.info("usage_dropped", tenant_id=tenant_id)
             except PipelineError as error:
                 log.warning("usage_not_written", tenant_id=tenant_id, code=error.code, detail=str(error))
                 self._collect(tenant_id, entries)

@@ -14,6 +14,7 @@ from pipeline.errors import Unavailable
 from pipeline.maintenance import backfill, build_indexes, move_tenant
 from pipeline.maintenance import reconcile as reconciling
 from pipeline.maintenance import sweep as upkeep
+from pipeline.maintenance.erase import finish_erasures
 from pipeline.resources import Resources
 from pipeline.retrieval import record_search
 from workers.base import LoggedTask
@@ -51,8 +52,22 @@ def migrate() -> None:
 
 @shared_task(name=TaskName.AUDIT.value, base=LoggedTask, send_events=False)
 def audit() -> None:
-    """Move searches into the audit, and delete rows past its retention."""
-    record_search.maintain(for_ingestion())
+    """Move searches into the audit, delete rows past its retention, and finish the erasures that are due."""
+    use = for_ingestion()
+    _each(partial(record_search.maintain, use), partial(_finish_erasures, use))
+
+
+# One in a process: the erasure of a large tenant takes long.
+_erasing = threading.Lock()
+
+
+def _finish_erasures(use: Resources) -> None:
+    if not _erasing.acquire(blocking=False):
+        return
+    try:
+        _on_each_pair(partial(finish_erasures, due=True), use)
+    finally:
+        _erasing.release()
 
 
 @shared_task(name=TaskName.RECONCILE.value, base=LoggedTask, send_events=False)

@@ -8,12 +8,14 @@ import uuid
 import pytest
 from sqlalchemy import text
 
+from pipeline.database.tenant_presence import share_tenant
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.errors import StoreUnavailable
+from pipeline.errors import ErasureUnfinished, StoreUnavailable, TenantErased
 from pipeline.maintenance import erase
 from pipeline.maintenance.erase import delete_namespace, erase_tenant, finish_erasures
-from pipeline.records import Namespace
+from pipeline.records import DocumentId, Generation, Namespace, Scope
 from pipeline.tenants import erasure_store
+from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import make_tenant
 from tests.support.corpora.uploads import upload
@@ -42,10 +44,24 @@ def vectors(corner: Corner) -> int:
     )
 
 
-def make_anew(corner: Corner) -> bool:
-    """Create the tenant again; False if it exists."""
+def create(corner: Corner) -> bool:
+    """Create the tenant; False if it exists."""
     with unit_of_work(corner.use.mysql) as work:
         return Tenants(work.connection, corner.tenant).create("again")
+
+
+def settle(corner: Corner) -> None:
+    """Finish the erasure as if its request were some minutes old."""
+    corner.execute("UPDATE erasures SET requested_at = requested_at - INTERVAL 3 MINUTE WHERE tenant_id = :tenant")
+    for _ in range(2):  # the first pass may find rows; one that finds none settles
+        finish_erasures(corner.use)
+    assert corner.execute("SELECT 1 FROM erasures WHERE tenant_id = :tenant AND settled_at IS NOT NULL")
+
+
+def make_anew(corner: Corner) -> bool:
+    """Create the tenant again after its erasure is settled."""
+    settle(corner)
+    return create(corner)
 
 
 class DescribeANamespace:
@@ -136,13 +152,20 @@ class DescribeATenant:
             patched.setattr(erasure_store, "unlink", gone)
             with pytest.raises(StoreUnavailable):
                 erase_tenant(corner.tenant, use)
+        with pytest.raises(ErasureUnfinished, match="1 rows and keys are left"):
+            erase.refuse_unfinished(corner.tenant, use)
+        with pytest.raises(ErasureUnfinished):
+            create(corner)
+        with pytest.raises(TenantErased), unit_of_work(use.mysql) as work:
+            tenants(work).issue_key("late")
         with unit_of_work(use.mysql) as work:
-            assert not tenants(work).create("somebody else")
-            key = tenants(work).issue_key("late")
             assert not tenants(work).admit(True)
-            assert tenants(work).principal(key) is None
         assert finish_erasures(use) >= 1
         assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
+        with pytest.raises(ErasureUnfinished, match=r"being erased: repeat the request in \d+ seconds"):
+            erase.refuse_unfinished(corner.tenant, use)
+        settle(corner)
+        erase.refuse_unfinished(corner.tenant, use)
         with unit_of_work(use.mysql) as work:
             assert tenants(work).create("somebody else")
             key = tenants(work).issue_key("new")
@@ -157,61 +180,78 @@ class DescribeATenant:
         finish_erasures(use)
         assert corner.shown() == {"a": ["new life"]}
 
-    @pytest.mark.parametrize("step", ["unsettled", "postgres_tables"])
-    def it_stops_when_the_tenant_is_made_anew_meanwhile(self, corner, neighbour, use, monkeypatch, step):
-        """After the erasures to continue are listed, or in the middle of the pass of this one."""
+    def it_stops_when_it_is_settled_and_the_tenant_made_anew_meanwhile(self, corner, neighbour, use, monkeypatch):
         erase_tenant(corner.tenant, use)
-        corner.execute("UPDATE erasures SET settled_at = requested_at WHERE tenant_id <> :tenant")
-        real, made = getattr(erasure_store, step), []
+        real, made = erasure_store.postgres_tables, []
 
         def then_made_anew(*arguments):
             found = real(*arguments)
             if not made:
-                made.append(make_anew(corner))
+                made.append(1)
+                assert make_anew(corner)
                 corner.ingest(upload("a", "new life"))
                 use.redis.set(f"{corner.tenant}:query:1", "x", ex=60)
             return found
 
         with monkeypatch.context() as patched:
-            patched.setattr(erasure_store, step, then_made_anew)
-            finish_erasures(use)
-        assert made == [True]
+            patched.setattr(erasure_store, "postgres_tables", then_made_anew)
+            again = erase._erase(corner.tenant, use)
+        assert again.remaining == {}
+        assert made
         assert corner.shown() == {"a": ["new life"]}
         assert vectors(corner) == 1
         assert use.redis.exists(f"{corner.tenant}:query:1")
         corner.assert_clean()
 
-    def it_reports_no_row_of_a_tenant_that_is_made_anew_meanwhile(self, corner, neighbour, use, monkeypatch):
+    def it_is_continued_when_something_of_it_is_found_before_the_id_is_used_again(self, corner, neighbour, use):
         erase_tenant(corner.tenant, use)
-        real = erasure_store.left_over
+        settle(corner)
+        use.redis.set(f"{corner.tenant}:answer:1", "x", ex=60)
+        with pytest.raises(ErasureUnfinished, match="1 rows and keys are left"):
+            erase.refuse_unfinished(corner.tenant, use)
+        assert make_anew(corner)
+        assert not use.redis.exists(f"{corner.tenant}:answer:1")
 
-        def after_it_was_made_anew(*arguments):
-            assert make_anew(corner)
-            return real(*arguments)
-
-        monkeypatch.setattr(erasure_store, "left_over", after_it_was_made_anew)
-        again = erase_tenant(corner.tenant, use)
-        assert again is not None
-        assert again.remaining == {}
-        assert corner.rows("tenants") == 1
-
-    def it_is_made_anew_only_between_two_statements_that_erase(self, corner, neighbour, use):
-        erase_tenant(corner.tenant, use)
-        made = threading.Event()
-
-        def make() -> None:
-            make_anew(corner)
-            made.set()
-
+    def it_lets_no_transaction_that_has_begun_leave_a_row(self, corner, neighbour, use):
+        """One writer has found its tenant and inserted, but does not commit before the erasure has begun."""
+        erasing = threading.Thread(target=erase_tenant, args=(corner.tenant, use))
         with unit_of_work(use.mysql) as work:
-            statement = "SELECT 1 FROM erasures WHERE tenant_id = :t FOR UPDATE"
-            assert work.connection.execute(text(statement), {"t": corner.tenant}).first()
-            making = threading.Thread(target=make)
-            making.start()
-            assert not made.wait(0.5)
-            work.connection.execute(text("DELETE FROM tenants WHERE tenant_id = :t"), {"t": corner.tenant})
-        making.join(10)
-        assert made.is_set()
+            Audit(work.connection, corner.tenant).wrote("late")
+            erasing.start()
+            erasing.join(1)
+            assert erasing.is_alive()
+        erasing.join(30)
+        assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
+
+    def it_lets_no_vector_in_that_was_under_way(self, corner, neighbour, use):
+        """One writer to PostgreSQL holds the tenant's lock; another one comes after the erasure."""
+        erasing = threading.Thread(target=erase_tenant, args=(corner.tenant, use))
+        with use.postgres.begin() as connection:
+            share_tenant(connection, corner.tenant)
+            erasing.start()
+            erasing.join(1)
+            assert erasing.is_alive()
+            connection.execute(
+                text(
+                    "INSERT INTO document_embeddings SELECT tenant_id, 'late', document_id, generation, embedding, model,"
+                    " chunk_count, content_hash FROM document_embeddings WHERE tenant_id = :t AND namespace = :n"
+                ),
+                {"t": corner.tenant, "n": neighbour.namespace},
+            )
+        erasing.join(30)
+        assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
+        generation = Generation(
+            scope=Scope(tenant_id=corner.tenant, namespace=corner.namespace), document_id=DocumentId("a"), number=1
+        )
+        with pytest.raises(TenantErased):
+            use.document_vectors(corner.tenant).refresh([generation])
+
+    @pytest.mark.parametrize("table", ["audit", "embedding_usage", "feedback", "ingest_turns", "webhook_deliveries"])
+    def it_refuses_a_late_row_of_every_kind_of_statement(self, corner, use, table):
+        columns = "(tenant_id) SELECT tenant_id FROM ingest_turns WHERE tenant_id = :tenant"
+        erase_tenant(corner.tenant, use)
+        with pytest.raises(TenantErased):
+            corner.execute(f"INSERT INTO {table} {columns}")
 
     @pytest.mark.parametrize("disabled", [False, True])
     def it_leaves_a_tenant_alone_that_an_earlier_version_made_anew(self, corner, neighbour, use, disabled):
@@ -250,9 +290,10 @@ class DescribeATenant:
         erase_tenant(corner.tenant, use)
         finish_erasures(use)
         assert not corner.execute(settled)
-        corner.execute("UPDATE erasures SET requested_at = requested_at - INTERVAL 3 MINUTE WHERE tenant_id = :tenant")
-        finish_erasures(use)
-        assert corner.execute(settled)
+        asked = corner.execute("SELECT requested_at FROM erasures WHERE tenant_id = :tenant")
+        erase_tenant(corner.tenant, use)  # a repetition does not begin anew
+        assert corner.execute("SELECT requested_at FROM erasures WHERE tenant_id = :tenant") == asked
+        settle(corner)
 
     def it_is_nobody_that_never_was(self, use):
         assert erase_tenant("never-was", use) is None  # type: ignore[arg-type]

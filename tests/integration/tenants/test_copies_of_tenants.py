@@ -73,6 +73,7 @@ def fill(corner: Corner) -> None:
 def create_again(pairs: Resources, corner: Corner) -> None:
     """Erase the tenant and create it again, as earlier versions did: its erasure is not settled."""
     assert erase_tenant(corner.tenant, corner.use)
+    corner.execute("UPDATE erasures SET settled_at = requested_at WHERE tenant_id = :tenant")
     assert create_tenant(corner.tenant, "again", None, pairs)
     fence(pairs, corner.tenant)
     corner.execute("UPDATE erasures SET settled_at = NULL WHERE tenant_id = :tenant")

@@ -1,0 +1,88 @@
+"""Refuse new rows of a tenant that does not exist, such as one that is being erased.
+
+A transaction on MySQL looks for the tenant's row before its first INSERT for the tenant; a write to PostgreSQL holds the
+tenant's advisory lock and then asks MySQL. An erasure deletes the tenant's row first, and its later deletions wait for
+the rows and the locks of transactions that began before: so none of them can add a row that the erasure does not see.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, event, text
+
+from pipeline.database.write_fence import writes_copies
+from pipeline.errors import TenantErased
+
+_PRESENT: Final = "chordwise_present"  # of a connection: the tenants that this transaction has found
+_INSERT = re.compile(r"\s*(?:INSERT|REPLACE)\s+(?:IGNORE\s+)?INTO\s+[`\"]?(\w+)[`\"]?\s*\(([^)]*)\)", re.IGNORECASE)
+# Rows that come before their tenant, or outlive it.
+_WITHOUT_TENANT = ("tenants", "erasures", "placements", "write_fences")
+_NAMES = ("tenant", "tenant_id", "tenant_id_m0")  # of the parameter, in our statements and in SQLAlchemy's
+_FIND = text("SELECT 1 FROM tenants WHERE tenant_id = :tenant")
+_SHARE = text("SELECT pg_advisory_xact_lock_shared(hashtextextended(:tenant, 1))")
+_CLOSE = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 1))")
+_WAIT_S: Final = 3
+
+RequireTenant = Callable[[str], None]  # raises TenantErased for a tenant without a row
+
+
+def none_required(_tenant_id: str) -> None:
+    """Require nothing: for stores that are only read."""
+
+
+def require_tenants(engine: Engine) -> None:
+    """Have the transactions of a MySQL engine raise TenantErased for an INSERT of a tenant without a row."""
+    event.listen(engine, "begin", _forget)
+    event.listen(engine, "before_cursor_execute", _check)
+
+
+def require_tenant(connection: Connection, tenant_id: str) -> None:
+    """Raise TenantErased unless the tenant has a row in this MySQL database."""
+    if connection.execute(_FIND, {"tenant": tenant_id}).first() is None:
+        raise TenantErased(f"There is no tenant {tenant_id!r}: it has been erased.")
+
+
+def share_tenant(connection: Connection, tenant_id: str) -> None:
+    """Hold the tenant's lock in PostgreSQL until the transaction ends, beside other writers."""
+    connection.execute(_SHARE, {"tenant": tenant_id})
+
+
+def close_tenant(connection: Connection, tenant_id: str) -> None:
+    """Wait for the tenant's writers in PostgreSQL. Raises Conflict when that takes longer than a few seconds."""
+    connection.execute(text(f"SET LOCAL lock_timeout = '{_WAIT_S}s'"))
+    connection.execute(_CLOSE, {"tenant": tenant_id})
+
+
+def _forget(connection: Connection) -> None:
+    connection.info.pop(_PRESENT, None)
+
+
+def _check(connection: Connection, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+    position = _tenant_column(statement)
+    if position is None or writes_copies(connection):
+        return
+    tenant_id = _tenant(parameters, position)
+    present: set[str] = connection.info.setdefault(_PRESENT, set())
+    if tenant_id is not None and tenant_id not in present:
+        require_tenant(connection, tenant_id)
+        present.add(tenant_id)
+
+
+@lru_cache(maxsize=1024)
+def _tenant_column(statement: str) -> int | None:
+    """Return the position of the tenant among the columns of an INSERT; None for another statement or table."""
+    found = _INSERT.match(statement)
+    if found is None or found[1].lower() in _WITHOUT_TENANT:
+        return None
+    columns = [column.strip(' `"\n') for column in found[2].split(",")]
+    return columns.index("tenant_id") if "tenant_id" in columns else None
+
+
+def _tenant(parameters: Any, position: int) -> str | None:
+    """Return the tenant among the parameters of one row, or of the first of several."""
+    row = parameters[0] if isinstance(parameters, list) and parameters else parameters
+    if isinstance(row, Mapping):
+        return next((row[name] for name in _NAMES if name in row), None)
+    return row[position] if isinstance(row, Sequence) and len(row) > position else None
