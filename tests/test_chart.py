@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from workers.server import parser
 CHART = ROOT / "compose/helm/chordwise"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+SETTINGS_CHECK = (CHART / "templates/_settings.tpl").read_text("utf-8")
 SECRETS = {
     variable(name)
     for name, field in Settings.model_fields.items()
@@ -32,7 +34,11 @@ SECRETS = {
 # Services of compose.yaml by the chart's roles, where their names differ.
 COMPOSED = {"clock": "beat", **{role: f"worker-{role}" for role in ROLES}}
 SCALED = [f"roles.{role}.autoscaling.enabled=true" for role in ROLES]
-WHOLE = ["flower.enabled=true", "networkPolicy.enabled=true", "networkPolicy.egress[0].ports[0].port=443", *SCALED]
+WHOLE = [
+    *("flower.enabled=true", "networkPolicy.enabled=true", "networkPolicy.egress[0].ports[0].port=443", *SCALED),
+    *("ingress.enabled=true", "ingress.className=nginx", "ingress.hosts={search.example.com}"),
+    *("ingress.tls[0].secretName=tls", "ingress.tls[0].hosts={search.example.com}"),
+]
 CHANGES = {
     "as it is": [],
     "with everything": WHOLE,
@@ -88,8 +94,32 @@ class DescribeValues:
     def it_knows_every_secret_and_takes_none_as_a_value(self):
         helpers = (CHART / "templates/_helpers.tpl").read_text("utf-8")
         assert set(re.findall(r'"(CHORDWISE_[A-Z_]+)"', helpers)) == SECRETS
-        refused = set(SCHEMA["properties"]["settings"]["propertyNames"]["not"]["enum"])
-        assert refused >= SECRETS
+        [refused] = re.findall(r'regexMatch "(_\([A-Z|?]+\)\$)" \$name', SETTINGS_CHECK)
+        settings = {variable(name) for name in Settings.model_fields}
+        assert {name for name in settings if re.search(refused, name)} == SECRETS
+        assert all(re.search(refused, name) for name in ("OPENAI_API_KEY", "FLOWER_BASIC_AUTH"))
+
+    def it_takes_every_other_setting_and_leaves_its_own_to_the_chart(self):
+        names, own = (
+            re.findall(r'"(\^\(CHORDWISE[^"]+)"', SETTINGS_CHECK)[0],
+            set(re.findall(r'"(CHORDWISE_[A-Z_]+)"', SETTINGS_CHECK)),
+        )
+        assert all(re.search(names, variable(name)) for name in Settings.model_fields)
+        deployments = (CHART / "templates/deployments.yaml").read_text("utf-8")
+        helpers = (CHART / "templates/_helpers.tpl").read_text("utf-8")
+        given = set(re.findall(r"- {name: (CHORDWISE_[A-Z_]+)", deployments + helpers)) - {"CHORDWISE_FLOWER_URL"}
+        assert own == given | {"CHORDWISE_SIGN_IN_DIR"}
+
+    def it_names_an_image_that_the_page_builds_and_pushes(self):
+        commands = "\n".join(block.text for block in blocks("docs/containers.md", "sh"))
+        [built] = re.findall(r"docker build -f compose/Dockerfile -t (\S+) \.", commands)
+        assert f"docker push {built}" in commands
+        [values] = [text for block in blocks("docs/containers.md", "yaml") if "image:" in (text := block.text)]
+        image = yaml.safe_load(values)["image"]
+        assert f"{image['repository']}:{image['tag']}" == built
+        notes = (CHART / "templates/NOTES.txt").read_text("utf-8")
+        assert "docker build -f compose/Dockerfile -t" in notes
+        assert "docker push" in notes
 
 
 def merged(values: Any, changes: Any) -> Any:
@@ -105,6 +135,15 @@ def rendered(*changes: str) -> tuple[dict[str, Any], ...]:
     done = helm("template", "shop", str(CHART), *(f"--set={change}" for change in changes))
     assert done.returncode == 0, done.stderr
     return tuple(document for document in yaml.safe_load_all(done.stdout) if document)
+
+
+def rendered_with(values: Any, folder: Path) -> list[dict[str, Any]]:
+    """The objects that Helm makes of the chart with a file of values, whose numbers it reads as floats."""
+    file = folder / "values.yaml"
+    file.write_text(yaml.safe_dump(values), "utf-8")
+    done = helm("template", "shop", str(CHART), "--values", str(file))
+    assert done.returncode == 0, done.stderr
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -249,13 +288,100 @@ class DescribeRenderedChart:
             assert budget == {"maxUnavailable": 1, "selector": deployed[name]["selector"]}
             assert deployed[name]["template"]["spec"]["topologySpreadConstraints"]
 
+    def it_takes_numbers_without_quotes(self, tmp_path):
+        made = rendered_with(
+            {
+                "image": {"repository": "registry.example.com/chordwise", "tag": 20261128},
+                "settings": {
+                    "CHORDWISE_QUOTA_TOKENS": 10_000_000_000,
+                    "CHORDWISE_EMBEDDING_PRICE_PER_MILLION": 0.02,
+                    "CHORDWISE_AUDIT_QUERY_TEXT": True,
+                },
+                "roles": {
+                    "gateway": {
+                        "replicas": 3,
+                        "resources": {"requests": {"cpu": 0.5}, "limits": {"memory": 1610612736, "cpu": 2}},
+                        "terminationGracePeriodSeconds": 1_000_000,
+                    }
+                },
+                "service": {"port": 30080, "annotations": {"example.com/idle": 3600, "example.com/on": True}},
+                "tmpSize": 67108864,
+                "indexer": {"sizeLimit": 4294967296},
+                "migration": {"activeDeadlineSeconds": 1_000_000},
+            },
+            tmp_path,
+        )
+        assert [fault for item in made for fault in faults(item, "v1.37.0-local-strict")] == []
+        by_kind = {(item["kind"], item["metadata"]["name"].rpartition("-")[2]): item for item in made}
+        gateway = by_kind["Deployment", "gateway"]["spec"]
+        pod = gateway["template"]["spec"]
+        given = {entry["name"]: entry.get("value") for entry in pod["containers"][0]["env"]}
+        assert given["CHORDWISE_QUOTA_TOKENS"] == "10000000000"
+        assert given["CHORDWISE_EMBEDDING_PRICE_PER_MILLION"] == "0.02"
+        assert given["CHORDWISE_AUDIT_QUERY_TEXT"] == "true"
+        assert pod["containers"][0]["image"] == "registry.example.com/chordwise:20261128"
+        assert pod["containers"][0]["resources"]["limits"] == {"memory": 1610612736, "cpu": 2}
+        assert (gateway["replicas"], pod["terminationGracePeriodSeconds"]) == (3, 1_000_000)
+        assert by_kind["Job", "migrate"]["spec"]["activeDeadlineSeconds"] == 1_000_000
+        service = by_kind["Service", "gateway"]
+        assert service["spec"]["ports"][0]["port"] == 30080
+        assert service["metadata"]["annotations"] == {"example.com/idle": "3600", "example.com/on": "true"}
+
+    def it_leads_from_outside_to_the_gateways_where_it_is_wanted(self):
+        assert not {"Ingress", "ServiceMonitor"} & {made["kind"] for made in rendered()}
+        [ingress] = [made for made in rendered(*WHOLE) if made["kind"] == "Ingress"]
+        [rule] = ingress["spec"]["rules"]
+        [path] = rule["http"]["paths"]
+        services = {made["metadata"]["name"]: made for made in rendered(*WHOLE) if made["kind"] == "Service"}
+        backend = path["backend"]["service"]
+        assert backend["port"]["name"] in [port["name"] for port in services[backend["name"]]["spec"]["ports"]]
+        assert (rule["host"], path["path"], path["pathType"]) == ("search.example.com", "/", "Prefix")
+        assert ingress["spec"]["ingressClassName"] == "nginx"
+        assert ingress["spec"]["tls"] == [{"secretName": "tls", "hosts": ["search.example.com"]}]
+
+    def it_has_the_gateways_scraped_where_it_is_wanted(self):
+        made = rendered("serviceMonitor.enabled=true", "serviceMonitor.labels.release=prom")
+        [monitor] = [item for item in made if item["kind"] == "ServiceMonitor"]
+        [service] = [item for item in made if item["kind"] == "Service"]
+        [endpoint] = monitor["spec"]["endpoints"]
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert endpoint["port"] in [port["name"] for port in service["spec"]["ports"]]
+        assert endpoint["path"] == "/v1/metrics"
+        assert monitor["metadata"]["labels"]["release"] == "prom"
+
+    @pytest.mark.parametrize(
+        ("change", "sentence"),
+        [
+            ("settings.CHORDWISE_ADMIN_KEY=x", "settings.CHORDWISE_ADMIN_KEY is a secret: remove it from the values"),
+            (
+                "settings.CHORDWISE_STORE_PAIRS=x",
+                'put it into the Secret "chordwise" under the key CHORDWISE_STORE_PAIRS',
+            ),
+            ("settings.OPENAI_API_KEY=x", "settings.OPENAI_API_KEY is a secret"),
+            ("settings.CHORDWISE_MYSQL_PASSWORD=1234", "settings.CHORDWISE_MYSQL_PASSWORD is a secret"),
+            (
+                "settings.CHORDWISE_REDIS_URL=redis://user:pass/word@host:6379/0",
+                "settings.CHORDWISE_REDIS_URL has a password in its address: remove it there, and put it into the Secret"
+                ' "chordwise" under the key CHORDWISE_REDIS_PASSWORD.',
+            ),
+            (
+                "settings.CHORDWISE_RERANK_URL=https://host/?api_key=x",
+                "has a password in its address: remove it there.",
+            ),
+            ("settings.CHORDWISE_HOST_NAME=x", "settings.CHORDWISE_HOST_NAME is set by the chart itself"),
+            ("settings.chordwise_log_level=INFO", "settings.chordwise_log_level is no setting"),
+        ],
+    )
+    def it_refuses_a_setting_in_one_sentence(self, change, sentence):
+        done = helm("template", "shop", str(CHART), "--set", change)
+        assert done.returncode != 0
+        assert sentence in done.stderr
+        assert "password@" not in done.stderr
+        assert "pass/word" not in done.stderr
+
     @pytest.mark.parametrize(
         "change",
         [
-            "settings.CHORDWISE_ADMIN_KEY=x",
-            "settings.CHORDWISE_STORE_PAIRS=x",
-            "settings.CHORDWISE_REDIS_URL=redis://user:password@host:6379/0",
-            "settings.chordwise_log_level=INFO",
             "roles.ingest.replica=2",
             "roles.gateway.extra.hostNetwork=true",
             "image.digest=latest",

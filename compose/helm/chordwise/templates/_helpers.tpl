@@ -18,17 +18,28 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end }}
 
 {{- define "chordwise.image" -}}
-{{- with .Values.image }}{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}{{ end }}
+{{- with .Values.image }}{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ include "chordwise.plain" (.tag | default $.Chart.AppVersion) }}{{ end }}{{ end }}
+{{- end }}
+
+{{/* A field `annotations`, whose values may be numbers and booleans. */}}
+{{- define "chordwise.annotations" -}}
+{{- with . -}}
+annotations:
+{{- range $name, $value := . }}
+  {{ $name }}: {{ include "chordwise.plain" $value | quote }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Settings, and the secrets of a role: clock and Flower handle messages alone, the administrator's key is the gateway's. */}}
 {{- define "chordwise.environment" -}}
+{{- include "chordwise.checkSettings" .root }}
 {{- /* A lost node is one lost host. An indexer's host is its pod, because each has an index of its own. */}}
 {{- if not (has .role (list "indexer" "migrate")) }}
 - {name: CHORDWISE_HOST_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
 {{- end }}
 {{- range $name, $value := .root.Values.settings }}
-- {name: {{ $name }}, value: {{ $value | toString | quote }}}
+- {name: {{ $name }}, value: {{ include "chordwise.plain" $value | quote }}}
 {{- end }}
 {{- $stores := list "CHORDWISE_MYSQL_PASSWORD" "CHORDWISE_POSTGRES_PASSWORD" }}
 {{- $services := list "CHORDWISE_SECRET_KEY" "CHORDWISE_API_SECRETS" "CHORDWISE_RERANK_API_KEY" "CHORDWISE_EMBEDDING_NEXT_API_KEY" "OPENAI_API_KEY" }}
@@ -76,5 +87,5 @@ securityContext:
 {{- end }}
 
 {{- define "chordwise.tmp" -}}
-- {name: tmp, emptyDir: {medium: Memory, sizeLimit: {{ .Values.tmpSize }}}}
+- {name: tmp, emptyDir: {medium: Memory, sizeLimit: {{ include "chordwise.plain" .Values.tmpSize }}}}
 {{- end }}
