@@ -260,7 +260,7 @@ class TenantMoving(Unavailable):
     code = "tenant_moving"
 
 
-class TenantErased(PipelineError):
+class TenantGone(PipelineError):
     """A row was to be written for a tenant that does not exist any more; the work for it is dropped."""
 
     code = "tenant_erased"
@@ -271,7 +271,7 @@ class ErasureUnfinished(PipelineError):
 
     code = "erasure_unfinished"
 
-    def __init__(self, message: str, *, retry_after_s: float) -> None:
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
 

@@ -13,7 +13,7 @@ from celery.signals import task_postrun, task_prerun
 from celery.worker.request import Request
 from opentelemetry.trace import SpanKind
 
-from pipeline.errors import NewerMessage, TenantErased, Unavailable
+from pipeline.errors import NewerMessage, TenantGone, Unavailable
 from pipeline.telemetry import tracing
 from pipeline.telemetry.tracing import TRACEPARENT, TRACESTATE
 from workers.names import FORMAT, MESSAGE_FORMAT, TaskName
@@ -47,7 +47,7 @@ class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
 
     Request = QuietRequest
     ignore_result = True
-    throws = (Unavailable, TenantErased)  # Celery does not report them, on_failure does
+    throws = (Unavailable, TenantGone)  # Celery does not report them, on_failure does
     max_retries = 0
 
     def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
@@ -61,7 +61,7 @@ class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
     def on_failure(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
         """Log a warning if a dependency was unavailable and the work is repeated by itself, a line if its tenant has been
         erased meanwhile, else an error."""
-        if isinstance(exc, TenantErased):
+        if isinstance(exc, TenantGone):
             log.info("task_dropped", task=self.name, task_id=task_id, code=exc.code, detail=str(exc))
             return
         if isinstance(exc, Unavailable):

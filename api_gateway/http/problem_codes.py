@@ -13,8 +13,8 @@ _COMMON: Final[Codes] = {
     400: (
         "invalid_json invalid_encoding incomplete_body malformed_request duplicate_authorization too_many_parameters"
     ),
-    401: "missing_api_key malformed_authorization invalid_api_key tenant_erased",
-    403: "insufficient_scope",
+    401: "missing_api_key malformed_authorization invalid_api_key",
+    403: "insufficient_scope tenant_erased",
     408: "body_too_slow",
     412: "precondition_failed",
     413: "body_too_large body_too_complex",

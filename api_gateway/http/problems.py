@@ -32,7 +32,7 @@ _TABLE: dict[type[PipelineError], tuple[int, str]] = {
     failures.PartKnown: (409, "The part was accepted before"),
     failures.PlacementRefused: (409, "The tenant is being moved"),
     failures.ErasureUnfinished: (409, "The tenant is being erased"),
-    failures.TenantErased: (401, "A valid API key is needed"),
+    failures.TenantGone: (403, "The tenant has been erased"),
     failures.ApiSourceFailed: (422, "The API source cannot be used as it is"),
     failures.ApiSourceUnknown: (404, "There is no such resource"),
     failures.NoSuchName: (404, "There is no such resource"),
@@ -145,8 +145,6 @@ def from_error(error: PipelineError) -> Problem:
         return misconfigured() if isinstance(error, Misconfigured) else internal()
     status, title = line
     headers = {}
-    if isinstance(error, failures.TenantErased):
-        headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, Unavailable | QueueFull | TooManyAnswers | failures.ErasureUnfinished):
         headers["Retry-After"] = str(math.ceil(error.retry_after_s or _RETRY_AFTER_S))
     quota = error.quota if isinstance(error, QuotaExceeded | QueueFull | TooManyAnswers) else {}

@@ -13,7 +13,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, event, text
 
 from pipeline.database.write_fence import writes_copies
-from pipeline.errors import TenantErased
+from pipeline.errors import TenantGone
 
 _PRESENT: Final = "chordwise_present"  # of a connection: the tenants that this transaction has found
 _INSERT = re.compile(r"\s*(?:INSERT|REPLACE)\s+(?:IGNORE\s+)?INTO\s+[`\"]?(\w+)[`\"]?\s*\(([^)]*)\)", re.IGNORECASE)
@@ -25,7 +25,7 @@ _SHARE = text("SELECT pg_advisory_xact_lock_shared(hashtextextended(:tenant, 1))
 _CLOSE = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 1))")
 _WAIT_S: Final = 3
 
-RequireTenant = Callable[[str], None]  # raises TenantErased for a tenant without a row
+RequireTenant = Callable[[str], None]  # raises TenantGone for a tenant without a row
 
 
 def none_required(_tenant_id: str) -> None:
@@ -33,15 +33,15 @@ def none_required(_tenant_id: str) -> None:
 
 
 def require_tenants(engine: Engine) -> None:
-    """Have the transactions of a MySQL engine raise TenantErased for an INSERT of a tenant without a row."""
+    """Have the transactions of a MySQL engine raise TenantGone for an INSERT of a tenant without a row."""
     event.listen(engine, "begin", _forget)
     event.listen(engine, "before_cursor_execute", _check)
 
 
 def require_tenant(connection: Connection, tenant_id: str) -> None:
-    """Raise TenantErased unless the tenant has a row in this MySQL database."""
+    """Raise TenantGone unless the tenant has a row in this MySQL database."""
     if connection.execute(_FIND, {"tenant": tenant_id}).first() is None:
-        raise TenantErased(f"There is no tenant {tenant_id!r}: it has been erased.")
+        raise TenantGone(f"There is no tenant {tenant_id!r}: it has been erased.")
 
 
 def share_tenant(connection: Connection, tenant_id: str) -> None:

@@ -30,7 +30,7 @@ from pipeline.errors import (
     RateLimited,
     Rejected,
     StoreUnavailable,
-    TenantErased,
+    TenantGone,
     Unavailable,
     VectorsMissing,
 )
@@ -282,7 +282,7 @@ def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, us
 
     try:
         write()
-    except (Unavailable, LeaseLost, TenantErased) as unwritten:
+    except (Unavailable, LeaseLost, TenantGone) as unwritten:
         log.warning("left_to_the_lease", job_id=claim.job_id, ordinal=claim.ordinal, code=unwritten.code)
         return
     event = "item_given_up" if used_up else "item_put_back"

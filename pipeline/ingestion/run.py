@@ -24,7 +24,7 @@ from pipeline.errors import (
     Misconfigured,
     PipelineError,
     RateLimited,
-    TenantErased,
+    TenantGone,
     TenantMoving,
     Unavailable,
     VectorsMissing,
@@ -153,7 +153,7 @@ def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, a
         log.warning("lease_lost", job_id=claims[0].job_id, lost=len(claims) - len(held), detail=str(error))
         if 0 < len(held) < len(claims):
             _work_on(tenant_id, [replace(claim, again=True) for claim in held], use, aside)
-    except TenantErased as error:  # its items go with it
+    except TenantGone as error:  # its items go with it
         log.info("batch_dropped", job_id=claims[0].job_id, items=len(claims), code=error.code)
     except (Unavailable, Misconfigured) as error:
         if len(claims) > 1 and (isinstance(error, VectorsMissing) or _may_be_one_document(claims, error)):
@@ -241,7 +241,7 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBat
         stores = use.placed(turn.tenant_id)
         try:
             claims = take(turn.tenant_id, turn.job_id, stores, share=share)
-        except (TenantMoving, TenantErased):
+        except (TenantMoving, TenantGone):
             claims = None
         if claims is None:
             full.add(turn.tenant_id)

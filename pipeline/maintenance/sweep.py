@@ -23,7 +23,7 @@ from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.generation_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
-from pipeline.errors import TenantErased, TenantMoving, Unavailable
+from pipeline.errors import TenantGone, TenantMoving, Unavailable
 from pipeline.ingestion.claimed_items import close_jobs
 from pipeline.jobs.job_retention_store import EndedJobs, keep_jobs_since, keep_usage_since, tenants_with_jobs_ended
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
@@ -90,7 +90,7 @@ def _for_each(tenants: Iterable[TenantId], use: Resources, step: Callable[[Tenan
             stores = use.placed(tenant_id)
             pair = stores.pair
             done += step(tenant_id, stores)
-        except (Conflict, TenantMoving, TenantErased) as error:
+        except (Conflict, TenantMoving, TenantGone) as error:
             log.info("sweep_postponed", tenant_id=tenant_id, code=error.code)
         except Unavailable as error:
             if pair == use.pair:

@@ -12,7 +12,7 @@ from pipeline.answer.result import Answer, outcome
 from pipeline.database.engines import Conflict, redis_errors
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.errors import StoreUnavailable, TenantErased, TenantMoving, Unavailable
+from pipeline.errors import StoreUnavailable, TenantGone, TenantMoving, Unavailable
 from pipeline.query.request import Query
 from pipeline.records import TenantId
 from pipeline.resources import Resources
@@ -77,7 +77,7 @@ def drain(use: Resources) -> int:
                     break
                 with unit_of_work(stores.mysql) as work:
                     Audit(work.connection, tenant_id).add([unpacked(row) for row in rows])
-            except TenantErased:
+            except TenantGone:
                 queue.discard(tenant_id)
                 break
             except Unavailable as error:  # its rows wait in Redis

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from pipeline.database.rows import TenantStore, insert_many
 from pipeline.database.statements import sql, tenants_with
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
-from pipeline.errors import PipelineError, TenantErased
+from pipeline.errors import PipelineError, TenantGone
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import JobId, TenantId
 from pipeline.tenants.usage import OF_THE_LANGUAGE_MODEL, Purpose, UsageCounts, UsageEntry, UsageKey, UsageRow
@@ -149,7 +149,7 @@ class UsageBook:
         for tenant_id, entries in collected.items():
             try:
                 self._add(tenant_id, entries)
-            except TenantErased:
+            except TenantGone:
                 log.info("usage_dropped", tenant_id=tenant_id)
             except PipelineError as error:
                 log.warning("usage_not_written", tenant_id=tenant_id, code=error.code, detail=str(error))

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from pipeline.database.tenant_presence import share_tenant
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.errors import ErasureUnfinished, StoreUnavailable, TenantErased
+from pipeline.errors import ErasureUnfinished, StoreUnavailable, TenantGone
 from pipeline.maintenance import erase
 from pipeline.maintenance.erase import delete_namespace, erase_tenant, finish_erasures
 from pipeline.records import DocumentId, Generation, Namespace, Scope
@@ -156,7 +156,7 @@ class DescribeATenant:
             erase.refuse_unfinished(corner.tenant, use)
         with pytest.raises(ErasureUnfinished):
             create(corner)
-        with pytest.raises(TenantErased), unit_of_work(use.mysql) as work:
+        with pytest.raises(TenantGone), unit_of_work(use.mysql) as work:
             tenants(work).issue_key("late")
         with unit_of_work(use.mysql) as work:
             assert not tenants(work).admit(True)
@@ -243,14 +243,14 @@ class DescribeATenant:
         generation = Generation(
             scope=Scope(tenant_id=corner.tenant, namespace=corner.namespace), document_id=DocumentId("a"), number=1
         )
-        with pytest.raises(TenantErased):
+        with pytest.raises(TenantGone):
             use.document_vectors(corner.tenant).refresh([generation])
 
     @pytest.mark.parametrize("table", ["audit", "embedding_usage", "feedback", "ingest_turns", "webhook_deliveries"])
     def it_refuses_a_late_row_of_every_kind_of_statement(self, corner, use, table):
         columns = "(tenant_id) SELECT tenant_id FROM ingest_turns WHERE tenant_id = :tenant"
         erase_tenant(corner.tenant, use)
-        with pytest.raises(TenantErased):
+        with pytest.raises(TenantGone):
             corner.execute(f"INSERT INTO {table} {columns}")
 
     @pytest.mark.parametrize("disabled", [False, True])
