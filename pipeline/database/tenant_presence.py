@@ -1,8 +1,8 @@
-"""Refuse new rows of a tenant that does not exist, such as one that is being erased.
+"""Refuse new rows of a tenant that is being or has been erased.
 
-A transaction on MySQL looks for the tenant's row before its first INSERT for the tenant; a write to PostgreSQL holds the
-tenant's advisory lock and then asks MySQL. An erasure deletes the tenant's row first, and its later deletions wait for
-the rows and the locks of transactions that began before: so none of them can add a row that the erasure does not see.
+A transaction on MySQL looks for an erasure before its first INSERT for the tenant; a write to PostgreSQL holds the
+tenant's advisory lock and then asks MySQL. An erasure is recorded first, and its deletions wait for the rows and the
+locks of transactions that began before: so none of them can add a row that the erasure does not see.
 """
 
 import re
@@ -15,17 +15,20 @@ from sqlalchemy import Connection, Engine, event, text
 from pipeline.database.write_fence import writes_copies
 from pipeline.errors import TenantGone
 
-_PRESENT: Final = "chordwise_present"  # of a connection: the tenants that this transaction has found
+_PRESENT: Final = "chordwise_present"  # of a connection: the tenants of which this transaction found no erasure
 _INSERT = re.compile(r"\s*(?:INSERT|REPLACE)\s+(?:IGNORE\s+)?INTO\s+[`\"]?(\w+)[`\"]?\s*\(([^)]*)\)", re.IGNORECASE)
 # Rows that come before their tenant, or outlive it.
 _WITHOUT_TENANT = ("tenants", "erasures", "placements", "write_fences")
 _NAMES = ("tenant", "tenant_id", "tenant_id_m0")  # of the parameter, in our statements and in SQLAlchemy's
-_FIND = text("SELECT 1 FROM tenants WHERE tenant_id = :tenant")
+_ERASED = text(
+    "SELECT 1 FROM erasures e WHERE e.tenant_id = :tenant"
+    " AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.tenant_id = e.tenant_id)"
+)
 _SHARE = text("SELECT pg_advisory_xact_lock_shared(hashtextextended(:tenant, 1))")
 _CLOSE = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 1))")
 _WAIT_S: Final = 3
 
-RequireTenant = Callable[[str], None]  # raises TenantGone for a tenant without a row
+RequireTenant = Callable[[str], None]  # raises TenantGone for an erased tenant
 
 
 def none_required(_tenant_id: str) -> None:
@@ -33,14 +36,14 @@ def none_required(_tenant_id: str) -> None:
 
 
 def require_tenants(engine: Engine) -> None:
-    """Have the transactions of a MySQL engine raise TenantGone for an INSERT of a tenant without a row."""
+    """Have the transactions of a MySQL engine raise TenantGone for an INSERT of an erased tenant."""
     event.listen(engine, "begin", _forget)
     event.listen(engine, "before_cursor_execute", _check)
 
 
 def require_tenant(connection: Connection, tenant_id: str) -> None:
-    """Raise TenantGone unless the tenant has a row in this MySQL database."""
-    if connection.execute(_FIND, {"tenant": tenant_id}).first() is None:
+    """Raise TenantGone if the tenant is being or has been erased from this MySQL database and was not created again."""
+    if connection.execute(_ERASED, {"tenant": tenant_id}).first() is not None:
         raise TenantGone(f"There is no tenant {tenant_id!r}: it has been erased.")
 
 

@@ -6,6 +6,7 @@ generations are dropped only afterwards (`maintenance/sweep`).
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -241,7 +242,7 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBat
         stores = use.placed(turn.tenant_id)
         try:
             claims = take(turn.tenant_id, turn.job_id, stores, share=share)
-        except (TenantMoving, TenantGone):
+        except TenantMoving:
             claims = None
         if claims is None:
             full.add(turn.tenant_id)
@@ -255,9 +256,10 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBat
 
 
 def take(tenant_id: TenantId, job_id: JobId, use: Resources, *, share: int = 1) -> Claims | None:
-    """Take a batch of one job, a ``share``-th of a full one. None if its tenant has as many under way as it may."""
+    """Take a batch of one job, a ``share``-th of a full one. None if its tenant has as many under way as it may, or
+    has been erased."""
     limits = use.settings
-    with unit_of_work(use.mysql) as work:
+    with suppress(TenantGone), unit_of_work(use.mysql) as work:
         round_robin = Turns(work.connection, tenant_id)
         if limits.ingest_tenant_batches and round_robin.batches_in_flight() >= limits.ingest_tenant_batches:
             return None
@@ -270,7 +272,8 @@ def take(tenant_id: TenantId, job_id: JobId, use: Resources, *, share: int = 1) 
         )
         if claims.items:
             round_robin.served(job_id)
-    return claims
+        return claims
+    return None
 
 
 def write_brought_vectors(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) -> None:
