@@ -74,13 +74,14 @@ def main() -> int:
         configure_logging(use.log_level, service="gateway")
         # Imported late: these read the settings on import, and a wrong setting must be reported in one sentence.
         from api_gateway.app import create_app
+        from api_gateway.gateway import SILENT_S
         from api_gateway.http.connections import KEEP_ALIVE_S, BoundedProtocol, allow_many_connections
         from pipeline.maintenance import migrate_schema
         from pipeline.resources import Resources
         from workers.dispatch import send_webhooks
         from workers.query_events import events
 
-        resources = Resources(use, outbox_filled=send_webhooks, query_ended=events.show)
+        resources = Resources(use, silent_s=SILENT_S, outbox_filled=send_webhooks, query_ended=events.show)
         tracing.check(use)
         migrate_schema.check_all(resources.mysql, resources.postgres, use)
         _check_redis_and_broker(use)

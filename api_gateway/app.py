@@ -17,7 +17,7 @@ from api_gateway.dialects import dify
 from api_gateway.dialects import openai as openai_dialect
 from api_gateway.dialects.mcp import endpoint as mcp_endpoint
 from api_gateway.dialects.mcp.endpoint import McpOpening
-from api_gateway.gateway import Gateway
+from api_gateway.gateway import SILENT_S, Gateway
 from api_gateway.http import openapi, problems
 from api_gateway.http.conditional_requests import ConditionalRequests, check_preconditions
 from api_gateway.http.idempotency import IdempotentPosts, Replay, claim_key
@@ -125,7 +125,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
     )
     accept_formats(settings)  # decides which content types are accepted
     installed_channels()  # decides which methods and parameters are accepted
-    app.state.gateway = Gateway(settings, resources or Resources(settings))
+    app.state.gateway = Gateway(settings, resources or Resources(settings, silent_s=SILENT_S))
     for module in _ROUTERS:
         app.include_router(module.router)
     for router in openai_dialect.routers():

@@ -43,6 +43,7 @@ THREADS = 40
 HEAVY_THREADS = 4  # for large bodies and deletions, separate from other requests' threads
 CALLING_THREADS = 8  # for servers that tenants name: a slow one must not keep other requests from a thread
 QUICK_TIMEOUT_S = 2.0  # for the short look-ups ahead of a request
+SILENT_S = 3.0  # of a store that greets nobody: callers learn at once that nothing was accepted
 CACHE_TIMEOUT_S = 0.3  # for the answer cache: waiting longer would cost more than a hit saves
 
 _CALLER: ContextVar[TenantId | None] = ContextVar("caller", default=None)

@@ -16,6 +16,7 @@ from pipeline.channels.bulkhead import Bulkhead
 from pipeline.channels.circuit_breaker_store import BreakerLimits, Breakers
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.semantic_channel import SearchedSpace
+from pipeline.database.bounded_waits import SILENT_S
 from pipeline.database.engines import (
     Conflict,
     Outage,
@@ -94,12 +95,14 @@ def _shared(make: Callable[[Resources], T]) -> InheritedProperty[T]:
 @dataclass(frozen=True)
 class Resources:
     """All dependencies of the use cases, connected at first use, so that creation never fails. ``timeout_s`` bounds its
-    database calls. ``reading``: connections for single SELECT statements. ``outbox_filled``, called after a transaction
-    that left webhook messages, must not raise. ``query_ended``, called after an answer was stored, must neither raise
-    nor wait. `placed` and `of_pair` return resources on other stores, which share the rest with their ``parent``."""
+    database calls, ``silent_s`` those for a server that greets nobody. ``reading``: connections for single SELECT
+    statements. ``outbox_filled``, called after a transaction that left webhook messages, must not raise.
+    ``query_ended``, called after an answer was stored, must neither raise nor wait. `placed` and `of_pair` return
+    resources on other stores, which share the rest with their ``parent``."""
 
     settings: Settings
     timeout_s: float | None = None
+    silent_s: float = SILENT_S
     reading: bool = False
     outbox_filled: Callable[[], object] | None = None
     query_ended: Callable[[EndedQuery], None] | None = None
@@ -188,7 +191,7 @@ class Resources:
         """The system of record."""
         if self.tenant_id is not None and self.parent is not None:
             return fenced(self.parent.mysql, self.tenant_id)
-        return mysql_engine(self.settings, timeout_s=self.timeout_s, reading=self.reading)
+        return mysql_engine(self.settings, timeout_s=self.timeout_s, silent_s=self.silent_s, reading=self.reading)
 
     @_PairProperty
     def replica(self) -> Replica | None:
@@ -212,12 +215,14 @@ class Resources:
         """The vector store."""
         if self.tenant_id is not None and self.parent is not None:
             return fenced(self.parent.postgres, self.tenant_id)
-        return postgres_engine(self.settings, timeout_s=self.timeout_s, reading=self.reading)
+        return postgres_engine(self.settings, timeout_s=self.timeout_s, silent_s=self.silent_s, reading=self.reading)
 
     @_PairProperty
     def postgres_indexed(self) -> Engine:
         """The vector store, for searches through the approximate indexes of large tenants."""
-        return indexed_engine(self.settings, longest_scan=LONGEST_SCAN, timeout_s=self.timeout_s)
+        return indexed_engine(
+            self.settings, longest_scan=LONGEST_SCAN, timeout_s=self.timeout_s, silent_s=self.silent_s
+        )
 
     @_PairProperty
     def installation(self) -> Installation:

@@ -21,6 +21,7 @@ from redis.retry import Retry
 from sqlalchemy import URL, Engine, Pool, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
+from pipeline.database.bounded_waits import SILENT_S, bound_mysql, bound_postgres
 from pipeline.database.store_errors import (
     MYSQL,
     MYSQL_REPLICA,
@@ -130,8 +131,8 @@ def outage_of(engine: Engine) -> Outage | None:
     return _OUTAGES.get(engine.pool)
 
 
-# A query's few statements would otherwise carry as many BEGINs, ROLLBACKs and pings. A connection closed by the server
-# fails its first statement, and the channel is retried on a new one.
+# A query's few statements would otherwise carry as many BEGINs, ROLLBACKs and pings. A connection that the server has
+# closed is replaced when it leaves the pool.
 _READING: dict[str, Any] = {
     "isolation_level": "AUTOCOMMIT",
     "skip_autocommit_rollback": True,
@@ -153,18 +154,22 @@ _OPEN = "chordwise_span"
 
 
 def mysql_engine(
-    settings: Settings, *, timeout_s: float | None = None, reading: bool = False, replica: SecretStr | None = None
+    settings: Settings,
+    *,
+    timeout_s: float | None = None,
+    silent_s: float = SILENT_S,
+    reading: bool = False,
+    replica: SecretStr | None = None,
 ) -> Engine:
     """Return a pool on the MySQL-protocol server. ``timeout_s`` bounds socket reads and writes, as statement timeouts
-    and KILL do not stop FULLTEXT. ``reading``: for single statements without transactions, refused during an outage.
-    ``replica``: the URL of a replica instead, for transactions whose statements all see the same moment."""
+    and KILL do not stop FULLTEXT; ``silent_s`` those for a server that greets nobody. ``reading``: for single statements
+    without transactions, refused during an outage. ``replica``: the URL of a replica instead, for transactions whose
+    statements all see the same moment."""
     seconds = timeout_s or settings.store_timeout_s
     url = make_url((replica or settings.mysql_url).get_secret_value())
     connect_args: dict[str, Any] = {
         "charset": "utf8mb4",
-        "connect_timeout": max(1, min(5, int(seconds))),
-        "read_timeout": seconds,
-        "write_timeout": seconds,
+        "connect_timeout": max(1.0, min(5.0, seconds, silent_s)),
         "init_command": f"SET time_zone = '+00:00', sql_mode = '{SQL_MODE}'",
     }
     # On this machine without TLS unless the URL asks: reading all certificates for a connection is slower than a query.
@@ -175,6 +180,7 @@ def mysql_engine(
     if replica:
         options = {"isolation_level": "REPEATABLE READ"}
     engine = _pool(url, settings.mysql_pool_size, seconds, connect_args=connect_args, **options)
+    bound_mysql(engine, limit_s=seconds, silent_s=silent_s)
     event.listen(engine, "handle_error", partial(attach_location, location(MYSQL_REPLICA if replica else MYSQL, url)))
     if reading or replica:
         watch(engine)
@@ -201,12 +207,13 @@ def postgres_engine(
     settings: Settings,
     *,
     timeout_s: float | None = None,
+    silent_s: float = SILENT_S,
     reading: bool = False,
     options: str = "",
     direct: bool = False,
 ) -> Engine:
-    """Return a pool on PostgreSQL, for ``reading`` as above. ``timeout_s`` is the statement timeout and
-    TCP_USER_TIMEOUT, by which a dead peer is noticed. ``options``: more of the server's settings, as ``-c name=value``.
+    """Return a pool on PostgreSQL, for ``reading`` and with ``silent_s`` as above. ``timeout_s`` is the statement timeout
+    and TCP_USER_TIMEOUT, by which a dead peer is noticed. ``options``: more of the server's settings, as ``-c name=value``.
     ``direct``: to the server itself, for what needs a session, where the settings also name a pooler of transactions.
     """
     itself = settings.postgres_direct_url
@@ -218,12 +225,13 @@ def postgres_engine(
     options = f"-c statement_timeout={milliseconds} -c jit=off -c TimeZone=UTC {options}".rstrip()
     url = make_url((itself if itself and direct else settings.postgres_url).get_secret_value())
     connect_args: dict[str, Any] = {
-        "connect_timeout": max(2, min(5, int(seconds))),  # libpq's minimum is 2
+        "connect_timeout": max(2, min(5, int(seconds), round(silent_s))),  # libpq's minimum is 2
         "tcp_user_timeout": milliseconds,
         **({"prepare_threshold": None} if pooled else {"options": options}),
     }
     pool_options = _READING if reading and not pooled else {"pool_pre_ping": True}
     engine = _pool(url, settings.postgres_pool_size, seconds, connect_args=connect_args, **pool_options)
+    bound_postgres(engine, limit_s=1.1 * seconds + 0.2, silent_s=silent_s)  # a server that runs ends a statement itself
     event.listen(engine, "connect", _ids_as_text)
     if pooled:
         event.listen(engine, "begin", partial(_set_locally, options))
@@ -246,7 +254,9 @@ def _ids_as_text(connection: psycopg.Connection[Any], _: object) -> None:
     connection.adapters.register_loader("uuid", TextLoader)
 
 
-def indexed_engine(settings: Settings, *, longest_scan: int, timeout_s: float | None = None) -> Engine:
+def indexed_engine(
+    settings: Settings, *, longest_scan: int, timeout_s: float | None = None, silent_s: float = SILENT_S
+) -> Engine:
     """Return a pool on PostgreSQL for searches through approximate indexes alone: sorting is off, so that they are the
     only plan.
 
@@ -259,7 +269,7 @@ def indexed_engine(settings: Settings, *, longest_scan: int, timeout_s: float | 
         f" -c hnsw.max_scan_tuples={10 * longest_scan} -c hnsw.scan_mem_multiplier=16"
         " -c work_mem=16MB"  # 60,000 rows of lists are sorted in memory
     )
-    return postgres_engine(settings, timeout_s=timeout_s, reading=True, options=options)
+    return postgres_engine(settings, timeout_s=timeout_s, silent_s=silent_s, reading=True, options=options)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.pool import NullPool
 
 from pipeline.caches import RefreshingValue
+from pipeline.database.bounded_waits import NO_LIMIT, SILENT_S, bound_postgres
 from pipeline.database.engines import postgres_errors
 from pipeline.database.postgres_tables import vector_indexes
 from pipeline.database.rows import record_of
@@ -181,13 +182,17 @@ def _in_spans(spans: Sequence[Span]) -> str:
 def index_builder(postgres: Engine) -> Iterator[IndexBuilder | None]:
     """Yield the right to build and drop indexes, or None while another process has it. Raises StoreUnavailable.
 
-    The connection has no statement timeout, and its server process checks every ten seconds whether the client is
-    alive.
+    The connection has no statement timeout: it ends once the server greets nobody, and its server process checks every
+    ten seconds whether the client is alive.
     """
     options = f"-c statement_timeout={BUILD_TIMEOUT_MS} -c client_connection_check_interval=10s"
     engine = sqlalchemy.create_engine(
-        postgres.url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args={"options": options}
+        postgres.url,
+        poolclass=NullPool,
+        isolation_level="AUTOCOMMIT",
+        connect_args={"options": options, "connect_timeout": 5},
     )
+    bound_postgres(engine, limit_s=NO_LIMIT, silent_s=SILENT_S)
     try:
         with postgres_errors(), engine.connect() as connection:
             mine = connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar_one()

@@ -1,0 +1,265 @@
+"""Connections to MySQL and PostgreSQL whose every wait ends on this side, and that are replaced once the server closed them.
+
+The kernel of a stopped server acknowledges what is sent, so no timeout of TCP notices it, and its own statement timeout
+never fires. A wait therefore ends after its limit, or sooner: once a call has waited for half of ``silent_s``, the
+process connects anew, and a server that greets nobody within the other half is silent. Statements without a limit, such
+as index builds, may take as long as the server greets.
+"""
+
+import io
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import psycopg
+import pymysql
+from psycopg.abc import PQGen
+from pymysql.constants import CR
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import DisconnectionError
+
+SILENT_S: Final = 10.0  # a busy server greets later than an idle one
+NO_LIMIT: Final = float("inf")
+_HEARD_S: Final = 1.0  # after a greeting no call asks for another one
+_REFUSED_S: Final = 0.5  # after the server greeted nobody, no call connects
+_SHORT_S: Final = 1.5  # a wait of this limit is over before a greeting would help
+_IDLE_S: Final = 60.0  # a proxy or a failover drops idle connections, some without a sign
+_ENDED: Final = select.POLLIN | select.POLLHUP | select.POLLERR | select.POLLRDHUP
+
+Connect = Callable[[float], Any]  # connects within the given seconds, and closes
+
+
+class Greetings:
+    """Whether one server greets new connections, as last seen by any call of this process. Safe between threads."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._heard_at = self._silent_at = float("-inf")
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether the server left a new connection without a greeting a moment ago."""
+        return self._clock() - self._silent_at < _REFUSED_S
+
+    def note_silence(self) -> None:
+        """Note that the server has just left a new connection without a greeting."""
+        self._silent_at = self._clock()
+
+    def wait_for(self, connect: Connect, *, within_s: float) -> None:
+        """Connect unless another call has just done so. Raises TimeoutError if the server is silent. A server that
+        refuses the connection is not."""
+        with self._lock:
+            if self.is_silent:
+                raise TimeoutError("it greets no new connection")
+            if self._clock() - self._heard_at < _HEARD_S:
+                return
+            try:
+                connect(within_s)
+            except (pymysql.err.Error, psycopg.Error, OSError) as error:
+                if timed_out(error):
+                    self.note_silence()
+                    raise TimeoutError(f"no greeting within {within_s:g} s") from error
+            self._heard_at = self._clock()
+
+
+_GREETINGS: dict[str, Greetings] = {}  # by server; all engines of a process share what one of them has seen
+
+
+class Patience:
+    """How long calls on one connection wait: ``limit_s`` for the next bytes, ``silent_s`` while the server greets nobody."""
+
+    def __init__(self, limit_s: float, silent_s: float, greetings: Greetings, connect: Connect) -> None:
+        self._limit_s = limit_s
+        self._looks = limit_s > _SHORT_S
+        self.pause_s = min(silent_s, limit_s) / 2 if self._looks else limit_s
+        self._greetings = greetings
+        self._connect = connect
+
+    def check(self, waited_s: float) -> None:
+        """Return if a call that has waited so long may go on. Raises TimeoutError."""
+        if waited_s >= self._limit_s:
+            raise TimeoutError(f"no answer within {self._limit_s:g} s")
+        if self._looks and waited_s >= self.pause_s:
+            self._greetings.wait_for(self._connect, within_s=self.pause_s)
+
+
+def timed_out(error: BaseException) -> bool:
+    """Return whether a driver's error comes from a wait that ended without an answer."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, TimeoutError | psycopg.errors.ConnectionTimeout):
+            return True
+        cause = getattr(cause, "original_exception", None) or cause.__cause__ or cause.__context__
+    return False
+
+
+class _Reader(io.RawIOBase):
+    """The bytes of a socket, each wait for which its connection's patience ends."""
+
+    def __init__(self, source: socket.socket, patience: Patience) -> None:
+        super().__init__()
+        self._socket = source
+        self._patience = patience
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with the next bytes. Raises TimeoutError."""
+        began = time.monotonic()
+        while True:
+            try:
+                return self._socket.recv_into(buffer)
+            except TimeoutError:
+                self._patience.check(time.monotonic() - began)
+
+
+class MySqlConnection(pymysql.connections.Connection):  # type: ignore[misc]  # the driver has no types
+    """A connection to MySQL whose waits are bounded."""
+
+    def __init__(self, *args: Any, patience: Patience, **kwargs: Any) -> None:
+        self._patience = patience
+        super().__init__(*args, **kwargs)
+
+    def connect(self, sock: Any = None) -> None:
+        """Connect and log in; each wait of the login takes ``connect_timeout`` at most."""
+        self._read_timeout = self._write_timeout = self.connect_timeout
+        super().connect(sock)
+        # The driver changes the socket's timeout when one of these differs: none does from here on.
+        self._read_timeout = self._write_timeout = self._current_timeout = self._patience.pause_s
+        self._sock.settimeout(self._patience.pause_s)
+        self._rfile = io.BufferedReader(_Reader(self._sock, self._patience))
+
+    def _write_bytes(self, data: bytes) -> None:
+        if self._current_timeout != self._patience.pause_s:  # not logged in yet
+            super()._write_bytes(data)
+            return
+        rest = memoryview(data)
+        began = time.monotonic()
+        try:
+            while rest:
+                try:
+                    rest = rest[self._sock.send(rest) :]
+                    began = time.monotonic()
+                except TimeoutError:
+                    self._patience.check(time.monotonic() - began)
+        except OSError as error:
+            self._force_close()
+            raise pymysql.err.OperationalError(
+                CR.CR_SERVER_GONE_ERROR, f"MySQL server has gone away ({error})"
+            ) from error
+
+
+class PostgresConnection(psycopg.Connection[Any]):
+    """A connection to PostgreSQL whose waits are bounded: statements, COPY, commit and rollback go through `wait`."""
+
+    patience: Patience | None = None
+
+    def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Wait for one answer. Raises psycopg.OperationalError on a connection that is closed then."""
+        if self.patience is None:
+            return super().wait(gen, interval, timeout)
+        return super().wait(self._watched(gen, self.patience), interval, timeout)
+
+    def _watched(self, gen: PQGen[Any], patience: Patience) -> PQGen[Any]:
+        try:
+            wanted = next(gen)
+            began = time.monotonic()
+            while True:
+                ready = yield wanted
+                if ready:
+                    began = time.monotonic()
+                else:
+                    patience.check(time.monotonic() - began)
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+        except TimeoutError as error:
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"connection lost: {error}") from error
+
+
+def bound_mysql(engine: Engine, *, limit_s: float, silent_s: float) -> None:
+    """Have every connection of this engine on MySQL wait within bounds, and be replaced once the server closed it."""
+    greetings = _greetings(engine)
+
+    def connect(_dialect: Any, _record: Any, args: Any, options: dict[str, Any]) -> Any:
+        def greet(within_s: float) -> None:
+            MySqlConnection(*args, **options | {"patience": patience, "connect_timeout": within_s}).close()
+
+        patience = Patience(limit_s, silent_s, greetings, greet)
+        if greetings.is_silent:
+            message = "Can't connect to MySQL server (it answered nobody a moment ago)"
+            raise pymysql.err.OperationalError(CR.CR_CONN_HOST_ERROR, message)
+        try:
+            return MySqlConnection(*args, patience=patience, **options)
+        except pymysql.err.OperationalError as error:
+            _note(error, greetings)
+            raise
+
+    event.listen(engine, "do_connect", connect)
+    _replace_ended(engine, lambda connection: connection._sock)  # None: closed
+
+
+def bound_postgres(engine: Engine, *, limit_s: float, silent_s: float) -> None:
+    """Have every connection of this engine on PostgreSQL wait within bounds, and be replaced once the server closed it."""
+    greetings = _greetings(engine)
+
+    def connect(_dialect: Any, _record: Any, args: Any, options: dict[str, Any]) -> Any:
+        def greet(within_s: float) -> None:
+            psycopg.connect(*args, **options | {"connect_timeout": max(2, round(within_s))}).close()
+
+        if greetings.is_silent:
+            raise psycopg.OperationalError("connection failed: it answered nobody a moment ago")
+        try:
+            connection = PostgresConnection.connect(*args, **options)
+        except psycopg.OperationalError as error:
+            _note(error, greetings)
+            raise
+        connection.patience = Patience(limit_s, silent_s, greetings, greet)
+        return connection
+
+    event.listen(engine, "do_connect", connect)
+    _replace_ended(engine, lambda connection: None if connection.closed else connection.pgconn.socket)
+
+
+def _greetings(engine: Engine) -> Greetings:
+    url = engine.url
+    return _GREETINGS.setdefault(f"{url.get_backend_name()}:{url.host}:{url.port}:{url.query}", Greetings())
+
+
+def _note(error: BaseException, greetings: Greetings) -> None:
+    if timed_out(error):
+        greetings.note_silence()
+
+
+def _replace_ended(engine: Engine, socket_of: Callable[[Any], Any]) -> None:
+    """Replace a pooled connection on checkout if the server has closed it, or if it was idle for a minute. Asks the
+    system alone, so that no query pays for a message."""
+    event.listen(engine, "checkin", _note_return)
+    event.listen(engine, "checkout", partial(_refuse_ended, socket_of))
+
+
+def _note_return(_connection: Any, record: Any) -> None:
+    record.info["returned_at"] = time.monotonic()
+
+
+def _refuse_ended(socket_of: Callable[[Any], Any], connection: Any, record: Any, _proxy: Any) -> None:
+    if time.monotonic() - record.info.get("returned_at", float("inf")) > _IDLE_S:
+        raise DisconnectionError("the connection was idle for long")
+    connected = socket_of(connection)
+    if connected is None or has_ended(connected):
+        raise DisconnectionError("the server has closed the connection")
+
+
+def has_ended(connected: Any) -> bool:
+    """Return whether a socket has something to read although nothing was asked: the server has closed it, or said why."""
+    poll = select.poll()
+    poll.register(connected, _ENDED)
+    return bool(poll.poll(0))
