@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import http
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -64,7 +65,15 @@ from api_gateway.resources.retrieval import (
     written_answers,
 )
 from pipeline.channels.channel import installed_channels
-from pipeline.errors import Misconfigured, PipelineError, StoreFull, Unavailable, WrongInstallation
+from pipeline.errors import (
+    Misconfigured,
+    OutcomeUnknown,
+    PipelineError,
+    StoreFull,
+    StoreUnavailable,
+    Unavailable,
+    WrongInstallation,
+)
 from pipeline.maintenance import examine_stores, migrate_schema
 from pipeline.resources import Resources
 from pipeline.sandbox.accepted_formats import accept_formats
@@ -195,6 +204,8 @@ async def _own_answer(request: Request, error: Exception) -> Response:
 async def _pipeline_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PipelineError)
     problem = problems.from_error(error)
+    if isinstance(error, StoreUnavailable) and not isinstance(error, OutcomeUnknown) and _accepts(request):
+        problem.detail = f"{problem.detail.rstrip('.')}; nothing was accepted."
     if isinstance(error, Unavailable):
         if isinstance(error, StoreFull):
             await to_thread.run_sync(examine_stores.note_full, error, request.app.state.gateway.quick)
@@ -202,6 +213,11 @@ async def _pipeline_error(request: Request, error: Exception) -> Response:
     elif problem.status >= 500:
         log.error("request_failed", code=error.code, exc_info=error)
     return problem.response(request.scope)
+
+
+def _accepts(request: Request) -> bool:
+    """Return whether the route accepts work, in one transaction."""
+    return getattr(request.scope.get("route"), "status_code", None) == http.HTTPStatus.ACCEPTED
 
 
 async def _invalid_parameters(request: Request, error: Exception) -> Response:

@@ -246,6 +246,27 @@ class StoreUnavailable(Unavailable):
         return self._public or str(self)
 
 
+class OutcomeUnknown(StoreUnavailable):
+    """A store stopped answering during a commit, so the transaction was carried out whole or not at all."""
+
+    code = "outcome_unknown"
+
+
+class StatementTooLarge(Rejected):
+    """A store takes no statement as large as this document needs. ``public``: the sentence without addresses."""
+
+    code = "statement_too_large"
+
+    def __init__(self, message: str, *, public: str) -> None:
+        super().__init__(message)
+        self._public = public
+
+    @property
+    def public(self) -> str:
+        """Return the sentence for callers of the API."""
+        return self._public
+
+
 class StoreFull(StoreUnavailable):
     """A store refused a write because its disk or its memory is full. ``server``: its name."""
 
@@ -287,6 +308,12 @@ class StoreMisconfigured(Misconfigured, StoreUnavailable):
     Misconfigured stops a process at start; Unavailable makes a running one answer 503 and let documents wait."""
 
     code = "store_misconfigured"
+
+
+class StoreReadOnly(StoreMisconfigured):
+    """A store answers and takes no writes."""
+
+    code = "store_read_only"
 
 
 class CircuitOpen(Unavailable):

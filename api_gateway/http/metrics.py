@@ -32,9 +32,13 @@ class FleetMetrics:
     def read(self, use: Resources, broker: redis.Redis | None, *, count_messages: CountMessages = lambda _: {}) -> None:
         """Read the figures from Redis. ``broker`` is the broker if it is a Redis; else ``count_messages`` returns the
         number of waiting messages by queue. Raises Unavailable."""
-        self._figures, self._depths = None, {}
+        self.clear()
         self._figures = read_fleet(use)
         self._depths = read_queues(use, broker, [queue.value for queue in Queue], count_messages=count_messages)
+
+    def clear(self) -> None:
+        """Forget the figures of the last scrape: Redis does not answer."""
+        self._figures, self._depths = None, {}
 
     def collect(self) -> Iterator[Metric]:
         """Yield each metric of the list with its count."""
@@ -163,8 +167,10 @@ LATENCY = Histogram(
 WAITERS = Gauge("chordwise_gateway_waiters", "Requests that wait for a job or a query.")
 LIMITED = Counter("chordwise_gateway_requests_limited", "Requests beyond what their tenant may send.")
 WRONG_KEYS = Counter("chordwise_gateway_wrong_keys", "Requests with an API key that is not valid.", ["outcome"])
+STORES_UP = Gauge("chordwise_store_up", "1 if a store answered this scrape, else 0.", ["store"])
 STORES_MATCH = Gauge(
-    "chordwise_installation_matches", "1 if MySQL, PostgreSQL and Redis belong to one installation, else 0."
+    "chordwise_installation_matches",
+    "1 if MySQL, PostgreSQL and Redis belong to one installation, 0 if they do not, NaN while one does not answer.",
 )
 STORES_MATCH.set(1)
 LANE_PROCESSES = Gauge("chordwise_gateway_lane_processes", "Own processes for queries that are ready.")

@@ -17,7 +17,7 @@ _COMMON: Final[Codes] = {
     403: "insufficient_scope tenant_erased",
     408: "body_too_slow",
     412: "precondition_failed",
-    413: "body_too_large body_too_complex",
+    413: "body_too_large body_too_complex statement_too_large",
     415: "unsupported_media_type",
     422: "invalid_request",
     429: "too_many_requests too_many_wrong_keys",
@@ -25,7 +25,7 @@ _COMMON: Final[Codes] = {
     500: "internal_error misconfigured",
     503: (
         "store_unavailable store_misconfigured store_conflict tenant_moving vector_table_missing "
-        "dependency_unavailable wrong_installation"
+        "store_read_only outcome_unknown dependency_unavailable wrong_installation"
     ),
 }
 _KEY: Final[Codes] = {400: "invalid_idempotency_key", 409: "idempotency_key_in_use", 422: "idempotency_key_reused"}

@@ -41,6 +41,7 @@ _TABLE: dict[type[PipelineError], tuple[int, str]] = {
     failures.StoreMisconfigured: (503, "A dependency is not set up completely"),
     failures.VectorTableMissing: (503, "A dependency is not set up completely"),
     Unavailable: (503, "A dependency is not answering"),
+    failures.StatementTooLarge: (413, "The request is too large"),
     failures.UnsupportedMediaType: (415, "This media type is not accepted"),
     failures.DocumentTooLarge: (413, "The document is too large"),
     failures.Rejected: (422, "The document cannot be accepted"),

@@ -142,12 +142,22 @@ class Probes:
             lambda: quick.mysql, lambda: quick.postgres, settings, fresh_s=_SCHEMA_FRESH_S
         )
         self.required: dict[str, Probe] = {
-            "mysql": partial(examine_stores.ping_mysql, quick),
-            "postgres": partial(examine_stores.ping_postgres, quick),
+            "mysql": partial(examine_stores.write_mysql, quick),
+            "postgres": partial(examine_stores.write_postgres, quick),
             "redis": partial(examine_stores.ping_redis, quick),
             "broker": self._broker,
             "schema": self.schema,
             "installation": self._installation,
+        }
+
+    @property
+    def answering(self) -> Mapping[str, Probe]:
+        """The probes that only ask for an answer: a store that takes no writes can still be read."""
+        return {
+            "mysql": partial(examine_stores.ping_mysql, self.use),
+            "postgres": partial(examine_stores.ping_postgres, self.use),
+            "redis": partial(examine_stores.greet_redis, self.use),
+            "broker": partial(self._broker, writes=False),
         }
 
     @property
@@ -159,9 +169,9 @@ class Probes:
         """Return the seconds during which this process could have seen a sweep."""
         return time.monotonic() - self._started
 
-    def _broker(self) -> None:
+    def _broker(self, *, writes: bool = True) -> None:
         if self.settings.has_redis_as_broker:
-            ping_broker(self.settings)
+            ping_broker(self.settings, writes=writes)
         else:
             check_broker()
 
@@ -198,6 +208,12 @@ async def _probed(probe: Callable[[], T]) -> tuple[T | None, Check]:
         timeout_s=PROBE_S,
     )
     return result, check
+
+
+async def answering(probes: Probes) -> dict[str, bool]:
+    """Return by store whether it answers now, after 1.5 seconds at most."""
+    results = await asyncio.gather(*(_probed(probe) for probe in probes.answering.values()))
+    return {name: check.status == "ok" for name, (_, check) in zip(probes.answering, results, strict=True)}
 
 
 async def _required(probes: Probes) -> dict[str, Check]:

@@ -3,6 +3,9 @@
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
@@ -61,13 +64,16 @@ def examine(
     watched_s: float = float("inf"),
     lane: LaneFacts | None = None,
 ) -> list[CheckResult]:
-    """Run every check, in the order of the documentation; a store or worker that does not answer is a finding too.
+    """Run every check side by side; return the findings in the order of the documentation. A store or worker that does
+    not answer is a finding too.
 
     ``app`` reaches the workers; ``watched_s``: seconds during which this process could have seen a sweep; ``lane``: the
     state of the gateway's own query processes, if it has any.
     """
-    named = _checks(use, broker, settings, app, heartbeats or use.heartbeats.all, watched_s, lane)
-    return [finding for name, check in named for finding in _carry_out(name, check)]
+    named = list(_checks(use, broker, settings, app, heartbeats or use.heartbeats.all, watched_s, lane))
+    with ThreadPoolExecutor(len(named), thread_name_prefix="doctor") as pool:
+        running = [pool.submit(copy_context().run, _carry_out, name, check) for name, check in named]
+        return [finding for future in running for finding in future.result()]
 
 
 def _checks(
@@ -79,12 +85,24 @@ def _checks(
     watched_s: float,
     lane: LaneFacts | None,
 ) -> Iterator[tuple[str, Check]]:
-    workers: list[WorkerFacts] = []  # filled by the first check, read by later ones
+    asked: Future[list[WorkerFacts]] = Future()  # by the first check, for later ones
+
+    def ask() -> list[WorkerFacts]:
+        expected = {heartbeat.name for heartbeat in heartbeats()}
+        return known_workers(ask_every_worker(app, expected=expected), heartbeats())
+
+    def replies() -> list[WorkerFacts]:
+        with suppress(PipelineError, *_BROKER_ERRORS):  # the first check reports it
+            return asked.result()
+        return []
 
     def check_workers() -> list[CheckResult]:
-        expected = {heartbeat.name for heartbeat in heartbeats()}
-        replies = ask_every_worker(app, expected=expected)
-        workers.extend(known_workers(replies, heartbeats()))
+        try:
+            asked.set_result(ask())
+        except BaseException as error:
+            asked.set_exception(error)
+            raise
+        workers = asked.result()
         own, broker_name = own_versions(), broker_address(settings.broker)
         return list(checks.workers(workers, roles=ROLE_OF, own=own, broker=broker_name))
 
@@ -96,7 +114,7 @@ def _checks(
         own = app.conf
         return [
             checks.visibility(
-                workers,
+                replies(),
                 own_timeout_s=float(own.broker_transport_options.get("visibility_timeout", _DEFAULT_VISIBILITY_S)),
                 own_limit_s=float(own.task_time_limit or 0),
                 seen_s=examine_stores.longest_task_s(use),
@@ -132,10 +150,11 @@ def _checks(
     yield "vectors", lambda: examine_stores.vectors(use)
     yield "model", lambda: examine_stores.models(use)
     yield "fulltext", lambda: [examine_stores.fulltext(use)]
+    yield "mysql_packet", lambda: [examine_stores.packet(use)]
     yield "clock:mysql", lambda: [checks.clock("mysql", examine_stores.mysql_skew(use))]
     yield "clock:postgres", lambda: [checks.clock("postgres", examine_stores.postgres_skew(use))]
     yield "clock:redis", lambda: [checks.clock("redis", examine_stores.redis_skew(use))]
-    yield "clock:workers", lambda: process_clocks(workers, use.heartbeats.skews())
+    yield "clock:workers", lambda: process_clocks(replies(), use.heartbeats.skews())
     yield "flower", lambda: [checks.flower(flower_facts(settings.flower_url))]
 
 

@@ -1,7 +1,7 @@
 """Liveness, readiness and metrics. They need no key and show no tenant's data."""
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
@@ -12,9 +12,18 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from api_gateway.gateway import Gateway
 from api_gateway.http.descriptions import Parameter, route
 from api_gateway.http.fields import Shape
-from api_gateway.http.metrics import FLEET, LANE_PROCESSES, LANE_QUERIES, LEDGER, STORES_MATCH, STREAMS, WAITERS
+from api_gateway.http.metrics import (
+    FLEET,
+    LANE_PROCESSES,
+    LANE_QUERIES,
+    LEDGER,
+    STORES_MATCH,
+    STORES_UP,
+    STREAMS,
+    WAITERS,
+)
 from api_gateway.http.responses import json_response
-from api_gateway.live.readiness import readiness
+from api_gateway.live.readiness import answering, readiness
 from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration.read_metrics import read_ledger
 from pipeline.errors import PipelineError, WrongInstallation
@@ -109,13 +118,14 @@ async def readyz(gateway: CurrentGateway) -> Response:
 )
 async def metrics(gateway: CurrentGateway, names: Names = None) -> Response:
     """Return queries, channels and their times over all processes, requests by route and status, backlog and queue age,
-    dead letters, alignment: docs/metrics.md. Labels hold no ids."""
+    dead letters, alignment: docs/metrics.md. Labels hold no ids. Answers within seconds with the figures of the stores
+    that answer; `chordwise_store_up` is 0 for the others."""
     WAITERS.set(gateway.wakes.count)
     STREAMS.set(gateway.following.count)
     lane = gateway.lane.facts
     LANE_PROCESSES.set(0 if lane is None else lane.ready)
     LANE_QUERIES.set(0 if lane is None else lane.queries)
-    page = await gateway.run(_page, gateway, names)
+    page = await gateway.run(_page, gateway, names, await answering(gateway.probes))
     return Response(page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
@@ -136,19 +146,34 @@ class _Chosen(CollectorRegistry):
                 yield chosen
 
 
-def _page(gateway: Gateway, names: Collection[str] | None) -> bytes:
+def _page(gateway: Gateway, names: Collection[str] | None, up: Mapping[str, bool]) -> bytes:
     """Render metrics, in a thread: thousands of series take a tenth of a second of the processor."""
     with _PAGE:  # one page at a time uses the figures
-        _read_stores(gateway)
+        for store, answers in up.items():
+            STORES_UP.labels(store).set(answers)
+        _read_mysql(gateway, answers=up["mysql"])
+        _compare(gateway, answer=up["mysql"] and up["postgres"] and up["redis"])
+        _read_redis(gateway, answers=up["redis"])
         return generate_latest(REGISTRY if names is None else _Chosen(names))
 
 
-def _read_stores(gateway: Gateway) -> None:
-    """Read the backlog and the reconciler's findings, whose last values stay while MySQL is away."""
+def _read_mysql(gateway: Gateway, *, answers: bool) -> None:
+    """Read the backlog and the reconciler's findings; of the latter, the last values stay while MySQL is away."""
+    pairs = gateway.settings.pair_names
+    if not answers and len(pairs) == 1:
+        LEDGER.take({}, pairs)
+        return
     read, away = read_ledger(gateway.quick)
-    LEDGER.take(read, gateway.settings.pair_names)
+    LEDGER.take(read, pairs)
     if away is not None:
         log.warning("stores_not_read", code=away.code)
+
+
+def _compare(gateway: Gateway, *, answer: bool) -> None:
+    """Compare the installations of the stores; a comparison of an earlier scrape does not count."""
+    STORES_MATCH.set(float("nan"))
+    if not answer:
+        return
     try:
         gateway.quick.installation.confirm_redis()
         STORES_MATCH.set(1)
@@ -156,6 +181,12 @@ def _read_stores(gateway: Gateway) -> None:
         STORES_MATCH.set(0)
     except PipelineError as error:
         log.warning("installation_not_compared", code=error.code)
+
+
+def _read_redis(gateway: Gateway, *, answers: bool) -> None:
+    if not answers:
+        FLEET.clear()
+        return
     gateway.quick.meter.flush()  # this gateway's own counts must be as recent as the page
     gateway.answer_cache.use.meter.flush()
     gateway.resources.meter.flush()

@@ -18,16 +18,19 @@ from typing import Any, Final
 import psycopg
 import pymysql
 from psycopg.abc import PQGen
-from pymysql.constants import CR
+from pymysql.constants import CR, ER
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import DisconnectionError
 
 SILENT_S: Final = 10.0  # a busy server greets later than an idle one
 NO_LIMIT: Final = float("inf")
+LIMIT_REACHED: Final = "no answer to the statement within"  # of a server that greets others
 _HEARD_S: Final = 1.0  # after a greeting no call asks for another one
 _REFUSED_S: Final = 0.5  # after the server greeted nobody, no call connects
 _SHORT_S: Final = 1.5  # a wait of this limit is over before a greeting would help
 _IDLE_S: Final = 60.0  # a proxy or a failover drops idle connections, some without a sign
+_LOST: Final = (CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST)
+_SMALLEST_PACKET: Final = 16_384  # of a statement for which it is worth asking; the server's own minimum is 1,024
 _ENDED: Final = select.POLLIN | select.POLLHUP | select.POLLERR | select.POLLRDHUP
 
 Connect = Callable[[float], Any]  # connects within the given seconds, and closes
@@ -83,7 +86,7 @@ class Patience:
     def check(self, waited_s: float) -> None:
         """Return if a call that has waited so long may go on. Raises TimeoutError."""
         if waited_s >= self._limit_s:
-            raise TimeoutError(f"no answer within {self._limit_s:g} s")
+            raise TimeoutError(f"{LIMIT_REACHED if self._looks else 'no answer within'} {self._limit_s:.3g} s")
         if self._looks and waited_s >= self.pause_s:
             self._greetings.wait_for(self._connect, within_s=self.pause_s)
 
@@ -125,6 +128,7 @@ class MySqlConnection(pymysql.connections.Connection):  # type: ignore[misc]  # 
 
     def __init__(self, *args: Any, patience: Patience, **kwargs: Any) -> None:
         self._patience = patience
+        self._again = partial(MySqlConnection, *args, patience=patience, **kwargs)
         super().__init__(*args, **kwargs)
 
     def connect(self, sock: Any = None) -> None:
@@ -135,6 +139,30 @@ class MySqlConnection(pymysql.connections.Connection):  # type: ignore[misc]  # 
         self._read_timeout = self._write_timeout = self._current_timeout = self._patience.pause_s
         self._sock.settimeout(self._patience.pause_s)
         self._rfile = io.BufferedReader(_Reader(self._sock, self._patience))
+
+    def query(self, sql: Any, unbuffered: bool = False) -> int:
+        """Send a statement. Raises error 1153 with both sizes for one above max_allowed_packet, for which the server often
+        ends the connection without a word."""
+        try:
+            return int(super().query(sql, unbuffered))
+        except pymysql.err.OperationalError as error:
+            size = len(sql.encode(self.encoding, "surrogateescape") if isinstance(sql, str) else sql)
+            is_lost = error.args[0] in _LOST and not timed_out(error)
+            if size < _SMALLEST_PACKET or not (is_lost or error.args[0] == ER.NET_PACKET_TOO_LARGE):
+                raise
+            if size <= (limit := self._packet_limit()):
+                raise
+            message = f"Got a packet of {size} of {limit} bytes (max_allowed_packet)"
+            raise pymysql.err.OperationalError(ER.NET_PACKET_TOO_LARGE, message) from error
+
+    def _packet_limit(self) -> float:
+        """Return the server's max_allowed_packet, by a connection of its own; infinity if it does not answer."""
+        try:
+            with self._again() as other, other.cursor() as cursor:
+                cursor.execute("SELECT @@max_allowed_packet")
+                return int(cursor.fetchone()[0])
+        except pymysql.err.Error:
+            return float("inf")
 
     def _write_bytes(self, data: bytes) -> None:
         if self._current_timeout != self._patience.pause_s:  # not logged in yet

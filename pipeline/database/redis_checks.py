@@ -37,10 +37,14 @@ def broker_location(settings: Settings) -> Location:
     return replace(location(REDIS, make_url(settings.broker)), variable="CHORDWISE_BROKER_URL")
 
 
-def ping_broker(settings: Settings, *, timeout_s: float = 1.0) -> None:
-    """Return if the broker's Redis takes messages on a new connection. Raises StoreUnavailable with the remedy."""
+def ping_broker(settings: Settings, *, timeout_s: float = 1.0, writes: bool = True) -> None:
+    """Return if the broker's Redis takes messages on a new connection; without ``writes``, if it answers. Raises
+    StoreUnavailable with the remedy."""
     with _greeting(settings.broker, broker_location(settings), timeout_s=timeout_s) as client:
-        ping_redis(client)
+        if writes:
+            ping_redis(client)
+        else:
+            client.ping()
 
 
 @contextmanager

@@ -30,6 +30,7 @@ RECORD = "schema.json"  # in the folder of the migrations
 VECTORS = "chunk_embeddings"  # the recorded table that every table of vectors is a copy of
 Version = tuple[int, ...]
 
+LEAST_PACKET = 4 * 1024 * 1024  # bytes; rows are written in statements of one megabyte, escaped
 OLDEST_MYSQL: Version = (8, 0)
 OLDEST_MARIADB: Version = (10, 6)
 OLDEST_POSTGRES: Version = (13,)  # pgvector's own oldest
@@ -170,10 +171,16 @@ def check_mysql(connection: Connection) -> None:
     if _version(seen) < oldest:
         at = location(MYSQL, connection.engine.url)
         raise at.refused(f"the server is {name} {seen}, but {name} {_dotted(oldest)} or newer is needed; upgrade it")
+    read_only, packet = connection.execute(text("SELECT @@GLOBAL.read_only, @@GLOBAL.max_allowed_packet")).one()
+    at = location(MYSQL, connection.engine.url)
     # A user with SUPER could write to a replica, which would differ from its primary from then on.
-    if str(connection.execute(text("SELECT @@GLOBAL.read_only")).scalar_one()) not in ("0", "OFF"):
-        at = location(MYSQL, connection.engine.url)
-        raise at.refused(f"the server takes no writes (read_only); name the primary server in {at.variable}")
+    if str(read_only) not in ("0", "OFF"):
+        raise at.read_only("read_only")
+    if int(packet) < LEAST_PACKET:
+        raise at.refused(
+            f"the server takes statements of {int(packet):,} bytes (max_allowed_packet), and documents need"
+            f" {LEAST_PACKET:,}; set max_allowed_packet=128M"
+        )
 
 
 _NOW = text("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000000.0")
@@ -211,6 +218,17 @@ def check_writes(side: Side, connection: Connection, *, vector_tables: Iterable[
         raise at.refused(f"permission denied for table {tables[0]}; as an administrator run: {grant_tables(at)}")
 
 
+def check_mysql_writes(connection: Connection) -> None:
+    """Send a write that finds no row, of a single statement. Raises SQLAlchemyError if the server takes no writes."""
+    connection.execute(_WRITES[1])
+
+
+def check_writable(connection: Connection) -> None:
+    """Raise StoreReadOnly if PostgreSQL takes no writes: a standby, or one set to read only."""
+    if connection.execute(text("SHOW transaction_read_only")).scalar_one() == "on":
+        raise location(POSTGRES, connection.engine.url).read_only("read only")
+
+
 def check_create(connection: Connection) -> None:
     """Raise StoreMisconfigured if PostgreSQL's user may not create tables."""
     allowed = text("SELECT has_schema_privilege(current_schema(), 'CREATE')")
@@ -240,8 +258,7 @@ def check_postgres(
         raise at.refused(f"the server is version {server}, but {_dotted(oldest)} or newer is needed; upgrade it")
     if connection.execute(text("SHOW jit")).scalar_one() == "on":
         raise at.refused(f"a pooler in between drops the settings of sessions; {DIRECT.format(variable=at.variable)}")
-    if connection.execute(text("SHOW transaction_read_only")).scalar_one() == "on":
-        raise at.refused(f"the server takes no writes (read only); name the primary server in {at.variable}")
+    check_writable(connection)
     if (encoding := connection.execute(text("SHOW server_encoding")).scalar_one()) != "UTF8":
         remedy = f'CREATE DATABASE "{at.database}" OWNER "{at.user}" ENCODING \'UTF8\' TEMPLATE template0'
         raise at.refused(

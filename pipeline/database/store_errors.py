@@ -14,7 +14,17 @@ import redis
 from sqlalchemy import URL, exc
 from sqlalchemy.engine import ExceptionContext
 
-from pipeline.errors import NoSuchName, PipelineError, StoreFull, StoreMisconfigured, StoreUnavailable
+from pipeline.database.bounded_waits import LIMIT_REACHED
+from pipeline.errors import (
+    NoSuchName,
+    OutcomeUnknown,
+    PipelineError,
+    StatementTooLarge,
+    StoreFull,
+    StoreMisconfigured,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 
 MIGRATE = "python -m pipeline.maintenance.migrate_schema"
 
@@ -65,6 +75,43 @@ class Location:
         """Return the error for a server that may answer later."""
         return StoreUnavailable(f"{self}: {reason}", public=f"{self.server} is not answering")
 
+    def crowded(self, reason: str) -> StoreUnavailable:
+        """Return the error for a server that runs and has no connection left for this process."""
+        return StoreUnavailable(f"{self}: {reason}", public=f"{self.server} has no connection left")
+
+    def held_up(self, reason: str) -> StoreUnavailable:
+        """Return the error for a statement that a server which runs did not end in time."""
+        return StoreUnavailable(
+            f"{self}: {reason}",
+            public=f"{self.server} did not end a statement in time: it waits for a lock, or is busy",
+        )
+
+    def read_only(self, reason: str) -> StoreReadOnly:
+        """Return the error for a server that takes no writes."""
+        return StoreReadOnly(
+            f"{self}: the server takes no writes ({reason}); name the primary server in {self.variable}",
+            public=f"{self.server} takes no writes at the moment",
+        )
+
+    def outcome_unknown(self) -> OutcomeUnknown:
+        """Return the error for a commit without an answer."""
+        public = (
+            f"{self.server} stopped answering during the commit, so the request was carried out or not: send it again with"
+            " the same Idempotency-Key, or look before you send it again without one"
+        )
+        return OutcomeUnknown(f"{self}: no answer to a commit", public=public)
+
+    def packet_too_small(self, message: str) -> StatementTooLarge:
+        """Return the error for a statement above MySQL's max_allowed_packet. ``message``: that of the driver."""
+        sizes = re.search(r"(\d+) of (\d+) bytes", message)
+        needs = f"a statement of {int(sizes[1]):,} bytes" if sizes else "a larger statement"
+        takes = f"{int(sizes[2]):,} bytes" if sizes else "less"
+        return StatementTooLarge(
+            f"{self}: {needs} is needed, and the server takes {takes} (max_allowed_packet); raise max_allowed_packet",
+            public=f"{needs[:1].upper()}{needs[1:]} is needed, and {self.server} takes {takes} (max_allowed_packet): send"
+            " less at once, or have the operator raise max_allowed_packet",
+        )
+
 
 MYSQL = Location(server="MySQL", variable="CHORDWISE_MYSQL_URL")
 MYSQL_REPLICA = Location(server="MySQL replica", variable="CHORDWISE_MYSQL_REPLICA_URL")
@@ -105,7 +152,7 @@ def translated(of: Location) -> Iterator[None]:
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise of.away(type(error).__name__) from error
     except exc.TimeoutError as error:
-        raise of.away("no free connection in the pool") from error
+        raise of.crowded("no free connection in the pool of this process") from error
 
 
 # MySQL: lock wait timeout, deadlock.
@@ -128,7 +175,6 @@ _MYSQL_REFUSALS = (
     ),
     ({1130, 3159}, "{words}; append ?ssl_ca=/path/ca.pem to {at.variable} if the server asks for TLS"),
     ({1054, 1146, 1176, 1191, 1305}, f"{{words}}: {_MIGRATE_OR_LOOK}"),
-    ({1290, 1792, 1836}, "the server takes no writes ({number}); name the primary server in {at.variable}"),
 )
 
 
@@ -138,6 +184,10 @@ _TOO_MANY = {
     1203: f"raise MAX_USER_CONNECTIONS of user {{at.user}}, {_MORE}",
     1226: f"raise MAX_USER_CONNECTIONS of user {{at.user}}, {_MORE}",
 }
+_READ_ONLY = {1290: "read_only, error 1290", 1792: "error 1792", 1836: "read_only, error 1836"}
+_PACKET = 1153
+# The driver lost its connection.
+_LOST = {2006, 2013}
 # A file, the disk or a temporary file cannot grow; an error of a storage engine whose text names the reason.
 _FULL = {3, 1021, 1026, 1114}
 _OF_ENGINE = 1030
@@ -156,11 +206,17 @@ def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
     if (reason := untrusted(error)) is not None:
         advice = certificate_advice(reason, f"?ssl_ca=/path/ca.pem with the CA of this server to {at.variable}")
         return at.refused(f"the server's certificate is not trusted ({reason}); {advice}")
+    if number in _READ_ONLY:
+        return at.read_only(_READ_ONLY[number])
+    if number == _PACKET:
+        return at.packet_too_small(message)
     if number in _TOO_MANY:
-        return at.away(f"{_words(message)}; {_TOO_MANY[number].format(at=at)}")
+        return at.crowded(f"{_words(message)}; {_TOO_MANY[number].format(at=at)}")
     if number in _FULL or (number == _OF_ENGINE and "No space left" in message):
         return at.full(_words(message))
-    if number == 2003:
+    if number in _LOST and LIMIT_REACHED in message:
+        return at.held_up(_cause(message))
+    if number == 2003 or (number in _LOST and message.endswith(")")):
         return at.away(f"it does not answer ({_cause(message)})")
     return _other(at, error, number)
 
@@ -209,7 +265,11 @@ def _of_postgres(at: Location, error: exc.DBAPIError) -> PipelineError | None:
     if state == _DISK_FULL:
         return at.full(_words(message))
     if state == "25006":
-        return at.refused(f"the server takes no writes ({state}); name the primary server in {at.variable}")
+        return at.read_only(state)
+    if state == "57014":  # by statement_timeout
+        return at.held_up(_words(message))
+    if state == "53300":
+        return at.crowded(f"{_words(message)}; {_raise_limit(at, message)}")
     if state is None and isinstance(error, exc.OperationalError):
         reason = _words(message.rpartition("failed: ")[2])
         for pattern, advice in _CONNECTING:
@@ -217,14 +277,17 @@ def _of_postgres(at: Location, error: exc.DBAPIError) -> PipelineError | None:
                 remedy = advice.format(settings=at.settings, variable=at.variable, database=at.database, user=at.user)
                 return at.refused(f"{reason.removeprefix('FATAL: ')}; {remedy}")
         if re.search(_TOO_MANY_CONNECTING, message):
-            limit = (
-                f'CONNECTION LIMIT of role "{at.user}"' if 'for role "' in message else "max_connections of the server"
-            )
-            remedy = f"raise the {limit}, or lower CHORDWISE_POSTGRES_POOL_SIZE or the number of processes"
-            return at.away(f"{reason.removeprefix('FATAL: ').strip()}; {remedy}")
+            return at.crowded(f"{reason.removeprefix('FATAL: ').strip()}; {_raise_limit(at, message)}")
+        if LIMIT_REACHED in message:
+            return at.held_up(reason)
         if isinstance(error.orig, psycopg.OperationalError) and re.search("connect|resolve host", message):
             return at.away(f"it does not answer ({reason})")
     return _other(at, error, state)
+
+
+def _raise_limit(at: Location, message: str) -> str:
+    limit = f'CONNECTION LIMIT of role "{at.user}"' if 'for role "' in message else "max_connections of the server"
+    return f"raise the {limit}, or lower CHORDWISE_POSTGRES_POOL_SIZE or the number of processes"
 
 
 def _postgres_grant(at: Location, message: str) -> str:

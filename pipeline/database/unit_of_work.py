@@ -7,9 +7,11 @@ from contextvars import copy_context
 from typing import ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.database.engines import Conflict, mysql_errors, outage_of
+from pipeline.database.store_errors import MYSQL, location
 from pipeline.errors import StoreUnavailable
 
 T = TypeVar("T")
@@ -47,11 +49,17 @@ class UnitOfWork:
 
 @contextmanager
 def unit_of_work(mysql: Engine) -> Iterator[UnitOfWork]:
-    """Commit if the block returns, roll back if it raises. Nothing inside commits. Raises StoreUnavailable, or Conflict
-    when the block may be run again."""
-    with mysql_errors(), mysql.begin() as connection:
+    """Commit if the block returns, roll back if it raises. Nothing inside commits. Raises StoreUnavailable, Conflict when
+    the block may be run again, and OutcomeUnknown when the server stopped answering during the commit."""
+    with mysql_errors(), mysql.connect() as connection, connection.begin() as transaction:
         work = UnitOfWork(connection)
         yield work
+        try:
+            transaction.commit()
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise location(MYSQL, mysql.url).outcome_unknown() from error
+            raise
     work.send_all()
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
@@ -247,6 +248,8 @@ _LAST_LINES = 3  # of a program's complaint
 # A line that the programs of MySQL and MariaDB write with --verbose once their snapshot has begun.
 _SNAPSHOT_BEGAN = "-- Retrieving "
 _LOOK_AGAIN_S = 0.02
+_GREET_EVERY_S = 5.0
+_PING = text("SELECT 1")
 
 
 def _dump(mysql: Engine, postgres: Engine, *, into: Path) -> None:
@@ -274,9 +277,9 @@ def _dump(mysql: Engine, postgres: Engine, *, into: Path) -> None:
             f"--result-file={into / MYSQL_FILE}",
             str(url.database),
         ]
-        with _running(program, arguments) as first:
+        with _running(program, arguments, greet=partial(_greet_mysql, mysql)) as first:
             first.wait_for(_SNAPSHOT_BEGAN)
-            _run(pg_dump, of_postgres, environment=_libpq(postgres.url))
+            _run(pg_dump, of_postgres, greet=partial(_greet_postgres, postgres), environment=_libpq(postgres.url))
             first.finish()
 
 
@@ -284,7 +287,8 @@ def load_mysql(mysql: Engine, source: Path) -> None:
     """Load a dump into the empty database. Raises Misconfigured, BackupFailed."""
     program, url = _found(_of_server(mysql, _MYSQL_CLIENTS), "mariadb-client or mysql-client"), mysql.url
     with source.open("rb") as script, _option_file(url) as login:
-        _run(program, [f"--defaults-extra-file={login}", str(url.database)], stdin=script)
+        arguments = [f"--defaults-extra-file={login}", str(url.database)]
+        _run(program, arguments, greet=partial(_greet_mysql, mysql), stdin=script)
 
 
 def _of_server(mysql: Engine, names: tuple[str, str]) -> Sequence[str]:
@@ -297,7 +301,17 @@ def load_postgres(postgres: Engine, source: Path) -> None:
     """Load a dump into the empty database. Raises Misconfigured, BackupFailed."""
     program, url = _found(("pg_restore",), "postgresql-client"), postgres.url
     options = ["--exit-on-error", "--no-owner", "--no-privileges", f"--dbname={url.database}", str(source)]
-    _run(program, options, environment=_libpq(url))
+    _run(program, options, greet=partial(_greet_postgres, postgres), environment=_libpq(url))
+
+
+def _greet_mysql(mysql: Engine) -> None:
+    with mysql_errors(), mysql.connect() as connection:
+        connection.execute(_PING)
+
+
+def _greet_postgres(postgres: Engine) -> None:
+    with postgres_errors(), postgres.connect() as connection:
+        connection.execute(_PING)
 
 
 @contextmanager
@@ -334,33 +348,47 @@ def _run(
     program: str,
     arguments: Sequence[str],
     *,
+    greet: Callable[[], None],
     environment: Mapping[str, str] | None = None,
     stdin: BinaryIO | None = None,
 ) -> None:
-    """Run a program to its end. Raises BackupFailed with the last lines of its complaint."""
-    with _running(program, arguments, environment=environment, stdin=stdin) as running:
+    """Run a program to its end. Raises BackupFailed with the last lines of its complaint, and the errors of ``greet``."""
+    with _running(program, arguments, greet=greet, environment=environment, stdin=stdin) as running:
         running.finish()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Running:
-    """A program that runs beside this process."""
+    """A program that runs beside this process. ``greet`` raises if its server no longer answers: the program would wait
+    for ever."""
 
     name: str
     process: "subprocess.Popen[bytes]"
     complaints: IO[bytes]
+    greet: Callable[[], None]
 
     def wait_for(self, beginning: str) -> None:
-        """Return once it wrote a line that begins so, or ended. Raises BackupFailed if it failed."""
+        """Return once it wrote a line that begins so, or ended. Raises BackupFailed if it failed, and the errors of
+        ``greet``."""
+        greeted_at = time.monotonic()
         while self.process.poll() is None:
             if any(line.startswith(beginning) for line in self._lines()):
                 return
             time.sleep(_LOOK_AGAIN_S)
+            if time.monotonic() - greeted_at > _GREET_EVERY_S:
+                self.greet()
+                greeted_at = time.monotonic()
         self.finish()
 
     def finish(self) -> None:
-        """Wait for its end. Raises BackupFailed with the last lines of its complaint."""
-        if self.process.wait() != 0:
+        """Wait for its end. Raises BackupFailed with the last lines of its complaint, and the errors of ``greet``."""
+        while True:
+            try:
+                status = self.process.wait(_GREET_EVERY_S)
+                break
+            except subprocess.TimeoutExpired:
+                self.greet()
+        if status != 0:
             lines = [line for line in self._lines() if not line.startswith("--")]  # those are its progress
             raise BackupFailed(f"{self.name} ended with {self.process.returncode}: {' '.join(lines[-_LAST_LINES:])}")
 
@@ -374,6 +402,7 @@ def _running(
     program: str,
     arguments: Sequence[str],
     *,
+    greet: Callable[[], None],
     environment: Mapping[str, str] | None = None,
     stdin: BinaryIO | None = None,
 ) -> Iterator[_Running]:
@@ -387,7 +416,7 @@ def _running(
             stderr=complaints,
         )
         try:
-            yield _Running(name=Path(program).name, process=process, complaints=complaints)
+            yield _Running(name=Path(program).name, process=process, complaints=complaints, greet=greet)
         finally:
             process.kill()  # of one that ended this does nothing
             process.wait()

@@ -251,6 +251,19 @@ def fulltext(shortest: int, longest: int) -> CheckResult:
     return failed("fulltext", detail, advice)
 
 
+def packet(takes: int, *, needed: int) -> CheckResult:
+    """Check that MySQL takes statements with the largest document. ``needed``: bytes, twice the document's, as bytes are
+    escaped."""
+    check, detail = "mysql_packet", f"max_allowed_packet is {takes:,} bytes, the largest document needs {needed:,}"
+    if takes >= needed:
+        return ok(check, detail)
+    advice = (
+        "raise max_allowed_packet of the MySQL server, or lower CHORDWISE_MAX_DOCUMENT_BYTES and"
+        " CHORDWISE_MAX_PACKED_DOCUMENT_BYTES: larger documents are refused with statement_too_large"
+    )
+    return warning(check, detail, advice)
+
+
 def clock(whose: str, skew_s: float) -> CheckResult:
     """Check that a clock agrees with the gateway's."""
     check = f"clock:{whose}"

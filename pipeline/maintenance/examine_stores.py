@@ -15,7 +15,7 @@ from pipeline.database.clock_skew import skew
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.expiring_record_store import FullStores
 from pipeline.database.replica import Replica
-from pipeline.database.schema import mysql_server
+from pipeline.database.schema import check_mysql_writes, check_writable, mysql_server
 from pipeline.database.schema_revisions import OPERATOR_CLASSES
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
@@ -43,16 +43,34 @@ def ping_mysql(use: Resources) -> None:
         connection.execute(_PING)
 
 
+def write_mysql(use: Resources) -> None:
+    """Return if MySQL takes writes."""
+    with mysql_errors(), use.mysql.begin() as connection:
+        check_mysql_writes(connection)
+
+
 def ping_postgres(use: Resources) -> None:
     """Return if PostgreSQL answers."""
     with postgres_errors(), use.postgres.connect() as connection:
         connection.execute(_PING)
 
 
+def write_postgres(use: Resources) -> None:
+    """Return if PostgreSQL takes writes."""
+    with postgres_errors(), use.postgres.connect() as connection:
+        check_writable(connection)
+
+
 def ping_redis(use: Resources) -> None:
     """Return if Redis takes writes and messages."""
     with redis_errors():
         redis_checks.ping_redis(use.redis)
+
+
+def greet_redis(use: Resources) -> None:
+    """Return if Redis answers."""
+    with redis_errors():
+        use.quick_redis.ping()
 
 
 def mysql_skew(use: Resources, *, clock: Callable[[], float] = time.time) -> float:
@@ -151,6 +169,17 @@ def fulltext(use: Resources) -> CheckResult:
     with mysql_errors(), use.mysql.connect() as connection:
         shortest, longest = connection.execute(_TOKEN_SIZES).one()
     return doctor.fulltext(int(shortest), int(longest))
+
+
+_PACKET = text("SELECT @@GLOBAL.max_allowed_packet")
+
+
+def packet(use: Resources) -> CheckResult:
+    """Check the size of the statements that MySQL takes."""
+    with mysql_errors(), use.mysql.connect() as connection:
+        takes = int(connection.execute(_PACKET).scalar_one())
+    largest = max(use.settings.max_document_bytes, use.settings.max_packed_document_bytes)
+    return doctor.packet(takes, needed=2 * largest)
 
 
 def schema(use: Resources) -> CheckResult:

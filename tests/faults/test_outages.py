@@ -25,6 +25,7 @@ from tests.support.clients.mcp_clients import agent
 from tests.support.clients.operating import eventually
 from tests.support.stacks.fault_lab import in_two_tries
 from tests.support.stacks.outage_stack import (
+    ADMIN_KEY,
     DEADLINE_S,
     DOCUMENTS,
     NAMESPACE,
@@ -346,6 +347,46 @@ class DescribeAnOutage:
                     assert set(seen.documents) <= set(DOCUMENTS), where
 
         in_two_tries(run)
+
+
+SCRAPED_WITHIN_S, REFUSED_WITHIN_S, EXAMINED_WITHIN_S = 5.0, 5.0, 12.0  # a worker has up to six to answer the doctor
+
+
+class DescribeAFrozenStore:
+    @pytest.mark.parametrize("part", ["mysql", "postgres", pytest.param("redis", marks=pytest.mark.thorough)])
+    def it_keeps_neither_metrics_nor_uploads_nor_the_doctor_waiting(self, stack, part: Part):
+        def took(call: Callable[[], httpx.Response]) -> tuple[httpx.Response, float]:
+            began = time.monotonic()
+            return call(), time.monotonic() - began
+
+        stack.heal()
+        upload = {"namespace": "frozen", "documents": [{"document_id": "one", "text": "A red fox."}]}
+        operator = {"Authorization": f"Bearer {ADMIN_KEY}"}
+        stack.break_(part, "frozen")
+        try:
+            with ThreadPoolExecutor(3) as pool:
+                scraped = pool.submit(took, lambda: stack.client.get("/v1/metrics"))
+                sent = pool.submit(took, lambda: stack.client.post("/v1/documents", json=upload))
+                examined = pool.submit(took, lambda: stack.client.get("/v1/doctor", headers=operator))
+                (page, scraped_s), (answer, sent_s), (findings, examined_s) = (
+                    each.result() for each in (scraped, sent, examined)
+                )
+        finally:
+            stack.heal()
+        assert scraped_s < SCRAPED_WITHIN_S
+        up = {line for line in page.text.splitlines() if line.startswith("chordwise_store_up{")}
+        stores = ("mysql", "postgres", "redis", "broker")
+        assert up == {f'chordwise_store_up{{store="{name}"}} {float(name != part)}' for name in stores}
+        assert ("chordwise_ingest_items{" in page.text) == (part != "mysql")
+        assert ("chordwise_queries_total{" in page.text) == (part != "redis")
+        assert sent_s < REFUSED_WITHIN_S
+        assert answer.status_code == (503 if part == "mysql" else 202), answer.text
+        if part == "mysql":
+            assert answer.json()["detail"] == "MySQL is not answering; nothing was accepted."
+        assert examined_s < EXAMINED_WITHIN_S
+        assert findings.status_code == 200, findings.text
+        failed = {each["check"] for each in findings.json()["findings"] if each["severity"] == "failed"}
+        assert {"mysql": "fulltext", "postgres": "clock:postgres", "redis": "redis"}[part] in failed
 
 
 FORGOTTEN_WITHIN_S = 3.0  # a second until the gateway is connected again, and some for a busy machine

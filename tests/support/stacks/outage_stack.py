@@ -28,6 +28,7 @@ Part = Literal["mysql", "postgres", "redis", "broker", "worker", "model", "dns"]
 Fault = Literal["stopped", "frozen", "slow"]
 
 DEADLINE_S = 1.0
+ADMIN_KEY = "an operator's key of these tests"
 NAMESPACE = "outages"
 DOCUMENTS = {
     "solar": "Photovoltaic panels turn sunlight into direct current.",
@@ -203,6 +204,7 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
             "CHORDWISE_REDIS_URL": through(answers, "redis"),
             "CHORDWISE_BROKER_URL": through(messages, "broker"),
             "CHORDWISE_GATEWAY_PORT": str(port),
+            "CHORDWISE_ADMIN_KEY": ADMIN_KEY,
             "CHORDWISE_QUERY_DEADLINE_MS": str(int(DEADLINE_S * 1000)),
             "CHORDWISE_RESULT_CACHE_TTL_S": "0",
             "CHORDWISE_EMBEDDING_CACHE_BYTES": "0",  # every query needs the model service
