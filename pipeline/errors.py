@@ -253,18 +253,9 @@ class OutcomeUnknown(StoreUnavailable):
 
 
 class StatementTooLarge(Rejected):
-    """A store takes no statement as large as this document needs. ``public``: the sentence without addresses."""
+    """A store takes no statement as large as this document needs."""
 
     code = "statement_too_large"
-
-    def __init__(self, message: str, *, public: str) -> None:
-        super().__init__(message)
-        self._public = public
-
-    @property
-    def public(self) -> str:
-        """Return the sentence for callers of the API."""
-        return self._public
 
 
 class StoreFull(StoreUnavailable):

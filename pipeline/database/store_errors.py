@@ -103,15 +103,15 @@ class Location:
 
     def packet_too_small(self, message: str) -> StatementTooLarge:
         """Return the error for a statement above MySQL's max_allowed_packet. ``message``: that of the driver."""
-        sizes = re.search(r"(\d+) of (\d+) bytes", message)
-        needs = f"a statement of {int(sizes[1]):,} bytes" if sizes else "a larger statement"
-        takes = f"{int(sizes[2]):,} bytes" if sizes else "less"
+        sizes = _SIZES.search(message)
+        needed, taken = (f"{int(size):,} bytes" for size in sizes.groups()) if sizes else ("more", "less")
         return StatementTooLarge(
-            f"{self}: {needs} is needed, and the server takes {takes} (max_allowed_packet); raise max_allowed_packet",
-            public=f"{needs[:1].upper()}{needs[1:]} is needed, and {self.server} takes {takes} (max_allowed_packet): send"
-            " less at once, or have the operator raise max_allowed_packet",
+            f"{self.server} takes statements of {taken} (max_allowed_packet), and {needed} are needed: send less at once, or"
+            " have the operator raise max_allowed_packet"
         )
 
+
+_SIZES = re.compile(r"a packet of (\d+) of (\d+) bytes")
 
 MYSQL = Location(server="MySQL", variable="CHORDWISE_MYSQL_URL")
 MYSQL_REPLICA = Location(server="MySQL replica", variable="CHORDWISE_MYSQL_REPLICA_URL")
