@@ -20,6 +20,7 @@ import pymysql
 from psycopg.abc import PQGen
 from pymysql.constants import CR, ER
 from sqlalchemy import Engine, event
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DisconnectionError
 
 SILENT_S: Final = 10.0  # a busy server greets later than an idle one
@@ -232,6 +233,7 @@ def bound_mysql(engine: Engine, *, limit_s: float, silent_s: float) -> None:
             raise
 
     event.listen(engine, "do_connect", connect)
+    event.listen(engine, "handle_error", _give_up_refused)
     _replace_ended(engine, lambda connection: connection._sock)  # None: closed
 
 
@@ -255,6 +257,12 @@ def bound_postgres(engine: Engine, *, limit_s: float, silent_s: float) -> None:
 
     event.listen(engine, "do_connect", connect)
     _replace_ended(engine, lambda connection: None if connection.closed else connection.pgconn.socket)
+
+
+def _give_up_refused(context: ExceptionContext) -> None:
+    """Note that the server ends a connection with its answer to a packet that is too large."""
+    if getattr(context.original_exception, "args", ())[:1] == (ER.NET_PACKET_TOO_LARGE,):
+        context.is_disconnect, context.invalidate_pool_on_disconnect = True, False
 
 
 def _greetings(engine: Engine) -> Greetings:

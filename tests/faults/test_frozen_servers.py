@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import Engine, make_url, text
 
 from pipeline.database.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors
-from pipeline.errors import StoreUnavailable
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import OutcomeUnknown, StoreUnavailable
+from pipeline.maintenance import migrate_schema
+from pipeline.maintenance.back_up import back_up
+from pipeline.maintenance.build_indexes import keep_indexes
+from pipeline.maintenance.sweep import sweep
+from pipeline.records import JobId, TenantId
+from pipeline.resources import Resources
 from pipeline.semantic.vector_index_store import index_builder
 from pipeline.settings import Settings
 from tests.support.servers.proxy import Proxy
+from tests.support.stacks.one_job import ingest_batch
 
 SILENT_S = 1.0
 _LATE_S = 3.5  # two seconds are the shortest connection timeout of PostgreSQL's driver
@@ -110,6 +121,53 @@ class DescribeAFrozenServer:
                 proxies["postgres"].freeze()
                 copy.write(b"x" * 1000 + b"\n")
         engine.dispose()
+
+
+class DescribeACommitWithoutAnAnswer:
+    def it_is_told_from_a_change_that_was_not_made(self, near, proxies):
+        engine = mysql_engine(near, silent_s=SILENT_S)
+        with pytest.raises(OutcomeUnknown, match="no answer to a commit"), unit_of_work(engine) as work:
+            work.connection.execute(text("SELECT 1"))
+            proxies["mysql"].freeze()
+        engine.dispose()
+
+
+# Work that a process does without a caller who waits. Each ends with StoreUnavailable.
+WORK: dict[str, Callable[[Resources, Path], object]] = {
+    "ingestion": lambda use, _: ingest_batch(TenantId("nobody"), JobId(str(uuid.uuid4())), use, ring=lambda *_: None),
+    "sweep": lambda use, _: sweep(use, ring=lambda *_: None),
+    "vector indexes": lambda use, _: keep_indexes(use),
+    "verify": lambda use, _: use.installation.confirm(),
+    "migrate": lambda use, _: migrate_schema.main(["upgrade"], use.settings),
+    "backup": lambda use, folder: back_up(use.settings, folder / "backup"),
+}
+_ONLY_MYSQL = {"ingestion", "sweep"}  # they come to PostgreSQL only with work to do
+_WORK_ENDS_S = 60.0  # with the default patience of ten seconds for each of the connections that it makes
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(300)
+class DescribeWorkWhileAServerIsFrozen:
+    """The column of the matrix of outages: two minutes, in which each kind of work is begun again and again."""
+
+    def it_ends_every_kind_of_work_in_time(self, server, near, proxies, tmp_path: Path):
+        def run(name: str) -> None:
+            while time.monotonic() < ends:
+                began = time.monotonic()
+                with closing(Resources(near, silent_s=SILENT_S)) as use, suppress(StoreUnavailable):
+                    WORK[name](use, tmp_path / name)
+                took[name] = max(took.get(name, 0.0), time.monotonic() - began)
+                time.sleep(0.5)
+
+        took: dict[str, float] = {}
+        proxies[server].freeze()
+        ends = time.monotonic() + 120
+        names = [name for name in WORK if server == "mysql" or name not in _ONLY_MYSQL]
+        with ThreadPoolExecutor(len(names)) as pool:
+            for future in [pool.submit(run, name) for name in names]:
+                future.result()
+        assert set(took) == set(names)
+        assert max(took.values()) < _WORK_ENDS_S, took
 
 
 class DescribeAServerThatWorksForLong:

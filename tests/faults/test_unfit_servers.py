@@ -17,10 +17,11 @@ import httpx
 import pytest
 from celery import Celery
 from pydantic import SecretStr
-from sqlalchemy import make_url
+from sqlalchemy import make_url, text
 
 from compose.localstack.progress import Failure
-from pipeline.errors import StoreFull, StoreMisconfigured, StoreUnavailable
+from pipeline.database.unit_of_work import reading
+from pipeline.errors import StatementTooLarge, StoreFull, StoreMisconfigured, StoreReadOnly, StoreUnavailable
 from pipeline.maintenance import examine_stores, migrate_schema
 from pipeline.records import Namespace
 from pipeline.resources import Resources
@@ -117,6 +118,38 @@ class DescribeAReadOnlyMysql:
                     assert migrate_schema.main([action], own.model_copy(update={"mysql_url": SecretStr(url)})) == 1
                     line = capsys.readouterr().err
                     assert "takes no writes (read_only); name the primary server in CHORDWISE_MYSQL_URL" in line
+
+
+class DescribeASmallPacket:
+    def it_is_named_with_its_size_at_the_start_and_to_whoever_sends_more(
+        self, settings: Settings, tmp_path: Path, capsys
+    ):
+        with own_mariadb(tmp_path) as mysql, moved(settings, mysql=mysql.url) as own:
+            with closing(Resources(own)) as use:
+                make_tables(use)
+            run_as(make_url(mysql.url).set(username="root"), "SET GLOBAL max_allowed_packet = 65536")
+            assert migrate_schema.main(["check"], own) == 1
+            assert "takes statements of 65,536 bytes (max_allowed_packet)" in capsys.readouterr().err
+            with closing(Resources(own)) as use:
+                for size in (100_000, 900_000, 20_000_000):
+                    with (
+                        pytest.raises(StatementTooLarge, match=r"takes statements of 65,536 bytes"),
+                        reading(use.mysql) as sql,
+                    ):
+                        sql.execute(text("SELECT LENGTH(:long)"), {"long": "x" * size})
+                with reading(use.mysql) as sql:
+                    assert sql.execute(text("SELECT LENGTH(:short)"), {"short": "x" * 60_000}).scalar_one() == 60_000
+
+
+class DescribeAServerThatBecomesReadOnly:
+    def it_is_named_by_the_check_of_readiness(self, settings: Settings, tmp_path: Path):
+        with own_mariadb(tmp_path) as mysql, moved(settings, mysql=mysql.url) as own, closing(Resources(own)) as use:
+            make_tables(use)
+            examine_stores.write_mysql(use)
+            run_as(make_url(mysql.url).set(username="root"), "SET GLOBAL read_only = ON")
+            with pytest.raises(StoreReadOnly, match="takes no writes"):
+                examine_stores.write_mysql(use)
+            examine_stores.ping_mysql(use)
 
 
 class DescribeExpiredCertificates:
