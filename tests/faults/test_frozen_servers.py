@@ -125,10 +125,14 @@ class DescribeAFrozenServer:
 
 class DescribeACommitWithoutAnAnswer:
     def it_is_told_from_a_change_that_was_not_made(self, near, proxies):
+        def change() -> None:
+            with unit_of_work(engine) as work:
+                work.connection.execute(text("SELECT 1"))
+                proxies["mysql"].freeze()
+
         engine = mysql_engine(near, silent_s=SILENT_S)
-        with pytest.raises(OutcomeUnknown, match="no answer to a commit"), unit_of_work(engine) as work:
-            work.connection.execute(text("SELECT 1"))
-            proxies["mysql"].freeze()
+        with pytest.raises(OutcomeUnknown, match="no answer to a commit"):
+            change()
         engine.dispose()
 
 
