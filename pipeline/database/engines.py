@@ -21,7 +21,7 @@ from redis.retry import Retry
 from sqlalchemy import URL, Engine, Pool, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipeline.database.bounded_waits import SILENT_S, bound_mysql, bound_postgres
+from pipeline.database.bounded_waits import SILENT_S, bound_mysql, bound_postgres, timed_out
 from pipeline.database.store_errors import (
     MYSQL,
     MYSQL_REPLICA,
@@ -59,6 +59,8 @@ class Outage:
         self._suspected_at: float | None = None
         self._failed = False  # a probe has failed since then
         self._waited = False  # a call timed out
+        self._timed_out = False  # as well, or its statement did
+        self._held_up_at = float("-inf")
         self._used_at = 0.0
 
     @property
@@ -68,11 +70,19 @@ class Outage:
         since = self._suspected_at
         return since is not None and (self._waited or self._failed or self._used_at - since > _GRACE_S)
 
-    def suspect(self, *, waited: bool = False) -> None:
+    @property
+    def is_held_up(self) -> bool:
+        """Return whether the store has answered a probe just after a statement timed out: it runs, and is busy or has a
+        lock."""
+        return self._clock() - self._held_up_at < _FORGOTTEN_S
+
+    def suspect(self, *, waited: bool = False, timed_out: bool = False) -> None:
         """Note a failed call. One that timed out (``waited``) proves an outage at once, since a closed connection fails
-        without a wait. A false suspicion ends with the probe that starts now."""
+        without a wait; a statement that did (``timed_out``) may have met a lock. A false suspicion ends with the probe that
+        starts now."""
         with self._lock:
             self._waited |= waited
+            self._timed_out |= waited or timed_out
             if self._suspected_at is not None:
                 return
             self._suspected_at = self._used_at = self._clock()
@@ -86,8 +96,8 @@ class Outage:
             raise StoreUnavailable("MySQL: the last call timed out", public="MySQL is not answering")
         try:
             yield
-        except StoreUnavailable:
-            self.suspect()
+        except StoreUnavailable as error:
+            self.suspect(timed_out=timed_out(error))
             raise
 
     def _watch(self) -> None:
@@ -101,8 +111,10 @@ class Outage:
                 self._failed = True
                 time.sleep(_PAUSE_S)
         with self._lock:
+            if self._timed_out:
+                self._held_up_at = float("-inf") if self._failed else self._clock()
             self._suspected_at = None
-            self._waited = False
+            self._waited = self._timed_out = False
 
 
 # By pool, which the views of an engine for its tenants share.

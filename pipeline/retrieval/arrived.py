@@ -21,9 +21,10 @@ from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.telemetry.tracing import OutsideCall
 
 _FROM_INDEX: Final = (
-    "MySQL does not answer, so words and texts are those of this host's keyword index, whose age is stats.index_age_s: what"
+    "{why}, so words and texts are those of this host's keyword index, whose age is stats.index_age_s: what"
     " was changed or deleted since then is shown as it was"
 )
+_HELD_UP: Final = "MySQL answers, but did not end a statement in time (it waits for a lock, or is busy)"
 
 
 @dataclass(slots=True)
@@ -56,10 +57,16 @@ class Journal:
         if lost not in self.degradations:  # a second round may lose the same again
             self.degradations.append(lost)
 
-    def answered_from_index(self, age_s: float) -> None:
-        """Record that this host's index answered instead of MySQL. ``age_s``: of its oldest revision."""
+    def answered_from_index(self, age_s: float, *, held_up: bool = False) -> None:
+        """Record that this host's index answered instead of MySQL. ``age_s``: of its oldest revision. ``held_up``: MySQL
+        answers others."""
         self.index_age_s = round(max(age_s, self.index_age_s or 0.0), 3)
-        self.lost("mysql", "mysql_unavailable", _FROM_INDEX)
+        known = [loss for loss in self.degradations if loss.part == "mysql"]
+        if known and not held_up:
+            return
+        self.degradations = [loss for loss in self.degradations if loss not in known]
+        why = _HELD_UP if held_up else "MySQL did not answer in time"
+        self.lost("mysql", "mysql_unavailable", _FROM_INDEX.format(why=why))
 
     def took(self, step: str, started: float) -> None:
         """Add the time since ``started`` (of ``time.perf_counter``) to a step, which may run twice."""

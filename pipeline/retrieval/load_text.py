@@ -229,7 +229,9 @@ class ShownChunks:
     def record_losses(self, journal: Journal) -> None:
         """Report the chunks that the index could not show, and the index's age."""
         if self._index is not None:
-            journal.answered_from_index(self._index.age_s(datetime.now(UTC)))
+            outage = outage_of(self._use.mysql)
+            held_up = outage is not None and outage.is_held_up
+            journal.answered_from_index(self._index.age_s(datetime.now(UTC)), held_up=held_up)
         if self._missing:
             detail = f"{self._missing} passages are not in this host's keyword index and were left out"
             journal.lost("hydrate", "not_in_index", detail)
@@ -328,7 +330,7 @@ def read_in_time(query: Query, use: Resources, read: Callable[[], T]) -> T:
         except TimeoutError:
             failed = left_s >= patience_s  # the timeout of a query that came too late proves nothing about MySQL
             if (outage := outage_of(use.mysql)) is not None:
-                outage.suspect()
+                outage.suspect(timed_out=True)
             raise TooLate("MySQL did not answer within the time that was left") from None
         except PipelineError as error:
             failed = isinstance(error, Unavailable)

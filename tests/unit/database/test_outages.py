@@ -75,3 +75,15 @@ class DescribeAnOutage:
         assert store.probes == 1
         store.answers.set()
         assert eventually_off(outage)
+
+    @pytest.mark.parametrize(("refuses", "held_up"), [(False, True), (True, False)], ids=["answers", "refuses"])
+    def it_tells_a_statement_that_waits_for_a_lock_from_a_server_that_is_away(self, refuses, held_up):
+        store = Store()
+        store.refuses = refuses
+        outage = Outage(store.probe)
+        with pytest.raises(StoreUnavailable), outage.refused():
+            raise StoreUnavailable("MySQL: no answer") from TimeoutError()
+        time.sleep(0.05)
+        store.answers.set()
+        assert eventually_off(outage)
+        assert outage.is_held_up == held_up
