@@ -206,7 +206,8 @@ class Wakes:
         while True:
             try:
                 async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
-                    await pubsub.subscribe(WAKE_CHANNEL)
+                    async with asyncio.timeout(_LISTEN_S):  # the login to a frozen Redis has no limit of its own
+                        await pubsub.subscribe(WAKE_CHANNEL)
                     self.listening = True
                     self.wake_all()
                     if failures:
