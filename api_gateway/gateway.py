@@ -13,6 +13,7 @@ from anyio import to_thread
 from fastapi import Request
 
 from api_gateway.http.auth import Keys, WrongKeys
+from api_gateway.live.admission import Admission
 from api_gateway.live.computations import Turns
 from api_gateway.live.job_feed import Following, JobSource
 from api_gateway.live.lane import Lane
@@ -28,6 +29,7 @@ from pipeline.errors import Unavailable
 from pipeline.garbage import keep_for_good
 from pipeline.query.configuration import Configuration, make_assigner
 from pipeline.query.keywords import segment
+from pipeline.query.places import place_id
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.reuse_answer import AnswerCache
@@ -103,6 +105,7 @@ class Gateway:
         self.sign = ProcessSign(host=settings.host, name="gateway", serves=("gateway",))
         self.live_workers = LiveWorkers(self.run, lambda: quick.heartbeats.all())
         self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, spawn=self.spawn, use=resources)
+        self.admission = Admission(self.live_workers.slots, spawn=self.spawn, usual_s=settings.query_deadline_ms / 1000)
         self.deadlines = Deadlines(
             self.wakes,
             self.run_or_leave,
@@ -110,6 +113,7 @@ class Gateway:
             resources,
             spawn=self.spawn,
             finish_here=self.lane.finish,
+            ended=lambda query: self.admission.ended(place_id(query.tenant_id, query.query_id)),
         )
         self.following = Following(JobSource(self.run, quick), self.wakes)
         self.broker_redis = _broker_redis(settings)

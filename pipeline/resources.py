@@ -49,6 +49,7 @@ from pipeline.models.service_pace import ProviderLimits
 from pipeline.models.service_pace_store import FleetGovernor
 from pipeline.models.tokenizer import token_counter
 from pipeline.outbound.fetch_client import Fetcher, FetchThreads
+from pipeline.query.place_store import Places
 from pipeline.query.query_store import Queries
 from pipeline.query.trace_store import KeptTraces
 from pipeline.records import EmbeddingSpace, TenantId
@@ -122,6 +123,7 @@ class Resources:
     metric_history = _shared(lambda use: MetricHistory(use.quick_redis))  # the installation's figures over time
     last_sweep = _shared(lambda use: LastSweep(use.quick_redis))  # the time of the sweeper's last complete sweep
     meter = _shared(lambda use: Meter(use.quick_redis))  # the counters and timers behind /v1/metrics
+    places = _shared(lambda use: Places(use.redis))  # for work under way, of all gateways
     bells = _shared(lambda use: JobBells(use.redis))  # notifications for callers that wait for a job or follow it
     rerankers = _shared(lambda use: Rerankers(use.settings))  # by kind
     count_tokens = _shared(lambda use: token_counter(use.settings.context_tokenizer))  # of contexts

@@ -64,7 +64,7 @@ app.steps["consumer"].add(HeartbeatStep)
 
 _COMPUTES_ONLY = "chordwise_computes_only"
 _WARM_UP_S = 15.0  # before a child takes its first task
-_NICE = 10  # queries have priority over previews
+_NICE = 10  # queries have priority over previews and over documents: a flood of uploads must not slow them
 _GROUP = Path("/proc/self/autogroup")
 
 
@@ -164,10 +164,9 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
 
 @worker_process_init.connect(weak=False)
 def _warm_up_child(**_: Any) -> None:
-    """Load the model in an ingest worker's child; lower the priority of a child for computations."""
-    if app.conf.get(_COMPUTES_ONLY):
-        _lower_priority()
-    else:
+    """Lower the priority of a child; load the model in one of an ingest worker."""
+    _lower_priority()
+    if not app.conf.get(_COMPUTES_ONLY):
         warming = threading.Thread(target=resources.warm_up, args=(resources.for_ingestion(),), daemon=True)
         warming.start()
         warming.join(_WARM_UP_S)  # with a frozen store it goes on beside the first task

@@ -128,11 +128,16 @@ def _finishing(query: Query, *, expires_s: float, queue: Queue) -> Signature:
     return signature.set(immutable=True)
 
 
+def queue_of(computation: Computation) -> Queue:
+    """Return the queue of a computation. Some ask channels or a language model, as only query workers do."""
+    of_query = computation.kind in (ComputationKind.EXPLAIN, ComputationKind.WRITE)
+    return Queue.RERANK if of_query else Queue.COMPUTE
+
+
 def compute(computation: Computation, *, expires_s: float) -> None:
     """Enqueue the present step of a computation. Raises StoreUnavailable when the broker does not take it."""
-    # These ask channels or a language model, as only query workers do.
-    of_query = computation.kind in (ComputationKind.EXPLAIN, ComputationKind.WRITE)
-    name, queue = (TaskName.EXPLAIN, Queue.RERANK) if of_query else (TaskName.COMPUTE, Queue.COMPUTE)
+    queue = queue_of(computation)
+    name = TaskName.COMPUTE if queue is Queue.COMPUTE else TaskName.EXPLAIN
     ids = {"tenant_id": computation.tenant_id, "computation_id": computation.computation_id}
     arguments = {**ids, "step": computation.step, "kind": computation.kind.value}
     message = _signature(name, arguments, request_id=computation.request_id, expires_s=expires_s, queue=queue)

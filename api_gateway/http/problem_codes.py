@@ -43,9 +43,12 @@ _UPLOAD: Final[Codes] = {
 _QUERY: Final[Codes] = {
     404: "namespace_not_found profile_not_found",
     429: "too_many_waiters too_many_answers",
-    503: "too_many_waiters query_not_answered retrieval_unavailable",
+    503: "overloaded too_many_waiters query_not_answered retrieval_unavailable",
 }
-_COMPUTATION: Final[Codes] = {429: "too_many_waiters too_many_answers", 503: "worker_unavailable computation_timeout"}
+_COMPUTATION: Final[Codes] = {
+    429: "too_many_waiters too_many_answers",
+    503: "overloaded worker_unavailable computation_timeout",
+}
 _STREAM: Final[Codes] = dict.fromkeys((429, 503), "too_many_streams too_many_waiters")
 _NOT_FOUND: Final = {
     "job_id": "job_not_found",
@@ -71,7 +74,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"POST /v1/(files|examples|chunks/preview)", {400: "invalid_multipart"}),
     (r"POST /v1/(examples|chunks/preview|verify|queries/\{query_id\}/answer)|PUT /v1/chunks", _COMPUTATION),
     (r"POST /v1/chunks/preview", {404: "document_not_found", 409: "imported_with_chunks generation_not_kept"}),
-    (r"POST .*/why-not", {429: "too_many_waiters"}),
+    (r"POST .*/why-not", {429: "too_many_waiters", 503: "overloaded"}),
     (r"POST /v1/examples", {422: "examples_refused"}),
     (r"GET /v1/examples/(statistics|verification)", {404: "namespace_not_found job_not_found"}),
     (r"POST /v1/documents/\{document_id\}/rollback", {**_UPLOAD, 409: "generation_not_kept"}),

@@ -5,6 +5,7 @@ remainder. The limit applies to a tenant, not to an address; `auth` limits the w
 """
 
 import math
+import re
 from collections.abc import Mapping
 
 import structlog
@@ -24,6 +25,11 @@ log = structlog.get_logger(__name__)
 
 POLICY = "requests"
 _WITHOUT_REDIS_S = 2.0  # pause before asking Redis again after it did not answer
+# Routes that send a query; those of an MCP session are only known from its messages.
+_ASKING = re.compile(
+    r"/v1/(queries|queries/[^/]+/replay|rag/query|rag/debug)|/internal/recall/test|/dify/retrieval"
+    r"|/openai/v1/vector_stores/[^/]+/search"
+)
 _FREE = ("/healthz", "/readyz", "/openapi.json", "/docs", "/console", "/v1/metrics")
 
 
@@ -45,6 +51,12 @@ class RateLimits:
         if refusal is not None:
             await refusal.response(scope)(scope, receive, send)
             return
+        if tenant_id is not None and scope["method"] == "POST" and _ASKING.fullmatch(scope["path"]):
+            try:
+                await gateway.admission.refuse_crowd(tenant_id)
+            except Problem as problem:
+                await problem.response(scope)(scope, receive, send)
+                return
         rate = None if tenant_id is None else await gateway.own_rates.of(tenant_id)
         allowance = None if tenant_id is None or rate is None else await self._take(tenant_id, rate, gateway)
         if rate is None or allowance is None:

@@ -5,11 +5,12 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, ParamSpec, TypeVar
 
 import orjson
 import structlog
+from starlette.types import Receive
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.bodies import Decoded
@@ -20,6 +21,7 @@ from api_gateway.live.wakes import Waiter
 from api_gateway.resources.retrieval.query_body import to_query
 from pipeline.answer.result import RETRIEVAL_UNAVAILABLE, sent_problem
 from pipeline.errors import Unavailable
+from pipeline.query.places import Place, Verdict, Work, place_id
 from pipeline.query.request import Query
 from pipeline.query.understanding import QueryState
 from pipeline.query.wake_names import wake_name
@@ -61,7 +63,7 @@ async def answer_of(query: Query, caller: Caller, *, cache_control: str = "") ->
     to a failed query has status `failed`. Raises Problem, Unavailable, or ClientDisconnect."""
     gateway = caller.gateway
     with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
-        answer = await send(query, gateway, cache_control=cache_control)
+        answer = await send(query, gateway, cache_control=cache_control, receive=caller.request.receive)
         if answer is None:
             answer = await await_answer(query, waiter, caller)
     if answer is None:
@@ -122,24 +124,53 @@ def _seconds_until(deadline_at: float) -> float:
     return max(0.0, deadline_at - time.time()) + LAST_S
 
 
-async def send(query: Query, gateway: Gateway, *, cache_control: str = "", waits: bool = True) -> bytes | None:
+async def send(
+    query: Query,
+    gateway: Gateway,
+    *,
+    cache_control: str = "",
+    waits: bool = True,
+    patience_s: float = math.inf,
+    receive: Receive | None = None,
+) -> bytes | None:
     """Store a query and send it to the workers before its deadline, or serve it from the answer cache. If the caller
     ``waits`` and the plan says so, send it to the in-process lane instead.
 
     Return the cached answer, or None if the query was sent; ``cache_control`` with no-cache or no-store bypasses the
-    cache. Raises Problem(404) for an unknown namespace, Problem(503) if the deadline passes before the query is
-    sent, or Unavailable. A query that could not be sent counts as failed.
+    cache. The query waits up to ``patience_s`` seconds for a place; ``receive`` is the request's, after its body was read.
+
+    Raises Problem(404) for an unknown namespace, Problem(503) if the query finds no place in time (`overloaded`) or the
+    deadline passes before it is sent, Unavailable, or ClientDisconnect. A query that could not be sent counts as failed,
+    one that was refused does not.
     """
+    in_lane = waits and gateway.lane.is_for(query)
+    pool, slots = _pool_of(query, gateway, in_lane=in_lane)
+    await gateway.admission.refuse_late(pool, query.tenant_id, left_s=query.deadline.left_s(), patience_s=patience_s)
     timer = gateway.deadlines.start(query)
     answer: bytes | None = None
     sent = False
     try:
         async with asyncio.timeout(_seconds_until(query.deadline_at)):
             query = await _without_missing_namespaces(query, gateway)
-            in_lane = waits and gateway.lane.is_for(query)
-            query, answer = await gateway.run_or_leave(
-                _open, query, gateway, cache_control=cache_control, chord=not in_lane
-            )
+            sending = _Sending(query, gateway, cache_control=cache_control, chord=not in_lane)
+
+            async def attempt(place: Place) -> Verdict:
+                return await gateway.run_or_leave(sending.attempt, place)
+
+            if gateway.admission.has_line(pool, query.tenant_id):  # a cached answer needs no place
+                await gateway.run_or_leave(sending.prepare)
+            if not sending.is_over:
+                await gateway.admission.enter(
+                    pool,
+                    query.tenant_id,
+                    place_id(query.tenant_id, query.query_id),
+                    attempt,
+                    slots=slots,
+                    left_s=query.deadline.left_s,
+                    patience_s=patience_s,
+                    receive=receive,
+                )
+            query, answer = sending.query, sending.answer
             if in_lane and answer is None and not gateway.lane.take(query):
                 await gateway.run_or_leave(_enqueue, query, gateway)
         sent = True
@@ -176,24 +207,61 @@ async def _without_missing_namespaces(query: Query, gateway: Gateway) -> Query:
     return replace(query, namespaces=existing, missing_namespaces=missing)
 
 
-def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) -> tuple[Query, bytes | None]:
-    """Store the query as it is understood, and enqueue it if ``chord``. Return it, and the answer if there is one."""
-    queries = gateway.resources.queries(query.tenant_id)
-    with suppress(Unavailable):  # then each part uses the active space as it knows it
-        patient = not gateway.keys.is_away(DEFAULT_PAIR)
-        query = replace(query, embedding_space=gateway.quick.spaces.live(patient=patient).active.number)
-    directives = {directive.strip().lower() for directive in cache_control.split(",")}
-    query = gateway.answer_cache.keyed(query, keep="no-store" not in directives)
-    if "no-cache" not in directives and (answer := gateway.answer_cache.answer(query)) is not None:
-        return query, answer
-    query = understand_at_once(query, gateway.resources)
-    queries.open(query)
-    if not query.channels:  # small talk: nothing to retrieve and nothing to wait for
-        answer_now(query.tenant_id, query.query_id, gateway.resources, {})
-        return query, queries.field(query.query_id, "answer")
-    if chord:
-        _enqueue(query, gateway)
-    return query, None
+def _pool_of(query: Query, gateway: Gateway, *, in_lane: bool) -> tuple[str, int | None]:
+    """Return the pool in which the query needs a place, and the threads that serve it if they are this gateway's own."""
+    if dispatch.waits_for_model(query):
+        return Work.MODEL, None
+    if in_lane:
+        return f"lane/{gateway.sign.process_id}", gateway.lane.threads
+    return Work.QUERY, None
+
+
+@dataclass(slots=True)
+class _Sending:
+    """A query on its way to a place. Its methods block. ``chord``: whether it goes to the workers."""
+
+    query: Query
+    gateway: Gateway
+    cache_control: str
+    chord: bool
+    answer: bytes | None = None
+    _is_prepared: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the query was answered from the answer cache."""
+        return self.answer is not None
+
+    def prepare(self) -> None:
+        """Look for a cached answer, and apply the rules of understanding. Raises Unavailable."""
+        gateway, query = self.gateway, self.query
+        with suppress(Unavailable):  # then each part uses the active space as it knows it
+            patient = not gateway.keys.is_away(DEFAULT_PAIR)
+            query = replace(query, embedding_space=gateway.quick.spaces.live(patient=patient).active.number)
+        directives = {directive.strip().lower() for directive in self.cache_control.split(",")}
+        query = gateway.answer_cache.keyed(query, keep="no-store" not in directives)
+        if "no-cache" not in directives:
+            self.answer = gateway.answer_cache.answer(query)
+        self.query = query if self.is_over else understand_at_once(query, gateway.resources)
+        self._is_prepared = True
+
+    def attempt(self, place: Place) -> Verdict:
+        """Store the query as it is understood if there is a place for it, and enqueue it if it goes to the workers."""
+        if not self._is_prepared:
+            self.prepare()
+        if self.is_over:
+            return Verdict.NOT_NEEDED
+        query, gateway = self.query, self.gateway
+        queries = gateway.resources.queries(query.tenant_id)
+        if not query.channels:  # small talk: nothing to retrieve and nothing to wait for
+            queries.open(query)
+            answer_now(query.tenant_id, query.query_id, gateway.resources, {})
+            self.answer = queries.field(query.query_id, "answer")
+            return Verdict.NOT_NEEDED
+        verdict = queries.open(query, place)
+        if verdict is Verdict.TAKEN and self.chord:
+            _enqueue(query, gateway)
+        return verdict
 
 
 def _enqueue(query: Query, gateway: Gateway) -> None:

@@ -8,16 +8,20 @@ two steps, stops.
 from __future__ import annotations
 
 import asyncio
+import random
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
+from cachetools import LRUCache
 from starlette.types import Receive
 
 from api_gateway.http.problems import Problem, internal
+from api_gateway.live.admission import overloaded
+from pipeline.deadline import Deadline
 from pipeline.errors import ComputationTimeout, PipelineError, WorkerUnavailable
 from pipeline.jobs.computation import (
     LIMITS,
@@ -29,8 +33,10 @@ from pipeline.jobs.computation import (
     Done,
     Failed,
 )
+from pipeline.query.places import Pace, Place, Verdict, Work, place_id, retry_after_s
 from pipeline.records import TenantId
 from workers import dispatch
+from workers.names import Queue
 
 if TYPE_CHECKING:
     from api_gateway.gateway import Gateway
@@ -41,6 +47,7 @@ Look = Callable[[], Awaitable[ComputationProgress | None]]
 log = structlog.get_logger(__name__)
 
 MOST_WAITING: Final = 32  # requests of one tenant in one lane; this process holds their bodies in memory
+_MOST_PACES: Final = 10_000
 _GONE: Final = ComputationProgress(step=-1, begun=False, outcome=None)
 _GRACE_S: Final = 5.0  # past a step's time limit; the gateway then gives up on the step
 
@@ -63,6 +70,7 @@ class Turns:
 
     most_bytes: int
     _lanes: dict[tuple[TenantId, str], _Lane] = field(default_factory=dict)
+    _paces: LRUCache[tuple[TenantId, str], Pace] = field(default_factory=lambda: LRUCache(_MOST_PACES), compare=False)
 
     @asynccontextmanager
     async def taken(
@@ -70,12 +78,21 @@ class Turns:
     ) -> AsyncIterator[None]:
         """Wait up to ``seconds`` for the tenant's turn in a lane; ``size`` is the body's size in bytes.
 
-        Raises Problem(429) if too many requests of the tenant already wait, or if the turn does not come in time.
+        Raises Problem(429) if too many requests of the tenant already wait, or if the turn does not come in time;
+        Problem(503) at once if it is not expected in time, by the measured duration of those before.
         """
         key = (tenant_id, lane_name)
         lane = self._lanes.setdefault(key, _Lane(asyncio.Semaphore(at_once)))
         if lane.waiting >= MOST_WAITING or (lane.waiting and lane.waiting_bytes + size > self.most_bytes):
             raise _too_many()
+        pace = self._paces.setdefault(key, Pace())
+        is_measured = pace.service_s is not None
+        if (
+            is_measured
+            and lane.waiting >= at_once
+            and (wait_s := pace.wait_s(lane.waiting - at_once, share=at_once)) > seconds
+        ):
+            raise overloaded(retry_after_s(wait_s - seconds, jitter=random.random))
         lane.waiting += 1
         lane.waiting_bytes += size
         try:
@@ -84,9 +101,11 @@ class Turns:
                     await lane.turns.acquire()
             except TimeoutError:
                 raise _too_many() from None
+            began_at = asyncio.get_running_loop().time()
             try:
                 yield
             finally:
+                pace.served(asyncio.get_running_loop().time() - began_at)
                 lane.turns.release()
         finally:
             lane.waiting -= 1
@@ -109,7 +128,8 @@ async def compute(
 
     ``receive`` is the request's, after its body was read. ``on_text`` gets the text that the computation writes, on each
     look at it; it may not have grown. Raises the error that the computation raised in the worker;
-    WorkerUnavailable if no worker begins it in time; ComputationTimeout if a worker does not finish it in time;
+    Problem(503) `overloaded` if no place for it is expected in time; WorkerUnavailable if no worker begins it in time;
+    ComputationTimeout if a worker does not finish it in time;
     Problem(429); ClientDisconnect if the client has closed its connection.
     """
     computation = Computation(
@@ -129,7 +149,19 @@ async def compute(
     turn = gateway.turns.taken(
         caller.tenant_id, limits.lane, size=len(body), seconds=begin_s + limits.step_s, at_once=limits.at_once
     )
+    pool = Work.COMPUTE if dispatch.queue_of(computation) is Queue.COMPUTE else Work.MODEL
+    work_id = place_id(caller.tenant_id, computation.computation_id)
+    begins = Deadline.after(begin_s)
+    places = gateway.resources.places
+
+    async def attempt(place: Place) -> Verdict:
+        lasting = replace(place, left_s=place.left_s + limits.step_s + _GRACE_S)
+        return await gateway.run(places.take, caller.tenant_id, computation.computation_id, lasting)
+
     async with turn:
+        await gateway.admission.enter(
+            pool, caller.tenant_id, work_id, attempt, left_s=begins.left_s, only_begins=True, receive=receive
+        )
         with gateway.wakes.watch(computations.wake_name(computation.computation_id)) as waiter:
             run = gateway.run_heavy if len(body) > MOST_IN_REDIS else gateway.run
             try:
@@ -147,7 +179,8 @@ async def compute(
 
                 outcome = await await_outcome(kind, read, wait, begin_s=begin_s)
             finally:
-                gateway.spawn(_drop(computation, gateway))
+                gateway.admission.ended(work_id)
+                gateway.spawn(_drop(computation, pool, gateway))
     if isinstance(outcome, Done):
         return outcome
     raise internal() if outcome.error is None else outcome.error
@@ -188,8 +221,10 @@ async def await_outcome(
         seconds = LIMITS[kind].step_s + _GRACE_S
 
 
-async def _drop(computation: Computation, gateway: Gateway) -> None:
-    """Delete a computation; if that fails, its expiry removes it."""
+async def _drop(computation: Computation, pool: Work, gateway: Gateway) -> None:
+    """Delete a computation and give back its place; if that fails, they expire."""
+    with suppress(PipelineError):
+        await gateway.run(gateway.resources.places.give_back, computation.tenant_id, computation.computation_id, pool)
     with suppress(PipelineError):
         await gateway.run(gateway.resources.computations(computation.tenant_id).drop, computation)
 

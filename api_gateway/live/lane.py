@@ -24,7 +24,7 @@ from pipeline.records import QueryId
 from pipeline.resources import Resources
 from pipeline.telemetry import tracing
 from workers import dispatch
-from workers.lane_messages import LaneReply, LaneRequest, Step
+from workers.lane_messages import THREADS, LaneReply, LaneRequest, Step
 
 log = structlog.get_logger(__name__)
 
@@ -93,6 +93,11 @@ class Lane:
             return None
         queries = sum(map(_load, self._ready))
         return LaneFacts(wanted=self._wanted, ready=len(self._ready), queries=queries)
+
+    @property
+    def threads(self) -> int:
+        """The threads of the ready processes, each of which answers one query at a time."""
+        return THREADS * len(self._ready)
 
     def start(self) -> None:
         """Start the processes, once."""

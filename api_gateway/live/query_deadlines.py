@@ -43,7 +43,7 @@ Spawn = Callable[[Coroutine[Any, Any, None]], None]
 class Deadlines:
     """Timers by query, on the event loop. ``run`` calls a blocking function in a thread; ``unserved`` returns those of
     the given queues that no worker consumes; ``spawn`` runs a coroutine beside the others; ``finish_here`` has a query
-    of the in-process lane finished, and returns False for any other."""
+    of the in-process lane finished, and returns False for any other; ``ended`` is called when a timer stops."""
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class Deadlines:
         *,
         spawn: Spawn,
         finish_here: Callable[[Query], bool] = lambda _: False,
+        ended: Callable[[Query], object] = lambda _: None,
     ) -> None:
         self._wakes = wakes
         self._run = run
@@ -61,12 +62,13 @@ class Deadlines:
         self._spawn = spawn
         self._use = use
         self._finish_here = finish_here
+        self._ended = ended
         self._timers: WeakValueDictionary[str, Timer] = WeakValueDictionary()
 
     def start(self, query: Query) -> Timer:
         """Start the timer of a query that is about to be sent; it runs until the query is answered or has failed. The
         caller stops the timer if the query is not sent after all."""
-        timer = Timer(query, self._wakes, self._finish)
+        timer = Timer(query, self._wakes, self._finish, self._ended)
         self._timers[wake_name("query", query.tenant_id, query.query_id)] = timer
         return timer
 
@@ -112,10 +114,13 @@ class Deadlines:
 class Timer:
     """One query's timer. It announces the answer under the name on which the waiting requests are woken."""
 
-    __slots__ = ("__weakref__", "_bell", "_handle", "_name", "_wakes", "is_answered", "query")
+    __slots__ = ("__weakref__", "_bell", "_ended", "_handle", "_name", "_wakes", "is_answered", "query")
 
-    def __init__(self, query: Query, wakes: Wakes, due: Callable[[Timer], None]) -> None:
+    def __init__(
+        self, query: Query, wakes: Wakes, due: Callable[[Timer], None], ended: Callable[[Query], object]
+    ) -> None:
         self.query = query
+        self._ended = ended
         self.is_answered = False
         self._wakes = wakes
         self._name = wake_name("query", query.tenant_id, query.query_id)
@@ -128,6 +133,7 @@ class Timer:
         """Cancel the timer."""
         self._handle.cancel()
         self._wakes.discard(self._name, self._bell)
+        self._ended(self.query)
 
     def _answered(self) -> None:
         self.is_answered = True

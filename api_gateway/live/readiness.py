@@ -371,6 +371,15 @@ class LiveWorkers:
         is_known = now - self._read_at <= EXPIRES_S and now >= self._trusted_from
         return unserved(queues, self._workers) if is_known else ()
 
+    async def slots(self, queue: str) -> int:
+        """Return how many threads or processes consume ``queue``, as far as is known: waits for the first reading only.
+        0 if no worker consumes it."""
+        if self._clock() - self._read_at > FRESH_S and (self._reading is None or self._reading.done()):
+            self._reading = asyncio.create_task(self._read())
+        if self._read_at == float("-inf") and self._reading is not None:
+            await asyncio.shield(self._reading)
+        return sum(max(1, worker.slots) for worker in self._workers if queue in worker.queues)
+
     async def _read(self) -> None:
         had_some = bool(self._workers)
         try:

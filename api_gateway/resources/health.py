@@ -17,6 +17,7 @@ from api_gateway.http.metrics import (
     LANE_PROCESSES,
     LANE_QUERIES,
     LEDGER,
+    PLACES_AWAITED,
     STORES_MATCH,
     STORES_UP,
     STREAMS,
@@ -125,6 +126,8 @@ async def metrics(gateway: CurrentGateway, names: Names = None) -> Response:
     lane = gateway.lane.facts
     LANE_PROCESSES.set(0 if lane is None else lane.ready)
     LANE_QUERIES.set(0 if lane is None else lane.queries)
+    for pool, count in gateway.admission.waiting.items():
+        PLACES_AWAITED.labels(pool).set(count)
     page = await gateway.run(_page, gateway, names, await answering(gateway.probes))
     return Response(page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

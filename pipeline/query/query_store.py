@@ -21,6 +21,8 @@ from pipeline.database.engines import redis_errors
 from pipeline.database.redis_memory import NEARLY_FULL, UNLIMITED, ReadMemory
 from pipeline.deadline import Deadline
 from pipeline.errors import StoreFull
+from pipeline.query.place_store import GIVE_BACK_PLACE, TAKE_PLACE
+from pipeline.query.places import Place, Verdict, own_key, place_id, pool_key
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, ChannelStep, QueryState, Understood
 from pipeline.query.wake_names import WAKE_CHANNEL, wake_name
@@ -57,24 +59,29 @@ local function drop_entry(listed, entries, id)
 end
 """
 
-# Stores a query with an estimate of the bytes that it will take, unless they are more than the tenant has left. Returns
-# nothing, or the bytes in use and the seconds until there is space.
-_OPEN = f"""{ACCOUNT}
+# Stores a query with an estimate of the bytes that it will take, unless they are more than the tenant has left, or the
+# place that it needs is taken. Returns nothing, the bytes in use and the seconds until there is space, or a `Verdict`.
+_OPEN = f"""{ACCOUNT}{TAKE_PLACE}
 local used, slots = used_of(KEYS[2])
 local limit, reserved = tonumber(ARGV[6]), tonumber(ARGV[7]) + #ARGV[1]
 if limit > 0 and used + reserved > limit then return {{used, wait_for(slots, used + reserved - limit)}} end
 local kept_s = lifetime(tonumber(ARGV[3]), tonumber(ARGV[4]), fill(tonumber(ARGV[5]), used, limit))
 kept_s = math.max(kept_s, tonumber(ARGV[8]))
+if KEYS[3] then
+  local taken = take(KEYS[3], KEYS[4], ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11]))
+  if taken ~= 1 then return taken end
+  redis.call('HSET', KEYS[1], 'place', table.concat({{KEYS[3], KEYS[4], ARGV[9]}}, ' '))
+end
 redis.call('HSET', KEYS[1], 'query', ARGV[1], 'opened', ARGV[2])
 redis.call('EXPIRE', KEYS[1], kept_s)
 redis.call('HSET', KEYS[1], 'charged', charge(KEYS[2], kept_s, reserved))
 return nil
 """
 
-# Writes the answer unless there is one, replaces the estimate of its bytes, drops what only running queries need, records
-# it for the audit, caches it under the question's key if that is allowed and Redis is not nearly full, and wakes waiting
+# Writes the answer unless there is one, replaces the estimate of its bytes, gives back the query's place, drops what only
+# running queries need, records it for the audit, caches it under the question's key if that is allowed and Redis is not nearly full, and wakes waiting
 # callers, in one step. Returns -1 if the gateway that opened the query is of a release that does not read packed answers.
-_ANSWER = f"""{ACCOUNT}
+_ANSWER = f"""{ACCOUNT}{GIVE_BACK_PLACE}
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'answer') == 1 then return 0 end
 local charged = redis.call('HGET', KEYS[1], 'charged')
 if not charged and ARGV[15] == '1' then return -1 end
@@ -90,6 +97,7 @@ local bytes = math.ceil((#ARGV[1] + #ARGV[11] + #ARGV[16]) * {_SPREAD}) + {_OVER
 redis.call('HSET', KEYS[1], 'answer', ARGV[1], 'answer_status', ARGV[2], 'query', ARGV[16])
 redis.call('HSET', KEYS[1], 'charged', charge(KEYS[5], kept_s, bytes))
 redis.call('EXPIRE', KEYS[1], kept_s)
+give_back(KEYS[1])
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 {NOTE}
 if ARGV[9] ~= '0' and share < {NEARLY_FULL} then
@@ -103,7 +111,8 @@ return 1
 """
 
 # Deletes a query with its trace, also where Redis has no space left.
-_CANCEL = f"""{ACCOUNT}{DROP_ENTRY}
+_CANCEL = f"""{ACCOUNT}{DROP_ENTRY}{GIVE_BACK_PLACE}
+give_back(KEYS[1])
 local charged = redis.call('HGET', KEYS[1], 'charged')
 local deleted = redis.call('DEL', KEYS[1]) + redis.call('DEL', KEYS[2])
 redis.call('DEL', KEYS[3])
@@ -158,11 +167,15 @@ class Queries:
         self._quota = quota
         self._memory = memory
 
-    def open(self, query: Query) -> None:
-        """Store a query before it is sent to the channels. Raises TooManyAnswers if the tenant has no space for it."""
+    def open(self, query: Query, place: Place | None = None) -> Verdict:
+        """Store a query before it is sent to the channels, unless the ``place`` that it needs is taken. Raises
+        TooManyAnswers if the tenant has no space for it."""
         with redis_errors():
-            refused = self._redis.eval(*self._opening(query))
+            refused = self._redis.eval(*self._opening(query, place))
+        if isinstance(refused, int):
+            return Verdict(refused)
         self._admit(refused)
+        return Verdict.TAKEN
 
     def load(self, query_id: QueryId) -> Query | None:
         """Return the stored query, or None if it is gone or answered."""
@@ -260,14 +273,18 @@ class Queries:
             first: bytes | None = self._redis.get(self._cache_key(cache_key))  # type: ignore[assignment]
         return None if first is None else self.field(QueryId(first.decode()), "answer")
 
-    def _opening(self, query: Query) -> tuple[Any, ...]:
+    def _opening(self, query: Query, place: Place | None = None) -> tuple[Any, ...]:
         """Return the arguments of the script that stores a query."""
         memory = self._memory()
+        keys: tuple[str, ...] = (self._key(query.query_id), account_key(self._tenant_id))
+        taking: tuple[str, ...] = ()
+        if place is not None:
+            keys += (pool_key(place.pool), own_key(self._tenant_id, place.pool))
+            taking = (place_id(self._tenant_id, query.query_id), f"{place.left_s:.3f}", str(place.most))
         return (
             _OPEN,
-            2,
-            self._key(query.query_id),
-            account_key(self._tenant_id),
+            len(keys),
+            *keys,
             QUERY.dump_json(query),
             f"{time.time():.4f}",
             str(self._ttl_s),
@@ -276,6 +293,7 @@ class Queries:
             str(answer_limit(memory, self._quota)),
             str(_OPEN_BYTES + query.top_k * _CHUNK_BYTES + query.plan.context.max_tokens * _TOKEN_BYTES),
             str(max(1, math.ceil(query.deadline_at - time.time())) + _OPEN_KEPT_S),
+            *taking,
         )
 
     def _admit(self, refused: Any) -> None:

@@ -212,6 +212,7 @@ QueryInPath = Annotated[QueryId, AfterValidator(parse_query_id)]
 
 Wait = Annotated[float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for.")]
 
+_LEAST_PATIENCE_S = 0.15  # for a place, of a caller that does not wait for the answer
 MAX_BODY_BYTES = 1024 * 1024  # ten times the largest valid query; it is parsed on the event loop
 EXAMPLE = {
     "query_text": "How do I reset the controller?",
@@ -308,7 +309,14 @@ async def _answer(caller: Caller, query: Query, preference: Preference, *, secon
     answer = None
     with gateway.wakes.watch_for(wake_name("query", query.tenant_id, query.query_id), seconds=seconds) as waiter:
         cache_control = caller.request.headers.get("cache-control", "")
-        at_once = await send(query, gateway, cache_control=cache_control, waits=waiter is not None)
+        at_once = await send(
+            query,
+            gateway,
+            cache_control=cache_control,
+            waits=waiter is not None,
+            patience_s=max(seconds, _LEAST_PATIENCE_S),
+            receive=caller.request.receive,
+        )
         if at_once is not None and waiter is not None:
             return _ready(at_once, preference.applied(waited=True, ready=True))
         if waiter is not None:

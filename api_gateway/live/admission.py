@@ -1,0 +1,325 @@
+"""Admit queries and computations: a place for each, a short line of each tenant, and early refusal of the rest.
+
+Every interface passes here before work is sent to workers. The places are in Redis, so all gateways share them
+(`pipeline.query.places`); the lines are in each gateway. A request without a place joins its tenant's line if its turn is
+expected early enough before its deadline, and is refused otherwise: 503 `overloaded`, with the seconds until a place is
+expected. The lines of a pool take turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+from cachetools import LRUCache
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
+
+from api_gateway.http.metrics import PLACES, REFUSED
+from api_gateway.http.problems import Problem
+from api_gateway.live.wakes import disconnected
+from pipeline.query.places import Pace, Place, Verdict, Work, fits, most_places, retry_after_s
+from pipeline.records import TenantId
+from workers.names import Queue
+
+log = structlog.get_logger(__name__)
+
+Attempt = Callable[[Place], Awaitable[Verdict]]
+
+_GRACE_S: Final = 0.5  # after its deadline, work gives up its place even if nobody reports its end
+_LOOK_S: Final = 0.03  # between attempts, for places that other gateways give back
+_PROBATION_S: Final = 0.1  # then a request that waits is judged again, by the turns since
+_HELD_BACK_S: Final = (0.09, 0.14)  # before a refusal, so that clients which try again at once come less often
+_MOST_HELD_BACK: Final = 2_000  # requests; further ones are refused at once
+_SHED_S: Final = 0.1  # after a refusal, requests of its tenant are refused before they are read
+_MOST_TRIED: Final = 8  # tenants in one round
+_MOST_PACES: Final = 10_000
+
+# The threads or processes that serve a pool are those that listen to a queue; and the places for each of them.
+_SERVED_BY: Final = {Work.QUERY: (Queue.RECALL, 1), Work.MODEL: (Queue.RERANK, 1), Work.COMPUTE: (Queue.COMPUTE, 2)}
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A request in a line, whose ``turn`` is done when it has a place."""
+
+    attempt: Attempt
+    left_s: Callable[[], float]
+    turn: asyncio.Future[None]
+
+
+@dataclass(slots=True)
+class _Tenant:
+    """One tenant's use of a pool. ``began``: by work, when it got its place; times are the event loop's."""
+
+    pace: Pace = field(default_factory=Pace)
+    began: dict[str, float] = field(default_factory=dict)
+    line: deque[_Waiting] = field(default_factory=deque)
+    taken_at: float = 0.0
+    shed_until: float = 0.0
+
+    def stalled_s(self, now: float) -> float:
+        return now - self.taken_at if self.began else 0.0
+
+    def wait_s(self, before: int, now: float) -> float:
+        return self.pace.wait_s(before, share=len(self.began), stalled_s=self.stalled_s(now))
+
+    def service_s(self, now: float) -> float:
+        return self.pace.expected_service_s(stalled_s=self.stalled_s(now))
+
+
+@dataclass(slots=True)
+class _Pool:
+    tenants: LRUCache[TenantId, _Tenant] = field(default_factory=lambda: LRUCache(_MOST_PACES))
+    lines: OrderedDict[TenantId, _Tenant] = field(default_factory=OrderedDict)  # in the order of their turns
+    freed: asyncio.Event = field(default_factory=asyncio.Event)
+    is_pumped: bool = False
+
+    def of(self, tenant_id: TenantId) -> _Tenant:
+        """Return a tenant's use of the pool; one that waits is always found, however many others came since."""
+        tenant = self.lines.get(tenant_id) or self.tenants.get(tenant_id)
+        if tenant is None:
+            tenant = _Tenant()
+        self.tenants[tenant_id] = tenant
+        return tenant
+
+
+class Admission:
+    """The lines of this gateway. ``slots`` returns how many threads or processes listen to a queue, as far as is known;
+    ``usual_s``: the time that queries have by default. Used on the event loop."""
+
+    def __init__(
+        self,
+        slots: Callable[[str], Awaitable[int]],
+        *,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        usual_s: float,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._slots = slots
+        self._spawn = spawn
+        self._usual_s = usual_s
+        self._jitter = jitter
+        self._pools: dict[str, _Pool] = {}
+        self._work: dict[str, tuple[str, TenantId]] = {}
+        self._held_back = 0
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """The number of requests in lines, by pool."""
+        return {name: sum(len(each.line) for each in pool.lines.values()) for name, pool in self._pools.items()}
+
+    def has_line(self, pool_name: str, tenant_id: TenantId) -> bool:
+        """Return whether requests of a tenant wait for a place."""
+        return tenant_id in self._pool(pool_name).lines
+
+    async def refuse_crowd(self, tenant_id: TenantId) -> None:
+        """Refuse a query of a tenant, before it is read, if one was refused a moment ago. Raises Problem(503)."""
+        pool = self._pools.get(Work.QUERY)
+        tenant = None if pool is None else pool.tenants.get(tenant_id)
+        now = asyncio.get_running_loop().time()
+        if tenant is not None and now < tenant.shed_until:
+            raise await self._refusal(Work.QUERY, tenant.wait_s(len(tenant.line), now), "crowd")
+
+    async def refuse_late(self, pool_name: str, tenant_id: TenantId, *, left_s: float, patience_s: float) -> None:
+        """Refuse a request at once if its tenant's line is too long for it. Raises Problem(503)."""
+        tenant = self._pool(pool_name).of(tenant_id)
+        if not tenant.line:
+            return
+        now = asyncio.get_running_loop().time()
+        wait_s = tenant.wait_s(len(tenant.line), now)
+        if wait_s > patience_s or not fits(wait_s, tenant.service_s(now), left_s):
+            if pool_name == Work.QUERY and min(left_s, patience_s) >= 0.9 * self._usual_s:
+                tenant.shed_until = now + _SHED_S
+            raise await self._refusal(pool_name, wait_s, "line")
+
+    async def enter(
+        self,
+        pool_name: str,
+        tenant_id: TenantId,
+        work_id: str,
+        attempt: Attempt,
+        *,
+        slots: int | None = None,
+        left_s: Callable[[], float],
+        patience_s: float = math.inf,
+        only_begins: bool = False,
+        receive: Receive | None = None,
+    ) -> None:
+        """Get a place by ``attempt``, at once or in the tenant's line, for up to ``patience_s`` seconds and early enough
+        before the work's deadline, which ``left_s`` counts down; with ``only_begins`` the work has to begin by then, not to
+        end. ``slots``: the threads that serve the pool, if they are not workers'. `ended` reports the end of the work.
+
+        Raises Problem(503) `overloaded`, the errors of ``attempt``, and ClientDisconnect while the request waits.
+        """
+        pool = self._pool(pool_name)
+        tenant = pool.of(tenant_id)
+        loop = asyncio.get_running_loop()
+        if not tenant.line:
+            verdict = await self._try(pool_name, attempt, left_s(), slots)
+            if verdict is Verdict.TAKEN:
+                self._took(pool_name, tenant_id, work_id)
+            if verdict > Verdict.ALL_TAKEN:
+                return
+        now, before = loop.time(), len(tenant.line)
+        wait_s, lasts_s = tenant.wait_s(before, now), 0.0 if only_begins else tenant.service_s(now)
+        if wait_s > patience_s or not fits(wait_s, lasts_s, left_s()):
+            raise await self._refusal(pool_name, wait_s, "line")
+
+        async def attempt_in_turn(place: Place) -> Verdict:
+            verdict = await attempt(place)
+            if verdict is Verdict.TAKEN:
+                self._took(pool_name, tenant_id, work_id)
+            return verdict
+
+        waiting = _Waiting(attempt_in_turn, left_s, loop.create_future())
+        tenant.line.append(waiting)
+        pool.lines[tenant_id] = tenant
+        if not pool.is_pumped:
+            pool.is_pumped = True
+            self._spawn(self._pump(pool_name, slots))
+        try:
+            await self._wait(
+                pool_name, tenant, waiting, patience_s=patience_s, only_begins=only_begins, receive=receive
+            )
+        finally:
+            waiting.turn.cancel()
+            with suppress(ValueError):
+                tenant.line.remove(waiting)
+            if not tenant.line:
+                tenant.pace.turn_s = None
+                pool.lines.pop(tenant_id, None)
+
+    def ended(self, work_id: str) -> None:
+        """Note the end of work that had a place; anything else is ignored."""
+        pool_name, tenant_id = self._work.pop(work_id, (None, None))
+        if pool_name is None or tenant_id is None:
+            return
+        pool = self._pool(pool_name)
+        tenant = pool.of(tenant_id)
+        began = tenant.began.pop(work_id, None)
+        if began is not None:
+            tenant.pace.served(asyncio.get_running_loop().time() - began)
+        pool.freed.set()
+
+    def _pool(self, name: str) -> _Pool:
+        return self._pools.setdefault(name, _Pool())
+
+    async def _try(self, pool_name: str, attempt: Attempt, left_s: float, slots: int | None) -> Verdict:
+        queue, each = _SERVED_BY.get(Work(pool_name), (None, 1)) if slots is None else (None, 1)
+        threads = slots if slots is not None else await self._slots(queue or Queue.RECALL)
+        most = most_places(each * threads)
+        PLACES.labels(pool_name).set(most)
+        return await attempt(Place(pool=pool_name, most=most, left_s=max(0.0, left_s) + _GRACE_S))
+
+    def _took(self, pool_name: str, tenant_id: TenantId, work_id: str) -> None:
+        tenant = self._pool(pool_name).of(tenant_id)
+        now = asyncio.get_running_loop().time()
+        if tenant.line and tenant.began:
+            tenant.pace.turned(now - tenant.taken_at)
+        tenant.taken_at = tenant.began[work_id] = now
+        self._work[work_id] = pool_name, tenant_id
+
+    async def _wait(
+        self,
+        pool_name: str,
+        tenant: _Tenant,
+        waiting: _Waiting,
+        *,
+        patience_s: float,
+        only_begins: bool,
+        receive: Receive | None,
+    ) -> None:
+        """Wait for the turn of a request. Raises as `enter` does."""
+        loop = asyncio.get_running_loop()
+
+        def lasts_s() -> float:
+            return 0.0 if only_begins else tenant.pace.expected_service_s()
+
+        latest = loop.time() + patience_s
+        gone = None if receive is None else asyncio.ensure_future(disconnected(receive))
+        watched = {waiting.turn} if gone is None else {waiting.turn, gone}
+        on_probation = True
+        try:
+            while not waiting.turn.done():
+                now = loop.time()
+                left_s = waiting.left_s() - lasts_s()
+                if min(left_s, latest - now) <= 0:
+                    raise await self._refusal(pool_name, tenant.wait_s(0, now), "deadline")
+                pause_s = _PROBATION_S if on_probation else 1.0
+                await asyncio.wait(watched, timeout=min(pause_s, left_s, latest - now), return_when="FIRST_COMPLETED")
+                if gone is not None and gone.done() and not waiting.turn.done():
+                    raise ClientDisconnect
+                if on_probation and not waiting.turn.done():
+                    on_probation, now = False, loop.time()
+                    wait_s = tenant.wait_s(tenant.line.index(waiting) if waiting in tenant.line else 0, now)
+                    if not fits(wait_s, lasts_s(), waiting.left_s()):
+                        raise await self._refusal(pool_name, wait_s, "stalled", held_back=False)
+            waiting.turn.result()
+        finally:
+            if gone is not None:
+                gone.cancel()
+
+    async def _pump(self, pool_name: str, slots: int | None) -> None:
+        """Give places to those who wait, as they become free, until nobody waits."""
+        pool = self._pool(pool_name)
+        try:
+            while pool.lines:
+                pool.freed.clear()
+                if not await self._give(pool_name, pool, slots):
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(pool.freed.wait(), _LOOK_S)
+        finally:
+            pool.is_pumped = False
+
+    async def _give(self, pool_name: str, pool: _Pool, slots: int | None) -> bool:
+        """Try the first request of each line in turn, until one gets a place. Returns whether one did, or left."""
+        for tenant_id in list(pool.lines)[:_MOST_TRIED]:
+            tenant = pool.lines.get(tenant_id)
+            if tenant is None or not tenant.line:
+                continue
+            pool.lines.move_to_end(tenant_id)
+            waiting = tenant.line[0]
+            trying = self._try(pool_name, waiting.attempt, waiting.left_s(), slots)
+            (verdict,) = await asyncio.gather(trying, return_exceptions=True)
+            if isinstance(verdict, BaseException):  # its request raises it
+                if not waiting.turn.done():
+                    waiting.turn.set_exception(verdict)
+                verdict = Verdict.NOT_NEEDED
+            if verdict > Verdict.ALL_TAKEN:
+                with suppress(ValueError):
+                    tenant.line.remove(waiting)
+                if not waiting.turn.done():
+                    waiting.turn.set_result(None)
+                if not tenant.line:
+                    pool.lines.pop(tenant_id, None)
+                return True
+            if verdict is Verdict.ALL_TAKEN:
+                return False
+        return False
+
+    async def _refusal(self, pool_name: str, wait_s: float, reason: str, *, held_back: bool = True) -> Problem:
+        """Return the Problem for a request that finds no place in time, after holding it back for a moment."""
+        REFUSED.labels(pool_name, reason).inc()
+        seconds = retry_after_s(wait_s, jitter=self._jitter)
+        if held_back and self._held_back < _MOST_HELD_BACK:
+            shortest, longest = _HELD_BACK_S
+            self._held_back += 1
+            try:
+                await asyncio.sleep(shortest + (longest - shortest) * self._jitter())
+            finally:
+                self._held_back -= 1
+        return overloaded(seconds)
+
+
+def overloaded(seconds: int) -> Problem:
+    """Return Problem(503) for work that could not be done in time; a place is expected after so many seconds."""
+    detail = f"More is asked than can be answered in time; send this again in {seconds} s."
+    return Problem(503, "overloaded", detail, headers={"Retry-After": str(seconds)})

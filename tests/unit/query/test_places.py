@@ -1,0 +1,164 @@
+"""Places for work under way: the share of a tenant, the wait by Little's law, and the script that follows the rule."""
+
+from __future__ import annotations
+
+import fakeredis
+import pytest
+from hypothesis import given
+from hypothesis.strategies import integers
+
+from pipeline.query.place_store import Places
+from pipeline.query.places import (
+    LONGEST_RETRY_S,
+    UNKNOWN_SERVICE_S,
+    Pace,
+    Place,
+    Verdict,
+    fits,
+    most_places,
+    own_key,
+    pool_key,
+    retry_after_s,
+    verdict,
+)
+from pipeline.query.query_store import Queries
+from pipeline.records import TenantId
+from tests.support.corpora.queries import query_of
+
+BUSY, CALM = TenantId("busy"), TenantId("calm")
+TAKEN, ALL, SHARE = Verdict.TAKEN, Verdict.ALL_TAKEN, Verdict.SHARE_TAKEN
+
+
+def place(*, most: int = 8, left_s: float = 3.0) -> Place:
+    return Place(pool="query", most=most, left_s=left_s)
+
+
+@pytest.fixture
+def places(redis: fakeredis.FakeRedis) -> Places:
+    return Places(redis)
+
+
+def taken(places: Places, tenant: TenantId, times: int, **how: float) -> int:
+    """Ask for places, and return how many were given."""
+    return sum(places.take(tenant, f"{tenant}{number}", place(**how)) is TAKEN for number in range(times))  # type: ignore[arg-type]
+
+
+class DescribeShares:
+    @pytest.mark.parametrize(
+        ("held", "own", "expected"),
+        [
+            (0, 0, TAKEN),
+            (3, 3, TAKEN),  # 5 are free, 3 are its own
+            (4, 4, SHARE),  # half of the places: the rest is for others
+            (4, 0, TAKEN),
+            (6, 3, SHARE),
+            (7, 0, TAKEN),  # the last one goes to a tenant that has none
+            (7, 1, SHARE),
+            (8, 0, ALL),
+        ],
+    )
+    def it_gives_a_tenant_as_many_as_are_free(self, held, own, expected):
+        assert verdict(most=8, held=held, own=own) is expected
+
+    @given(most=integers(1, 200), tenants=integers(1, 20))
+    def it_leaves_a_place_to_one_who_has_none_unless_all_are_taken_by_others(self, most, tenants):
+        own = [0] * tenants
+        for _ in range(most):
+            for tenant in range(tenants):
+                own[tenant] += verdict(most=most, held=sum(own), own=own[tenant]) is TAKEN
+        assert max(own) - min(own) <= 1
+        if most > tenants + 1:
+            assert sum(own) < most
+
+    def it_has_no_bound_where_nobody_works(self):
+        assert verdict(most=most_places(0), held=500, own=500) is TAKEN
+
+    def it_has_one_place_for_each_thread(self):
+        assert (most_places(1), most_places(8), most_places(64)) == (4, 8, 64)
+
+
+class DescribeWaits:
+    def it_follows_littles_law(self):
+        pace = Pace(service_s=0.5)
+        assert [pace.wait_s(before, share=4) for before in (0, 3, 7)] == [0.125, 0.5, 1.0]
+
+    def it_believes_turns_that_are_slower(self):
+        assert Pace(service_s=0.5, turn_s=0.3).wait_s(1, share=4) == pytest.approx(0.6)
+
+    def it_learns_from_a_stall(self):
+        assert Pace(service_s=0.1).wait_s(0, share=1, stalled_s=2.0) == 2.0
+
+    def it_assumes_something_before_it_has_measured(self):
+        assert Pace().expected_service_s() == UNKNOWN_SERVICE_S
+
+    def it_follows_what_changes(self):
+        pace = Pace()
+        for _ in range(30):
+            pace.served(1.0)
+        for _ in range(30):
+            pace.served(0.1)
+        assert pace.expected_service_s() == pytest.approx(0.1, abs=0.01)
+
+    @pytest.mark.parametrize(("wait_s", "fit"), [(1.5, True), (1.7, False), (3.0, False)])
+    def it_leaves_room_before_the_deadline(self, wait_s, fit):
+        assert fits(wait_s, 0.5, 3.0) is fit
+
+    @pytest.mark.parametrize(
+        ("wait_s", "jitter", "seconds"), [(0.0, 0.9, 1), (2.0, 0.0, 2), (2.0, 1.0, 4), (900, 0, 60)]
+    )
+    def it_names_seconds_between_one_and_a_minute(self, wait_s, jitter, seconds):
+        assert retry_after_s(wait_s, jitter=lambda: jitter) == seconds <= LONGEST_RETRY_S
+
+
+class DescribeThePlacesInRedis:
+    def it_follows_the_rule(self, places):
+        assert [taken(places, tenant, 9) for tenant in (BUSY, CALM)] == [4, 2]
+        assert places.held(["query", "model"]) == {"query": 6, "model": 0}
+
+    def it_has_places_for_each_kind_of_work(self, places):
+        assert taken(places, BUSY, 9) == 4
+        assert places.take(BUSY, "slow", Place(pool="model", most=8, left_s=60)) is TAKEN
+
+    def it_gives_out_again_what_was_given_back(self, places):
+        taken(places, BUSY, 9)
+        assert places.take(BUSY, "next", place()) is SHARE
+        places.give_back(BUSY, "busy0", "query")
+        assert places.take(BUSY, "next", place()) is TAKEN
+
+    def it_frees_the_places_of_a_gateway_that_died_when_their_time_is_over(self, places, redis):
+        taken(places, BUSY, 9)
+        for key in (pool_key("query"), own_key(BUSY, "query")):
+            for entry, ends_at in redis.zrange(key, 0, -1, withscores=True):
+                redis.zadd(key, {entry: ends_at - 3.5})
+        assert places.held(["query"]) == {"query": 0}
+        assert taken(places, BUSY, 9) == 4
+
+    def it_leaves_nothing_behind(self, places, redis):
+        taken(places, BUSY, 1, left_s=3.0)
+        taken(places, BUSY, 1, left_s=1.0)
+        assert {redis.ttl(key) for key in redis.scan_iter()} == {4}
+
+
+class DescribeThePlaceOfAQuery:
+    def it_is_held_until_the_answer_is_stored(self, places, redis):
+        queries = Queries(redis, BUSY, ttl_s=60)
+        query = query_of("绿茶", tenant_id=BUSY)
+        assert queries.open(query, place()) is TAKEN
+        assert places.held(["query"]) == {"query": 1}
+        assert queries.load(query.query_id) == query
+        queries.answer(query.query_id, b"{}")
+        assert places.held(["query"]) == {"query": 0}
+
+    def it_is_given_back_when_the_query_is_cancelled(self, places, redis):
+        queries = Queries(redis, BUSY, ttl_s=60)
+        query = query_of("绿茶", tenant_id=BUSY)
+        queries.open(query, place())
+        assert queries.cancel(query.query_id)
+        assert places.held(["query"]) == {"query": 0}
+
+    def it_stores_nothing_without_a_place(self, places, redis):
+        taken(places, BUSY, 9)
+        queries = Queries(redis, BUSY, ttl_s=60)
+        query = query_of("绿茶", tenant_id=BUSY)
+        assert queries.open(query, place()) is SHARE
+        assert queries.load(query.query_id) is None
