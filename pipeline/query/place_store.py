@@ -48,8 +48,9 @@ return take(KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]))
 
 _HELD = """
 local clock = redis.call('TIME')
+local after = string.format('(%d.%06d', clock[1], clock[2])
 local counts = {}
-for index, key in ipairs(KEYS) do counts[index] = redis.call('ZCOUNT', key, '(' .. clock[1], '+inf') end
+for index, key in ipairs(KEYS) do counts[index] = redis.call('ZCOUNT', key, after, '+inf') end
 return counts
 """
 
