@@ -163,7 +163,8 @@ export class Transport {
     if (!(failure instanceof ProblemError)) return safe && attempt <= retries ? backoff : undefined;
     const { status, retryAfterMs } = failure;
     const atWork = status === 409 && retryAfterMs !== undefined && retries > 0;
-    const repeatable = status === 429 || atWork || (safe && TRY_LATER.has(status));
+    const refused = status === 429 || failure.code === "overloaded"; // the server did nothing
+    const repeatable = refused || atWork || (safe && TRY_LATER.has(status));
     if (!repeatable || attempt > (atWork ? Math.max(retries, RETRIES_AT_WORK) : retries)) return undefined;
     if (retryAfterMs === undefined) return backoff;
     return retryAfterMs <= LONGEST_RETRY_AFTER_MS ? retryAfterMs + 200 * Math.random() : undefined;
