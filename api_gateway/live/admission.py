@@ -25,7 +25,7 @@ from starlette.types import Receive
 from api_gateway.http.metrics import PLACES, REFUSED
 from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import disconnected
-from pipeline.query.places import Pace, Place, Verdict, Work, fits, most_places, retry_after_s
+from pipeline.query.places import Pace, Place, Verdict, WorkKind, fits, most_places, retry_after_s
 from pipeline.records import TenantId
 from workers.names import Queue
 
@@ -43,7 +43,11 @@ _MOST_TRIED: Final = 8  # tenants in one round
 _MOST_PACES: Final = 10_000
 
 # The threads or processes that serve a pool are those that listen to a queue; and the places for each of them.
-_SERVED_BY: Final = {Work.QUERY: (Queue.RECALL, 1), Work.MODEL: (Queue.RERANK, 1), Work.COMPUTE: (Queue.COMPUTE, 2)}
+_SERVED_BY: Final = {
+    WorkKind.QUERY: (Queue.RECALL, 1),
+    WorkKind.MODEL: (Queue.RERANK, 1),
+    WorkKind.COMPUTE: (Queue.COMPUTE, 2),
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -122,11 +126,11 @@ class Admission:
 
     async def refuse_crowd(self, tenant_id: TenantId) -> None:
         """Refuse a query of a tenant, before it is read, if one was refused a moment ago. Raises Problem(503)."""
-        pool = self._pools.get(Work.QUERY)
+        pool = self._pools.get(WorkKind.QUERY)
         tenant = None if pool is None else pool.tenants.get(tenant_id)
         now = asyncio.get_running_loop().time()
         if tenant is not None and now < tenant.shed_until:
-            raise await self._refusal(Work.QUERY, tenant.wait_s(len(tenant.line), now), "crowd")
+            raise await self._refusal(WorkKind.QUERY, tenant.wait_s(len(tenant.line), now), "crowd")
 
     async def refuse_late(self, pool_name: str, tenant_id: TenantId, *, left_s: float, patience_s: float) -> None:
         """Refuse a request at once if its tenant's line is too long for it. Raises Problem(503)."""
@@ -136,7 +140,7 @@ class Admission:
         now = asyncio.get_running_loop().time()
         wait_s = tenant.wait_s(len(tenant.line), now)
         if wait_s > patience_s or not fits(wait_s, tenant.service_s(now), left_s):
-            if pool_name == Work.QUERY and min(left_s, patience_s) >= 0.9 * self._usual_s:
+            if pool_name == WorkKind.QUERY and min(left_s, patience_s) >= 0.9 * self._usual_s:
                 tenant.shed_until = now + _SHED_S
             raise await self._refusal(pool_name, wait_s, "line")
 
@@ -213,7 +217,7 @@ class Admission:
         return self._pools.setdefault(name, _Pool())
 
     async def _try(self, pool_name: str, attempt: Attempt, left_s: float, slots: int | None) -> Verdict:
-        queue, each = _SERVED_BY.get(Work(pool_name), (None, 1)) if slots is None else (None, 1)
+        queue, each = _SERVED_BY.get(WorkKind(pool_name), (None, 1)) if slots is None else (None, 1)
         threads = slots if slots is not None else await self._slots(queue or Queue.RECALL)
         most = most_places(each * threads)
         PLACES.labels(pool_name).set(most)

@@ -21,7 +21,7 @@ from api_gateway.live.wakes import Waiter
 from api_gateway.resources.retrieval.query_body import to_query
 from pipeline.answer.result import RETRIEVAL_UNAVAILABLE, sent_problem
 from pipeline.errors import Unavailable
-from pipeline.query.places import Place, Verdict, Work, place_id
+from pipeline.query.places import Place, Verdict, WorkKind, place_id
 from pipeline.query.request import Query
 from pipeline.query.understanding import QueryState
 from pipeline.query.wake_names import wake_name
@@ -210,10 +210,10 @@ async def _without_missing_namespaces(query: Query, gateway: Gateway) -> Query:
 def _pool_of(query: Query, gateway: Gateway, *, in_lane: bool) -> tuple[str, int | None]:
     """Return the pool in which the query needs a place, and the threads that serve it if they are this gateway's own."""
     if dispatch.waits_for_model(query):
-        return Work.MODEL, None
+        return WorkKind.MODEL, None
     if in_lane:
         return f"lane/{gateway.sign.process_id}", gateway.lane.threads
-    return Work.QUERY, None
+    return WorkKind.QUERY, None
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ from pipeline.jobs.computation import (
     Done,
     Failed,
 )
-from pipeline.query.places import Pace, Place, Verdict, Work, place_id, retry_after_s
+from pipeline.query.places import Pace, Place, Verdict, WorkKind, place_id, retry_after_s
 from pipeline.records import TenantId
 from workers import dispatch
 from workers.names import Queue
@@ -149,7 +149,7 @@ async def compute(
     turn = gateway.turns.taken(
         caller.tenant_id, limits.lane, size=len(body), seconds=begin_s + limits.step_s, at_once=limits.at_once
     )
-    pool = Work.COMPUTE if dispatch.queue_of(computation) is Queue.COMPUTE else Work.MODEL
+    pool = WorkKind.COMPUTE if dispatch.queue_of(computation) is Queue.COMPUTE else WorkKind.MODEL
     work_id = place_id(caller.tenant_id, computation.computation_id)
     begins = Deadline.after(begin_s)
     places = gateway.resources.places
@@ -221,7 +221,7 @@ async def await_outcome(
         seconds = LIMITS[kind].step_s + _GRACE_S
 
 
-async def _drop(computation: Computation, pool: Work, gateway: Gateway) -> None:
+async def _drop(computation: Computation, pool: WorkKind, gateway: Gateway) -> None:
     """Delete a computation and give back its place; if that fails, they expire."""
     with suppress(PipelineError):
         await gateway.run(gateway.resources.places.give_back, computation.tenant_id, computation.computation_id, pool)

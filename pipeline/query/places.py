@@ -22,7 +22,7 @@ _SHARE_OF_TIME: Final = 0.7  # of the time left that waiting and answering may b
 _RECENT: Final = 0.2  # the weight of a new measurement
 
 
-class Work(enum.StrEnum):
+class WorkKind(enum.StrEnum):
     """Kinds of work that have places of their own, so that slow work of one kind does not hold up another."""
 
     QUERY = "query"  # queries of the workers' threads for channels and answers

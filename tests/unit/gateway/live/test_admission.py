@@ -8,7 +8,7 @@ import pytest
 
 from api_gateway.http.problems import Problem
 from api_gateway.live.admission import Admission
-from pipeline.query.places import Place, Verdict, Work, verdict
+from pipeline.query.places import Place, Verdict, WorkKind, verdict
 from pipeline.records import TenantId
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -43,7 +43,7 @@ class SlowChannel:
 
         async def enter() -> None:
             try:
-                await self.admission.enter(Work.QUERY, tenant, name, attempt, left_s=lambda: left_s)
+                await self.admission.enter(WorkKind.QUERY, tenant, name, attempt, left_s=lambda: left_s)
             except Problem as problem:
                 self.refused[name] = problem
 
@@ -107,7 +107,7 @@ class DescribeAdmission:
         for number in range(40):
             await channel.ask(f"busy{number}")
         with pytest.raises(Problem):
-            await channel.admission.refuse_late(Work.QUERY, BUSY, left_s=2.8, patience_s=20.0)
+            await channel.admission.refuse_late(WorkKind.QUERY, BUSY, left_s=2.8, patience_s=20.0)
         with pytest.raises(Problem) as refused:
             await channel.admission.refuse_crowd(BUSY)
         assert refused.value.code == "overloaded"
