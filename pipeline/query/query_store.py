@@ -79,8 +79,9 @@ return nil
 """
 
 # Writes the answer unless there is one, replaces the estimate of its bytes, gives back the query's place, drops what only
-# running queries need, records it for the audit, caches it under the question's key if that is allowed and Redis is not nearly full, and wakes waiting
-# callers, in one step. Returns -1 if the gateway that opened the query is of a release that does not read packed answers.
+# running queries need, records it for the audit, caches it under the question's key if that is allowed and Redis is not
+# nearly full, and wakes waiting callers, in one step. Returns -1 if the gateway that opened the query is of a release that
+# does not read packed answers.
 _ANSWER = f"""{ACCOUNT}{GIVE_BACK_PLACE}
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'answer') == 1 then return 0 end
 local charged = redis.call('HGET', KEYS[1], 'charged')
