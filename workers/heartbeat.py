@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -15,7 +15,7 @@ import celery
 import kombu
 import structlog
 from celery import bootsteps
-from celery.signals import task_received
+from celery.signals import task_received, worker_shutdown
 from celery.worker.control import control_command, inspect_command
 from celery.worker.state import active_requests
 
@@ -25,6 +25,7 @@ from pipeline.database.worker_heartbeats import (
     EVERY_S,
     MOST_RUNNING,
     SIGN_EVERY_S,
+    ProcessSign,
     RunningTask,
     WorkerHeartbeat,
     broker_address,
@@ -42,6 +43,7 @@ _WORK_IDS = ("job_id", "query_id", "computation_id")
 _LOOP_MARKED_EVERY_S = 1.0
 _LOOP_HANGS_AFTER_S = 5.0
 _STARTED_AT = time.time()
+_open_signs: set[ProcessSign] = set()  # that this worker gave and has not withdrawn
 _taken: dict[str, float] = {}  # by queue, when the newest message that this worker took was sent
 
 
@@ -91,6 +93,17 @@ def _note_sending_time(request: Any, **_: Any) -> None:
     sent_at, queue = request.request_dict.get(SENT_AT), (request.delivery_info or {}).get("routing_key")
     if isinstance(sent_at, int | float) and queue:
         _taken[queue] = max(sent_at, _taken.get(queue, 0.0))
+
+
+@worker_shutdown.connect(weak=False)
+def _say_goodbye(sender: Any, **_: Any) -> None:
+    """Withdraw the sign of life of a worker that ends in order while its connection to the broker is lost."""
+    if not _open_signs or getattr(sender, "exitcode", None):
+        return
+    client = redis_client(settings(), timeout_s=_REDIS_TIMEOUT_S)
+    with closing(client), suppress(Unavailable):  # without Redis it stays, until an operator dismisses it
+        for sign in tuple(_open_signs):
+            WorkerHeartbeats(client).withdraw_sign(sign)
 
 
 class HeartbeatStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
@@ -150,6 +163,7 @@ class _HeartbeatThread(threading.Thread):
             heartbeats.withdraw(first.worker_id)
             if self._in_order:
                 heartbeats.withdraw_sign(first.sign)
+                _open_signs.clear()
         except Unavailable as error:
             log.warning("heartbeat_not_withdrawn", code=error.code)  # the key expires anyway
         finally:
@@ -163,6 +177,7 @@ class _HeartbeatThread(threading.Thread):
             heartbeats.beat(heartbeat)
             if time.monotonic() - self._signed_at >= SIGN_EVERY_S:
                 heartbeats.sign(heartbeat.sign)
+                _open_signs.add(heartbeat.sign)
                 self._signed_at = time.monotonic()
         except Unavailable as error:
             if was_written:

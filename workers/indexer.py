@@ -12,12 +12,14 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import structlog
 
+from pipeline.database.disk_space import space_of
 from pipeline.database.installation import id_in
 from pipeline.database.unit_of_work import reading
-from pipeline.database.worker_heartbeats import ProcessSign
+from pipeline.database.worker_heartbeats import SIGN_EVERY_S, ProcessSign
 from pipeline.errors import PipelineError
 from pipeline.keyword_index.index_folder import IndexFolder
 from pipeline.keyword_index.indexer_report_store import EVERY_S
@@ -73,7 +75,7 @@ def _installation(use: Resources, stop: threading.Event) -> str:
 def _follow(
     indexer: KeywordIndexer, folder: IndexFolder, use: Resources, config: Settings, stop: threading.Event
 ) -> None:
-    sign = ProcessSign(host=config.host, name="indexer", serves=("indexer",))
+    signs = _Signs(use, config.host, folder)
     tidied_at = reported_at = float("-inf")
     while not stop.is_set():
         started = time.monotonic()
@@ -87,16 +89,43 @@ def _follow(
             folder.promise(pause_s + _PROMISED_S, is_current=not lag.tenants)
             if started - reported_at >= EVERY_S:
                 reported_at = started
-                use.indexer_reports.write(indexer.facts(sign.host))
-                use.heartbeats.sign(sign)
+                use.indexer_reports.write(indexer.facts(config.host))
         except PipelineError as error:
             log.warning("indexer_waits", code=error.code, detail=str(error))
             pause_s = max(pause_s, 1.0)
-        stop.wait(pause_s)
+        signs.pause(stop, pause_s)
     indexer.close()
     with contextlib.suppress(PipelineError):
-        use.indexer_reports.withdraw(sign.host)
-        use.heartbeats.withdraw_sign(sign)
+        use.indexer_reports.withdraw(config.host)
+    signs.withdraw()
+
+
+class _Signs:
+    """Signs of life of this process, also while it waits for a server. Without Redis, whose check reports it, none."""
+
+    def __init__(self, use: Resources, host: str, folder: IndexFolder) -> None:
+        self._use = use
+        self._sign = ProcessSign(host=host, name="indexer", serves=("indexer",))
+        self._folder = folder.root
+        self._signed_at = float("-inf")
+
+    def pause(self, stop: threading.Event, pause_s: float) -> None:
+        """Wait for ``pause_s`` seconds or until ``stop``, and give a sign every `SIGN_EVERY_S`."""
+        ends_at = time.monotonic() + pause_s
+        while True:
+            if time.monotonic() - self._signed_at >= SIGN_EVERY_S:
+                self._signed_at = time.monotonic()
+                space = space_of("keyword_index", self._folder)
+                with contextlib.suppress(PipelineError):
+                    self._use.heartbeats.sign(replace(self._sign, disks=(space,) if space else ()))
+            left_s = ends_at - time.monotonic()
+            if left_s <= 0 or stop.wait(min(left_s, SIGN_EVERY_S)):
+                return
+
+    def withdraw(self) -> None:
+        """Say goodbye, so that nobody misses this process."""
+        with contextlib.suppress(PipelineError):
+            self._use.heartbeats.withdraw_sign(self._sign)
 
 
 def pause_after(step_s: float, *, interval_s: float) -> float:

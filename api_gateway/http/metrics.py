@@ -5,7 +5,7 @@ Labels are templates and numbers, never ids.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Final
 
@@ -14,12 +14,13 @@ from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from pipeline.administration.read_metrics import CountMessages, FleetFigures, read_fleet, read_queues
+from pipeline.database.worker_heartbeats import ProcessState
 from pipeline.documents.document_views import KINDS, Totals
 from pipeline.jobs.job_views import LedgerBacklog
 from pipeline.metrics.definitions import METRICS, Field, MetricSpec, QueueDepth
 from pipeline.resources import Resources
 from workers.names import Queue
-from workers.roles import ROLES
+from workers.roles import ROLE_OF, ROLES
 
 
 class FleetMetrics:
@@ -86,6 +87,16 @@ def _process_families(figures: FleetFigures) -> Iterator[Metric]:
     for state in figures.hosts:
         hosts.add_metric([state.host, " ".join(state.serves)], state.silent_s)
     yield hosts
+    absent = "Processes that neither give signs of life nor ended in order, by role."
+    yield _gauge("chordwise_workers_silent", absent, "role", _silent_by_role(figures.silent))
+    space = "Free share of the disk under a folder that the installation writes, as its processes see it."
+    disks = GaugeMetricFamily("chordwise_disk_free_ratio", space, labels=["host", "holds"])
+    free: dict[tuple[str, str], float] = {}
+    for host, disk in figures.disks:
+        free[host, disk.holds] = min(disk.free_ratio, free.get((host, disk.holds), 1.0))
+    for labels, ratio in sorted(free.items()):
+        disks.add_metric(list(labels), ratio)
+    yield disks
     circuits = "Circuits that refuse calls after failures in a row."
     yield _gauge("chordwise_circuits_open", circuits, "part", figures.open_circuits)
     swept = "When the sweeper last ended a sweep."
@@ -101,6 +112,14 @@ def _process_families(figures: FleetFigures) -> Iterator[Metric]:
     lost = "Searches that the audit has lost, as too many waited."
     yield CounterMetricFamily("chordwise_audit_lost", lost, value=figures.audit_lost)
 
+
+def _silent_by_role(silent: Sequence[ProcessState]) -> dict[str, float]:
+    """Return the number of silent processes of each role, also of those that miss none."""
+    roles = [ROLE_OF.get(one, one) for state in silent for one in state.sign.serves[:1]]
+    return {role: roles.count(role) for role in dict.fromkeys((*ROLES, *_OTHER_ROLES, *roles))}
+
+
+_OTHER_ROLES: Final = ("gateway", "indexer", "clock")
 
 # Metric: attribute of a host's report, description.
 _INDEXES: Final = {

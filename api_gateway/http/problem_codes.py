@@ -120,6 +120,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
             422: "embedder_refused chunk_too_long empty_chunk",
         },
     ),
+    (r"DELETE /v1/workers/.*", {404: "process_not_silent"}),
     (r".* /v1/dictionary", {404: "dictionary_not_found"}),
     (r"POST /v1/verify", {404: "namespace_not_found"}),
     (r"PUT .*/parts/\{part\}", {**_UPLOAD, 409: "import_part_differs part_known", 422: "digest_mismatch damaged_part"}),

@@ -18,21 +18,27 @@ import kombu
 import structlog
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
+from sqlalchemy import make_url
 
 from api_gateway.live.lane import LaneFacts
 from pipeline.caches import RecentValues
+from pipeline.database.disk_space import servers_here
 from pipeline.database.redis_checks import ping_broker
 from pipeline.database.worker_heartbeats import (
     EVERY_S,
     EXPIRES_S,
     SIGN_EVERY_S,
+    DiskSpace,
     HostState,
+    ProcessState,
     WorkerHeartbeat,
     broker_address,
+    host_states,
+    silent_processes,
     unserved,
 )
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
-from pipeline.maintenance import doctor, examine_stores, migrate_schema
+from pipeline.maintenance import doctor, examine_stores, find_causes, migrate_schema
 from pipeline.maintenance.doctor import CheckResult, Severity, Versions, WorkerFacts
 from pipeline.resources import Resources
 from pipeline.settings import Settings
@@ -56,7 +62,14 @@ _SCHEMA_FRESH_S = 30.0
 _STORES_FRESH_S = 5.0
 _REMEMBERED: Final = ("schema", "installation")  # answered from a check of some seconds ago
 _BROKER_ERRORS = (KombuError, RedisError, OSError)
-_STATUSES: Final = {Severity.OK: "ok", Severity.WARNING: "warning", Severity.FAILED: "down"}
+_STATUSES: Final = {
+    Severity.OK: "ok",
+    Severity.WARNING: "warning",
+    Severity.FAILED: "down",
+    Severity.UNKNOWN: "unknown",
+}
+_SEVERITIES: Final = {status: severity for severity, status in _STATUSES.items()}
+_DISKS_EVERY_S: Final = 60.0
 
 Probe = Callable[[], str | None]  # returns a problem
 T = TypeVar("T")
@@ -79,7 +92,8 @@ def own_versions() -> Versions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One check of /readyz; `DependencyHealth` describes it. ``checked_at``: in seconds since the epoch. ``workers``:
-    number of workers consuming a queue, of own processes, or of indexers."""
+    number of workers consuming a queue, of own processes, or of indexers. ``explains``, ``is_part``, ``condition``: as of
+    `CheckResult`."""
 
     status: str
     required: bool
@@ -89,7 +103,12 @@ class Check:
     workers: int | None = None
     sweep_age_s: float | None = None
     lost: Sequence[HostState] = ()
+    silent: Sequence[ProcessState] = ()
     timeout_s: float | None = None
+    cause: str = ""
+    explains: frozenset[str] = frozenset()
+    is_part: bool = False
+    condition: str = ""
 
     def body(self, now: float) -> dict[str, Any]:
         """Return the check as JSON, without unknown fields."""
@@ -97,10 +116,51 @@ class Check:
             {"host": state.host, "since": _moment(now - state.silent_s), "served": list(state.serves)}
             for state in self.lost
         ]
-        age_s = round(max(0.0, now - self.checked_at), 1)
-        known = {field.name: getattr(self, field.name) for field in fields(self)}
-        body = {**known, "checked_at": _moment(self.checked_at), "age_s": age_s, "lost": lost or None}
+        silent = [shown_silent(state, now) for state in self.silent]
+        known = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _INTERNAL}
+        body = {
+            **known,
+            "checked_at": _moment(self.checked_at),
+            "age_s": round(max(0.0, now - self.checked_at), 1),
+            "lost": lost or None,
+            "silent": silent or None,
+            "cause": self.cause or None,
+            "condition": self.condition or None,
+        }
         return {name: value for name, value in body.items() if value is not None}
+
+    def as_finding(self, name: str) -> CheckResult:
+        """Return the check as a finding of the doctor."""
+        return CheckResult(
+            check=name,
+            severity=_SEVERITIES[self.status],
+            detail=self.detail or "",
+            explains=self.explains,
+            is_part=self.is_part,
+            condition=self.condition,
+        )
+
+    def folded(self, finding: CheckResult) -> Check:
+        """Return the check as `find_causes.fold` judges it."""
+        if finding.severity is not Severity.UNKNOWN or not finding.cause:
+            return replace(self, cause=finding.cause)
+        return Check(
+            status="unknown",
+            required=self.required,
+            checked_at=self.checked_at,
+            detail=finding.detail,
+            timeout_s=self.timeout_s,
+            cause=finding.cause,
+        )
+
+
+_INTERNAL: Final = frozenset({"explains", "is_part"})
+
+
+def shown_silent(state: ProcessState, now: float) -> dict[str, Any]:
+    """Return a silent process as JSON."""
+    sign = state.sign
+    return {"host": sign.host, "name": sign.name, "served": list(sign.serves), "since": _moment(now - state.silent_s)}
 
 
 def _moment(at: float) -> str:
@@ -112,7 +172,7 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     request, except that of the schema, whose entry gives its age."""
     probes = gateway.probes
     groups = await asyncio.gather(
-        *(read(probes) for read in (_required, _further, _workers, _hosts, _sweeper, _indexers, _space))
+        *(read(probes) for read in (_required, _further, _workers, _processes, _sweeper, _indexers, _space, _circuits))
     )
     checks = {name: check for group in (*groups, _lane(gateway.lane.facts)) for name, check in group.items()}
     if probes.schema.age_s is not None:
@@ -120,12 +180,14 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     for name in _REMEMBERED:  # reading what is known takes no time, and says nothing of a store
         checks[name] = replace(checks[name], latency_ms=None)
     now = time.time()
-    failing = [name for name, check in checks.items() if check.status != "ok"]
+    folded = find_causes.fold([check.as_finding(name) for name, check in checks.items()])
+    checks = {finding.check: checks[finding.check].folded(finding) for finding in folded}
+    is_ready = all(check.status == "ok" for check in checks.values() if check.required)
     return {
-        "status": "not_ready" if any(checks[name].required for name in failing) else "ready",
+        "status": "ready" if is_ready else "not_ready",
         "version": installed_version(),
         "checked_at": _moment(now),
-        "failing": failing,
+        "failing": [finding.check for finding in find_causes.causes(folded)],
         "dependencies": {name: check.body(now) for name, check in checks.items()},
     }
 
@@ -186,19 +248,28 @@ class Probes:
         return None
 
 
+def shares_server(settings: Settings) -> bool:
+    """Return whether the broker is the Redis of the results, so that one outage is one cause."""
+    if not settings.has_redis_as_broker:
+        return False
+    broker, own = make_url(settings.broker), make_url(settings.redis_url.get_secret_value())
+    return (broker.host, broker.port or 6379) == (own.host, own.port or 6379)
+
+
 async def _probed(probe: Callable[[], T]) -> tuple[T | None, Check]:
     """Return the result of a probe, and its check. A hanging probe is abandoned in its thread; its own timeouts end it."""
     started = time.perf_counter()
     result: T | None = None
     problem: str | None = f"no answer within {PROBE_S:g} s"
+    condition = "does not answer"
     with anyio.move_on_after(PROBE_S):
         try:
             result = await anyio.to_thread.run_sync(probe, abandon_on_cancel=True)
             problem = None
         except PipelineError as error:
-            problem = str(error)
+            problem, condition = str(error), find_causes.condition(error)
         except _BROKER_ERRORS as error:
-            problem = type(error).__name__
+            problem, condition = type(error).__name__, find_causes.condition(error)
     check = Check(
         status="ok" if problem is None else "down",
         required=True,
@@ -206,6 +277,7 @@ async def _probed(probe: Callable[[], T]) -> tuple[T | None, Check]:
         latency_ms=round((time.perf_counter() - started) * 1000, 1),
         detail=problem,
         timeout_s=PROBE_S,
+        condition="" if problem is None else condition,
     )
     return result, check
 
@@ -218,17 +290,25 @@ async def answering(probes: Probes) -> dict[str, bool]:
 
 async def _required(probes: Probes) -> dict[str, Check]:
     results = await asyncio.gather(*(_probed(probe) for probe in probes.required.values()))
-    return {
+    checks = {
         name: check if problem is None else replace(check, status="down", detail=problem)
         for name, (problem, check) in zip(probes.required, results, strict=True)
     }
+    for name in find_causes.NAMES:
+        checks[name] = replace(checks[name], is_part=True)
+    if shares_server(probes.settings):
+        checks["redis"] = replace(checks["redis"], explains=frozenset({"broker"}))
+    return checks
 
 
 async def _further(probes: Probes) -> dict[str, Check]:
     """Return a check of each replica, and of each server of the further pairs of stores, whose tenants alone need it."""
     further = probes.further
     results = await asyncio.gather(*(_probed(probe) for probe in further.values()))
-    return {name: replace(check, required=False) for name, (_, check) in zip(further, results, strict=True)}
+    return {
+        name: replace(check, required=False, is_part=not name.startswith("mysql_replica"))
+        for name, (_, check) in zip(further, results, strict=True)
+    }
 
 
 async def _workers(probes: Probes) -> dict[str, Check]:
@@ -258,22 +338,35 @@ def _clocks(skews: Mapping[str, float]) -> CheckResult:
     return replace(finding, check="clocks", detail=bad if finding.advice else finding.detail)
 
 
-async def _hosts(probes: Probes) -> dict[str, Check]:
-    """Return the checks of hosts and of their processes' clocks."""
+async def _processes(probes: Probes) -> dict[str, Check]:
+    """Return the checks of hosts, of silent processes, of clocks and of disks: all by the processes' signs of life."""
     beats = probes.use.heartbeats
-    signs, reading = await _probed(lambda: (beats.hosts(), beats.skews()))
+    signs, reading = await _probed(lambda: (beats.processes(), beats.skews(), beats.disks()))
     if signs is None:
-        return {line: _unknown(line, "signs of hosts", reading) for line in ("hosts", "clocks")}
-    states, skews = signs
-    checks = {"hosts": replace(_line(doctor.hosts(states), reading), lost=[one for one in states if one.is_lost])}
+        lines = ("hosts", "workers_silent", "clocks", "disk_space")
+        return {line: _unknown(line, "signs of life", reading) for line in lines}
+    states, skews, disks = signs
+    hosts, silent = host_states(states), silent_processes(states)
+    checks = {
+        "hosts": replace(_line(doctor.hosts(hosts), reading), lost=[one for one in hosts if one.is_lost]),
+        "workers_silent": replace(_line(doctor.silent(silent), reading), silent=silent),
+        "disk_space": _line(doctor.disk_space(disks), reading),
+    }
     return checks | ({"clocks": _line(_clocks(skews), reading)} if skews else {})
 
 
 async def keep_sign(gateway: Gateway) -> None:
-    """Give signs of life for this gateway's host for as long as the gateway runs."""
+    """Give signs of life for this gateway's host for as long as the gateway runs, with the disks of servers on it."""
+    disks: tuple[DiskSpace, ...] = ()
+    looked_at = float("-inf")
     while True:
+        if time.monotonic() - looked_at >= _DISKS_EVERY_S:
+            use, looked_at = gateway.quick, time.monotonic()
+            with anyio.move_on_after(PROBE_S):
+                look = partial(servers_here, gateway.settings, use.mysql, use.postgres, use.quick_redis)
+                disks = await anyio.to_thread.run_sync(look, abandon_on_cancel=True)
         with suppress(Unavailable):  # the check of Redis reports it
-            await gateway.run(gateway.quick.heartbeats.sign, gateway.sign)
+            await gateway.run(gateway.quick.heartbeats.sign, replace(gateway.sign, disks=disks))
         await asyncio.sleep(SIGN_EVERY_S)
 
 
@@ -295,6 +388,16 @@ async def _indexers(probes: Probes) -> dict[str, Check]:
     return {"keyword_index": replace(_line(doctor.keyword_index(indexers), reading), workers=len(indexers))}
 
 
+async def _circuits(probes: Probes) -> dict[str, Check]:
+    """Return the check of the circuits, as far as they are known without waiting."""
+    finding = examine_stores.circuits(probes.use)
+    return {
+        finding.check: Check(
+            status=_STATUSES[finding.severity], required=False, checked_at=time.time(), detail=finding.detail
+        )
+    }
+
+
 def _lane(facts: LaneFacts | None) -> dict[str, Check]:
     """Return the check of the in-process lane; empty while no query wants it."""
     if facts is None:
@@ -312,6 +415,7 @@ def _line(finding: CheckResult, reading: Check) -> Check:
         checked_at=reading.checked_at,
         detail=finding.detail,
         timeout_s=reading.timeout_s,
+        explains=finding.explains,
     )
 
 

@@ -9,6 +9,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
+from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,16 +25,17 @@ from api_gateway.http.descriptions import route
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.responses import json_response
 from api_gateway.live.lane import LaneFacts
-from api_gateway.live.readiness import facts_of, own_versions
+from api_gateway.live.readiness import facts_of, own_versions, shares_server
 from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.database.clock_skew import distance
 from pipeline.database.engines import redis_errors
 from pipeline.database.redis_checks import broker_location, ping_redis
 from pipeline.database.store_errors import REDIS, Location
 from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
+from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError, StoreFull, StoreMisconfigured
 from pipeline.maintenance import doctor as checks
-from pipeline.maintenance import examine_stores
+from pipeline.maintenance import examine_stores, find_causes
 from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, WorkerFacts
 from pipeline.resources import Resources
 from pipeline.sandbox.accepted_formats import recognition_flaw
@@ -45,6 +47,7 @@ log = structlog.get_logger(__name__)
 
 _WORKERS_S = 2.0  # a busy worker replies late
 _FLOWER_S = 2.0
+_PART_S = 5.0  # libpq takes two for a connection, and each server may need a new one
 _DEFAULT_VISIBILITY_S = 3600.0  # a task of kombu
 _COMMAND = "chordwise_facts"  # defined in workers.heartbeat, which would load the worker's part of Celery
 
@@ -65,15 +68,89 @@ def examine(
     lane: LaneFacts | None = None,
 ) -> list[CheckResult]:
     """Run every check side by side; return the findings in the order of the documentation. A store or worker that does
-    not answer is a finding too.
+    not answer is a finding too. The parts that others need come first: what cannot be judged without one is not asked.
 
     ``app`` reaches the workers; ``watched_s``: seconds during which this process could have seen a sweep; ``lane``: the
     state of the gateway's own query processes, if it has any.
     """
+    findings = examine_parts(_parts(use, broker, settings, app))
+    if shares_server(settings):
+        at_once = frozenset({"broker"})
+        findings = [replace(each, explains=at_once) if each.check == "redis" else each for each in findings]
+    unsound = {finding.check: finding for finding in findings if finding.severity is Severity.FAILED}
     named = list(_checks(use, broker, settings, app, heartbeats or use.heartbeats.all, watched_s, lane))
+    parts = {name: find_causes.obstacle(name, unsound) for name, _ in named}
     with ThreadPoolExecutor(len(named), thread_name_prefix="doctor") as pool:
-        running = [pool.submit(copy_context().run, _carry_out, name, check) for name, check in named]
-        return [finding for future in running for finding in future.result()]
+        running = {
+            name: pool.submit(copy_context().run, _carry_out, name, check)
+            for name, check in named
+            if parts[name] is None
+        }
+        for name, part in parts.items():
+            findings += running[name].result() if part is None else [find_causes.unjudged(name, part)]
+    return find_causes.fold(findings)
+
+
+def _parts(
+    use: Resources, broker: redis.Redis | None, settings: Settings, app: Celery
+) -> dict[str, tuple[Callable[[], str], str]]:
+    """Return a probe of each server, with the remedy if it does not answer."""
+    greet = partial(_greet_broker, app) if broker is None else partial(_write_to, broker, broker_location(settings))
+    parts: dict[str, tuple[Callable[[], str], str]] = {
+        "mysql": (partial(_answers, partial(examine_stores.ping_mysql, use)), "CHORDWISE_MYSQL_URL"),
+        "postgres": (partial(_answers, partial(examine_stores.ping_postgres, use)), "CHORDWISE_POSTGRES_URL"),
+        "redis": (partial(_write_to, use.quick_redis, REDIS), "CHORDWISE_REDIS_URL"),
+        "broker": (greet, "CHORDWISE_BROKER_URL"),
+    }
+    for name, ping in examine_stores.further_servers(use).items():
+        if not name.startswith("mysql_replica"):  # which has a check of its own
+            parts[name] = partial(_answers, ping), "CHORDWISE_STORE_PAIRS"
+    return parts
+
+
+def examine_parts(parts: Mapping[str, tuple[Callable[[], str], str]]) -> list[CheckResult]:
+    """Ask all parts at the same time, and wait `_PART_S` for each. ``parts``: by name, with the setting of its address."""
+    answers: dict[str, CheckResult] = {}
+
+    def ask(name: str, probe: Callable[[], str], setting: str) -> None:
+        answers[name] = _examine_part(name, probe, setting)
+
+    threads = [Thread(target=ask, args=(name, *row), daemon=True) for name, row in parts.items()]
+    for thread in threads:
+        thread.start()
+    deadline = Deadline.after(_PART_S)
+    for thread in threads:
+        thread.join(deadline.left_s())
+    silent = "does not answer"
+    return [
+        answers.get(name)
+        or _unsound(name, f"no answer within {_PART_S:g} s", f"see whether it hangs; {setting}", silent)
+        for name, (_, setting) in parts.items()
+    ]
+
+
+def _examine_part(name: str, probe: Callable[[], str], setting: str) -> CheckResult:
+    try:
+        return CheckResult(check=name, severity=Severity.OK, detail=probe(), is_part=True)
+    except (StoreMisconfigured, StoreFull) as error:  # the sentence has the remedy
+        return _unsound(name, str(error), "", find_causes.condition(error))
+    except (PipelineError, *_BROKER_ERRORS) as error:
+        detail = str(error) if isinstance(error, PipelineError) else type(error).__name__
+        remedy = "" if ";" in detail else f"start it, or correct {setting}"
+        return _unsound(name, detail, remedy, find_causes.condition(error))
+
+
+def _unsound(name: str, detail: str, advice: str, condition: str) -> CheckResult:
+    log.warning("part_unsound", check=name, detail=detail)
+    return CheckResult(
+        check=name, severity=Severity.FAILED, detail=detail, advice=advice, is_part=True, condition=condition
+    )
+
+
+def _answers(ping: Callable[[], None]) -> str:
+    began = time.perf_counter()
+    ping()
+    return f"it answers in {(time.perf_counter() - began) * 1000:.0f} ms"
 
 
 def _checks(
@@ -121,7 +198,8 @@ def _checks(
             )
         ]
 
-    yield "workers", check_workers
+    yield "queues", check_workers
+    yield "workers_silent", lambda: [examine_stores.silent(use)]
     yield "hosts", lambda: [checks.hosts(use.heartbeats.hosts())]
     yield "last_sweep", check_sweeper
     if lane is not None:
@@ -130,18 +208,17 @@ def _checks(
         yield "keyword_index", lambda: [checks.keyword_index(use.indexer_reports.all())]
     if broker is not None:
         yield "broker_visibility_timeout", check_broker
-        yield "broker", lambda: [_fit("broker", partial(_write_to, broker, broker_location(settings)))]
         yield "broker_eviction", lambda: [examine_stores.eviction("broker_eviction", broker)]
-    else:
-        yield "broker", lambda: [_fit("broker", partial(_greet_broker, app))]
-    yield "redis", lambda: [_fit("redis", partial(_write_to, use.quick_redis, REDIS))]
     yield "redis_eviction", lambda: [examine_stores.eviction("redis_eviction", use.quick_redis)]
     yield "installation", lambda: [examine_stores.installation(use)]
     yield "recognition", lambda: [checks.recognition(use.settings.ocr_languages, recognition_flaw(use.settings))]
     yield "deletions", lambda: [examine_stores.deletions(use)]
     yield "result_expiry", lambda: [result_expiry(settings, app)]
     yield "store_space", lambda: [examine_stores.store_space(examine_stores.full_stores(use))]
-    yield "connections", lambda: examine_stores.connections(use)
+    yield "disk_space", lambda: [examine_stores.disk_space(use)]
+    yield "circuits", lambda: [examine_stores.circuits(use)]
+    yield "connections:mysql", lambda: [examine_stores.mysql_connections(use)]
+    yield "connections:postgresql", lambda: [examine_stores.postgres_connections(use)]
     yield "schema", lambda: [examine_stores.schema(use)]
     yield "mysql_replica", partial(_replicas, use)
     for stores in use.pairs[1:]:
@@ -164,7 +241,7 @@ def _carry_out(name: str, check: Check) -> list[CheckResult]:
     except (PipelineError, *_BROKER_ERRORS) as error:
         reason = str(error) if isinstance(error, PipelineError) else type(error).__name__
         log.warning("check_not_run", check=name, error=type(error).__name__)
-        advice = "see GET /readyz: what does not answer cannot be examined"
+        advice = "see the gateway's log event check_not_run"
         detail = f"could not be asked: {reason}"
         return [CheckResult(check=name, severity=Severity.FAILED, detail=detail, advice=advice)]
 
@@ -181,14 +258,6 @@ def _replicas(use: Resources) -> list[CheckResult]:
         if result is not None:
             found.append(result if stores is use else replace(result, check=f"{result.check}:{stores.pair}"))
     return found
-
-
-def _fit(check: str, ask: Callable[[], str]) -> CheckResult:
-    """Check that a server serves this installation. ``ask`` returns a detail, or raises the sentence with the remedy."""
-    try:
-        return CheckResult(check=check, severity=Severity.OK, detail=ask())
-    except (StoreMisconfigured, StoreFull) as error:
-        return CheckResult(check=check, severity=Severity.FAILED, detail=str(error))
 
 
 def _greet_broker(app: Celery) -> str:
@@ -322,12 +391,14 @@ def _own_addresses() -> list[str]:
 
 
 class FindingBody(Shape):
-    """One check; `advice` says what to do, and is empty if all is well."""
+    """One check; `advice` says what to do, and is empty if all is well. `cause`: the failing check from which this result
+    follows, empty if it stands for itself; a check of severity `unknown` cannot be judged while its cause lasts."""
 
     check: str
     severity: Severity
     detail: str
     advice: str
+    cause: str
 
 
 class Diagnosis(Shape):

@@ -40,12 +40,24 @@ class LostHost(Shape):
     served: list[str]
 
 
+class SilentProcess(Shape):
+    """A process that has given no sign of life `since` then although it did not end in order: killed, frozen, or cut off.
+    `served`: its queues, or `gateway`, `indexer`, `clock`."""
+
+    host: str
+    name: str
+    since: datetime
+    served: list[str]
+
+
 class DependencyHealth(Shape):
     """One check. `required`: the gateway is not ready unless it is `ok`. `checked_at`: time of the result, `age_s`
     seconds before the answer. `latency_ms`: how long the dependency took, of checks that ask one. `timeout_s`: when the
     check gives up. `workers`: number of workers that consume a queue. `sweep_age_s`: seconds since the last sweep. `lost`:
-    hosts that have vanished with all of their processes; a host is forgotten after a day, and one that ends in order at
-    once."""
+    hosts that have vanished with all of their processes; a host is forgotten after a week, and one that ends in order at
+    once. `silent`: processes that have vanished from hosts where others live, until they are back or dismissed. `cause`:
+    the failing check from which this result follows; a check that cannot be judged because of it is `unknown`.
+    `condition`: the state of a server that fails, as in "is full"."""
 
     status: Literal["ok", "warning", "down", "unknown"]
     required: bool
@@ -56,12 +68,15 @@ class DependencyHealth(Shape):
     workers: int | None = None
     sweep_age_s: float | None = None
     lost: list[LostHost] | None = None
+    silent: list[SilentProcess] | None = None
     timeout_s: float | None = None
+    cause: str | None = None
+    condition: str | None = None
 
 
 class Readiness(Shape):
-    """Readiness for documents and queries, check by check. `failing` names every check that is not `ok`, also those
-    that do not make the gateway `not_ready`."""
+    """Readiness for documents and queries, check by check. `failing` names the causes: every check that is not `ok` and
+    does not follow from another one, also those that do not make the gateway `not_ready`."""
 
     status: Literal["ready", "not_ready"]
     version: str
@@ -105,9 +120,10 @@ async def healthz(gateway: CurrentGateway) -> Response:
 async def readyz(gateway: CurrentGateway) -> Response:
     """Return every check by name, each within 1.5 seconds and with its age. 503 unless MySQL, PostgreSQL, Redis, the
     broker and the schema are well and a worker listens to each of `ingest`, `recall` and `answer`; `queue:rerank`,
-    `queue:upkeep`, `worker_versions`, `worker_brokers`, `clocks` (of processes), `hosts`, `last_sweep`, `store_space`
-    (stores that refused a write as full), `keyword_index` (the indexers; not with the engine `mysql`) and
-    `query_lane` (this gateway's processes for queries, once it has any) are named in `failing` and decide nothing.
+    `queue:upkeep`, `worker_versions`, `worker_brokers`, `clocks` (of processes), `hosts`, `workers_silent` (processes
+    that vanished), `last_sweep`, `store_space` (stores that refused a write as full), `disk_space`, `circuits` (parts
+    left out of queries), `keyword_index` (the indexers; not with the engine `mysql`) and `query_lane` (this gateway's
+    processes for queries, once it has any) are named in `failing` and decide nothing.
     """
     answer = await readiness(gateway)
     return json_response(answer, status=200 if answer["status"] == "ready" else 503)

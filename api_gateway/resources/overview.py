@@ -4,22 +4,28 @@ import asyncio
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Final
 
 import structlog
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Path, Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import Parameter, route
 from api_gateway.http.fields import Shape, shown
-from api_gateway.http.responses import json_response, page_response
-from api_gateway.resources.route_parts import CompleteList, CurrentGateway
+from api_gateway.http.problems import Problem
+from api_gateway.http.responses import json_response
+from api_gateway.live.readiness import shown_silent
+from api_gateway.resources.health import SilentProcess
+from api_gateway.resources.route_parts import CompleteList, CurrentGateway, deleted
 from pipeline.administration.read_metrics import read_queues
+from pipeline.database.worker_heartbeats import ProcessState, WorkerHeartbeat
 from pipeline.errors import PipelineError
 from pipeline.maintenance.record_history import read_history, record_history
 from pipeline.metrics.definitions import QueueDepth
 from pipeline.metrics.history import RANGES, HistoryRange
+from pipeline.resources import Resources
 from workers.names import Queue
 from workers.producer import waiting_messages
 
@@ -65,11 +71,16 @@ class WorkerState(Shape):
 
 
 class WorkerList(CompleteList[WorkerState]):
-    """The workers with a heartbeat in the last seconds, by name."""
+    """The workers with a heartbeat in the last seconds, by name. `silent`: processes of every role that neither give signs
+    of life nor ended in order, until they are back, dismissed, or forgotten after a week."""
+
+    silent: list[SilentProcess]
 
 
 router = APIRouter(tags=["operation"])
 
+Host = Annotated[str, Path(min_length=1, max_length=256, description="As `silent` names it.")]
+ProcessName = Annotated[str, Path(min_length=1, max_length=256, description="As `silent` names it.")]
 Range = Annotated[HistoryRange, Parameter(alias="range", description="The time up to now.")]
 
 
@@ -90,9 +101,10 @@ async def history(gateway: CurrentGateway, span: Range = "1h") -> Response:
     dependencies=[Depends(require_operator)],
 )
 async def workers(gateway: CurrentGateway) -> Response:
-    """Return each worker with its host, version, queues, latest heartbeat, and what it runs. A killed worker is missing
-    after three seconds. Takes the installation's own key or one with the scope `operator`."""
-    heartbeats = await gateway.run(gateway.quick.heartbeats.all)
+    """Return each worker with its host, version, queues, latest heartbeat, and what it runs. A killed or frozen worker
+    moves to `silent` after three seconds. Takes the installation's own key or one with the scope `operator`."""
+    heartbeats, processes = await gateway.run(_workers_and_processes, gateway.quick)
+    now = time.time()
     entries = [
         shown(
             WorkerState,
@@ -106,7 +118,30 @@ async def workers(gateway: CurrentGateway) -> Response:
         )
         for heartbeat in heartbeats
     ]
-    return page_response(entries, None)
+    beating = {(heartbeat.host, heartbeat.name) for heartbeat in heartbeats}
+    silent = [
+        shown_silent(state, now)
+        for state in processes
+        if state.is_silent or ("@" in state.sign.name and (state.sign.host, state.sign.name) not in beating)
+    ]
+    return json_response({"data": entries, "next_cursor": None, "silent": silent})
+
+
+def _workers_and_processes(use: Resources) -> tuple[list[WorkerHeartbeat], list[ProcessState]]:
+    processes = use.heartbeats.processes()
+    return use.heartbeats.all(), processes
+
+
+@router.delete(
+    "/v1/workers/{host}/{name}",
+    **route("Dismiss a silent process", None, "It is forgotten.", 404),
+    dependencies=[Depends(require_operator)],
+)
+async def dismiss(gateway: CurrentGateway, host: Host, name: ProcessName) -> Response:
+    """Forget a silent process that is not to come back, as `silent` of `GET /v1/workers` names it. One that gives signs of
+    life cannot be dismissed. Takes the installation's own key or one with the scope `operator`."""
+    done = await gateway.run(partial(gateway.quick.heartbeats.dismiss, host=host, name=name))
+    return deleted(done, Problem(404, "process_not_silent", f"No silent process {name} is known on host {host}."))
 
 
 async def keep_history(gateway: Gateway) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from chordwise.errors import ProblemError, UnexpectedAnswer
 from chordwise.records import Result, decode
-from chordwise.resource import Resource, operation, path
+from chordwise.resource import Resource, entries, operation, path
 from chordwise.transport import Steps
 
 _HOLD_S = 15.0  # the server allows every worker two seconds, and each store its own limit
@@ -16,13 +16,14 @@ _HOLD_S = 15.0  # the server allows every worker two seconds, and each store its
 
 class Dependency(Result):
     """The state of one dependency of the server. ``age_s``: seconds between its check and the answer; ``required``: the
-    server is not ready unless this dependency is ok."""
+    server is not ready unless this dependency is ok. ``cause``: the failing dependency from which this state follows."""
 
     status: str = "unknown"
     latency_ms: float | None = None
     detail: str | None = None
     required: bool | None = None
     age_s: float | None = None
+    cause: str = ""
 
     @property
     def ok(self) -> bool:
@@ -44,12 +45,14 @@ class Health(Result):
 
 
 class Finding(Result):
-    """The result of one check. ``severity`` is ok, warning or failed; ``advice`` is the remedy unless it is ok."""
+    """The result of one check. ``severity`` is ok, warning, failed or unknown; ``advice`` is the remedy. ``cause``: the
+    failing check from which this result follows; of severity unknown, because it cannot be judged meanwhile."""
 
     check: str
     severity: str
     detail: str = ""
     advice: str = ""
+    cause: str = ""
 
 
 class Diagnosis(Result):
@@ -70,6 +73,16 @@ class Worker(Result):
     celery: str | None = None
     started_at: datetime | None = None
     last_seen: datetime | None = None
+
+
+class SilentProcess(Result):
+    """A process that gives no sign of life since ``since`` although it did not end in order. ``served``: its queues, or
+    gateway, indexer, clock."""
+
+    host: str
+    name: str
+    since: datetime | None = None
+    served: tuple[str, ...] = ()
 
 
 class InstallationOperations(Resource):
@@ -103,3 +116,14 @@ class InstallationOperations(Resource):
     def workers(self) -> Steps[list[Worker]]:
         """Return the running workers, by name. Needs a key with the scope ``operator``."""
         return self._list(Worker, path("workers"))
+
+    @operation
+    def silent_processes(self) -> Steps[list[SilentProcess]]:
+        """Return the processes that vanished without ending in order. Needs a key with the scope ``operator``."""
+        answer = yield from self._request("GET", path("workers"))
+        return entries(SilentProcess, answer.json(), path("workers"), "silent")
+
+    @operation
+    def dismiss_process(self, host: str, name: str) -> Steps[None]:
+        """Forget a silent process that is not to come back. Needs a key with the scope ``operator``."""
+        return self._delete(path("workers", host, name))

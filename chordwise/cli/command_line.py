@@ -99,6 +99,7 @@ COMMANDS = {
     "import": "ingest_command:import_archive",
     "verify": "doctor_command:verify",
     "doctor": "doctor_command:doctor",
+    "workers": "workers_command:workers",
     "models": "models_command:models",
     "webhooks": "webhooks_command:webhooks",
     "tenants": "tenants_command:tenants",

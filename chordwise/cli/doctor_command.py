@@ -1,7 +1,7 @@
 """``chordwise doctor`` and ``chordwise verify``: checks of the installation, with remedies, and of the two stores."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Annotated
 
@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 from typer import Option
 
-from chordwise.api.installation import Dependency, Finding
+from chordwise.api.installation import Dependency, Finding, Health
 from chordwise.api.namespaces import Alignment
 from chordwise.cli import screen
 from chordwise.client import Chordwise
@@ -18,12 +18,20 @@ from chordwise.errors import ChordwiseError, NotConfigured, ProblemError
 from chordwise.transport import CLIENT_VERSION
 
 _MOMENT_S = 2.0  # older results are shown with their age
+_ORDER = {"failed": 0, "warning": 1, "unknown": 2, "ok": 3}  # what needs a person comes first
 _STYLES = {"ok": "green", "warning": "yellow", "failed": "red"}
+_KEY_NEEDS = {
+    "mysql": "MySQL",
+    "redis": "Redis",
+}  # the server looks a key up in one and counts its requests in the other
 _ADVICE = {
     "mysql": "start it, and compare CHORDWISE_MYSQL_URL of the server",
     "postgres": "start it, and compare CHORDWISE_POSTGRES_URL of the server",
     "redis": "start it, and compare CHORDWISE_REDIS_URL of the server",
     "broker": "start it, and compare CHORDWISE_BROKER_URL of the server",
+    "workers_silent": "see whether they hang or were killed, and restart them; chordwise workers dismiss forgets one",
+    "disk_space": "free space or enlarge the disk",
+    "circuits": "see the log event circuit_opened; a part is called again once it answers",
     "clocks": "have NTP or chrony keep the time on every host",
     "store_space": "free space there; send refused uploads again",
     "keyword_index": "see that python -m workers.indexer runs on every host with query workers",
@@ -47,21 +55,35 @@ def doctor(
     """
     # A check of both /readyz and `/v1/doctor` is shown once, as the latter describes it.
     findings = list({finding.check: finding for finding in _findings(discover(), drift=drift)}.values())
-    failed = [finding.check for finding in findings if finding.severity == "failed"]
+    failed = [finding.check for finding in findings if finding.severity == "failed" and not finding.cause]
     if screen.as_json():
         names = ("check", "severity", "detail", "advice")
-        rows = [{name: getattr(finding, name) for name in names} for finding in findings]
+        rows = [{name: getattr(finding, name) for name in (*names, "cause")} for finding in findings]
         screen.print_json({"ok": not failed, "findings": rows})
     else:
         console = screen.stdout()
-        width = max(len(finding.check) for finding in findings)
-        for finding in findings:
+        own = [finding for finding in findings if not finding.cause]
+        own.sort(key=lambda finding: _ORDER.get(finding.severity, 0))
+        width = max(len(finding.check) for finding in own)
+        for finding in own:
             detail = finding.detail + (f" - {finding.advice}" if finding.advice else "")
             state = (f"{finding.severity:<7}  ", _STYLES.get(finding.severity, ""))
             line = Text.assemble(state, f"{screen.clean(finding.check):<{width}}  ", screen.clean(detail))
             console.print(line, soft_wrap=True)
+            for follows in _following(finding, findings):
+                console.print(Text(f"{'':<{width + 11}}{screen.clean(follows)}"), soft_wrap=True)
     if failed:
         raise ChordwiseError(f"{screen.plural(len(failed), 'check')} failed: {', '.join(failed)}")
+
+
+def _following(cause: Finding, findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield one line for the checks that say the same because of a cause."""
+    by_detail: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.cause == cause.check:
+            by_detail.setdefault(finding.detail, []).append(finding.check)
+    for detail, checks in by_detail.items():
+        yield f"{detail}: {', '.join(checks)}"
 
 
 def _failed(check: str, detail: object, advice: str = "see the server's logs", severity: str = "failed") -> Finding:
@@ -87,13 +109,13 @@ def _findings(server: Connection, *, drift: bool) -> Iterator[Finding]:
             yield _failed("server", error, "is the server running, and is CHORDWISE_URL right?")
             return
         yield _passed("server", f"answers in {(time.perf_counter() - began) * 1000:.0f} ms")
-        yield _key(client)
+        yield _key(client, health)
         for name, dependency in health.dependencies.items():
             yield _dependency(name, dependency)
         if not health.ready and all(dependency.ok for dependency in health.dependencies.values()):
             yield _failed("readiness", health.status, "wait a moment, then see the server's logs")
         yield _versions(client, health.version)
-        yield from _installation(server)
+        yield from _installation(server, health)
         if drift:
             yield _drift(client)
 
@@ -109,6 +131,9 @@ def _dependency(name: str, dependency: Dependency) -> Finding:
         detail += f" (checked {dependency.age_s:.0f} s ago)"
     if dependency.ok:
         return _passed(name, detail)
+    if dependency.cause:
+        severity = "unknown" if dependency.status == "unknown" else "failed"
+        return Finding(check=name, severity=severity, detail=dependency.detail or "", cause=dependency.cause)
     advice = _ADVICE.get(name, "see the server's logs")
     if name.startswith("queue:"):
         queue = name.removeprefix("queue:")
@@ -116,28 +141,42 @@ def _dependency(name: str, dependency: Dependency) -> Finding:
     return _failed(name, detail, advice, "warning" if dependency.status in ("warning", "unknown") else "failed")
 
 
-def _installation(server: Connection) -> Iterator[Finding]:
+def _obstacle(check: str, health: Health) -> Finding | None:
+    """Return the finding of a check of this client that a store of the server does not permit, None if all can be used."""
+    for name, title in _KEY_NEEDS.items():
+        dependency = health.dependencies.get(name)
+        if dependency is not None and not dependency.ok:
+            cause = dependency.cause or name
+            detail = f"cannot be judged while {title} cannot be used"
+            return Finding(check=check, severity="unknown", detail=detail, cause=cause)
+    return None
+
+
+def _installation(server: Connection, health: Health) -> Iterator[Finding]:
     """Return the server's findings on its configuration; a warning if this key lacks the scope."""
     try:
         operator = as_operator(server)
         with Chordwise(operator.url, operator.api_key, timeout=30.0, retries=1) as client:
             yield from client.doctor().findings
     except ProblemError as error:
-        detail = "not examined: this takes the operator's key" if error.status in (401, 403) else str(error)
-        severity = "warning" if error.status in (401, 403, 404) else "failed"
-        advice = "set CHORDWISE_ADMIN_KEY, or use a key with the scope operator"
-        yield _failed("installation", detail, advice, severity)
+        if error.status in (401, 403):
+            advice = "set CHORDWISE_ADMIN_KEY, or use a key with the scope operator"
+            yield _failed("doctor", "not examined: this takes the operator's key", advice, "warning")
+        else:
+            yield _obstacle("doctor", health) or _failed("doctor", error)
     except ChordwiseError as error:
-        yield _failed("installation", error)
+        yield _obstacle("doctor", health) or _failed("doctor", error)
 
 
-def _key(client: Chordwise) -> Finding:
+def _key(client: Chordwise, health: Health) -> Finding:
+    if (obstacle := _obstacle("key", health)) is not None:
+        return obstacle
     try:
         namespaces = client.namespaces()
     except ChordwiseError as error:
         if isinstance(error, ProblemError) and error.status in (401, 403):
             return _failed("key", error, "CHORDWISE_API_KEY is not a valid key of this server")
-        return _failed("key", error)
+        return _failed("key", f"could not be checked: {error}", severity="warning")
     return _passed("key", f"accepted; {screen.plural(len(namespaces), 'namespace')}")
 
 

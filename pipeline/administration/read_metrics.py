@@ -1,7 +1,6 @@
 """Read the figures of the whole fleet for one scrape of the metrics."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +8,14 @@ import redis
 
 from pipeline.database.redis_memory import RedisMemory
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.database.worker_heartbeats import HostState, WorkerHeartbeat
+from pipeline.database.worker_heartbeats import (
+    DiskSpace,
+    HostState,
+    ProcessState,
+    WorkerHeartbeat,
+    host_states,
+    silent_processes,
+)
 from pipeline.documents import alignment_store
 from pipeline.documents.document_views import Totals
 from pipeline.errors import Unavailable
@@ -37,6 +43,8 @@ class FleetFigures:
     workers: Sequence[WorkerHeartbeat]
     indexers: Sequence[IndexerFacts]
     hosts: Sequence[HostState]
+    silent: Sequence[ProcessState]
+    disks: Sequence[tuple[str, DiskSpace]]
     open_circuits: Mapping[str, int]
     swept_at: float | None
     redis_memory: RedisMemory
@@ -46,6 +54,7 @@ def read_fleet(use: Resources) -> FleetFigures:
     """Return the figures in Redis. Raises StoreUnavailable."""
     queue = AuditQueue(use.quick_redis)
     age_s = use.last_sweep.age_s()
+    processes = use.heartbeats.processes()
     return FleetFigures(
         totals=read_totals(use.quick_redis),
         window=read_window(use.quick_redis, now=time.time()),
@@ -53,16 +62,13 @@ def read_fleet(use: Resources) -> FleetFigures:
         audit_lost=queue.lost(),
         workers=use.heartbeats.all(),
         indexers=use.indexer_reports.all(),
-        hosts=use.heartbeats.hosts(),
-        open_circuits=_open_circuits(use),
+        hosts=host_states(processes),
+        silent=silent_processes(processes),
+        disks=use.heartbeats.disks(),
+        open_circuits=use.breakers.open_parts(),
         swept_at=None if age_s is None else time.time() - age_s,
         redis_memory=use.redis_memory(),
     )
-
-
-def _open_circuits(use: Resources) -> dict[str, int]:
-    states = use.breakers.circuits()
-    return Counter(name.partition("/")[0] for name, circuit in states.items() if circuit.open_until is not None)
 
 
 def read_queues(

@@ -14,6 +14,7 @@ import hashlib
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -196,6 +197,11 @@ class Breakers:
     def circuits(self) -> dict[str, Circuit]:
         """Return every circuit that is not closed and clean, by name."""
         return dict(self._circuits.get())
+
+    def open_parts(self) -> dict[str, int]:
+        """Return how many circuits refuse calls, by part."""
+        states = self.circuits()
+        return dict(Counter(name.partition("/")[0] for name, state in states.items() if state.open_until is not None))
 
     def opened(self) -> dict[str, int]:
         """Return how often the circuits of each part have opened in the whole fleet. Raises StoreUnavailable."""

@@ -15,9 +15,13 @@ from pipeline.database.engines import redis_errors
 from pipeline.database.worker_heartbeats import (
     EXPIRES_S,
     FORGOTTEN_S,
+    MOST_SILENT,
+    SIGN_EVERY_S,
     SILENT_S,
+    DiskSpace,
     HostState,
     ProcessSign,
+    ProcessState,
     RunningTask,
     WorkerHeartbeat,
     host_states,
@@ -25,6 +29,7 @@ from pipeline.database.worker_heartbeats import (
 from pipeline.errors import StoreFull, StoreUnavailable
 
 _WRITTEN_WITHIN_S: Final = 1.0  # a write that takes longer fails
+_KEPT_BEFORE_S: Final = 86_400.0  # signs of older versions
 
 
 class ExpiringRecords:
@@ -80,8 +85,9 @@ class ExpiringRecords:
 
 
 class WorkerHeartbeats:
-    """The heartbeats of an installation's workers, and the signs of life of all its processes, which stay for a day
-    unless the process ends in order. Thread-safe. Every method raises StoreUnavailable without Redis."""
+    """The heartbeats of an installation's workers, and the signs of life of all its processes, which stay for a week
+    unless the process ends in order or an operator dismisses it. Thread-safe. Every method raises StoreUnavailable
+    without Redis."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._signs = ExpiringRecords(
@@ -103,29 +109,76 @@ class WorkerHeartbeats:
         """Return every worker with a heartbeat in the last `EXPIRES_S` seconds, by name."""
         return [_heartbeat(record) for record in self._records.all()]
 
-    def sign(self, sign: ProcessSign) -> None:
+    def sign(self, sign: ProcessSign, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Write a process's sign of life, with the time of this host."""
-        self._signs.write(sign.process_id, asdict(sign) | {"at": time.time()})
+        resumed_s = _resumed(sign.process_id, clock())
+        record = asdict(sign) | {"at": time.time(), "resumed_s": resumed_s, "kept_s": FORGOTTEN_S}
+        self._signs.write(sign.process_id, record)
+        _signed[sign.process_id] = clock()
 
     def withdraw_sign(self, sign: ProcessSign) -> None:
         """Delete the sign of a process that ends in order, so that nobody misses it."""
         self._signs.withdraw(sign.process_id)
 
+    def dismiss(self, *, host: str, name: str) -> bool:
+        """Forget a silent process. Returns False if there is none of this name: a living one cannot be dismissed."""
+        found = [
+            each.sign
+            for each in self.processes()
+            if (each.sign.host, each.sign.name) == (host, name) and each.is_silent
+        ]
+        for sign in found:
+            self.withdraw_sign(sign)
+        return bool(found)
+
+    def processes(self) -> list[ProcessState]:
+        """Return the last sign of each process that did not end in order, by host and name. Forget the longest silent
+        beyond `MOST_SILENT`."""
+        states = [_state(record, age_s) for record, age_s in self._aged()]
+        silent = sorted((state for state in states if state.is_silent), key=lambda state: state.silent_s)
+        forgotten = [state.sign for state in silent[MOST_SILENT:]]
+        for sign in forgotten:
+            self.withdraw_sign(sign)
+        return [state for state in states if state.sign not in forgotten] if forgotten else states
+
+    def disks(self) -> list[tuple[str, DiskSpace]]:
+        """Return the space of the disks that living processes see, with their host."""
+        living = (state.sign for state in self.processes() if not state.is_silent)
+        return [(sign.host, disk) for sign in living for disk in sign.disks]
+
     def hosts(self) -> list[HostState]:
-        """Return the hosts of the last day, by name."""
-        return host_states((_sign(record), age_s) for record, age_s in self._signs.aged())
+        """Return the hosts of the last week, by name."""
+        return host_states(self.processes())
 
     def skews(self, *, clock: Callable[[], float] = time.time) -> dict[str, float]:
         """Return by how many seconds the clock of each process that gave a sign lately is ahead of this host's, at least. The
         age of a sign is measured by Redis, so no third clock matters."""
         before = clock()
-        signs = self._signs.aged()
+        signs = self._aged()
         after = clock()
         return {
             _name(record): distance(record["at"], before - age_s - _WRITTEN_WITHIN_S, after - age_s)
             for record, age_s in signs
             if age_s <= SILENT_S and "at" in record  # without in signs of older versions
         }
+
+    def _aged(self) -> list[tuple[dict[str, Any], float]]:
+        """Return each sign with its age, whose measure is the lifetime that its writer gave it."""
+        return [
+            (record, age_s - FORGOTTEN_S + record.get("kept_s", _KEPT_BEFORE_S)) for record, age_s in self._signs.aged()
+        ]
+
+
+# By process: when it last gave a sign, and since when it does so again after a gap. Of this process alone.
+_signed: dict[str, float] = {}
+_resumed_at: dict[str, float] = {}
+
+
+def _resumed(process_id: str, now: float) -> float | None:
+    """Return for how long the process has been giving signs since its last gap; None if there was none."""
+    if now - _signed.get(process_id, now) > SILENT_S - SIGN_EVERY_S:
+        _resumed_at[process_id] = now
+    return now - _resumed_at[process_id] if process_id in _resumed_at else None
 
 
 class FullStores:
@@ -146,8 +199,11 @@ class FullStores:
         return [str(sentence) for sentence in self._records.all()]
 
 
-def _sign(record: dict[str, Any]) -> ProcessSign:
-    return ProcessSign(host=record["host"], name=record["name"], serves=tuple(record["serves"]))
+def _state(record: dict[str, Any], age_s: float) -> ProcessState:
+    disks = tuple(DiskSpace(**disk) for disk in record.get("disks", ()))
+    sign = ProcessSign(host=record["host"], name=record["name"], serves=tuple(record["serves"]), disks=disks)
+    resumed_s = record.get("resumed_s")  # missing in signs of older versions
+    return ProcessState(sign=sign, silent_s=age_s, resumed_s=float("inf") if resumed_s is None else resumed_s)
 
 
 def _name(record: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Heartbeats of workers, the queues that nobody consumes, and the signs of life of every host's processes."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
@@ -10,8 +10,9 @@ EVERY_S: Final = 0.5
 EXPIRES_S: Final = 3.0
 MOST_RUNNING: Final = 16  # tasks in one heartbeat, the oldest ones
 SIGN_EVERY_S: Final = 5.0
-SILENT_S: Final = 20.0  # a host whose processes have all been silent for longer is lost
-FORGOTTEN_S: Final = 86_400.0  # unless it comes back
+SILENT_S: Final = 20.0  # a process without a sign for longer is silent, a host without any is lost
+FORGOTTEN_S: Final = 7 * 86_400.0  # a silent process, unless it is back or dismissed before
+MOST_SILENT: Final = 200  # remembered; the longest silent are forgotten first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,13 +25,29 @@ class RunningTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSpace:
+    """The space of the disk under a folder. ``holds``: ``keyword_index``, or ``mysql``, ``postgres``, ``redis`` for the data
+    of a server on this host."""
+
+    holds: str
+    free_bytes: int
+    total_bytes: int
+
+    @property
+    def free_ratio(self) -> float:
+        """Return the free share, 0 to 1."""
+        return self.free_bytes / self.total_bytes if self.total_bytes else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSign:
     """A sign of life of a process. ``name``: unique on ``host``, the same after a restart. ``serves``: its queues, or
-    ``gateway``, ``indexer``, ``clock``."""
+    ``gateway``, ``indexer``, ``clock``. ``disks``: of the folders that it writes."""
 
     host: str
     name: str
     serves: tuple[str, ...]
+    disks: tuple[DiskSpace, ...] = ()
 
     @property
     def process_id(self) -> str:
@@ -77,6 +94,21 @@ def unserved(queues: Sequence[str], workers: Sequence[WorkerHeartbeat]) -> tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessState:
+    """The last sign of a process. ``silent_s``: its age. ``resumed_s``: how long before the sign the process gave signs
+    again after it could not for a while; infinite if it always could."""
+
+    sign: ProcessSign
+    silent_s: float
+    resumed_s: float = float("inf")
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether the process neither gave a sign nor ended in order."""
+        return self.silent_s > SILENT_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostState:
     """A host that runs processes of the installation, or did. ``silent_s``: seconds since the last sign of any of them.
     ``serves``: all that they served then."""
@@ -91,22 +123,37 @@ class HostState:
         return self.silent_s > SILENT_S
 
 
-def host_states(signs: Iterable[tuple[ProcessSign, float]]) -> list[HostState]:
-    """Return every host by name. ``signs``: the last one of each process, and its age in seconds. Return nothing if all
-    are old, the reader's own included: no sign could be written meanwhile."""
-    by_host: defaultdict[str, list[tuple[ProcessSign, float]]] = defaultdict(list)
-    for sign, age_s in signs:
-        by_host[sign.host].append((sign, age_s))
-    states = [_host_state(host, processes) for host, processes in sorted(by_host.items())]
-    return [] if all(state.is_lost for state in states) else states
+def can_judge(states: Sequence[ProcessState]) -> bool:
+    """Return whether an old sign means a silent process. It does not while no process could write, nor until all have had
+    the time to write again."""
+    fresh = [state for state in states if not state.is_silent]
+    return any(state.resumed_s + state.silent_s > 2 * SIGN_EVERY_S for state in fresh)
 
 
-def _host_state(host: str, processes: Sequence[tuple[ProcessSign, float]]) -> HostState:
-    silent_s = min(age_s for _, age_s in processes)
-    together = (sign for sign, age_s in processes if age_s <= silent_s + SILENT_S)
+def host_states(states: Sequence[ProcessState]) -> list[HostState]:
+    """Return every host by name; nothing while silence cannot be judged."""
+    if not can_judge(states):
+        return []
+    by_host: defaultdict[str, list[ProcessState]] = defaultdict(list)
+    for state in states:
+        by_host[state.sign.host].append(state)
+    return [_host_state(host, processes) for host, processes in sorted(by_host.items())]
+
+
+def _host_state(host: str, processes: Sequence[ProcessState]) -> HostState:
+    silent_s = min(process.silent_s for process in processes)
+    together = (process.sign for process in processes if process.silent_s <= silent_s + SILENT_S)
     return HostState(
         host=host, silent_s=silent_s, serves=tuple(sorted({one for sign in together for one in sign.serves}))
     )
+
+
+def silent_processes(states: Sequence[ProcessState]) -> list[ProcessState]:
+    """Return the silent processes of hosts on which others live, the longest silent first. A lost host is reported as a
+    whole; nothing is returned while silence cannot be judged."""
+    lost = {state.host for state in host_states(states) if state.is_lost}
+    silent = [state for state in states if state.is_silent and state.sign.host not in lost]
+    return sorted(silent, key=lambda state: -state.silent_s) if can_judge(states) else []
 
 
 def broker_address(url: str) -> str:

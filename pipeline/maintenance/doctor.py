@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from pipeline.database.worker_heartbeats import FORGOTTEN_S, HostState
+from pipeline.database.worker_heartbeats import FORGOTTEN_S, DiskSpace, HostState, ProcessState
 from pipeline.embedding.space_store import TableShape
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 
@@ -24,25 +24,40 @@ TESTED_SERIES: Mapping[str, tuple[str, ...]] = {
     "Valkey": ("8", "9"),
     "RabbitMQ": ("3.10", "4"),
 }
+DISK_WARNING = 0.15  # share of a disk that is free
+DISK_FAILED = 0.05
+_NAMED = 5  # processes in one sentence
+_WATCHED_BY = {"indexer": "keyword_index", "clock": "last_sweep", "upkeep": "last_sweep"}
 TERM_CHARACTERS = 13  # every keyword term is hashed to so many (pipeline.keyword.fulltext_store)
 
 
 class Severity(enum.StrEnum):
-    """The severity of a finding: nothing to do, to be looked at, something does not work or is in danger."""
+    """The severity of a finding: nothing to do, to be looked at, something does not work or is in danger; ``unknown``:
+    cannot be judged while something else fails."""
 
     OK = "ok"
+    UNKNOWN = "unknown"
     WARNING = "warning"
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """The result of one check. ``advice``: a sentence with the remedy; empty if all is well."""
+    """The result of one check. ``advice``: a sentence with the remedy; empty if all is well.
+
+    ``cause``: the failing check from which this result follows (`find_causes`), empty if it stands for itself.
+    ``explains``: checks that fail because of this one. ``is_part``: of a server that other checks need; ``condition``: its
+    state, for "while Redis is full".
+    """
 
     check: str
     severity: Severity
     detail: str
     advice: str = ""
+    cause: str = ""
+    explains: frozenset[str] = frozenset()
+    is_part: bool = False
+    condition: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,8 +347,63 @@ def hosts(states: Sequence[HostState]) -> CheckResult:
     ]
     if not lost:
         return ok(check, ", ".join(state.host for state in states))
-    advice = f"start it again, or leave it: what is gone for {FORGOTTEN_S / 3600:.0f} hours is forgotten"
-    return warning(check, "; ".join(lost), advice)
+    advice = f"start it again, or leave it: a host that is gone for {FORGOTTEN_S / 86_400:.0f} days is forgotten"
+    serves = {one for state in states if state.is_lost for one in state.serves}
+    return replace(warning(check, "; ".join(lost), advice), explains=explained_by_loss(serves))
+
+
+def explained_by_loss(serves: Iterable[str]) -> frozenset[str]:
+    """Return the checks that fail when processes which serve this are gone."""
+    return frozenset(check for one in serves for check in (f"queue:{one}", _WATCHED_BY.get(one, f"queue:{one}")))
+
+
+def silent(states: Sequence[ProcessState]) -> CheckResult:
+    """Check that every process that did not end in order gives signs of life. ``states``: of those that do not."""
+    check = "workers_silent"
+    if not states:
+        return ok(check, "every process that has not ended in order gives signs of life")
+    named = [
+        f"{state.sign.name} on {state.sign.host} ({', '.join(state.sign.serves)}) for {state.silent_s:.0f} s"
+        for state in states[:_NAMED]
+    ]
+    more = [f"{len(states) - _NAMED} more"] if len(states) > _NAMED else []
+    advice = (
+        "see whether it hangs or was killed, and restart it; chordwise workers dismiss HOST NAME forgets one that is not"
+        " to come back"
+    )
+    explains = explained_by_loss(one for state in states for one in state.sign.serves)
+    return replace(warning(check, f"no sign of life from {'; '.join([*named, *more])}", advice), explains=explains)
+
+
+def disk_space(disks: Iterable[tuple[str, DiskSpace]]) -> CheckResult:
+    """Check that the disks under the folders that the installation writes have space left. ``disks``: by host."""
+    check = "disk_space"
+    least: dict[tuple[str, str], DiskSpace] = {}
+    for host, disk in disks:
+        before = least.get((host, disk.holds), disk)
+        least[host, disk.holds] = min(before, disk, key=lambda each: each.free_ratio)
+    if not least:
+        return ok(check, "no disk is visible to the installation's processes: watch those of the servers")
+    fullest = sorted(least.items(), key=lambda each: (each[1].free_ratio, each[0]))
+    scarce = [(where, disk) for where, disk in fullest if disk.free_ratio < DISK_WARNING]
+    if not scarce:
+        (host, holds), disk = fullest[0]
+        return ok(check, f"at least {disk.free_ratio:.0%} free ({holds} on {host})")
+    detail = "; ".join(
+        f"{disk.free_ratio:.0%} of the disk of {holds} on {host} is free ({disk.free_bytes / 1e9:.1f} GB)"
+        for (host, holds), disk in scarce
+    )
+    advice = "free space or enlarge the disk: a full one refuses writes"
+    return (failed if scarce[0][1].free_ratio < DISK_FAILED else warning)(check, detail, advice)
+
+
+def circuits(open_parts: Mapping[str, int]) -> CheckResult:
+    """Check that no part is left out of queries after failures in a row. ``open_parts``: open circuits by part."""
+    check = "circuits"
+    if not open_parts:
+        return ok(check, "every part is called")
+    advice = "see the log event circuit_opened; a part is tried again by itself, and called once it answers"
+    return warning(check, f"not called after failures in a row: {', '.join(sorted(open_parts))}", advice)
 
 
 def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> CheckResult:

@@ -18,19 +18,22 @@ from pipeline.database.replica import Replica
 from pipeline.database.schema import check_mysql_writes, check_writable, mysql_server
 from pipeline.database.schema_revisions import OPERATOR_CLASSES
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.worker_heartbeats import silent_processes
 from pipeline.documents import alignment_store
 from pipeline.embedding import space_store
-from pipeline.errors import Misconfigured, WrongInstallation
+from pipeline.errors import Misconfigured, Unavailable, WrongInstallation
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import CheckResult, RedisFacts
 from pipeline.maintenance.migrate_schema import check
 from pipeline.metrics.meter_store import read_totals
+from pipeline.models.make_models import check_embedder
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.setting_values import DEFAULT_PAIR
 
 _PING = text("SELECT 1")
 _REPLICA_BEHIND_S = 10.0
+_MODEL_S = 3.0  # for one vector
 _CROWDED = 0.8  # of the connections that may be open at once
 _MYSQL_NOW = text("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000000.0")
 _POSTGRES_NOW = text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")
@@ -122,15 +125,18 @@ _POSTGRES_CONNECTIONS = text(
 )
 
 
-def connections(use: Resources) -> list[CheckResult]:
-    """Check how many connections to the databases are left."""
+def mysql_connections(use: Resources) -> CheckResult:
+    """Check how many connections to MySQL are left."""
     with mysql_errors(), use.mysql.connect() as connection:
         limit, ours, most = connection.execute(_MYSQL_CONNECTIONS).one()
-        results = [connections_left("MySQL", used=ours, most=limit if limit > 0 else most)]
+    return connections_left("MySQL", used=ours, most=limit if limit > 0 else most)
+
+
+def postgres_connections(use: Resources) -> CheckResult:
+    """Check how many connections to PostgreSQL are left."""
     with postgres_errors(), use.postgres.connect() as connection:
         limit, ours, most, every = connection.execute(_POSTGRES_CONNECTIONS).one()
-        used = ours if limit > 0 else every
-        return [*results, connections_left("PostgreSQL", used=used, most=limit if limit > 0 else most)]
+    return connections_left("PostgreSQL", used=ours if limit > 0 else every, most=limit if limit > 0 else most)
 
 
 def connections_left(server: str, *, used: int, most: int) -> CheckResult:
@@ -162,6 +168,21 @@ def store_space(sentences: Sequence[str]) -> CheckResult:
         return doctor.ok(check, "no store refused a write for want of space in the last two minutes")
     advice = "send refused uploads again; accepted documents are tried twelve times, then replay the dead letters"
     return doctor.failed(check, "; ".join(sentences), advice)
+
+
+def silent(use: Resources) -> CheckResult:
+    """Check that every process that did not end in order gives signs of life."""
+    return doctor.silent(silent_processes(use.heartbeats.processes()))
+
+
+def disk_space(use: Resources) -> CheckResult:
+    """Check the disks that the installation's processes see."""
+    return doctor.disk_space(use.heartbeats.disks())
+
+
+def circuits(use: Resources) -> CheckResult:
+    """Check that no part is left out of queries after failures in a row."""
+    return doctor.circuits(use.breakers.open_parts())
 
 
 def fulltext(use: Resources) -> CheckResult:
@@ -219,16 +240,20 @@ def vectors(use: Resources) -> list[CheckResult]:
 
 
 def models(use: Resources) -> list[CheckResult]:
-    """Return the model of each live space, and whether a local one can be loaded here."""
+    """Return the model of each live space, and whether a local one can be loaded here, or its service answers."""
     findings = []
     for space in use.spaces.live().every:
         detail = f"space {space.number}: {space.model}, {space.dimension} numbers, {space.provider}"
         finding = doctor.ok("model", detail)
         try:
-            if space.provider == "local":
-                use.spaces.embedder(space)
+            embedder = use.spaces.embedder(space)
+            if space.provider != "local":
+                check_embedder(embedder, timeout_s=_MODEL_S)
         except Misconfigured as error:
             advice = "do so for the gateway and every worker: docs/embedding.md"
+            finding = doctor.failed("model", f"{detail}: {error}", advice)
+        except Unavailable as error:
+            advice = "see that the service runs; meanwhile documents wait, and queries lack the semantic channel"
             finding = doctor.failed("model", f"{detail}: {error}", advice)
         findings.append(finding)
     return findings

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from api_gateway.http.metrics import FleetMetrics, LedgerMetrics
 from compose.localstack.servers.tools_for_tests import promtool
 from pipeline.database.expiring_record_store import WorkerHeartbeats
-from pipeline.database.worker_heartbeats import ProcessSign
+from pipeline.database.worker_heartbeats import DiskSpace, ProcessSign
 from pipeline.documents.document_views import KINDS, Totals
 from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
@@ -51,7 +51,9 @@ def page() -> Iterator[dict[str, set[str]]]:
     use.meter.flush()
     indexer = IndexerFacts(host="x", lag_s=1.0, lag_revisions=1, built=1.0, failing=0, disk_bytes=1)
     IndexerReports(client).write(indexer)
-    WorkerHeartbeats(client).sign(ProcessSign(host="x", name="x", serves=("x",)))
+    WorkerHeartbeats(client).sign(
+        ProcessSign(host="x", name="x", serves=("x",), disks=(DiskSpace(holds="x", free_bytes=1, total_bytes=2),))
+    )
     fleet, ledger = FleetMetrics(), LedgerMetrics()
     fleet.read(use, client)
     totals = Totals(counted=dict.fromkeys([*KINDS, "repaired", "chunks"], 1), last_run=1.0)

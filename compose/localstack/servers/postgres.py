@@ -116,6 +116,7 @@ def prepare(home: Home, passwords: dict[str, str], log: Path) -> None:
     initdb += [f"--pwfile={password}", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
     single: list[str | Path] = [binaries / "postgres", "--single", "-D", unfinished, "-c", "exit_on_error=on"]
     owner = f"CREATE ROLE chordwise LOGIN CREATEDB PASSWORD '{passwords['postgres']}'\n"
+    owner += "GRANT pg_read_all_settings TO chordwise\n"  # the data folder, whose disk the gateway watches
 
     def run(command: list[str | Path], statements: str = "") -> None:
         what, account, environment = "making PostgreSQL's data folder", home.account, home.environment

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.database.clock_skew import distance, skew
-from pipeline.database.worker_heartbeats import HostState
+from pipeline.database.worker_heartbeats import DiskSpace, HostState, ProcessSign, ProcessState
 from pipeline.embedding.space_store import TableShape
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.maintenance import doctor
@@ -33,6 +33,16 @@ SHAPE = TableShape(dimension=256, operator_class="halfvec_cosine_ops", indexes=(
 
 def vectors(shape: TableShape | None) -> CheckResult:
     return doctor.vectors("chunk_embeddings", shape, dimension=256, operator_class="halfvec_cosine_ops")
+
+
+FROZEN = ProcessState(
+    sign=ProcessSign(host="a", name="queries2@a", serves=("recall", "answer")),
+    silent_s=31.0,
+)
+
+
+def disk(free: int) -> DiskSpace:
+    return DiskSpace(holds="mysql", free_bytes=free, total_bytes=100)
 
 
 FLOWER = FlowerFacts(url="http://127.0.0.1:5555", status=401)
@@ -94,6 +104,14 @@ class DescribeEveryFinding:
             (of_replica(is_own=True, is_read_only=False, behind_s=0), WARNING, "takes writes"),
             (of_replica(is_own=False, is_read_only=True, behind_s=0), FAILED, "another installation"),
             (store_space([]), OK, "no store"),
+            (doctor.silent([]), OK, "every process"),
+            (doctor.silent([FROZEN]), WARNING, "no sign of life from queries2@a on a (recall, answer) for 31 s"),
+            (doctor.disk_space([]), OK, "no disk is visible"),
+            (doctor.disk_space([("a", disk(40)), ("b", disk(20))]), OK, "at least 20% free (mysql on b)"),
+            (doctor.disk_space([("a", disk(14))]), WARNING, "14% of the disk of mysql on a is free (0.0 GB)"),
+            (doctor.disk_space([("a", disk(14)), ("b", disk(4))]), FAILED, "4% of the disk of mysql on b"),
+            (doctor.circuits({}), OK, "every part"),
+            (doctor.circuits({"semantic": 2}), WARNING, "not called after failures in a row: semantic"),
             (store_space(["MySQL: the table is full"]), FAILED, "MySQL: the table is full"),
             (doctor.flower(None), OK, "not set"),
             (doctor.flower(FLOWER), OK, "asks for a password"),
@@ -200,7 +218,8 @@ class DescribeLostHosts:
         assert doctor.hosts([here]).severity is OK
         found = doctor.hosts([here, gone])
         assert (found.severity, found.detail) == (WARNING, "b has been silent for 130 s; it served answer, recall")
-        assert "24 hours" in found.advice
+        assert "7 days" in found.advice
+        assert {"queue:recall", "queue:answer"} <= found.explains
 
 
 class DescribeSkew:

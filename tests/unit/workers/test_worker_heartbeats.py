@@ -11,7 +11,16 @@ import pytest
 import redis
 
 from pipeline.database.expiring_record_store import WorkerHeartbeats
-from pipeline.database.worker_heartbeats import FORGOTTEN_S, ProcessSign, WorkerHeartbeat, host_states, unserved
+from pipeline.database.worker_heartbeats import (
+    FORGOTTEN_S,
+    MOST_SILENT,
+    ProcessSign,
+    ProcessState,
+    WorkerHeartbeat,
+    host_states,
+    silent_processes,
+    unserved,
+)
 from pipeline.errors import StoreUnavailable
 from pipeline.metrics.last_sweep_store import LastSweep
 
@@ -79,26 +88,30 @@ def sign(host: str, name: str = "w", *serves: str) -> ProcessSign:
     return ProcessSign(host=host, name=name, serves=serves or ("recall",))
 
 
+def of(host: str, silent_s: float, name: str = "w", *serves: str, resumed_s: float = float("inf")) -> ProcessState:
+    return ProcessState(sign=sign(host, name, *serves), silent_s=silent_s, resumed_s=resumed_s)
+
+
 class DescribeHosts:
     def it_is_lost_when_all_of_its_processes_are_silent(self):
-        a, b = host_states([(sign("b", "one"), 90.0), (sign("b", "two"), 30.0), (sign("a"), 1.0)])
+        a, b = host_states([of("b", 90.0, "one"), of("b", 30.0, "two"), of("a", 1.0)])
         assert (a.host, a.is_lost) == ("a", False)
         assert (b.host, b.is_lost, b.silent_s) == ("b", True, 30.0)
 
     def it_lives_while_one_of_its_processes_does(self):
-        [state] = host_states([(sign("a", "one"), 500.0), (sign("a", "two"), 4.0)])
+        [state] = host_states([of("a", 500.0, "one"), of("a", 4.0, "two")])
         assert not state.is_lost
 
     def it_served_what_gave_signs_to_the_end(self):
-        signs = [(sign("b", "one", "recall", "answer"), 300.0), (sign("b", "two", "ingest"), 310.0)]
-        before = (sign("b", "three", "compute"), 4000.0)
-        _, b = host_states([(sign("a"), 0.0), *signs, before])
+        signs = [of("b", 300.0, "one", "recall", "answer"), of("b", 310.0, "two", "ingest")]
+        before = of("b", 4000.0, "three", "compute")
+        _, b = host_states([of("a", 0.0), *signs, before])
         assert b.serves == ("answer", "ingest", "recall")
 
     def it_calls_none_lost_when_nobody_could_write(self):
-        assert host_states([(sign("a"), 60.0), (sign("b"), 61.0)]) == []
+        assert host_states([of("a", 60.0), of("b", 61.0)]) == []
 
-    def it_keeps_a_killed_process_for_a_day_and_an_ended_one_not_at_all(self, client):
+    def it_keeps_a_killed_process_for_a_week_and_an_ended_one_not_at_all(self, client):
         signs = WorkerHeartbeats(client)
         for name in ("killed", "ended"):
             signs.sign(sign(name))
@@ -110,6 +123,52 @@ class DescribeHosts:
         assert (killed.host, killed.silent_s) == ("killed", pytest.approx(300.0, abs=1.0))
         client.delete("chordwise:process:killed/w")
         assert [state.host for state in signs.hosts()] == ["a"]
+
+
+class DescribeSilentProcesses:
+    def it_names_a_process_on_a_living_host_and_leaves_a_lost_host_to_its_own_check(self):
+        frozen, lost = of("a", 25.0, "queries2"), of("b", 25.0)
+        assert silent_processes([of("a", 1.0), frozen, lost]) == [frozen]
+
+    def it_waits_until_all_could_write_again_after_an_outage(self):
+        states = [of("a", 1.0, "back", resumed_s=2.0), of("a", 90.0, "late")]
+        assert silent_processes(states) == []
+        assert silent_processes([*states, of("a", 1.0, "other", resumed_s=30.0)]) == [states[1]]
+
+    def it_knows_when_a_process_could_not_write_for_a_while(self, client):
+        signs, moments = WorkerHeartbeats(client), iter([0.0, 0.0, 60.0, 60.0, 65.0, 65.0])
+        for _ in range(3):
+            signs.sign(sign("outage"), clock=lambda: next(moments))
+        [state] = signs.processes()
+        assert state.resumed_s == 5.0
+
+    def it_is_back_under_its_name_and_gone_once_it_says_goodbye_or_is_dismissed(self, client):
+        signs = WorkerHeartbeats(client)
+        for name in ("queries1@a", "queries2@a"):
+            signs.sign(sign("a", name))
+        client.pexpire("chordwise:process:a/queries2@a", int((FORGOTTEN_S - 30.0) * 1000))
+        assert [state.sign.name for state in silent_processes(signs.processes())] == ["queries2@a"]
+        signs.sign(sign("a", "queries2@a"))
+        assert silent_processes(signs.processes()) == []
+        assert not signs.dismiss(host="a", name="queries2@a")
+        client.pexpire("chordwise:process:a/queries2@a", int((FORGOTTEN_S - 30.0) * 1000))
+        assert signs.dismiss(host="a", name="queries2@a")
+        assert [state.sign.name for state in signs.processes()] == ["queries1@a"]
+
+    def it_forgets_the_longest_silent_beyond_its_bound(self, client):
+        signs = WorkerHeartbeats(client)
+        for number in range(MOST_SILENT + 2):
+            signs.sign(sign("a", f"w{number}"))
+            client.pexpire(f"chordwise:process:a/w{number}", int((FORGOTTEN_S - 100.0 - number) * 1000))
+        assert len(signs.processes()) == MOST_SILENT
+        assert {state.sign.name for state in signs.processes()} == {f"w{number}" for number in range(MOST_SILENT)}
+
+    def it_reads_the_age_of_a_sign_that_an_older_version_wrote_for_a_day(self, client):
+        record = orjson.dumps({"host": "a", "name": "old", "serves": ["recall"], "at": 1.0})
+        client.sadd("chordwise:processes", "a/old")
+        client.set("chordwise:process:a/old", record, ex=86_400)
+        [state] = WorkerHeartbeats(client).processes()
+        assert state.silent_s == pytest.approx(0.0, abs=1.0)
 
 
 class DescribeTheRecordOfSweeps:

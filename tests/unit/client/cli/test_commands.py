@@ -250,11 +250,11 @@ class DescribeDoctor:
         status, out, err = call("doctor")
         assert (status, err) == (1, "chordwise: 1 check failed: redis_eviction\n")
         assert "failed   redis_eviction  allkeys-lru - set noeviction" in out
-        assert json.loads(call("doctor", "--json")[1])["findings"][-2] == found
+        assert json.loads(call("doctor", "--json")[1])["findings"][-2] == {**found, "cause": ""}
 
     def it_shows_the_operators_key_and_says_when_it_has_none(self, call, stub, monkeypatch, tmp_path):
         stub.findings = None
-        assert "warning  installation   not examined: this takes the operator's key" in call("doctor")[1]
+        assert "not examined: this takes the operator's key" in call("doctor")[1]
         monkeypatch.setenv("CHORDWISE_ADMIN_KEY", "root")
         call("doctor")
         assert stub.received[-1].headers["authorization"] == "Bearer root"
@@ -267,6 +267,17 @@ class DescribeDoctor:
         file.write_text("CHORDWISE_URL=http://elsewhere\nCHORDWISE_ADMIN_KEY=made\n")
         call("doctor")
         assert stub.received[-1].headers["authorization"] == f"Bearer {KEY}"
+
+    def it_leads_with_the_cause_and_folds_what_follows_from_it(self, call, stub):
+        unjudged = {"status": "unknown", "detail": "cannot be judged while MySQL does not answer", "cause": "mysql"}
+        stub.dependencies |= {"mysql": {"status": "down", "detail": "no answer within 1.5 s"}, "schema": unjudged}
+        stub.findings = None
+        status, out, err = call("doctor")
+        assert (status, err) == (1, "chordwise: 1 check failed: mysql\n")
+        first, second, third, *_ = out.splitlines()
+        assert first.startswith("failed   mysql")
+        assert second.split(maxsplit=1) == ["cannot", "be judged while MySQL cannot be used: key"]
+        assert third.strip() == "cannot be judged while MySQL does not answer: schema"
 
     def it_says_what_to_do_about_a_dependency(self, call, stub):
         stub.dependencies["redis"] = {"status": "failed", "detail": "connection refused"}
