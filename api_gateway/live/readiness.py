@@ -143,7 +143,7 @@ class Check:
     def folded(self, finding: CheckResult) -> Check:
         """Return the check as `find_causes.fold` judges it."""
         if finding.severity is not Severity.UNKNOWN or not finding.cause:
-            return replace(self, cause=finding.cause)
+            return replace(self, status=_STATUSES[finding.severity], cause=finding.cause)
         return Check(
             status="unknown",
             required=self.required,
@@ -323,6 +323,8 @@ async def _workers(probes: Probes) -> dict[str, Check]:
         finding = doctor.queue_served(queue.value, workers, role=ROLE_OF[queue])
         consumers = sum(queue.value in worker.queues for worker in workers)
         checks[finding.check] = replace(_line(finding, reading), workers=consumers)
+    if not workers:
+        checks["queues"] = _line(doctor.no_worker(ROLE_OF), reading)
     own_broker = broker_address(probes.settings.broker)
     findings = [doctor.worker_versions(workers, own_versions()), doctor.worker_brokers(workers, own_broker)]
     for finding in findings:

@@ -124,7 +124,9 @@ def examine_parts(parts: Mapping[str, tuple[Callable[[], str], str]]) -> list[Ch
     silent = "does not answer"
     return [
         answers.get(name)
-        or _unsound(name, f"no answer within {_PART_S:g} s", f"see whether it hangs; {setting}", silent)
+        or _unsound(
+            name, f"no answer within {_PART_S:g} s", f"see whether it runs or hangs, and compare {setting}", silent
+        )
         for name, (_, setting) in parts.items()
     ]
 
@@ -136,7 +138,7 @@ def _examine_part(name: str, probe: Callable[[], str], setting: str) -> CheckRes
         return _unsound(name, str(error), "", find_causes.condition(error))
     except (PipelineError, *_BROKER_ERRORS) as error:
         detail = str(error) if isinstance(error, PipelineError) else type(error).__name__
-        remedy = "" if ";" in detail else f"start it, or correct {setting}"
+        remedy = "" if ";" in detail else f"see whether it runs or hangs, and compare {setting}"
         return _unsound(name, detail, remedy, find_causes.condition(error))
 
 

@@ -20,15 +20,16 @@ from chordwise.transport import CLIENT_VERSION
 _MOMENT_S = 2.0  # older results are shown with their age
 _ORDER = {"failed": 0, "warning": 1, "unknown": 2, "ok": 3}  # what needs a person comes first
 _STYLES = {"ok": "green", "warning": "yellow", "failed": "red"}
+_SERVERS = ("mysql", "postgres", "redis", "broker")
 _KEY_NEEDS = {
     "mysql": "MySQL",
     "redis": "Redis",
 }  # the server looks a key up in one and counts its requests in the other
 _ADVICE = {
-    "mysql": "start it, and compare CHORDWISE_MYSQL_URL of the server",
-    "postgres": "start it, and compare CHORDWISE_POSTGRES_URL of the server",
-    "redis": "start it, and compare CHORDWISE_REDIS_URL of the server",
-    "broker": "start it, and compare CHORDWISE_BROKER_URL of the server",
+    "mysql": "see whether it runs or hangs, and compare CHORDWISE_MYSQL_URL of the server",
+    "postgres": "see whether it runs or hangs, and compare CHORDWISE_POSTGRES_URL of the server",
+    "redis": "see whether it runs or hangs, and compare CHORDWISE_REDIS_URL of the server",
+    "broker": "see whether it runs or hangs, and compare CHORDWISE_BROKER_URL of the server",
     "workers_silent": "see whether they hang or were killed, and restart them; chordwise workers dismiss forgets one",
     "disk_space": "free space or enlarge the disk",
     "circuits": "see the log event circuit_opened; a part is called again once it answers",
@@ -135,6 +136,8 @@ def _dependency(name: str, dependency: Dependency) -> Finding:
         severity = "unknown" if dependency.status == "unknown" else "failed"
         return Finding(check=name, severity=severity, detail=dependency.detail or "", cause=dependency.cause)
     advice = _ADVICE.get(name, "see the server's logs")
+    if name in _SERVERS and ";" in (dependency.detail or ""):
+        advice = ""  # the sentence names the remedy
     if name.startswith("queue:"):
         queue = name.removeprefix("queue:")
         advice = f"start one: chordwise-server worker --role {_ROLES.get(queue, queue)}"

@@ -928,12 +928,13 @@ export interface FiltersIn {
   metadata?: Record<string, unknown> | null;
 }
 
-/** One check; `advice` says what to do, and is empty if all is well. */
+/** One check; `advice` says what to do, and is empty if all is well. `cause`: the failing check from which this result follows, empty if it stands for itself; a check of severity `unknown` cannot be judged while its cause lasts. */
 export interface FindingBody {
   check: string;
   severity: Severity;
   detail: string;
   advice: string;
+  cause: string;
 }
 
 /** Something that the text may mean. `kind`: a `document`; an item `refused` on arrival, which became none; a `job`. `status`: of its latest upload; `searchable`: an upload of the document is published. `code` and `detail`: the reason for a failure. */
@@ -1751,8 +1752,16 @@ export interface SelectionPlan {
   quality?: QualityPlan | null;
 }
 
-/** The severity of a finding: nothing to do, to be looked at, something does not work or is in danger. */
-export type Severity = "ok" | "warning" | "failed";
+/** The severity of a finding: nothing to do, to be looked at, something does not work or is in danger; ``unknown``: cannot be judged while something else fails. */
+export type Severity = "ok" | "unknown" | "warning" | "failed";
+
+/** A process that has given no sign of life `since` then although it did not end in order: killed, frozen, or cut off. `served`: its queues, or `gateway`, `indexer`, `clock`. */
+export interface SilentProcess {
+  host: string;
+  name: string;
+  since: string;
+  served: string[];
+}
 
 /** Another document. `similarity`: of their vectors, at most 1. `same_bytes`: whether both uploads are equal. */
 export interface SimilarDocument {
@@ -2133,10 +2142,11 @@ export interface WhyNotRequest {
   tenant_id?: string | null;
 }
 
-/** The workers with a heartbeat in the last seconds, by name. */
+/** The workers with a heartbeat in the last seconds, by name. `silent`: processes of every role that neither give signs of life nor ended in order, until they are back, dismissed, or forgotten after a week. */
 export interface WorkerList {
   data: WorkerState[];
   next_cursor: null;
+  silent: SilentProcess[];
 }
 
 /** One worker with its latest heartbeat. `running`: up to 16 tasks that it runs, those that run longest first, of `busy` in all; `slots`: how many it can run at a time, 0 if unknown. */
@@ -2764,4 +2774,6 @@ export class Operations extends Transport {
   testWebhook(webhookId: string, options?: RequestOptions): Promise<DeliveryQueued>;
   /** List the workers: `GET /v1/workers` */
   listWorkers(options?: RequestOptions): Promise<WorkerList>;
+  /** Dismiss a silent process: `DELETE /v1/workers/{host}/{name}` */
+  deleteWorker(host: string, name: string, options?: RequestOptions): Promise<void>;
 }

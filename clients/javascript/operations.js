@@ -403,4 +403,7 @@ export class Operations extends Transport {
   listWorkers(options) {
     return this.request("GET", "/v1/workers", {}, options);
   }
+  deleteWorker(host, name, options) {
+    return this.request("DELETE", `/v1/workers/${of(host)}/${of(name)}`, { answer: "none" }, options);
+  }
 }

@@ -191,10 +191,13 @@ _LOST = {2006, 2013}
 # A file, the disk or a temporary file cannot grow; an error of a storage engine whose text names the reason.
 _FULL = {3, 1021, 1026, 1114}
 _OF_ENGINE = 1030
+_LOST = {2006, 2013, 2055}
 
 
 def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
     number, message = _number(error), _message(error)
+    if _of_system(message):
+        return at.refused(f"{_words(message)}; {_OWN_FOLDER}")
     if number == _INCOMPARABLE:
         return NoSuchName("A name or id in the request has characters that no name or id of its kind has.")
     if number in _TRY_AGAIN:
@@ -218,7 +221,26 @@ def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
         return at.held_up(_cause(message))
     if number == 2003 or (number in _LOST and message.endswith(")")):
         return at.away(f"it does not answer ({_cause(message)})")
+    if number in _LOST:
+        return at.away("it does not answer in time, or the connection was lost")
     return _other(at, error, number)
+
+
+# PostgreSQL reports it as 42501, as a missing GRANT: 'could not open file "base/5/2619": Permission denied'. MySQL and
+# MariaDB: "Can't create/write to file '…' (Errcode: 13 "Permission denied")", "Got error 13 … from storage engine".
+_SYSTEM = re.compile(
+    r"could not .*: Permission denied|\(?(?:Errcode|errno): (?:1|13|30)\b|[Gg]ot error (?:1|13|30)\b.* from storage engine",
+    re.DOTALL,
+)
+_OWN_FOLDER = (
+    "the operating system refuses the server its own files: give their folder back to the user that the server runs as"
+    " (chown, chmod), or mount the disk for writing"
+)
+
+
+def _of_system(message: str) -> bool:
+    """Return whether the operating system denied the server a file; no GRANT helps then."""
+    return _SYSTEM.search(message) is not None
 
 
 def _grant(at: Location, message: str) -> str:
@@ -258,6 +280,8 @@ def _of_postgres(at: Location, error: exc.DBAPIError) -> PipelineError | None:
     state, message = getattr(error.orig, "sqlstate", None), _message(error)
     if state in {"40001", "40P01", "55P03"}:
         return at.conflict()
+    if _of_system(message):
+        return at.refused(f"{_words(message)}; {_OWN_FOLDER}")
     if state == "42501":
         return at.refused(f"{_words(message)}; as an administrator run: {_postgres_grant(at, message)}")
     if state in _STATES_NOT_MIGRATED:
@@ -348,7 +372,10 @@ def of_redis(error: redis.RedisError, of: Location = REDIS) -> StoreUnavailable:
     if isinstance(error, redis.exceptions.OutOfMemoryError):
         return at.full("its memory is used up (maxmemory)", "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S")
     if "MISCONF" in message:  # the words around it depend on where the command stood: alone, in a script, in a pipeline
-        return at.full("it cannot write to its disk (MISCONF)")
+        return at.full(
+            "it cannot write to its disk (MISCONF)",
+            "free space there, or let the user that it runs as write to its folder; its log has the reason",
+        )
     if "max number of clients" in message:
         return at.away(f"{_words(message)}; raise maxclients of the server, or lower the number of processes")
     if "SSL" in message or isinstance(error.__cause__ or error.__context__, ssl.SSLError):

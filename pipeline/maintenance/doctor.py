@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pipeline.database.worker_heartbeats import FORGOTTEN_S, DiskSpace, HostState, ProcessState
+from pipeline.database.worker_heartbeats import FORGOTTEN_S, DiskSpace, HostState, ProcessSign, ProcessState
 from pipeline.embedding.space_store import TableShape
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 
@@ -299,9 +300,19 @@ def workers(
     yield from unserved
     if not unserved:
         yield ok("queues", f"{len(roles)} queues, {len(facts)} workers")
+    if not facts:
+        yield no_worker(roles)
     if facts:
         yield worker_versions(facts, own)
         yield worker_brokers(facts, broker)
+
+
+def no_worker(roles: Mapping[str, str]) -> CheckResult:
+    """Return the finding that no worker runs at all, which explains every queue that is not served."""
+    advice = f"start them: chordwise-server worker --role {'|'.join(dict.fromkeys(roles.values()))}"
+    return replace(
+        failed("queues", "no worker is running", advice), explains=frozenset(f"queue:{queue}" for queue in roles)
+    )
 
 
 def queue_served(queue: str, facts: Sequence[WorkerFacts], *, role: str) -> CheckResult:
@@ -363,7 +374,7 @@ def silent(states: Sequence[ProcessState]) -> CheckResult:
     if not states:
         return ok(check, "every process that has not ended in order gives signs of life")
     named = [
-        f"{state.sign.name} on {state.sign.host} ({', '.join(state.sign.serves)}) for {state.silent_s:.0f} s"
+        f"{_called(state.sign)} ({', '.join(state.sign.serves)}) for {state.silent_s:.0f} s"
         for state in states[:_NAMED]
     ]
     more = [f"{len(states) - _NAMED} more"] if len(states) > _NAMED else []
@@ -375,26 +386,29 @@ def silent(states: Sequence[ProcessState]) -> CheckResult:
     return replace(warning(check, f"no sign of life from {'; '.join([*named, *more])}", advice), explains=explains)
 
 
+def _called(sign: ProcessSign) -> str:
+    return sign.name if sign.name.endswith(f"@{sign.host}") else f"{sign.name} on {sign.host}"
+
+
 def disk_space(disks: Iterable[tuple[str, DiskSpace]]) -> CheckResult:
     """Check that the disks under the folders that the installation writes have space left. ``disks``: by host."""
     check = "disk_space"
-    least: dict[tuple[str, str], DiskSpace] = {}
+    by_disk: defaultdict[tuple[str, int], list[DiskSpace]] = defaultdict(list)  # folders share a disk of one size
     for host, disk in disks:
-        before = least.get((host, disk.holds), disk)
-        least[host, disk.holds] = min(before, disk, key=lambda each: each.free_ratio)
-    if not least:
+        by_disk[host, disk.total_bytes].append(disk)
+    if not by_disk:
         return ok(check, "no disk is visible to the installation's processes: watch those of the servers")
-    fullest = sorted(least.items(), key=lambda each: (each[1].free_ratio, each[0]))
-    scarce = [(where, disk) for where, disk in fullest if disk.free_ratio < DISK_WARNING]
-    if not scarce:
-        (host, holds), disk = fullest[0]
-        return ok(check, f"at least {disk.free_ratio:.0%} free ({holds} on {host})")
-    detail = "; ".join(
-        f"{disk.free_ratio:.0%} of the disk of {holds} on {host} is free ({disk.free_bytes / 1e9:.1f} GB)"
-        for (host, holds), disk in scarce
-    )
+    fullest = sorted((min(disk.free_ratio for disk in shared), where) for where, shared in by_disk.items())
+    sentences = [
+        f"{free:.0%} of a disk of {where[0]} is free ({free * where[1] / 1e9:.1f} GB); it holds"
+        f" {', '.join(sorted({disk.holds for disk in by_disk[where]}))}"
+        for free, where in fullest
+        if free < DISK_WARNING
+    ]
+    if not sentences:
+        return ok(check, f"at least {fullest[0][0]:.0%} of each disk is free")
     advice = "free space or enlarge the disk: a full one refuses writes"
-    return (failed if scarce[0][1].free_ratio < DISK_FAILED else warning)(check, detail, advice)
+    return (failed if fullest[0][0] < DISK_FAILED else warning)(check, "; ".join(sentences), advice)
 
 
 def circuits(open_parts: Mapping[str, int]) -> CheckResult:
@@ -435,9 +449,10 @@ def keyword_index(indexers: Sequence[IndexerFacts]) -> CheckResult:
     check = "keyword_index"
     if not indexers:
         advice = (
-            "start python -m workers.indexer on each host with query workers, or set CHORDWISE_KEYWORD_ENGINE=mysql"
+            "start python -m workers.indexer on each host with query workers, or set CHORDWISE_KEYWORD_ENGINE=mysql;"
+            " meanwhile keyword searches use MySQL's FULLTEXT"
         )
-        return warning(check, "no indexer reports: FULLTEXT answers", advice)
+        return warning(check, "no indexer reports", advice)
     wrong = [line for indexer in indexers for line in _behind(indexer)]
     if wrong:
         advice = "see the indexer's log event keyword_index_not_updated: is the disk full, or the folder read-only?"

@@ -93,7 +93,8 @@ def fold(findings: Sequence[CheckResult]) -> list[CheckResult]:
     """Return the findings in the same order, each with the ``cause`` from which it follows.
 
     Whatever needs an unsound part is `unjudged`, whatever it said; another failing check keeps its words and gets the cause
-    that explains it. A cause of a cause counts, so that one broken part has one name everywhere.
+    that explains it. A cause of a cause counts, so that one broken part has one name everywhere. A cause is as severe as
+    what it explains.
     """
     failing = {found.check: found for found in findings if found.severity in (Severity.WARNING, Severity.FAILED)}
     unsound = {name: found for name, found in failing.items() if found.is_part and found.severity is Severity.FAILED}
@@ -105,7 +106,8 @@ def fold(findings: Sequence[CheckResult]) -> list[CheckResult]:
             folded.append(unjudged(found.check, unsound.get(cause, part)))
         else:
             folded.append(found if found.severity is Severity.OK else replace(found, cause=cause))
-    return folded
+    fatal = {found.cause for found in folded if found.severity is Severity.FAILED}
+    return [replace(found, severity=Severity.FAILED) if found.check in fatal else found for found in folded]
 
 
 def causes(findings: Sequence[CheckResult]) -> list[CheckResult]:

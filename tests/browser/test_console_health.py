@@ -41,7 +41,7 @@ ENGLISH = Words(
     good="Everything answers",
     silent="The gateway does not answer",
     last_answer=r"Last answer \d+ s ago",
-    deserted="Documents or queries cannot be served: Worker: Ingestion, Worker: Recall",
+    deserted="Documents or queries cannot be served: Workers",
     no_worker="No worker listens",
     checked=r"checked \d+ s ago",
     lost_host=r"Host host-b has been gone since .*\(\d min\.? ago\)\. It served: Answers, Gateway, Recall\.",
@@ -51,7 +51,7 @@ CHINESE = Words(
     good="一切正常",
     silent="网关没有响应",
     last_answer=r"最后一次响应在 \d+ s前",
-    deserted="文档或查询当前不可用：Worker：入库、Worker：",
+    deserted="文档或查询当前不可用：Worker",
     no_worker="没有 Worker 在监听",
     checked=r"\d+ s前检查",
     lost_host=r"主机 host-b 已失联（最后上报：.*，\d\s?分钟前），此前承担：答案、网关、召回。",
@@ -101,7 +101,7 @@ class DescribeHealth:
             expect(verdict).to_contain_text(words.silent, timeout=5_000)
             expect(verdict).to_contain_text(re.compile(words.last_answer))
             expect(made.page.get_by_text(words.good)).to_have_count(0)
-            expect(made.page.locator(".cards.small.stale")).to_have_count(1)
+            expect(made.page.locator(".health.stale")).to_have_count(1)
         url = make_url(settings.redis_url.get_secret_value()).set(database=_NOBODYS_DATABASE).render_as_string(False)
         with (
             vanished("host-b", url) as come_back,

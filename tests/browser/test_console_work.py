@@ -226,5 +226,5 @@ class DescribeOperation:
         expect(page.get_by_text("Both stores agree")).to_be_visible()
         page.get_by_role("link", name="Health").click()
         expect(page.get_by_text("Everything answers")).to_be_visible()
-        expect(page.get_by_role("table", name="Queues")).to_contain_text("Ingestion")
+        expect(page.get_by_role("region", name="Queues")).to_contain_text("Ingestion")
         expect(page.get_by_role("link", name=re.compile("Flower"))).to_have_attribute("href", re.compile("^http"))

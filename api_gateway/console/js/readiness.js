@@ -14,8 +14,24 @@ export async function readiness(signal) {
 
 /** A sentence for each host of a check that has vanished: its name, since when, and what it served. */
 export const lostHosts = ({ lost = [] }) => lost.map(({ host, since, served }) => t("health.lost_host", {
-  host, since: moment(since), age: ago(since), served: served.map((name) => word("process", name, word("queue", name))).join(t("health.and")),
+  host, since: moment(since), age: ago(since), served: serves(served),
 }));
+
+const serves = (names) => names.map((name) => word("process", name, word("queue", name))).join(t("health.and"));
+
+/** A sentence for each process of a check that has vanished although its host lives. */
+export const silentProcesses = ({ silent = [] }) => silent.map(({ host, name, since, served }) => t("health.silent_process", {
+  host, name, since: moment(since), age: ago(since), served: serves(served),
+}));
+
+/** Why a check cannot be judged: in the words of the page, by the check that fails. */
+export function unjudged({ cause }, dependencies) {
+  const part = dependencies[cause];
+  return t(part?.condition === "is full" ? "health.unjudged_full" : "health.unjudged", { part: checkName(cause) });
+}
+
+/** The checks that follow from a failing one, by name. */
+export const followersOf = (name, dependencies) => Object.keys(dependencies).filter((other) => dependencies[other].cause === name);
 
 export const checkName = (name) => (name.startsWith("queue:")
   ? t("health.worker_for", { queue: word("queue", name.slice("queue:".length)) })

@@ -198,7 +198,8 @@ class DescribeConnections:
             url = mysql.mysql_url
             odd = whole.enter_context(closing(Resources(both.model_copy(update={"mysql_url": url}))))
             with odd.mysql.connect():
-                crowded, calm = examine_stores.connections(odd)
+                crowded = examine_stores.mysql_connections(odd)
+                calm = examine_stores.postgres_connections(odd)
         assert (crowded.check, crowded.severity) == ("connections:mysql", Severity.WARNING)
         assert crowded.detail == "2 of 2 connections are in use"
         assert "raise the limit of the user or of MySQL" in crowded.advice

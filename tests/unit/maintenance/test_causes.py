@@ -78,6 +78,7 @@ class DescribeFolding:
         found = folded(doctor.silent([frozen]), DEAF)
         assert causes(doctor.silent([frozen]), DEAF) == ["workers_silent"]
         assert found["queue:recall"] == replace(DEAF, cause="workers_silent")
+        assert found["workers_silent"].severity is FAILED
 
     @pytest.mark.parametrize(("served", "follows"), [("clock", NO_SWEEP), ("upkeep", NO_SWEEP), ("indexer", NO_INDEX)])
     def it_explains_a_sweep_and_an_index_by_the_process_that_is_gone(self, served, follows):

@@ -6,14 +6,15 @@ import { useLoad } from "../load.js";
 import { labelsOf, readMetrics, sumOf, valueOf } from "../metrics.js";
 import { Loaded } from "../parts/states.js";
 import { Badge } from "../parts/table.js";
-import { checkName, lostHosts, readiness } from "../readiness.js";
+import { checkName, followersOf, lostHosts, readiness, silentProcesses } from "../readiness.js";
 import { link } from "../router.js";
 import { may } from "../session.js";
 import { t, word } from "../words.js";
 import { isLong, useWorkers, Workers } from "./operation/workers.js";
 
 const READ_EVERY_MS = 10000;
-const SHOWN = ["chordwise_queue_messages", "chordwise_queue_oldest_seconds", "chordwise_circuits_open", "chordwise_alignment_withheld"];
+const SHOWN = ["chordwise_queue_messages", "chordwise_queue_oldest_seconds", "chordwise_alignment_withheld"];
+const PARTS = ["redis", "broker", "mysql", "postgres"];
 const OLD_MESSAGE_S = 30;
 const MOST_DEAD = 200;
 const DEAD_NAMED = 3;
@@ -22,7 +23,7 @@ export function Attention() {
   const ready = useLoad(readiness, [], { everyMs: READ_EVERY_MS });
   const metrics = useLoad((signal) => readMetrics(SHOWN, signal), [], { everyMs: READ_EVERY_MS });
   const dead = useLoad((signal) => get(`v1/dead-letters?limit=${MOST_DEAD}`, { signal }), [], { everyMs: READ_EVERY_MS });
-  const known = { of: ready, metrics: metrics.data, dead: dead.data };
+  const known = { of: ready, metrics: metrics.data, dead: dead.data, unread: Boolean(metrics.error || dead.error), reading: !metrics.data || !dead.data };
   return may("operator") ? html`<${WithWorkers} ...${known} />` : html`<${Items} ...${known} />`;
 }
 
@@ -34,15 +35,17 @@ function WithWorkers(known) {
     <${Workers} of=${workers} />`;
 }
 
-function Items({ of, metrics, dead, workers = [] }) {
+function Items({ of, metrics, dead, unread, reading, workers = [] }) {
   return html`
     <section aria-labelledby="attention">
       <h2 id="attention">${t("overview.attention")}</h2>
-      <${Loaded} of=${of} lines=${2} isEmpty=${() => false}>${(found) => html`<${List} items=${itemsOf(found, metrics, dead, workers)} />`}<//>
+      <${Loaded} of=${of} lines=${2} isEmpty=${() => false}>${(found) => html`<${List} items=${itemsOf(found, metrics, dead, workers)} unread=${unread} reading=${reading} />`}<//>
     </section>`;
 }
 
-function List({ items }) {
+function List({ items, unread, reading }) {
+  if (!items.length && unread) return html`<p class="verdict warn" role="status"><strong>${t("overview.unread")}</strong></p>`;
+  if (!items.length && reading) return html`<p class="hint" role="status">${t("state.loading")}</p>`;
   if (!items.length) return html`<p class="verdict good" role="status"><strong>${t("overview.all_well")}</strong></p>`;
   return html`<ul class="plain attention">${items.map((item) => html`
     <li key=${item.text}><${Badge} of=${item.status} label=${word("status", item.status)} />
@@ -52,9 +55,12 @@ function List({ items }) {
 
 function itemsOf(ready, metrics, dead, workers) {
   const checks = ready.failing.flatMap((name) => {
-    const { status, detail, required, lost } = ready.dependencies[name];
-    if (lost) return lostHosts({ lost }).map((text) => ({ status, text, to: link("health") }));
-    return [{ status: required ? "down" : status, text: checkName(name), detail, to: link("health") }];
+    const { status, detail, required, lost, silent } = ready.dependencies[name];
+    const follows = followersOf(name, ready.dependencies).filter((other) => ready.dependencies[other].status === "down").map(checkName);
+    const more = follows.length ? t("health.follows", { checks: follows.join(t("health.and")) }) : "";
+    if (lost) return lostHosts({ lost }).map((text) => ({ status, text, detail: more, to: link("health") }));
+    if (silent) return silentProcesses({ silent }).map((text) => ({ status, text, detail: more, to: link("health") }));
+    return [{ status: required ? "down" : status, text: name === "queues" ? t("health.no_worker_at_all") : checkName(name), detail: name === "queues" ? more : [detail, more].filter(Boolean).join(" "), to: link("health") }];
   });
   const long = workers.flatMap((worker) => worker.running.filter(isLong).map((work) => ({
     status: "warning", to: link("health"), detail: worker.name,
@@ -73,15 +79,16 @@ function itemsOf(ready, metrics, dead, workers) {
     ...checks,
     ...failed,
     ...long,
-    ...waitingQueues(metrics),
-    ...figure("chordwise_circuits_open", (values) => t("overview.open_circuits", values), link("health")),
+    ...waitingQueues(metrics, ready),
     ...figure("chordwise_alignment_withheld", (values) => t("overview.withheld", values), link("alignment")),
   ];
 }
 
-/** Queues whose oldest message has waited for long, whether or not a worker listens. */
-function waitingQueues(metrics) {
+/** Queues whose oldest message has waited for long, unless a check says why. */
+function waitingQueues(metrics, { dependencies }) {
+  if (PARTS.some((name) => dependencies[name]?.status === "down")) return [];
   return labelsOf(metrics, "chordwise_queue_messages", "queue").flatMap((queue) => {
+    if (dependencies[`queue:${queue}`]?.status !== "ok") return [];
     const age = valueOf(metrics, "chordwise_queue_oldest_seconds", { queue });
     return valueOf(metrics, "chordwise_queue_messages", { queue }) > 0 && age > OLD_MESSAGE_S
       ? [{ status: "warning", text: t("overview.old_message", { queue: word("queue", queue), age: duration(age) }), to: link("health") }] : [];

@@ -283,7 +283,10 @@ class DescribeDoctor:
         stub.dependencies["redis"] = {"status": "failed", "detail": "connection refused"}
         status, out, err = call("doctor")
         assert (status, err) == (1, "chordwise: 1 check failed: redis\n")
-        assert "failed: connection refused - start it, and compare CHORDWISE_REDIS_URL of the server" in out
+        assert (
+            "failed: connection refused - see whether it runs or hangs, and compare CHORDWISE_REDIS_URL of the server"
+            in out
+        )
 
     @pytest.mark.parametrize("queue", list(Queue))
     def it_names_the_worker_that_listens_to_a_queue(self, call, stub, queue):

@@ -7,8 +7,8 @@ import { useLoad } from "../../load.js";
 import { labelsOf, readMetrics, sumOf, valueOf } from "../../metrics.js";
 import { Icon } from "../../parts/icons.js";
 import { Empty, Loaded, Waiting } from "../../parts/states.js";
-import { Badge, Table } from "../../parts/table.js";
-import { checkName, lostHosts, readiness } from "../../readiness.js";
+import { Badge } from "../../parts/table.js";
+import { checkName, followersOf, lostHosts, readiness, silentProcesses, unjudged } from "../../readiness.js";
 import { link } from "../../router.js";
 import { may } from "../../session.js";
 import { Heading } from "../../shell.js";
@@ -19,7 +19,7 @@ const CHECKED_EVERY_MS = 2000;
 const COUNTED_EVERY_MS = 10000;
 const SHOWN = [
   "chordwise_queue_messages", "chordwise_queue_oldest_seconds", "chordwise_queue_unacked", "chordwise_ingest_items", "chordwise_ingest_oldest_seconds",
-  "chordwise_dead_letters", "chordwise_alignment_found_total", "chordwise_keyword_index_lag_revisions", "chordwise_gateway_waiters", "chordwise_gateway_streams",
+  "chordwise_dead_letters", "chordwise_alignment_withheld", "chordwise_keyword_index_lag_revisions", "chordwise_gateway_waiters", "chordwise_gateway_streams",
 ];
 const OLD_S = { message: 2, document: 900 }; // as the alerts of compose/prometheus/alerts.yaml
 
@@ -42,7 +42,7 @@ export function Health() {
     ${ready.data && html`<${Checks} of=${ready} />`}
     ${may("operator") && html`<${AllWorkers} />`}
     <${Loaded} of=${metrics} lines=${4} isEmpty=${() => false}>${(found) => html`
-      <div class=${ready.error || metrics.error ? "stale" : ""}>
+      <div class=${ready.error || metrics.error ? "health stale" : "health"}>
         <${Age} since=${metrics.readAt}>${(age) => t("health.counted", { age })}<//>
         <${Figures} metrics=${found} />
       </div>`}<//>`;
@@ -88,19 +88,57 @@ function Verdict({ of }) {
     </div>`;
 }
 
+// Where each check stands; a check that is not named is the last group's.
+const GROUPS = [
+  { id: "servers", has: (name) => /^(mysql|mysql_replica|postgres|redis|broker)(:|$)/.test(name) },
+  { id: "workers", has: (name) => /^(queue:|queues|workers_silent|hosts|query_lane)/.test(name) },
+  { id: "work", has: (name) => ["last_sweep", "keyword_index", "circuits", "store_space", "disk_space"].includes(name) },
+  { id: "setup", has: () => true },
+];
+const groupOf = (name) => GROUPS.find((group) => group.has(name)).id;
+
+/** The causes with what follows from them, and below them every check by group. */
 function Checks({ of }) {
+  const { dependencies, failing } = of.data;
+  const names = Object.keys(dependencies);
   const now = useNow();
-  const checks = Object.entries(of.data.dependencies);
+  const age = Math.min(...names.map((name) => dependencies[name].age_s)) + (now - of.readAt) / 1000;
   return html`
-    <div class=${of.error ? "cards small stale" : "cards small"}>
-      ${checks.map(([name, check]) => html`<div class="card" key=${name}>
-        <span class="card-name">${checkName(name)}</span>
-        <${Badge} of=${check.status} label=${word("status", check.status)} />
-        <span class="hint">${whatIsSeen(name, check)}</span>
-        <span class="hint">${how(name, check)}</span>
-        <span class="hint number">${t("health.checked", { age: duration(Math.max(0, Math.round(check.age_s + (now - of.readAt) / 1000))) })}</span>
-      </div>`)}
+    <div class=${of.error ? "health stale" : "health"}>
+      ${failing.length > 0 && html`<section aria-labelledby="causes"><h2 id="causes">${t("health.causes")}</h2>
+        <ul class="plain causes">${failing.map((name) => html`<${Cause} key=${name} name=${name} dependencies=${dependencies} />`)}</ul></section>`}
+      <div class="groups">${GROUPS.map(({ id }) => html`
+        <${Group} key=${id} id=${id} names=${names.filter((name) => groupOf(name) === id)} dependencies=${dependencies} />`)}</div>
+      <span class="hint number">${t("health.checked", { age: duration(Math.max(0, Math.round(age))) })}</span>
     </div>`;
+}
+
+function Cause({ name, dependencies }) {
+  const check = dependencies[name];
+  const follows = followersOf(name, dependencies).map(checkName);
+  return html`<li class="panel tight">
+    <div class="row"><${Badge} of=${check.status} label=${word("status", check.status)} /><strong>${checkName(name)}</strong></div>
+    <span>${whatIsSeen(name, check, dependencies)}</span>
+    ${follows.length > 0 && html`<span class="hint">${t("health.follows", { checks: follows.join(t("health.and")) })}</span>`}
+  </li>`;
+}
+
+function Group({ id, names, dependencies }) {
+  if (!names.length) return null;
+  const sound = names.filter((name) => dependencies[name].status === "ok").length;
+  return html`<section class="panel tight" aria-labelledby=${`group-${id}`}>
+    <div class="row between"><h2 id=${`group-${id}`}>${t(`health.group_${id}`)}</h2>
+      <span class=${sound === names.length ? "hint" : "hint bad-text"}>${t("health.sound", { sound: count(sound), all: count(names.length) })}</span></div>
+    <ul class="plain checks">${names.map((name) => {
+      const check = dependencies[name];
+      return html`<li key=${name} title=${how(name, check)}>
+        <span class="check-name">${checkName(name)}</span>
+        <span class="check-seen">${check.cause && check.status === "unknown" ? unjudged(check, dependencies)
+          : dependencies[name].status === "ok" || check.cause ? whatIsSeen(name, check, dependencies) : t("health.see_above")}</span>
+        <${Badge} of=${check.status} label=${word("status", check.status)} tone=${check.status === "unknown" ? "plain" : undefined} />
+      </li>`;
+    })}</ul>
+  </section>`;
 }
 
 /** How a check finds its result, and when it gives up. */
@@ -110,13 +148,25 @@ function how(name, { timeout_s: timeout }) {
 }
 
 /** In the language of the page if it has a word, else as the gateway sent it. */
-function whatIsSeen(name, check) {
+function whatIsSeen(name, check, dependencies) {
+  if (check.cause && check.status === "unknown") return unjudged(check, dependencies);
+  if (name === "queues") return t("health.no_worker_at_all");
   if (name.startsWith("queue:") && check.status === "down") return t("health.no_worker");
   if (name.startsWith("queue:") && check.workers) return t("health.workers", { count: count(check.workers) });
   if (check.lost) return lostHosts(check).join(" ");
+  if (check.silent) return silentProcesses(check).join(" ");
   if (check.sweep_age_s != null) return t("health.swept", { age: duration(Math.round(check.sweep_age_s)) });
-  return check.detail ?? (check.latency_ms == null ? null : t("health.took", { time: milliseconds(check.latency_ms) }));
+  if (check.status === "ok" && WELL[name]) return WELL[name](check);
+  if (check.latency_ms != null && !check.detail) return t("health.took", { time: milliseconds(check.latency_ms) });
+  return check.detail ?? t("health.checked", { age: duration(Math.round(check.age_s)) });
 }
+
+// The words of checks that are well.
+const WELL = {
+  workers_silent: () => t("health.none"), circuits: () => t("health.none"), store_space: () => t("health.none"),
+  clocks: () => t("health.in_step"), worker_versions: ({ detail }) => detail?.replace(/ everywhere$/, ""),
+  disk_space: ({ detail }) => (/\d+%/.test(detail ?? "") ? t("health.free", { share: /\d+%/.exec(detail)[0] }) : t("health.not_seen")),
+};
 
 function Figures({ metrics }) {
   const queues = labelsOf(metrics, "chordwise_queue_messages", "queue").map((queue) => ({
@@ -129,27 +179,14 @@ function Figures({ metrics }) {
     waiting: valueOf(metrics, "chordwise_ingest_items", { state }),
     oldest: valueOf(metrics, "chordwise_ingest_oldest_seconds", { state }),
   }));
-  const age = (limit) => ({ key: "oldest", label: t("health.oldest"), numeric: true, render: (row) => row.waiting
-    ? html`<span class=${row.oldest > limit ? "bad-text" : ""}>${duration(row.oldest)}</span>` : "–" });
-  const waiting = { key: "waiting", label: t("health.waiting"), numeric: true, render: (row) => count(row.waiting) };
   const dead = sumOf(metrics, "chordwise_dead_letters");
-  const drift = sumOf(metrics, "chordwise_alignment_found_total");
+  const drift = sumOf(metrics, "chordwise_alignment_withheld"); // the reconciler mends all others when it finds them
   return html`
-    <div class="two">
-      <section aria-labelledby="queues"><h2 id="queues">${t("health.queues")}</h2>
-        ${queues.length
-          ? html`<${Table} caption=${t("health.queues")} rows=${queues} rowKey=${(row) => row.queue} columns=${[
-              { key: "queue", label: t("health.queue"), main: true, render: (row) => word("queue", row.queue) }, waiting, age(OLD_S.message)]} />`
-          : html`<${Empty} title=${t("health.no_queues")} />`}
-      </section>
-      <section aria-labelledby="backlog"><h2 id="backlog">${t("health.backlog")}</h2>
-        ${documents.length
-          ? html`<${Table} caption=${t("health.backlog")} rows=${documents} rowKey=${(row) => row.state} columns=${[
-              { key: "state", label: t("field.status"), main: true, render: (row) => word("backlog", row.state) }, waiting, age(OLD_S.document)]} />`
-          : html`<${Empty} title=${t("health.unread")} />`}
-      </section>
+    <div class="groups">
+      <${Waits} id="queues" rows=${queues} name=${(row) => word("queue", row.queue)} limit=${OLD_S.message} empty=${t("health.no_queues")} />
+      <${Waits} id="backlog" rows=${documents} name=${(row) => word("backlog", row.state)} limit=${OLD_S.document} empty=${t("health.unread")} />
     </div>
-    <div class="cards">
+    <div class="cards small">
       <${Figure} name=${t("nav.dead-letters")} value=${dead} bad=${dead > 0} text=${t("health.dead_text")} to=${link("dead-letters")} />
       <${Figure} name=${t("health.drift")} value=${drift} bad=${drift > 0} text=${t("health.drift_text")} to=${link("alignment")} />
       <${Figure} name=${t("health.index_lag")} value=${sumOf(metrics, "chordwise_keyword_index_lag_revisions")} text=${t("health.index_lag_text")} />
@@ -160,9 +197,19 @@ function Figures({ metrics }) {
     <p class="hint">${t("health.installation")}</p>`;
 }
 
+/** What waits, and for how long the oldest has. */
+function Waits({ id, rows, name, limit, empty }) {
+  return html`<section class="panel tight" aria-labelledby=${id}><h2 id=${id}>${t(`health.${id}`)}</h2>
+    ${rows.length ? html`<ul class="plain checks">${rows.map((row) => html`<li key=${name(row)}>
+        <span class="check-name">${name(row)}</span>
+        <span class="check-seen">${row.waiting ? html`${t("health.oldest")} <span class=${row.oldest > limit ? "bad-text" : ""}>${duration(row.oldest)}</span>` : ""}</span>
+        <span class=${row.waiting ? "number" : "number muted"}>${count(row.waiting)}</span></li>`)}</ul>` : html`<${Empty} title=${empty} />`}
+  </section>`;
+}
+
 function Figure({ name, value, text, to, bad = false }) {
   return html`<div class="card">
     <span class="card-name">${to ? html`<a href=${to}>${name}</a>` : name}</span>
-    <b class=${bad ? "card-number bad-text" : "card-number"}>${count(value)}</b><span class="hint">${text}</span>
+    <b class=${bad ? "card-number bad-text" : value ? "card-number" : "card-number muted"}>${count(value)}</b><span class="hint">${text}</span>
   </div>`;
 }

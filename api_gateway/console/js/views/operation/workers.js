@@ -1,10 +1,11 @@
 // The workers: what each runs and for how long, so that a stuck one is seen; and its host, queues, version, last heartbeat.
 import { html } from "../../html.js";
-import { get } from "../../api.js";
+import { get, send } from "../../api.js";
 import { ago, count, duration, moment, short } from "../../format.js";
-import { useLoad } from "../../load.js";
-import { Copyable, Loaded } from "../../parts/states.js";
-import { Table } from "../../parts/table.js";
+import { useAction, useLoad } from "../../load.js";
+import { Copyable, Loaded, Problem } from "../../parts/states.js";
+import { Badge, Table } from "../../parts/table.js";
+import { silentProcesses } from "../../readiness.js";
 import { t, word } from "../../words.js";
 
 const READ_EVERY_MS = 5000;
@@ -20,6 +21,7 @@ export function Workers({ of }) {
   return html`
     <section aria-labelledby="workers">
       <h2 id="workers">${t("overview.workers")}</h2>
+      ${of.data?.silent.length > 0 && html`<${Silent} of=${of.data.silent} again=${of.reload} />`}
       <${Loaded} of=${of} lines=${2} isEmpty=${(found) => !found.data.length}
         empty=${html`<p class="verdict bad" role="alert"><strong>${t("overview.no_workers")}</strong></p>`}>${(found) => html`
         <${Table} caption=${t("overview.workers")} rows=${found.data} rowKey=${(row) => `${row.name}/${row.pid}`} columns=${[
@@ -32,6 +34,21 @@ export function Workers({ of }) {
           { key: "seen", label: t("overview.last_seen"), render: (row) => html`<time datetime=${row.last_seen} title=${moment(row.last_seen)}>${ago(row.last_seen)}</time>` },
         ]} />`}<//>
     </section>`;
+}
+
+/** Processes that vanished without ending in order, until they are back or an operator dismisses them. */
+function Silent({ of, again }) {
+  const dismiss = useAction(async ({ host, name }) => {
+    await send("DELETE", `v1/workers/${encodeURIComponent(host)}/${encodeURIComponent(name)}`);
+    again();
+  });
+  return html`<ul class="plain attention" aria-label=${t("workers.silent")}>${of.map((process) => html`
+      <li key=${`${process.host}/${process.name}`}><${Badge} of="warning" label=${t("workers.silent")} />
+        <span>${silentProcesses({ silent: [process] })[0]}</span>
+        <button class="small" disabled=${dismiss.busy} title=${t("workers.dismiss_hint")} onClick=${() => dismiss.run(process)}>${t("workers.dismiss")}</button>
+      </li>`)}
+    </ul>
+    ${dismiss.error && html`<${Problem} error=${dismiss.error} />`}`;
 }
 
 function Running({ of: { running, busy, slots } }) {
