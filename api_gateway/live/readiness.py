@@ -143,7 +143,8 @@ class Check:
     def folded(self, finding: CheckResult) -> Check:
         """Return the check as `find_causes.fold` judges it."""
         if finding.severity is not Severity.UNKNOWN or not finding.cause:
-            return replace(self, status=_STATUSES[finding.severity], cause=finding.cause)
+            detail = finding.detail if finding.cause else self.detail
+            return replace(self, status=_STATUSES[finding.severity], detail=detail, cause=finding.cause)
         return Check(
             status="unknown",
             required=self.required,

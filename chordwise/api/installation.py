@@ -16,7 +16,8 @@ _HOLD_S = 15.0  # the server allows every worker two seconds, and each store its
 
 class Dependency(Result):
     """The state of one dependency of the server. ``age_s``: seconds between its check and the answer; ``required``: the
-    server is not ready unless this dependency is ok. ``cause``: the failing dependency from which this state follows."""
+    server is not ready unless this dependency is ok. ``cause``: the failing dependency from which this state follows;
+    ``condition``: the state of a server that fails, such as "is full"."""
 
     status: str = "unknown"
     latency_ms: float | None = None
@@ -24,6 +25,7 @@ class Dependency(Result):
     required: bool | None = None
     age_s: float | None = None
     cause: str = ""
+    condition: str = ""
 
     @property
     def ok(self) -> bool:

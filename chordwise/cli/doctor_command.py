@@ -150,7 +150,7 @@ def _obstacle(check: str, health: Health) -> Finding | None:
         dependency = health.dependencies.get(name)
         if dependency is not None and not dependency.ok:
             cause = dependency.cause or name
-            detail = f"cannot be judged while {title} cannot be used"
+            detail = f"cannot be judged while {title} {dependency.condition or 'cannot be used'}"
             return Finding(check=check, severity="unknown", detail=detail, cause=cause)
     return None
 

@@ -381,6 +381,10 @@ def of_redis(error: redis.RedisError, of: Location = REDIS) -> StoreUnavailable:
     if "SSL" in message or isinstance(error.__cause__ or error.__context__, ssl.SSLError):
         advice = f"rediss:// in {at.variable} is for a server with TLS, redis:// for one without"
         return at.refused(f"no TLS connection could be made ({_words(message)}); {advice}")
+    if isinstance(error, redis.TimeoutError):
+        return at.away("it does not answer in time")
+    if isinstance(error, redis.ConnectionError) and "connecting to" in message:
+        return at.away(f"it does not answer ({_words(message.rpartition('. ')[2])})")
     return at.away(type(error).__name__)
 
 

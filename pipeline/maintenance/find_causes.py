@@ -45,7 +45,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "deletions": ("mysql",),
     "connections:mysql": ("mysql",),
     "connections:postgresql": ("postgres",),
-    "servers": _STORES,
+    "servers": ("redis", "broker", *_STORES),
     "vectors": _STORES,
     "model": ("mysql",),
     "fulltext": ("mysql",),
@@ -66,7 +66,9 @@ _FOLLOWS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def condition(error: BaseException) -> str:
     """Return the state of a part, for "while Redis …", by the error of the check that asked it."""
-    return "is full" if isinstance(error, StoreFull) else "cannot be used"
+    if isinstance(error, StoreFull):
+        return "is full"
+    return "does not answer" if "does not answer" in str(error) else "cannot be used"
 
 
 def needs_of(check: str) -> tuple[str, ...]:
@@ -102,7 +104,9 @@ def fold(findings: Sequence[CheckResult]) -> list[CheckResult]:
     for found in findings:
         cause = _root(found.check, failing, unsound)
         part = obstacle(found.check, unsound)
-        if part is not None:
+        if found.is_part and cause in unsound:
+            folded.append(replace(found, detail=f"it is on the same server as {NAMES.get(cause, cause)}", cause=cause))
+        elif part is not None:
             folded.append(unjudged(found.check, unsound.get(cause, part)))
         else:
             folded.append(found if found.severity is Severity.OK else replace(found, cause=cause))
