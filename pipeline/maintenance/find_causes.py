@@ -57,7 +57,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 # What else explains a check that fails, the nearest cause first.
 _FOLLOWS: Final[Mapping[str, tuple[str, ...]]] = {
-    "last_sweep": ("broker", "mysql", "postgres", "installation", "queue:upkeep"),
+    "last_sweep": ("broker", "mysql", "postgres", "installation", "schema", "queue:upkeep"),
     "keyword_index": ("mysql", "disk_space"),
     "circuits": ("mysql", "postgres", "model"),
     "store_space": ("disk_space",),

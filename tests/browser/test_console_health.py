@@ -15,8 +15,12 @@ from playwright.sync_api import expect
 from sqlalchemy import make_url
 
 from pipeline.database.expiring_record_store import WorkerHeartbeats
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.worker_heartbeats import FORGOTTEN_S, ProcessSign
+from pipeline.resources import Resources
 from pipeline.settings import Settings
+from pipeline.tenants.tenant_store import Tenants
+from tests.conftest import make_tenant
 from tests.support.stacks.processes import free_port, process, wait_for_http
 
 _NOBODYS_DATABASE = "11"  # of Redis: no worker writes heartbeats there
@@ -34,6 +38,7 @@ class Words:
     no_worker: str
     checked: str
     lost_host: str
+    frozen: str
 
 
 ENGLISH = Words(
@@ -45,6 +50,7 @@ ENGLISH = Words(
     no_worker="No worker listens",
     checked=r"checked \d+ s ago",
     lost_host=r"Host host-b has been gone since .*\(\d min\.? ago\)\. It served: Answers, Gateway, Recall\.",
+    frozen=r"queries-9@x on .* has given no sign of life since .*\(\d min\.? ago\)\. It served: Recall\.",
 )
 CHINESE = Words(
     locale="zh-CN",
@@ -55,6 +61,7 @@ CHINESE = Words(
     no_worker="没有 Worker 在监听",
     checked=r"\d+ s前检查",
     lost_host=r"主机 host-b 已失联（最后上报：.*，\d\s?分钟前），此前承担：答案、网关、召回。",
+    frozen=r"主机 .* 上的进程 queries-9@x 已失联（最后上报：.*，\d\s?分钟前），此前承担：召回。",
 )
 
 
@@ -68,11 +75,13 @@ def running(port: int, log: Path, **environment: str) -> Iterator[None]:
 
 
 @contextmanager
-def vanished(host: str, redis_url: str) -> Iterator[Callable[[], None]]:
-    """Leave the signs of a host whose processes were last heard of five minutes ago; yield a call that brings it back."""
+def vanished(host: str, redis_url: str, *, living: str) -> Iterator[Callable[[], None]]:
+    """Leave the signs of a host whose processes were last heard of five minutes ago, and of one process on a living host;
+    yield a call that brings the host back."""
     processes = [
         ProcessSign(host=host, name=f"queries@{host}", serves=("answer", "recall")),
         ProcessSign(host=host, name="gateway", serves=("gateway",)),
+        ProcessSign(host=living, name="queries-9@x", serves=("recall",)),
     ]
     with redis.Redis.from_url(redis_url) as client:
         signs = WorkerHeartbeats(client)
@@ -87,9 +96,13 @@ def vanished(host: str, redis_url: str) -> Iterator[Callable[[], None]]:
 class DescribeHealth:
     @pytest.mark.refused
     def it_shows_at_once_that_the_gateway_has_gone_and_what_the_next_one_says(
-        self, console, settings: Settings, tmp_path: Path
+        self, console, settings: Settings, use: Resources, tmp_path: Path
     ):
         port = free_port()
+        tenant_id, _ = make_tenant(use)
+        with unit_of_work(use.mysql) as work:
+            key = Tenants(work.connection, tenant_id).issue_key("operator", scopes=("read", "operator"))
+        operator = console(key=key, url=f"http://127.0.0.1:{port}")
         opened = {words: console(locale=words.locale, url=f"http://127.0.0.1:{port}") for words in (ENGLISH, CHINESE)}
         with running(port, tmp_path / "first.log"):
             for words, made in opened.items():
@@ -104,7 +117,7 @@ class DescribeHealth:
             expect(made.page.locator(".health.stale")).to_have_count(1)
         url = make_url(settings.redis_url.get_secret_value()).set(database=_NOBODYS_DATABASE).render_as_string(False)
         with (
-            vanished("host-b", url) as come_back,
+            vanished("host-b", url, living=settings.host) as come_back,
             running(port, tmp_path / "second.log", CHORDWISE_REDIS_URL=url, CHORDWISE_BROKER_URL=url),
         ):
             for words, made in opened.items():
@@ -114,7 +127,12 @@ class DescribeHealth:
                 expect(made.page.get_by_role("alert")).to_have_count(0)
                 expect(made.page.get_by_text(re.compile(words.lost_host))).to_be_visible()
                 expect(made.open("overview").get_by_text(re.compile(words.lost_host))).to_be_visible()
+                expect(made.page.get_by_text(re.compile(words.frozen))).to_be_visible()
                 made.open("health")
+                expect(made.page.get_by_text(re.compile(words.frozen))).to_be_visible()
+            operator.open("health").get_by_role("button", name="Dismiss").click()
+            for words, made in opened.items():
+                expect(made.page.get_by_text(re.compile(words.frozen))).to_have_count(0)
             come_back()
             for words, made in opened.items():
                 expect(made.page.get_by_text(re.compile(words.lost_host))).to_have_count(0)

@@ -72,6 +72,7 @@ class DescribeFolding:
         found = folded(redis, part("broker", "is full"), DEAF, NO_SWEEP)
         assert causes(redis, part("broker", "is full"), DEAF, NO_SWEEP) == ["redis"]
         assert found["queue:recall"].detail == "cannot be judged while Redis is full"
+        assert (found["broker"].cause, found["broker"].detail) == ("redis", "it is on the same server as Redis")
 
     def it_keeps_the_words_of_a_failure_that_another_one_explains(self):
         frozen = ProcessState(sign=ProcessSign(host="a", name="q@a", serves=("recall",)), silent_s=30.0)
