@@ -114,7 +114,7 @@ class DescribeHealth:
             expect(verdict).to_contain_text(words.silent, timeout=5_000)
             expect(verdict).to_contain_text(re.compile(words.last_answer))
             expect(made.page.get_by_text(words.good)).to_have_count(0)
-            expect(made.page.locator(".health.stale")).to_have_count(1)
+            expect(made.page.locator(".health.stale")).to_have_count(2)
         url = make_url(settings.redis_url.get_secret_value()).set(database=_NOBODYS_DATABASE).render_as_string(False)
         with (
             vanished("host-b", url, living=settings.host) as come_back,

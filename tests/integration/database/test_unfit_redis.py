@@ -164,7 +164,7 @@ class DescribeAFullServer:
             administrator.bgsave()
             eventually(lambda: administrator.info("persistence")["rdb_last_bgsave_status"] == "err", within_s=10)
             full = pointed(use_alone.settings, server.url)
-            expected = "it cannot write to its disk (MISCONF); free space there, or let the user that it runs as write"
+            expected = "let the user that it runs as write to its folder; its log has the reason"
             with closing(Resources(full)) as use:
                 queries = Queries(use.redis, TenantId("t"), ttl_s=60)
                 for write in (  # a pipeline, a script, a single command

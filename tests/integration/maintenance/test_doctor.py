@@ -110,7 +110,7 @@ class DescribeTheWhole:
                 for each in examine(use_alone, nobody, use_alone.settings, app=odd_worker, heartbeats=list)
             }
         assert found["broker"].severity is FAILED
-        assert found["broker_eviction"].detail == "cannot be judged while the broker cannot be used"
+        assert found["broker_eviction"].detail == "cannot be judged while the broker does not answer"
         assert (found["broker_eviction"].severity, found["broker_eviction"].cause) == (Severity.UNKNOWN, "broker")
         assert found["vectors"].severity is OK
 
