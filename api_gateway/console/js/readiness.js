@@ -24,14 +24,15 @@ export const silentProcesses = ({ silent = [] }) => silent.map(({ host, name, si
   host, name, since: moment(since), age: ago(since), served: serves(served),
 }));
 
-/** Why a check cannot be judged: in the words of the page, by the check that fails. */
-export function unjudged({ cause }, dependencies) {
-  const part = dependencies[cause];
-  return t(part?.condition === "is full" ? "health.unjudged_full" : "health.unjudged", { part: checkName(cause) });
+/** Sentences that name what a failing check has as consequences, and what cannot be judged while it lasts. */
+export function consequences(name, dependencies) {
+  const following = Object.keys(dependencies).filter((other) => dependencies[other].cause === name);
+  const say = (key, chosen) => (chosen.length ? [t(key, { checks: chosen.map(checkName).join(t("health.and")) })] : []);
+  return [
+    ...say("health.follows", following.filter((other) => dependencies[other].status !== "unknown")),
+    ...say("health.unjudged", following.filter((other) => dependencies[other].status === "unknown")),
+  ];
 }
-
-/** The checks that follow from a failing one, by name. */
-export const followersOf = (name, dependencies) => Object.keys(dependencies).filter((other) => dependencies[other].cause === name);
 
 export const checkName = (name) => (name.startsWith("queue:")
   ? t("health.worker_for", { queue: word("queue", name.slice("queue:".length)) })

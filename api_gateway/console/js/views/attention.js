@@ -6,7 +6,7 @@ import { useLoad } from "../load.js";
 import { labelsOf, readMetrics, sumOf, valueOf } from "../metrics.js";
 import { Loaded } from "../parts/states.js";
 import { Badge } from "../parts/table.js";
-import { checkName, followersOf, lostHosts, readiness, silentProcesses } from "../readiness.js";
+import { checkName, consequences, lostHosts, readiness, silentProcesses } from "../readiness.js";
 import { link } from "../router.js";
 import { may } from "../session.js";
 import { t, word } from "../words.js";
@@ -56,8 +56,7 @@ function List({ items, unread, reading }) {
 function itemsOf(ready, metrics, dead, workers) {
   const checks = ready.failing.flatMap((name) => {
     const { status, detail, required, lost, silent } = ready.dependencies[name];
-    const follows = followersOf(name, ready.dependencies).filter((other) => ready.dependencies[other].status === "down").map(checkName);
-    const more = follows.length ? t("health.follows", { checks: follows.join(t("health.and")) }) : "";
+    const more = consequences(name, ready.dependencies).join(" ");
     if (lost) return lostHosts({ lost }).map((text) => ({ status, text, detail: more, to: link("health") }));
     if (silent) return silentProcesses({ silent }).map((text) => ({ status, text, detail: more, to: link("health") }));
     return [{ status: required ? "down" : status, text: name === "queues" ? t("health.no_worker_at_all") : checkName(name), detail: name === "queues" ? more : [detail, more].filter(Boolean).join(" "), to: link("health") }];

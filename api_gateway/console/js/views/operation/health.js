@@ -8,7 +8,7 @@ import { labelsOf, readMetrics, sumOf, valueOf } from "../../metrics.js";
 import { Icon } from "../../parts/icons.js";
 import { Empty, Loaded, Waiting } from "../../parts/states.js";
 import { Badge } from "../../parts/table.js";
-import { checkName, followersOf, lostHosts, readiness, silentProcesses, unjudged } from "../../readiness.js";
+import { checkName, consequences, lostHosts, readiness, silentProcesses } from "../../readiness.js";
 import { link } from "../../router.js";
 import { may } from "../../session.js";
 import { Heading } from "../../shell.js";
@@ -115,11 +115,10 @@ function Checks({ of }) {
 
 function Cause({ name, dependencies }) {
   const check = dependencies[name];
-  const follows = followersOf(name, dependencies).map(checkName);
   return html`<li class="panel tight">
     <div class="row"><${Badge} of=${check.status} label=${word("status", check.status)} /><strong>${checkName(name)}</strong></div>
-    <span>${whatIsSeen(name, check, dependencies)}</span>
-    ${follows.length > 0 && html`<span class="hint">${t("health.follows", { checks: follows.join(t("health.and")) })}</span>`}
+    <span>${whatIsSeen(name, check)}</span>
+    ${consequences(name, dependencies).map((sentence) => html`<span key=${sentence} class="hint">${sentence}</span>`)}
   </li>`;
 }
 
@@ -133,8 +132,7 @@ function Group({ id, names, dependencies }) {
       const check = dependencies[name];
       return html`<li key=${name} title=${how(name, check)}>
         <span class="check-name">${checkName(name)}</span>
-        <span class="check-seen">${check.cause && check.status === "unknown" ? unjudged(check, dependencies)
-          : dependencies[name].status === "ok" || check.cause ? whatIsSeen(name, check, dependencies) : t("health.see_above")}</span>
+        <span class="check-seen">${check.status === "ok" ? whatIsSeen(name, check) : check.cause && name.startsWith("queue:") ? seenOfQueue(check) : t("health.see_above")}</span>
         <${Badge} of=${check.status} label=${word("status", check.status)} tone=${check.status === "unknown" ? "plain" : undefined} />
       </li>`;
     })}</ul>
@@ -148,17 +146,20 @@ function how(name, { timeout_s: timeout }) {
 }
 
 /** In the language of the page if it has a word, else as the gateway sent it. */
-function whatIsSeen(name, check, dependencies) {
-  if (check.cause && check.status === "unknown") return unjudged(check, dependencies);
+function whatIsSeen(name, check) {
   if (name === "queues") return t("health.no_worker_at_all");
-  if (name.startsWith("queue:") && check.status === "down") return t("health.no_worker");
-  if (name.startsWith("queue:") && check.workers) return t("health.workers", { count: count(check.workers) });
+  if (name.startsWith("queue:") && (check.workers || check.status === "down")) return seenOfQueue(check);
   if (check.lost) return lostHosts(check).join(" ");
   if (check.silent) return silentProcesses(check).join(" ");
   if (check.sweep_age_s != null) return t("health.swept", { age: duration(Math.round(check.sweep_age_s)) });
   if (check.status === "ok" && WELL[name]) return WELL[name](check);
   if (check.latency_ms != null && !check.detail) return t("health.took", { time: milliseconds(check.latency_ms) });
   return check.detail ?? t("health.checked", { age: duration(Math.round(check.age_s)) });
+}
+
+function seenOfQueue({ status, workers }) {
+  if (status === "unknown") return t("health.see_above");
+  return workers ? t("health.workers", { count: count(workers) }) : t("health.no_worker");
 }
 
 // The words of checks that are well.
