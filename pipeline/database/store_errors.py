@@ -228,10 +228,7 @@ def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
 
 # PostgreSQL reports it as 42501, as a missing GRANT: 'could not open file "base/5/2619": Permission denied'. MySQL and
 # MariaDB: "Can't create/write to file '…' (Errcode: 13 "Permission denied")", "Got error 13 … from storage engine".
-_SYSTEM = re.compile(
-    r"could not .*: Permission denied|\(?(?:Errcode|errno): (?:1|13|30)\b|[Gg]ot error (?:1|13|30)\b.* from storage engine",
-    re.DOTALL,
-)
+_SYSTEM = re.compile(r"^could not [^:]+: Permission denied|(?:Errcode|errno): (?:1|13|30)\b|^Got error (?:1|13|30)\b")
 _OWN_FOLDER = (
     "the operating system refuses the server its own files: give their folder back to the user that the server runs as"
     " (chown, chmod), or mount the disk for writing"

@@ -55,7 +55,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "redis_eviction": ("redis",),
 }
 
-# What else explains a check that fails, the nearest cause first.
+# Further causes of a check that fails, the nearest first.
 _FOLLOWS: Final[Mapping[str, tuple[str, ...]]] = {
     "last_sweep": ("broker", "mysql", "postgres", "installation", "schema", "queue:upkeep"),
     "keyword_index": ("mysql", "disk_space"),
@@ -94,9 +94,9 @@ def obstacle(check: str, failing: Mapping[str, CheckResult]) -> CheckResult | No
 def fold(findings: Sequence[CheckResult]) -> list[CheckResult]:
     """Return the findings in the same order, each with the ``cause`` from which it follows.
 
-    Whatever needs an unsound part is `unjudged`, whatever it said; another failing check keeps its words and gets the cause
-    that explains it. A cause of a cause counts, so that one broken part has one name everywhere. A cause is as severe as
-    what it explains.
+    A check that needs an unsound part is `unjudged`, even one that passed; another failing check keeps its words and gets
+    the cause that explains it. A cause of a cause counts, so that one broken part has one name everywhere. A cause is as
+    severe as the failures that it explains.
     """
     failing = {found.check: found for found in findings if found.severity in (Severity.WARNING, Severity.FAILED)}
     unsound = {name: found for name, found in failing.items() if found.is_part and found.severity is Severity.FAILED}

@@ -234,6 +234,11 @@ class DescribeTheCommands:
         assert "mysql.api_keys" in says("tenants", "erase", tenant_id, "--yes")
         assert says("tenants", "show", tenant_id, code=1) == ""
 
+    def it_lists_the_workers_and_dismisses_no_process_that_is_not_silent(self, says):
+        assert "ingest@" in says("workers", "list")
+        says("workers", "silent")
+        says("workers", "dismiss", "no-host", "nobody", code=1)
+
 
 class DescribeTheClients:
     async def it_is_the_same_in_both(self, use):

@@ -141,6 +141,8 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "webhooks": ([], {}),
     "why_not": (["q", "c"], {}),
     "workers": ([], {}),
+    "silent_processes": ([], {}),
+    "dismiss_process": (["a", "queries-2@a"], {}),
     "stream_answer": (["q"], {"timeout": 5}),
     "write_answer": (["q"], {"timeout": 5}),
 }

@@ -169,7 +169,9 @@ class DescribeWorkers:
         assert "lost@b uses redis://there/0" in found.detail
 
     def it_names_every_queue_when_there_is_no_worker(self):
-        assert list(looked_at()) == [f"queue:{queue}" for queue in Queue]
+        found = looked_at()
+        assert list(found) == [*(f"queue:{queue}" for queue in Queue), "queues"]
+        assert found["queues"].explains == {f"queue:{queue}" for queue in Queue}
 
 
 class DescribeTheLastSweep:

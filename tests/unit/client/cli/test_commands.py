@@ -309,6 +309,18 @@ class DescribeDoctor:
         assert json.loads(out)["findings"][-1]["advice"] == "chordwise verify --repair"
 
 
+class DescribeWorkersCommand:
+    def it_lists_the_running_and_the_silent_and_forgets_one(self, call, stub):
+        running = {"name": "ingest@a", "host": "a", "pid": 1, "queues": ["ingest"], "last_seen": "2026-03-01T00:00:00Z"}
+        gone = {"host": "a", "name": "queries-2@a", "since": "2026-03-01T00:00:00Z", "served": ["recall"]}
+        body = {"data": [running], "next_cursor": None, "silent": [gone]}
+        stub.next.extend([Reply(body=body), Reply(body=body), Reply(status=204)])
+        assert "ingest@a" in call("workers", "list")[1]
+        assert "queries-2@a" in call("workers", "silent")[1]
+        assert call("workers", "dismiss", "a", "queries-2@a")[0] == 0
+        assert stub.paths()[-1] == "DELETE /v1/workers/a/queries-2%40a"
+
+
 class DescribeUsage:
     def it_prints_every_page_and_the_sum(self, call, stub):
         status, out, err = call("usage", "--from", "2026-03-01", "--to", "2026-03-31")
