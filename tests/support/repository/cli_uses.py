@@ -16,7 +16,7 @@ from chordwise.cli import app
 
 PROGRAM = "chordwise"
 _CALLED = re.compile(rf"(?:^|[ /(]){PROGRAM} ([^|;&#<>)\n]*)", re.MULTILINE)
-_RUNNERS = frozenset({"run", "command", "call", "called", "chordwise"})
+_RUNNERS = frozenset({"run", "command", "call", "called", "says", "chordwise"})
 
 
 class Use(NamedTuple):
