@@ -2,13 +2,14 @@
 
 import functools
 import json
+import os
 import re
 import socket
 from collections.abc import Callable
 from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -18,6 +19,7 @@ from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
 from pipeline.outbound.addresses import Network, parse_networks
 from pipeline.privacy.redaction import MaskedKind
+from pipeline.setting_names import PREFIX, flaw_of_names
 from pipeline.setting_values import (
     DEFAULT_PAIR,
     PAIR_URLS,
@@ -356,9 +358,14 @@ def _with_passwords(read: Settings) -> Settings:
     return read.model_copy(update=urls | {"store_pairs": pairs})
 
 
+NAMES: Final = frozenset(f"{PREFIX}{field.upper()}" for field in Settings.model_fields)
+
+
 def load(environment: dict[str, Any] | None = None) -> Settings:
     """Read the settings from the environment or ``environment`` (by field names), with passwords put into the URLs.
-    Raises Misconfigured, which names the variable and never its value."""
+    Raises Misconfigured, which names the variable and never its value; also for a variable that is no setting."""
+    if flaw := flaw_of_names(os.environ.items(), NAMES):
+        raise Misconfigured(flaw)
     try:
         return _with_passwords(Settings(**(environment or {})))
     except ValidationError as error:

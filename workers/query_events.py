@@ -1,4 +1,4 @@
-"""Show sampled queries in Flower: their events are sent after the answer, or dropped while the broker is slow."""
+"""Show queries in Flower, under load a sample: their events are sent after the answer, or dropped while the broker is slow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kombu.exceptions import KombuError
 from kombu.messaging import Producer
 from redis.exceptions import RedisError
 
-from pipeline.answer.ended_query import UNDERSTAND, EndedQuery, TaskRun, is_shown, task_id_of
+from pipeline.answer.ended_query import NOT_TAKEN, UNDERSTAND, EndedQuery, TaskRun, is_shown, task_id_of
 from pipeline.settings import settings
 from workers.names import TaskName
 from workers.producer import producer
@@ -28,13 +28,15 @@ log = structlog.get_logger(__name__)
 
 _GATHERED_S: Final = 0.25  # so that many queries share a message
 _PAUSE_S: Final = 5.0  # after the broker refused a message
+_ALL_PER_S: Final = 5
 _MOST_WAITING: Final = 200  # queries; the oldest are dropped for newer ones
 _MOST_IN_A_MESSAGE: Final = 50  # queries, of about 3 KB each
 
 
 class QueryEvents:
     """Sends this process's events; thread-safe, never raises or waits. ``worker``: the process's name in Flower.
-    ``percent``: the share shown, 0 to 100, of unremarkable queries; may change at any time."""
+    ``percent``: the share shown, 0 to 100, of unremarkable queries; may change at any time. With any share, the first
+    `_ALL_PER_S` of a second are shown as well: whoever looks for one query finds it unless there are many."""
 
     def __init__(
         self,
@@ -49,20 +51,28 @@ class QueryEvents:
         self._pause_s = pause_s
         self.worker = f"gateway@{socket.gethostname()}"
         self._slow_ms = slow_ms
-        self._waiting: deque[tuple[EndedQuery, str, str]] = deque(maxlen=_MOST_WAITING)
+        self._shown = (0, 0)  # a second of the monotonic clock, and the queries in it
+        self._waiting: deque[tuple[EndedQuery, bool, str]] = deque(maxlen=_MOST_WAITING)
         self._filled = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def show(self, query: EndedQuery) -> None:
         """Queue the query's events if it is to be shown. Called by the composing task or the gateway."""
-        if not is_shown(query, percent=self.percent, slow_ms=self._slow_ms):
+        if not self._is_one_of_few() and not is_shown(query, percent=self.percent, slow_ms=self._slow_ms):
             return
-        name = current_task.name if current_task else TaskName.ANSWER.value
-        self._waiting.append((query, name, self.worker))
+        is_overdue = bool(current_task) and current_task.name == TaskName.FINISH.value
+        self._waiting.append((query, is_overdue, self.worker))
         if self._thread is None:
             self._start()
         self._filled.set()
+
+    def _is_one_of_few(self) -> bool:
+        """Return whether this process has shown fewer than `_ALL_PER_S` queries in the present second, and count one."""
+        second, shown = self._shown
+        now = int(time.monotonic())
+        self._shown = (now, shown + 1 if second == now else 1)
+        return self.percent > 0 and self._shown[1] <= _ALL_PER_S
 
     def _start(self) -> None:
         with self._starting:
@@ -96,9 +106,11 @@ class QueryEvents:
             time.sleep(self._pause_s)
 
 
-def _publish(queries: Sequence[tuple[EndedQuery, str, str]], connection: Connection) -> None:
+def _publish(queries: Sequence[tuple[EndedQuery, bool, str]], connection: Connection) -> None:
     """Send the events of several queries as one message, as Celery's own buffered events are sent."""
-    sent = [event for query, name, worker in queries for event in task_events(query, name, worker)]
+    sent = [
+        event for query, is_overdue, worker in queries for event in task_events(query, worker, is_overdue=is_overdue)
+    ]
     exchange = get_exchange(connection, name=producer.conf.event_exchange)
     with connection.channel() as channel:  # type: ignore[no-untyped-call]
         sender = Producer(channel, exchange=exchange, serializer="json", auto_declare=False)  # type: ignore[no-untyped-call]
@@ -112,8 +124,9 @@ def _publish(queries: Sequence[tuple[EndedQuery, str, str]], connection: Connect
         )
 
 
-def task_events(query: EndedQuery, name: str, worker: str) -> Iterator[dict[str, Any]]:
-    """Yield the events of a query's tasks. ``name``, ``worker``: of the composing task, the root of the rest."""
+def task_events(query: EndedQuery, worker: str, *, is_overdue: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield the events of a query's tasks. ``worker``: of the composing task, the parent and root of the rest, which bears
+    the name of the callback also where another task stood in for it: ``is_overdue``."""
     ids = {"tenant_id": query.tenant_id, "query_id": query.query_id}
     for run in query.runs:
         understands = run.part == UNDERSTAND
@@ -123,6 +136,7 @@ def task_events(query: EndedQuery, name: str, worker: str) -> Iterator[dict[str,
             name=TaskName.UNDERSTAND.value if understands else TaskName.RECALL.value,
             kwargs=ids if understands else {**ids, "channel": run.part},
             root_id=query.query_id,
+            parent_id=query.query_id,
         )
     composed = TaskRun(
         part="answer",
@@ -130,12 +144,16 @@ def task_events(query: EndedQuery, name: str, worker: str) -> Iterator[dict[str,
         started_at=query.composed_at,
         runtime_s=query.composing_s,
         error=query.error,
-        result=query.result,
+        result=f"{query.result} by {TaskName.FINISH.value}" if is_overdue else query.result,
     )
-    yield from _events_of(composed, uuid=query.query_id, name=name, kwargs=ids, root_id=query.query_id)
+    yield from _events_of(
+        composed, uuid=query.query_id, name=TaskName.ANSWER.value, kwargs=ids, root_id=query.query_id, parent_id=None
+    )
 
 
-def _events_of(run: TaskRun, *, uuid: str, name: str, kwargs: dict[str, Any], root_id: str) -> Iterator[dict[str, Any]]:
+def _events_of(
+    run: TaskRun, *, uuid: str, name: str, kwargs: dict[str, Any], root_id: str, parent_id: str | None
+) -> Iterator[dict[str, Any]]:
     def event(kind: str, timestamp: float, **fields: Any) -> dict[str, Any]:
         return {
             "type": kind,
@@ -148,7 +166,10 @@ def _events_of(run: TaskRun, *, uuid: str, name: str, kwargs: dict[str, Any], ro
             **fields,
         }
 
-    named = {"name": name, "args": "()", "kwargs": repr(kwargs), "root_id": root_id, "parent_id": None}
+    named = {"name": name, "args": "()", "kwargs": repr(kwargs), "root_id": root_id, "parent_id": parent_id}
+    if run.error == NOT_TAKEN:  # no worker began it, so it is booked on none
+        yield event("task-sent", run.started_at, **named, retries=0, eta=None, expires=None)
+        return
     yield event("task-received", run.started_at, **named, retries=0, eta=None, expires=None)
     yield event("task-started", run.started_at)
     ended_at = run.started_at + run.runtime_s

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline import local_stack
 from pipeline.errors import PipelineError
 from pipeline.setting_values import DEFAULT_PAIR
 from workers.roles import ROLES, clock_command, worker_command
@@ -23,13 +24,20 @@ if TYPE_CHECKING:
 # A product of small matrices takes less time than waking the other processors for it. glibc gives each thread an arena of
 # its own and returns little from them: in an hour of mixed load a third of the memory of gateways and workers.
 _LEAN = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
-_EPILOG = "Settings come from the environment; .env.example lists them. Exit code 1 with one sentence if it fails."
+# Commands that a person gives in a shell, and no supervisor starts with settings of its own.
+_FOR_OPERATORS = ("backup", "restore", "tenants", "key")
+_EPILOG = (
+    "Settings come from the environment; .env.example lists them. Without any address of a server there, key, tenants, "
+    "backup and restore use the servers of `make up`. Exit code 1 with one sentence if it fails."
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Roles replace this process, so that signals reach them. Exit code 0 when done, 1 with one
     sentence on standard error when not, 2 for a wrong call."""
     chosen = parser().parse_args(arguments)
+    if chosen.command in _FOR_OPERATORS and (sentence := local_stack.adopt()):
+        print(f"{chosen.command}: {sentence}", file=sys.stderr)  # noqa: T201
     run: Callable[[argparse.Namespace], int] = chosen.run
     try:
         return run(chosen)

@@ -115,6 +115,12 @@ def unauthenticated(code: str, detail: str) -> Problem:
     return Problem(401, code, detail, headers={"WWW-Authenticate": "Bearer"})
 
 
+_NO_TENANT: Final = (
+    "CHORDWISE_ADMIN_KEY belongs to no tenant; `chordwise-server key ops --operator` makes an operator's key that does, and"
+    " `make up` prints a link that signs in with one."
+)
+
+
 class Requires:
     """A dependency that returns the request's principal if its key has the scope and its query parameters are known."""
 
@@ -125,9 +131,11 @@ class Requires:
         """Return the principal of the request's key. Raises Problem 401 or 403."""
         gateway = request.app.state.gateway
         keys: Keys = gateway.keys
-        principal = await keys.principal(api_key_of(request.headers))
+        api_key = api_key_of(request.headers)
+        principal = await keys.principal(api_key)
         if principal is None:
-            detail = "The API key is not known, it has ended, or its tenant is disabled."
+            of_nobody = is_admin_key(api_key, gateway.settings)
+            detail = _NO_TENANT if of_nobody else "The API key is not known, it has ended, or its tenant is disabled."
             raise unauthenticated("invalid_api_key", detail)
         structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
         act_as(principal.actor, request_id=request.state.request_id)

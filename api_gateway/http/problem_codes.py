@@ -95,6 +95,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"POST /v1/jobs/\{job_id\}/.*", {409: "job_finished nothing_to_retry"}),
     (r"GET /v1/(jobs|queries)/.*/events", _STREAM),
     (r"GET /v1/(jobs/\{job_id\}|queries/\{query_id\})", {429: "too_many_waiters", 503: "too_many_waiters"}),
+    (r"POST /v1/dead-letters/\{letter_id\}/replay", {409: "not_retryable"}),
     (r"POST /v1/(dead-letters/.*|jobs/\{job_id\}/retry)", {403: "quota_exceeded", 429: "too_many_queued"}),
     (r"POST /v1/webhooks", {409: "too_many_webhooks", 422: "address_not_allowed invalid_url"}),
     (r"POST .*/redeliver", {409: "delivery_pending"}),

@@ -35,8 +35,8 @@ class PayloadReference(Shape):
 
 
 class DeadLetter(Shape):
-    """A document that failed for good. `reason`: the document's fault, an outage at every attempt, or a bug. `stage`:
-    the last completed step."""
+    """A document that failed for good, by its newest upload. `reason`: the document's fault, an outage at every attempt, or
+    a bug. `stage`: the last completed step. `retryable`: a replay may succeed. `advice`: how to go on, as a sentence."""
 
     id: str
     job_id: str
@@ -51,6 +51,8 @@ class DeadLetter(Shape):
     stage: str
     attempts: int
     failed_at: datetime
+    retryable: bool
+    advice: str
     payload: PayloadReference
 
 
@@ -107,8 +109,9 @@ async def list_dead_letters(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """List documents that were accepted and failed for good. Those refused in the request were never accepted: they are
-    listed among the errors of their job."""
+    """List documents that were accepted and failed for good, each once, by its newest upload: until a later upload is
+    published, or the document or the letter is deleted. Documents refused in the request were never accepted: they
+    are listed among the errors of their job."""
     chosen = _selection(job_id, namespace, code, reason)
     before = cursors.decode(cursor, "dead", datetime, UUID, int)
     tenant_id, use = caller.tenant_id, caller.use
@@ -132,7 +135,9 @@ async def look(caller: Reader, letter_id: str) -> Response:
     openapi_extra=json_body(ReplayRequest, {"reason": "gave_up"}),
 )
 async def replay_selected(caller: Writer) -> Response:
-    """Replay the dead letters that match every field given, or all with `{"all": true}`; an empty object is an error."""
+    """Replay the dead letters that match every field given, or all with `{"all": true}`; an empty object is an error.
+    Those that are not `retryable` are left out, unless `code` names theirs: after an update, for example, whose parser
+    reads more."""
     body = await read_own(caller, ReplayRequest, limit=_MAX_BODY_BYTES)
     chosen = _selection(body.job_id, body.namespace, body.code, body.reason)
     tenant_id, use = caller.tenant_id, caller.use
@@ -142,12 +147,15 @@ async def replay_selected(caller: Writer) -> Response:
 
 @router.post(
     "/v1/dead-letters/{letter_id}/replay",
-    **route("Replay a dead letter", Replayed, "The document is queued again.", 404, status=202),
+    **route("Replay a dead letter", Replayed, "The document is queued again.", 404, 409, status=202),
 )
 async def replay(caller: Writer, letter_id: str) -> Response:
-    """Replay one dead letter: its attempts start again, and its job is open again."""
+    """Replay one dead letter: its attempts start again, and its job is open again. One that is not `retryable` is a 409."""
     position = _position(letter_id)
-    replayed = await caller.gateway.run(steer_jobs.replay, caller.tenant_id, position, caller.use, ring=ring_for)
+    try:
+        replayed = await caller.gateway.run(steer_jobs.replay, caller.tenant_id, position, caller.use, ring=ring_for)
+    except steer_jobs.WrongJobState as error:
+        raise Problem(409, error.code, str(error)) from None
     existing(replayed, _not_found())
     return json_response({"replayed": 1}, status=202)
 

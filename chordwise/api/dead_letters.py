@@ -22,8 +22,9 @@ class PayloadReference(Result):
 
 
 class DeadLetter(Result):
-    """A document that failed for good. ``reason``: rejected (the document is at fault), gave_up (a dependency was down at every
-    attempt) or bug. ``stage``: the last step that succeeded."""
+    """A document that failed for good, by its newest upload. ``reason``: rejected (the document is at fault), gave_up (a
+    dependency was down at every attempt) or bug. ``stage``: the last step that succeeded. ``retryable``: a replay may succeed;
+    ``advice``: how to go on."""
 
     id: str
     job_id: str
@@ -37,6 +38,8 @@ class DeadLetter(Result):
     stage: str = ""
     attempts: int = 0
     failed_at: datetime | None = None
+    retryable: bool = True
+    advice: str = ""
     payload: PayloadReference = PayloadReference()
 
 
@@ -64,12 +67,13 @@ class DeadLetterOperations(Resource):
 
     @operation
     def replay_dead_letter(self, letter_id: str) -> Steps[int]:
-        """Queue one document again; returns 1."""
+        """Queue one document again; returns 1. Raises an error with the code ``not_retryable`` where that cannot help."""
         return _replayed((yield from self._request("POST", path("dead-letters", letter_id, "replay"))))
 
     @operation
     def replay_dead_letters(self, *, everything: bool = False, **chosen: Unpack[DeadLetterFilters]) -> Steps[int]:
-        """Queue again all that fit every filter, or, without filters, ``everything``. Returns their number."""
+        """Queue again all that fit every filter, or, without filters, ``everything``, as far as that can help; with ``code``
+        the others that have it too. Returns their number."""
         filters = given(**chosen)
         if everything == bool(filters):
             raise InvalidInput("give filters for the dead letters to replay, or everything=True, and not both")

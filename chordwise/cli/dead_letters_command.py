@@ -15,7 +15,10 @@ def dead_letters(
         str | None, Argument(metavar="[ID]", help="One dead letter, 8 digits of its id suffice; without it, a list.")
     ] = None,
     replay: Annotated[
-        bool, Option("--replay", help="Queue it again; without an ID, all that fit the filters.")
+        bool,
+        Option(
+            "--replay", help="Queue it again; without an ID, all that fit the filters and another attempt can help."
+        ),
     ] = False,
     drop: Annotated[bool, Option("--drop", help="Give the document up and delete its bytes.")] = False,
     everything: Annotated[bool, Option("--all", help="With --replay and no ID: all of them.")] = False,
@@ -48,13 +51,17 @@ def dead_letters(
                 replayed = client.replay_dead_letter(letter_id)
             else:
                 replayed = client.replay_dead_letters(everything=everything, **chosen)
+            left = [] if letter_id is not None else client.dead_letters(limit=None, **chosen)
+            stays = [letter for letter in left if not letter.retryable]
             sentence = f"{screen.plural(replayed, 'document')} queued again"
-            screen.report({"replayed": replayed}, sentence)
+            if stays:
+                sentence += f"; {len(stays)} left, because another attempt fails again: upload corrected documents"
+            screen.report({"replayed": replayed, "not_retryable": len(stays)}, sentence)
         elif letter_id is None:
             screen.print_list(
                 client.dead_letters(limit=limit, **chosen),
-                ("id", "document", "reason", "code", "attempts"),
-                attrgetter("id", "document_id", "reason", "code", "attempts"),
+                ("id", "document", "reason", "code", "attempts", "replay"),
+                lambda each: (*_ROW(each), "can help" if each.retryable else "cannot help"),
                 empty="No dead letters.",
                 numbers=("attempts",),
             )
@@ -63,6 +70,9 @@ def dead_letters(
             screen.report({"dropped": 1}, "dropped")
         else:
             _print(client.dead_letter(letter_id))
+
+
+_ROW = attrgetter("id", "document_id", "reason", "code", "attempts")
 
 
 def _print(letter: DeadLetter) -> None:
@@ -75,6 +85,7 @@ def _print(letter: DeadLetter) -> None:
             "document": f"{letter.document_id} in {letter.namespace}, generation {letter.generation}",
             "reason": f"{letter.reason}: {letter.code}",
             "detail": letter.detail,
+            "advice": letter.advice,
             "stage": f"{letter.stage}, after {screen.plural(letter.attempts, 'attempt')}",
             "payload": f"{payload.bytes} bytes of {payload.media_type}" + ("" if payload.available else ", deleted"),
         },

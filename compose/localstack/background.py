@@ -4,19 +4,21 @@ import hashlib
 import secrets
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from . import probes, processes, state, stopping, variables
+from . import probes, processes, shell, state, stopping, variables
 from .endpoints import flower_login
 from .install import install
-from .places import ENVIRONMENT, ROOT, StackFolder, stack_names
+from .places import ENVIRONMENT, ROOT, VENV, StackFolder, stack_names
 from .progress import Failure, say, step
 from .stack import Stack, end_leftovers
 
 _UP = StackFolder("up")
 _LOG = _UP.logs / "supervisor.log"
+_OPERATORS = "ops"  # the tenant of the operator's key: a session of the console belongs to one
 
 
 def up(*, adopt: bool = False) -> int:
@@ -137,11 +139,15 @@ def _print_addresses() -> None:
     password = password_notice(
         _UP.path / "flower-told", addresses["CHORDWISE_FLOWER_PASSWORD"], where=f"{here / 'env'}"
     )
-    link = sign_in_link(url, addresses["CHORDWISE_API_KEY"], Path(addresses["CHORDWISE_SIGN_IN_DIR"]))
+    codes = Path(addresses["CHORDWISE_SIGN_IN_DIR"])
+    link = sign_in_link(url, addresses["CHORDWISE_API_KEY"], codes)
+    operators = sign_in_link(url, _operator_key(addresses), codes, beside=True)
     say(
         f"Chordwise is up; `make down` ends it.\n"
         f"  sign in   {link}\n"
-        f"            (in a browser on this machine; once, within ten minutes; `make up` prints another)\n"
+        f"            (tenant demo, in a browser on this machine; once, within ten minutes; `make up` prints another)\n"
+        f"  operator  {operators}\n"
+        f"            (in the same way; sees the whole installation, with a key of tenant {_OPERATORS})\n"
         f"  gateway   {url}\n"
         f"  console   {url}/console\n"
         f"  API docs  {url}/docs\n"
@@ -152,15 +158,33 @@ def _print_addresses() -> None:
     )
 
 
-def sign_in_link(url: str, key: str, folder: Path) -> str:
+def _operator_key(addresses: Mapping[str, str]) -> str:
+    """Return an operator's key that the gateway accepts: the saved one, or a new one. Raises Failure."""
+    file = _UP.run / "operator-key"
+    saved = file.read_text(encoding="ascii") if file.is_file() else ""
+    port = urlsplit(addresses["CHORDWISE_URL"]).port or 0
+    if saved and probes.key_status(port, saved) == 200:
+        return saved
+    made = shell.secret_line(
+        [VENV / "bin" / "chordwise-server", "key", _OPERATORS, "--operator"],
+        what="making an operator's key",
+        log=_UP.logs / "migrate.log",
+        environment=shell.plain_environment() | addresses,
+        cwd=ROOT,
+    )
+    variables.write_private(file, made)
+    return made
+
+
+def sign_in_link(url: str, key: str, folder: Path, *, beside: bool = False) -> str:
     """Return an address of the console that signs in with ``key``, once, within ten minutes, on this machine. Links
-    that were made before end.
+    that were made before end, unless it is to stand ``beside`` them.
 
     The code stands behind the `#`, which a browser sends to no server, and the key in no address. The name of its file
     is the hash of the code, so that reading a list of the folder signs nobody in.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for file in folder.iterdir():
+    for file in () if beside else folder.iterdir():
         file.unlink(missing_ok=True)
     code = secrets.token_urlsafe(32)
     variables.write_private(folder / hashlib.sha256(code.encode()).hexdigest(), key)

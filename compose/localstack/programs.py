@@ -9,7 +9,7 @@ from pathlib import Path
 
 from . import apt, shell
 from .endpoints import external
-from .places import LOCAL, VENV
+from .places import LOCAL, VENV, StackFolder
 from .progress import Failure, step
 
 # Servers are often outside an ordinary user's PATH.
@@ -56,6 +56,23 @@ def postgres_installation() -> Path:
             "PostgreSQL is not installed: run `python3 compose/local.py install`, or set CHORDWISE_POSTGRES_URL"
         )
     return installations[-1]
+
+
+def link_clients(folder: StackFolder) -> None:
+    """Make `clients` below the stack's folder: the servers' programs for backups, of their own versions."""
+    clients = folder.path / "clients"
+    shutil.rmtree(clients, ignore_errors=True)
+    clients.mkdir(parents=True)
+    if not external("postgres"):
+        for name in ("pg_dump", "pg_restore", "psql"):
+            (clients / name).symlink_to(postgres_installation() / "bin" / name)
+    for root in (_UNPACKED, LOCAL / "mariadb-client"):  # the second: for tests
+        libraries = loader_environment(_UNPACKED).get("LD_LIBRARY_PATH", "")
+        for name in ("mariadb", "mariadb-dump"):
+            if (root / "usr/bin" / name).exists() and not (clients / name).exists():
+                script = f'#!/bin/sh\nLD_LIBRARY_PATH="{libraries}" exec "{root / "usr/bin" / name}" "$@"\n'
+                (clients / name).write_text(script, encoding="utf-8")
+                (clients / name).chmod(0o755)
 
 
 def mariadb() -> MariaDb | None:

@@ -76,6 +76,7 @@ class Stack:
         passwords = variables.passwords(self.folder.secrets, [*_PASSWORDS, *(["rabbitmq"] if self._rabbitmq else [])])
         self._choose_ports()
         self._on_free_ports(lambda: self._start_servers(passwords))
+        programs.link_clients(self.folder)
         addresses = self._settle(passwords)
         if self._rabbitmq:
             self._on_free_ports(lambda: self._start_rabbitmq(passwords["rabbitmq"]))

@@ -83,7 +83,9 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
         queued = control.requeue(job_id)
         if not queued and is_finished:
             raise WrongJobState(
-                "nothing_to_retry", "Nothing in this job failed or was cancelled that can be tried again."
+                "nothing_to_retry",
+                "Nothing in this job was cancelled or failed in a way that another attempt can help: correct documents"
+                " that failed and upload them again.",
             )
         if queued:
             Audit(work.connection, tenant_id).wrote("job_retry", ids=[job_id], count=queued)
@@ -115,13 +117,18 @@ def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) ->
 
 
 def replay(tenant_id: TenantId, position: LedgerPosition, use: Resources, *, ring: Ring) -> bool:
-    """Queue one dead letter again. False if there is none at this position."""
+    """Queue one dead letter again. False if there is none at this position. Raises WrongJobState if it would fail again."""
+    with unit_of_work(use.mysql) as work:
+        letter = DeadLetters(work.connection, tenant_id).one(position)
+    if letter is not None and not letter.retryable:
+        raise WrongJobState("not_retryable", letter.advice)
     _clear(tenant_id, use)
     return bool(_requeue(tenant_id, [position], use, ring=ring))
 
 
 def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resources, *, ring: Ring) -> int:
-    """Queue the dead letters chosen now again, in slices; return how many. A crash leaves the rest as they were."""
+    """Queue the dead letters chosen now again that another attempt may help, in slices; return how many. A crash leaves
+    the rest as they were."""
     _clear(tenant_id, use)
     until, replayed = now(), 0
     while True:

@@ -7,13 +7,14 @@ from pipeline.query.built_in_profiles import position
 from pipeline.records import QueryId, TenantId
 
 UNDERSTAND = "understand"
+NOT_TAKEN = "not_taken"  # the error of a task that no worker began
 _SALT = "shown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRun:
     """One task of a query. ``part``: a channel, or `UNDERSTAND`. ``started_at`` is in seconds since the epoch; ``worker`` is
-    empty for a task that did not report. ``error``: a code, empty after a success. ``result`` holds numbers only."""
+    empty where it is not known. ``error``: a code, empty after a success. ``result`` holds numbers only."""
 
     part: str
     worker: str

@@ -25,7 +25,7 @@ class DocumentOutcomes(TenantStore):
     """Uploads of one tenant that ended without becoming searchable. Call with their items locked."""
 
     def failed(self, generations: Sequence[Generation]) -> None:
-        """Record that these uploads failed, each where it is the latest of its document."""
+        """Record that these uploads failed, each where no later one of its document has."""
         for namespace, number, document_ids in by_namespace_and_number(generations):
             self._run(_FAILED, now=now(), namespace=namespace, number=number, ids=document_ids)
 
@@ -40,8 +40,20 @@ class DocumentOutcomes(TenantStore):
 
 _FAILED = sql(
     f"UPDATE documents SET failed_generation = :number, updated_at = :now WHERE {OF_DOCUMENTS}"
-    " AND latest_generation = :number"
+    " AND failed_generation < :number"
 )
+
+# A dead letter is a document, not an upload: its newest failure, until a later upload is published or it is deleted.
+_WAITS = (
+    "{item}.dead_at IS NOT NULL AND {item}.generation = d.failed_generation AND {item}.generation >"
+    " GREATEST(d.deleted_generation, d.settled_generation, COALESCE(d.published_generation, 0))"
+)
+
+
+def of_dead_letters(item: str) -> str:
+    """Return a join of items under an alias with the documents ``d`` of which they are the dead letter."""
+    return f"JOIN documents d ON {same_document('d', item)} AND {_WAITS.format(item=item)}"
+
 
 _OF_ITEMS = f"UPDATE documents d JOIN job_items i ON {same_document('i', 'd')}"
 _CANCELLED = (

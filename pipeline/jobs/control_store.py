@@ -7,8 +7,8 @@ from typing import Any
 
 from pipeline.database.rows import TenantStore, now, record_of, slices, to_naive
 from pipeline.database.statements import same_generation, sql
-from pipeline.documents.outcome_store import DocumentOutcomes
-from pipeline.jobs.job_views import DeadLetter, DeadLetterFilter, LedgerPosition, Payload
+from pipeline.documents.outcome_store import DocumentOutcomes, of_dead_letters
+from pipeline.jobs.job_views import MENDED_ELSEWHERE, DeadLetter, DeadLetterFilter, LedgerPosition, Payload
 from pipeline.jobs.states import Move, becomes, may
 from pipeline.records import FailureReason, Generation, ItemState, JobId
 
@@ -64,8 +64,8 @@ class JobControl(TenantStore):
         return items
 
     def requeue(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
-        """Queue the job's failed and cancelled items, or these, as new, after `reopen`; return how many. Items refused
-        in the request or dropped from the dead letters have nothing to retry."""
+        """Queue the job's cancelled items and those that failed by a cause outside of the document, or these, as new, after
+        `reopen`; return how many. Items refused in the request or dropped from the dead letters have nothing to retry."""
         moment = now()
         queued = sum(
             self._run(_REQUEUE.format(where=where), job=job_id, now=moment).rowcount
@@ -113,10 +113,15 @@ _REQUEUE = (
 )
 
 
+_ELSEWHERE = ", ".join(f"'{code}'" for code in MENDED_ELSEWHERE)
+# Another attempt may help, as `DeadLetter.retryable` has it: failure and code of the item alone.
+_RETRYABLE = f"(failure <> 'rejected' OR error_code IN ({_ELSEWHERE}))"
+
+
 def _chosen(ordinals: Sequence[int] | None, *, dead_only: bool) -> Iterator[str]:
-    """Yield conditions on items that can be tried again: all of a job, or these in groups that fit a statement."""
-    where = f"{may(Move.REPLAY)} AND (state = 'cancelled' OR dead_at IS NOT NULL)"
-    where += " AND dead_at IS NOT NULL" if dead_only else ""
+    """Yield conditions on items: those of a job that another attempt may help, or these in groups that fit a statement."""
+    of_job = f"(state = 'cancelled' OR dead_at IS NOT NULL AND {_RETRYABLE})"
+    where = f"{may(Move.REPLAY)} AND {'dead_at IS NOT NULL' if dead_only else of_job}"
     if ordinals is None:
         yield where
     for batch in slices(sorted(ordinals or ()), _ROWS_PER_STATEMENT):
@@ -145,21 +150,27 @@ class DeadLetters(TenantStore):
         return next(iter(self._read(" AND i.job_id = :at_job AND i.ordinal = :at_ordinal", values, limit=1)), None)
 
     def positions(self, chosen: DeadLetterFilter, *, until: datetime, limit: int) -> list[LedgerPosition]:
-        """Return the positions of the chosen letters up to ``until``, oldest first."""
+        """Return the positions of the chosen letters up to ``until`` that another attempt may help, oldest first. Where
+        a code is chosen by name, the others with that code too."""
         where, values = _where(chosen)
+        if chosen.code is None:
+            where += f" AND {_RETRYABLE}"
         statement = (
-            f"SELECT i.job_id, i.ordinal FROM job_items i WHERE i.tenant_id = :tenant{where}"
-            " AND i.dead_at <= :until ORDER BY i.dead_at, i.job_id, i.ordinal LIMIT :limit"
+            f"SELECT i.job_id, i.ordinal FROM job_items i {of_dead_letters('i')} WHERE i.tenant_id = :tenant{where}"
+            f" AND {_AVAILABLE} AND i.dead_at <= :until ORDER BY i.dead_at, i.job_id, i.ordinal LIMIT :limit"
         )
         rows = self._run(statement, until=to_naive(until), limit=limit, **values)
         return [record_of(LedgerPosition, row) for row in rows]
 
     def drop(self, position: LedgerPosition) -> bool:
-        """Delete the dead letter and its bytes. The item stays failed. False if there is no such letter."""
-        dropped = self._run(_DROP, job=position.job_id, ordinal=position.ordinal, now=now()).rowcount
-        if dropped:
-            self._run(_DELETE_PAYLOAD, job=position.job_id, ordinal=position.ordinal)
-        return bool(dropped)
+        """Delete the dead letter and its bytes, also those of earlier uploads of the document that failed. The items stay
+        failed. False if there is no such letter."""
+        letter = self.one(position)
+        if letter is None:
+            return False
+        of = {"namespace": letter.namespace, "document_id": letter.document_id, "number": letter.generation}
+        self._run(_DELETE_PAYLOADS, **of)
+        return bool(self._run(_DROP, now=now(), **of).rowcount)
 
     def _read(self, where: str, values: dict[str, Any], *, limit: int) -> list[DeadLetter]:
         rows = self._run(_LETTERS.format(where=where), limit=limit, **values)
@@ -191,21 +202,22 @@ def _where(chosen: DeadLetterFilter) -> tuple[str, dict[str, Any]]:
     return "".join(f" AND i.{name} = :{name}" for name in given), given
 
 
+_AVAILABLE = f"EXISTS (SELECT 1 FROM payloads p WHERE {same_generation('p', 'i')})"
+
 _LETTERS = (
     "SELECT i.job_id, i.ordinal, i.namespace, i.document_id, i.generation, i.failure, COALESCE(i.error_code, '') AS code,"
     " i.error_detail AS detail, i.stage, i.attempts, i.dead_at AS failed_at, i.body_bytes, g.title, g.media_type,"
-    f" g.source_uri, g.content_hash, EXISTS (SELECT 1 FROM payloads p WHERE {same_generation('p', 'i')}) AS available"
-    f" FROM job_items i LEFT JOIN generations g ON {same_generation('g', 'i')}"
+    f" g.source_uri, g.content_hash, {_AVAILABLE} AS available"
+    f" FROM job_items i {of_dead_letters('i')} LEFT JOIN generations g ON {same_generation('g', 'i')}"
     " WHERE i.tenant_id = :tenant AND i.dead_at IS NOT NULL{where}"
     " ORDER BY i.dead_at DESC, i.job_id DESC, i.ordinal DESC LIMIT :limit"
 )
 
-_DROP = (
-    "UPDATE job_items SET failure = NULL, dead_at = NULL, updated_at = :now"
-    " WHERE tenant_id = :tenant AND job_id = :job AND ordinal = :ordinal AND dead_at IS NOT NULL"
+_EARLIER = (
+    "i.tenant_id = :tenant AND i.dead_at IS NOT NULL AND i.namespace = :namespace AND i.document_id = :document_id"
+    " AND i.generation <= :number"
 )
 
-_DELETE_PAYLOAD = (
-    f"DELETE p FROM payloads p JOIN job_items i ON {same_generation('i', 'p')} WHERE i.tenant_id = :tenant"
-    " AND i.job_id = :job AND i.ordinal = :ordinal"
-)
+_DROP = f"UPDATE job_items i SET i.failure = NULL, i.dead_at = NULL, i.updated_at = :now WHERE {_EARLIER}"
+
+_DELETE_PAYLOADS = f"DELETE p FROM payloads p JOIN job_items i ON {same_generation('i', 'p')} WHERE {_EARLIER}"

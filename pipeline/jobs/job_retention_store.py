@@ -6,8 +6,9 @@ from itertools import accumulate
 from typing import Any, Final
 
 from pipeline.database.rows import TenantStore
-from pipeline.database.statements import same_document, same_generation, sql, tenants_with
+from pipeline.database.statements import same_generation, sql, tenants_with
 from pipeline.documents.generation_store import GenerationRows
+from pipeline.documents.outcome_store import of_dead_letters
 from pipeline.records import JobId
 from pipeline.vector_stores.attachment_store import PUT_A_LISTED_FILE
 
@@ -71,8 +72,7 @@ def _bounded(jobs: Sequence[Any], items: int) -> list[JobId]:
 # A scalar with LIMIT 1 looks into one job; MariaDB makes a join of NOT EXISTS that reads those of every job.
 _MAY_GO = (
     "j.tenant_id = :tenant AND j.finished_at < :before AND (SELECT 1 FROM job_items i"
-    f" JOIN documents d ON {same_document('d', 'i')} AND i.generation > GREATEST(d.deleted_generation,"
-    " d.settled_generation, COALESCE(d.published_generation, 0))"
+    f" {of_dead_letters('i')}"
     " WHERE i.tenant_id = j.tenant_id AND i.job_id = j.job_id AND i.state = 'failed' AND i.dead_at IS NOT NULL LIMIT 1)"
     f" IS NULL AND NOT ({PUT_A_LISTED_FILE})"
 )

@@ -191,9 +191,16 @@ class Payload:
     available: bool
 
 
+# Refusals whose cause is not in the bytes: a server, a limit that an operator may raise, or a model that may be changed.
+MENDED_ELSEWHERE = (
+    "fetch_refused", "fetch_failed", "parser_timeout", "parser_memory", "cutting_too_slow", "cutting_memory",
+    "embedder_refused",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One item that failed for good. ``stage``: the last step it finished."""
+    """A document whose newest failed upload nothing has replaced. ``stage``: the last step it finished."""
 
     position: LedgerPosition
     namespace: str
@@ -207,6 +214,33 @@ class DeadLetter:
     attempts: int
     failed_at: datetime
     payload: Payload
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same upload may succeed at another attempt."""
+        return self.payload.available and (self.reason is not FailureReason.REJECTED or self.code in MENDED_ELSEWHERE)
+
+    @property
+    def advice(self) -> str:
+        """What its owner can do, as one sentence."""
+        if self.retryable:
+            return _RETRY_ADVICE.get(self.code) or _REASON_ADVICE[self.reason]
+        return _NEW_UPLOAD_ADVICE if self.payload.available else _NO_BYTES_ADVICE
+
+
+_NEW_UPLOAD_ADVICE = "The same upload fails again: upload a corrected document under this id, or delete the letter."
+_NO_BYTES_ADVICE = "The upload is no longer stored: upload the document again, or delete the letter."
+_REASON_ADVICE = {
+    FailureReason.REJECTED: "Raise the limit that the sentence names or split the document, then replay it.",
+    FailureReason.GAVE_UP: "Replay it once the service that the sentence names answers again.",
+    FailureReason.BUG: "Replay it after an update, and report the error with the log line of the worker.",
+}
+_RETRY_ADVICE = {
+    "fetch_refused": "Replay it once the operator allows the address, or upload the document itself.",
+    "fetch_failed": "Replay it once the address delivers the document, or upload the document itself.",
+    "embedder_refused": "Replay it once the embedding model accepts the text, or upload a changed document.",
+    "worker_lost": "No worker survived the document: replay it on a machine with more memory, or split it.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

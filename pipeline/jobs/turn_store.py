@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, now, record_of
 from pipeline.database.statements import sql
+from pipeline.documents.outcome_store import of_dead_letters
 from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
 from pipeline.records import FailureReason, JobId, Priority, TenantId
 
@@ -145,5 +146,5 @@ _OPEN = sql(
 # By tenant, because the key of dead letters begins with it.
 _DEAD = sql(
     "SELECT i.failure, COUNT(*) AS letters FROM tenants t JOIN job_items i ON i.tenant_id = t.tenant_id"
-    " AND i.dead_at > '1970-01-01' GROUP BY i.failure"
+    f" AND i.dead_at > '1970-01-01' {of_dead_letters('i')} GROUP BY i.failure"
 )

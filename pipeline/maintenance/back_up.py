@@ -5,6 +5,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -25,6 +26,7 @@ from pipeline.database.engines import engines, mysql_errors, postgres_errors
 from pipeline.database.statements import tenant_ids
 from pipeline.database.unit_of_work import reading
 from pipeline.errors import BackupFailed, Misconfigured, WrongInstallation
+from pipeline.local_stack import client_programs
 from pipeline.maintenance import migrate_schema
 from pipeline.maintenance.check_placements import refuse_misplaced, refuse_moves
 from pipeline.maintenance.verify import AlignmentReport, verify
@@ -203,10 +205,13 @@ def _servers(mysql: Engine, postgres: Engine) -> dict[str, str]:
     """Return the versions of both servers by their kinds."""
     with mysql_errors(), mysql.connect() as connection:
         kind, version = schema.mysql_server(connection)
-    found = {kind: version.partition("-")[0]}
+    return {kind: version.partition("-")[0], "PostgreSQL": _postgres_version(postgres)}
+
+
+def _postgres_version(postgres: Engine) -> str:
     with postgres_errors(), postgres.connect() as connection:
         version = str(connection.execute(text("SHOW server_version")).scalar_one())
-    return found | {"PostgreSQL": version.partition(" ")[0]}
+    return version.partition(" ")[0]
 
 
 def _refuse_other_servers(manifest: Manifest, present: Mapping[str, str]) -> None:
@@ -256,7 +261,7 @@ def _dump(mysql: Engine, postgres: Engine, *, into: Path) -> None:
     """Write a snapshot of both databases, PostgreSQL's begun once MySQL's has. Raises Misconfigured without the programs,
     BackupFailed."""
     program, url = _found(_of_server(mysql, _MYSQL_DUMPS), "mariadb-client or mysql-client"), mysql.url
-    pg_dump = _found(("pg_dump",), "postgresql-client")
+    pg_dump = _of_postgres("pg_dump", postgres)
     # The application's user has no rights on tablespaces, the whole server's log or its replication positions.
     options = ["--single-transaction", "--quick", "--hex-blob", "--skip-lock-tables", "--no-tablespaces", "--verbose"]
     known = subprocess.run([program, "--help"], capture_output=True, text=True, check=False).stdout
@@ -299,7 +304,7 @@ def _of_server(mysql: Engine, names: tuple[str, str]) -> Sequence[str]:
 
 def load_postgres(postgres: Engine, source: Path) -> None:
     """Load a dump into the empty database. Raises Misconfigured, BackupFailed."""
-    program, url = _found(("pg_restore",), "postgresql-client"), postgres.url
+    program, url = _of_postgres("pg_restore", postgres), postgres.url
     options = ["--exit-on-error", "--no-owner", "--no-privileges", f"--dbname={url.database}", str(source)]
     _run(program, options, greet=partial(_greet_postgres, postgres), environment=_libpq(url))
 
@@ -422,8 +427,30 @@ def _running(
             process.wait()
 
 
+def _of_postgres(name: str, postgres: Engine) -> str:
+    """Return the path of a program of PostgreSQL that is not older than the server: an older one does not read it, or
+    writes other statements than it takes. Raises Misconfigured."""
+    server, older = _postgres_version(postgres), ""
+    for folder in client_programs().split(os.pathsep):
+        path = shutil.which(name, path=folder)
+        found = re.search(r"\d+(\.\d+)*", _output_of([path, "--version"])) if path else None
+        if path and (found is None or _major(found[0]) >= _major(server)):
+            return path
+        older = older or (f"{path} is of version {found[0]}" if found else "")
+    if not older:
+        return _found((name,), "postgresql-client")
+    raise Misconfigured(
+        f"{older}, older than the server, PostgreSQL {server}: install postgresql-client-{_major(server)} or newer,"
+        f" and put its {name} on PATH"
+    )
+
+
+def _output_of(command: Sequence[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
 def _found(names: Sequence[str], package: str) -> str:
     for name in names:
-        if path := shutil.which(name):
+        if path := shutil.which(name, path=client_programs()):
             return path
     raise Misconfigured(f"{' or '.join(names)} is not on PATH: install {package}, of the server's version or newer")

@@ -26,7 +26,7 @@ from pipeline.query.places import Place, Verdict, own_key, place_id, pool_key
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, ChannelStep, QueryState, Understood
 from pipeline.query.wake_names import WAKE_CHANNEL, wake_name
-from pipeline.records import JobId, QueryId, TenantId
+from pipeline.records import ChannelName, JobId, QueryId, TenantId
 from pipeline.telemetry.tracing import OutsideCall
 from pipeline.tenants.answer_memory_store import ACCOUNT, LEAST_KEPT_S, account_key, answer_limit, too_many_answers
 from pipeline.tenants.audit import AuditRow
@@ -123,6 +123,15 @@ discharge(KEYS[6], charged)
 return deleted
 """
 
+# Notes the beginning of a channel in an open query, unless it has a result already.
+_LOAD = """
+local found = redis.call('HMGET', KEYS[1], 'query', 'answer_status')
+if ARGV[1] ~= '' and found[1] and not found[2] and redis.call('HEXISTS', KEYS[1], 'envelope:' .. ARGV[1]) == 0 then
+  redis.call('HSET', KEYS[1], 'ran:' .. ARGV[1], ARGV[2])
+end
+return found
+"""
+
 # A plain HSET would recreate a cancelled query, without an expiry. A task may run twice: a failure of one run does not
 # replace the result of the other. A result after the answer is of no use.
 _REPORT = """
@@ -178,10 +187,14 @@ class Queries:
         self._admit(refused)
         return Verdict.TAKEN
 
-    def load(self, query_id: QueryId) -> Query | None:
-        """Return the stored query, or None if it is gone or answered."""
+    def load(self, query_id: QueryId, *, begins: ChannelName | None = None, worker: str = "") -> Query | None:
+        """Return the stored query, or None if it is gone or answered. ``begins``: the channel that ``worker`` asks now, noted
+        so that one that never returns is known to be that worker's."""
         with redis_errors():
-            raw, answered = self._redis.hmget(self._key(query_id), ["query", "answer_status"])  # type: ignore[misc]
+            found: list[bytes | None] = self._redis.eval(  # type: ignore[assignment]
+                _LOAD, 1, self._key(query_id), begins or "", f"{time.time():.4f} {worker}"
+            )
+        raw, answered = found
         return None if raw is None or answered is not None else read_query(raw)
 
     def report(

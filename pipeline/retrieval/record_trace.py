@@ -275,9 +275,12 @@ def timeline(arrived: Arrived, *, total_ms: float) -> list[TimelineSpan]:
     for name, run in sorted(arrived.ran.items(), key=lambda item: (item[1].started_at, item[0])):
         if opened_at is not None and run.started_at > opened_at:
             spans.append(span("queue", "queue", opened_at, (run.started_at - opened_at) * 1000, name))
-        spans.append(span(name, "channel", run.started_at, arrived.elapsed_ms.get(name, 0.0), name, run.worker))
+        until_now_ms = (composed_at - run.started_at) * 1000  # of a channel that has not returned
+        spans.append(
+            span(name, "channel", run.started_at, arrived.elapsed_ms.get(name, until_now_ms), name, run.worker)
+        )
         spans.extend(outside(run.calls, name))
-        ended_at = run.started_at + arrived.elapsed_ms.get(name, 0.0) / 1000
+        ended_at = run.started_at + arrived.elapsed_ms.get(name, until_now_ms) / 1000
         last = ended_at if last is None else max(last, ended_at)
     if last is not None and composed_at > last:
         spans.append(span("queue", "queue", last, (composed_at - last) * 1000, "callback"))

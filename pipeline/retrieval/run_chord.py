@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import structlog
 
-from pipeline.answer.ended_query import UNDERSTAND, EndedQuery, TaskRun
+from pipeline.answer.ended_query import NOT_TAKEN, UNDERSTAND, EndedQuery, TaskRun
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import AbsentChannel, Channel
 from pipeline.errors import CircuitOpen, Unavailable
@@ -50,7 +50,7 @@ def recall(
     tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = ""
 ) -> Envelope | None:
     """Ask one channel and store its result; None if the query is gone or answered. Reports faults of the channel."""
-    query = use.queries(tenant_id).load(query_id)
+    query = use.queries(tenant_id).load(query_id, begins=channel.name, worker=worker)
     return None if query is None else ask_and_report(query, channel, use, worker=worker)[0]
 
 
@@ -197,16 +197,18 @@ def ended_query(arrived: Arrived, answer: Answer) -> EndedQuery:
 
 
 def _run(channel: ChannelName, arrived: Arrived) -> TaskRun:
-    started_at, worker, _ = arrived.ran.get(channel, ChannelRun(arrived.query.created_at, ""))
+    run = arrived.ran.get(channel)
+    started_at, worker, _ = run or ChannelRun(arrived.query.created_at, "")
     envelope = arrived.envelopes.get(channel)
-    error = "no_answer"
+    error = "no_answer" if run or arrived.lane == "in_process" else NOT_TAKEN
+    elapsed_ms = arrived.elapsed_ms.get(channel, (arrived.journal.began_at - started_at) * 1000)
     if envelope is not None:
         error = "" if envelope.status == "ok" else envelope.code or envelope.status
     return TaskRun(
         part=channel.value,
         worker=worker,
         started_at=started_at,
-        runtime_s=arrived.elapsed_ms.get(channel, 0.0) / 1000,
+        runtime_s=max(0.0, elapsed_ms) / 1000,
         error=error,
         result="" if envelope is None else f"{len(envelope.chunk_ids)} hits",
     )

@@ -4,6 +4,7 @@ with `--operator` the key may also do what concerns all tenants."""
 import sys
 from collections.abc import Sequence
 
+from pipeline import local_stack
 from pipeline.database.engines import mysql_engine
 from pipeline.database.installation import refuse_wrong
 from pipeline.database.unit_of_work import unit_of_work
@@ -28,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bootstrap: {names[0]} is a name of the installation itself", file=sys.stderr)  # noqa: T201
         return 2
     scopes = (*SCOPES, OPERATOR) if "--operator" in given else SCOPES
+    if sentence := local_stack.adopt():
+        print(f"bootstrap: {sentence}", file=sys.stderr)  # noqa: T201
     try:
         refuse_wrong(settings())
         with unit_of_work(mysql_engine(settings())) as work:

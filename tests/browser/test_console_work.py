@@ -90,7 +90,7 @@ class DescribeSigningOut:
 
 
 class DescribeJobs:
-    def it_shows_failures_and_replays_a_dead_letter(self, console):
+    def it_shows_failures_and_offers_a_retry_only_where_it_can_help(self, console):
         made = console()
         hand_in(made.client, MANUAL)
         job = fail_one(made.client)
@@ -101,10 +101,8 @@ class DescribeJobs:
         expect(page.locator(".panel").filter(has_text="malformed_document")).to_contain_text("damaged")
 
         page.get_by_role("link", name="Dead letters").first.click()
-        page.get_by_role("button", name="Retry: broken.pdf").click()
-        expect(page.get_by_text("1 queued again.")).to_be_visible()
-        made.client.get(f"/v1/jobs/{job['job_id']}", params={"wait": 30})
-        page.reload()
+        expect(page.get_by_text("upload a corrected document under this id")).to_be_visible()
+        expect(page.get_by_role("button", name="Retry")).to_have_count(0)
         page.get_by_role("button", name="Delete: broken.pdf").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         expect(page.get_by_text("Dead letter deleted.")).to_be_visible()

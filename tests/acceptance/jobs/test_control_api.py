@@ -84,14 +84,39 @@ class DescribeDeadLetters:
         problem(client.get("/v1/dead-letters", params={"job_id": "x"}), 422, "invalid_request")
         problem(client.get("/v1/dead-letters", params={"cursor": "x"}), 422, "invalid_cursor")
 
-    def it_replays_all_and_counts_anew(self, client, namespace):
-        job = failed(client, namespace, "a", "b", "c")
-        one = letters(client)[0]["id"]
-        assert client.post(f"/v1/dead-letters/{one}/replay").json() == {"replayed": 1}
-        assert client.get(f"/v1/jobs/{job['job_id']}", params={"wait": 30}).json()["failed"] == 3
+    def it_replays_what_can_succeed_and_counts_anew(self, client, namespace):
+        refused = {"document_id": "page", "source": {"kind": "url", "uri": "http://169.254.169.254/"}}
+        job = ended(client, send(client, namespace, refused))
+        empty = failed(client, namespace, "a", "b")
+        one = letters(client, code="fetch_refused")[0]
+        assert (one["retryable"], one["advice"]) == (
+            True,
+            "Replay it once the operator allows the address, or upload the document itself.",
+        )
+        assert client.post(f"/v1/dead-letters/{one['id']}/replay").json() == {"replayed": 1}
+        assert client.get(f"/v1/jobs/{job['job_id']}", params={"wait": 30}).json()["failed"] == 1
         assert client.post("/v1/dead-letters/replay", json={"code": "other"}).json() == {"replayed": 0}
-        assert client.post("/v1/dead-letters/replay", json={"all": True}).json() == {"replayed": 3}
-        assert client.get(f"/v1/jobs/{job['job_id']}", params={"wait": 30}).json()["failed"] == 3
+        assert client.post("/v1/dead-letters/replay", json={"all": True}).json() == {"replayed": 1}
+        assert client.post("/v1/dead-letters/replay", json={"code": "empty_document"}).json() == {"replayed": 2}
+        assert client.get(f"/v1/jobs/{empty['job_id']}", params={"wait": 30}).json()["failed"] == 2
+
+    def it_says_what_to_do_where_another_attempt_cannot_help(self, client, namespace):
+        job = failed(client, namespace, "a")
+        [letter] = letters(client)
+        refused = problem(client.post(f"/v1/dead-letters/{letter['id']}/replay"), 409, "not_retryable")
+        assert (letter["retryable"], refused["detail"]) == (False, letter["advice"])
+        assert letter["advice"].startswith("The same upload fails again: upload a corrected document")
+        problem(client.post(f"/v1/jobs/{job['job_id']}/retry"), 409, "nothing_to_retry")
+        assert client.post("/v1/dead-letters/replay", json={"all": True}).json() == {"replayed": 0}
+
+    def it_counts_a_document_once_until_an_upload_succeeds(self, client, namespace):
+        for _ in range(3):
+            failed(client, namespace, "a", "b")
+        assert sorted((each["document_id"], each["generation"]) for each in letters(client)) == [("a", 3), ("b", 3)]
+        ended(client, send(client, namespace, {"document_id": "a", "text": "A pump."}))
+        assert [each["document_id"] for each in letters(client)] == ["b"]
+        client.delete("/v1/documents/b", params={"namespace": namespace})
+        assert letters(client) == []
 
     @pytest.mark.parametrize("body", [{}, {"all": False}, {"all": True, "code": "x"}, {"reason": "whim"}, {"code": 5}])
     def it_replays_nothing_that_was_not_named(self, client, namespace, body):
@@ -126,7 +151,11 @@ class DescribeDeadLetters:
             for arguments, said in (
                 (["dead-letters"], letter["id"]),
                 (["dead-letters", letter["id"]], "empty_document"),
-                (["dead-letters", "--replay", "--all"], "1 document queued again"),
+                (["dead-letters", letter["id"]], "upload a corrected document"),
+                (
+                    ["dead-letters", "--replay", "--all"],
+                    "0 documents queued again; 1 left, because another attempt fails",
+                ),
             ):
                 assert run(arguments) == 0
                 assert said in capsys.readouterr().out

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pipeline.administration import steer_jobs
+from pipeline.administration.delete_documents import delete_document
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderUnavailable
 from pipeline.ingestion import run
 from pipeline.jobs.control_store import DeadLetters
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
-from pipeline.records import FailureReason, JobId
+from pipeline.jobs.turn_store import backlog
+from pipeline.records import DocumentId, FailureReason, JobId
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import Corner
@@ -30,6 +32,11 @@ def documents(count: int) -> list:
 def letters(corner: Corner, **chosen) -> list:
     with unit_of_work(corner.use.mysql) as work:
         return DeadLetters(work.connection, corner.tenant).page(DeadLetterFilter(**chosen), before=None, limit=100)
+
+
+def dead(use) -> dict[str, int]:
+    with unit_of_work(use.mysql) as work:
+        return dict(backlog(work.connection).dead_letters)
 
 
 class Failing:
@@ -190,12 +197,52 @@ class DescribeDeadLetters:
         ticket = corner.accept(upload("d", "old"))
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
         corner.ingest(upload("d", "new"))
-        [letter] = letters(corner)
-        assert steer_jobs.replay(corner.tenant, letter.position, use, ring=nobody)
+        assert letters(corner) == []
+        assert steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody) == 1
         corner.make_due()
         corner.work(ticket)
         assert corner.shown() == {"d": ["new"]}
         assert (corner.job(ticket).status, letters(corner)) == ("succeeded", [])
+
+    def it_counts_documents_and_not_their_uploads(self, corner, use):
+        away = failing(use, EmbedderUnavailable("not there"))
+        for body in ("first 一", "second 二", "third 三"):
+            corner.work(corner.accept(upload("a", body), upload("b", body)), away)
+        assert sorted((letter.document_id, letter.generation) for letter in letters(corner)) == [("a", 3), ("b", 3)]
+        assert dead(use) == {"rejected": 0, "gave_up": 2, "bug": 0}
+        corner.ingest(upload("a", "fourth 四"))
+        assert [letter.document_id for letter in letters(corner)] == ["b"]
+        assert steer_jobs.replay_selected(corner.tenant, DeadLetterFilter(), use, ring=nobody) == 1
+        assert dead(use) == {"rejected": 0, "gave_up": 0, "bug": 0}
+
+    def it_keeps_one_whose_document_was_uploaded_again_until_that_is_searchable(self, corner, use):
+        first = corner.accept(upload("d", "old"))
+        second = corner.accept(upload("d", "new"))
+        corner.work(first, failing(use, EmbedderUnavailable("not there")))
+        assert [letter.generation for letter in letters(corner)] == [1]
+        corner.work(second)
+        assert (letters(corner), sum(dead(use).values())) == ([], 0)
+
+    def it_ends_with_its_document(self, corner, use):
+        corner.work(corner.accept(*documents(2)), failing(use, EmbedderUnavailable("not there")))
+        assert delete_document(corner.tenant, corner.scope.namespace, DocumentId("d0"), use)
+        assert [letter.document_id for letter in letters(corner)] == ["d1"]
+
+    def it_replays_only_where_another_attempt_can_help(self, corner, use):
+        corner.work(corner.accept(upload("empty", " ")))
+        gone = corner.accept(upload("away", "text"))
+        corner.work(gone, failing(use, EmbedderUnavailable("not there")))
+        found = {letter.document_id: letter for letter in letters(corner)}
+        assert {name: letter.retryable for name, letter in found.items()} == {"empty": False, "away": True}
+        assert found["empty"].advice.startswith("The same upload fails again: upload a corrected document")
+        with pytest.raises(steer_jobs.WrongJobState, match="The same upload fails again"):
+            steer_jobs.replay(corner.tenant, found["empty"].position, use, ring=nobody)
+        with pytest.raises(steer_jobs.WrongJobState, match="upload them again"):
+            steer_jobs.retry(corner.tenant, found["empty"].position.job_id, use, ring=nobody)
+        assert steer_jobs.replay_selected(corner.tenant, DeadLetterFilter(), use, ring=nobody) == 1
+        assert [letter.document_id for letter in letters(corner)] == ["empty"]
+        by_code = DeadLetterFilter(code="empty_document")  # as after an update of the parser
+        assert steer_jobs.replay_selected(corner.tenant, by_code, use, ring=nobody) == 1
 
     def it_drops_the_bytes_and_keeps_the_count(self, corner, use):
         ticket = corner.accept(*documents(1))
@@ -212,8 +259,8 @@ class DescribeDeadLetters:
         for body in ("first 一", "second 二", "third 三"):
             corner.work(corner.accept(upload("d", body)), failing(use, EmbedderUnavailable("not there")))
         assert corner.rows("generations") == 3
-        for letter in letters(corner):
-            assert steer_jobs.drop_dead_letter(corner.tenant, letter.position, use)
+        [letter] = letters(corner)
+        assert steer_jobs.drop_dead_letter(corner.tenant, letter.position, use)
         assert (letters(corner), corner.rows("payloads"), corner.rows("generations")) == ([], 0, 1)
         corner.ingest(upload("d", "fourth 四"))
         assert corner.shown() == {"d": ["fourth 四"]}

@@ -181,15 +181,15 @@ def answers(asker) -> list[dict[str, Any]]:
 
 @pytest.mark.stack
 class DescribeQueriesInFlower:
-    def it_shows_a_tenth_of_them_as_chords(self, view, answers):
+    def it_shows_a_tenth_of_them_and_the_first_of_each_second_as_chords(self, view, asker, answers):
         calm = [
             each for each in answers if each["stats"]["latency_ms"]["total"] < 900 and not each["stats"]["degraded"]
         ]
         expected = {each["query_id"] for each in calm if is_sampled(each["query_id"], 10)}
-        hidden = {each["query_id"] for each in calm} - expected
         found = shown(view, lambda found: expected <= found.keys())
         assert expected, "of a hundred queries some are sampled"
-        assert not hidden & found.keys()
+        asked_alone = ask(asker, "kb", "is green tea brewed at eighty degrees")["query_id"]
+        assert shown(view, lambda found: asked_alone in found.keys())
         for query_id in expected:
             tasks = found[query_id]
             assert tasks.keys() == {"keyword", "semantic", "recall.answer"}

@@ -12,7 +12,7 @@ import { Badge, More, Table } from "../../parts/table.js";
 import { link } from "../../router.js";
 import { may } from "../../session.js";
 import { Heading } from "../../shell.js";
-import { reasonOf } from "../../sentences.js";
+import { reasonOf, said } from "../../sentences.js";
 import { t, word } from "../../words.js";
 
 const REASONS = ["", "rejected", "gave_up", "bug"];
@@ -47,21 +47,22 @@ export function DeadLetters() {
       <span class="title">${letter.title || letter.document_id}</span> <span class="muted">${letter.namespace}</span>
       ${letter.title && letter.title !== letter.document_id && html`<code class="under">${letter.document_id}</code>`}` },
     { key: "reason", label: t("dead.reason"), render: (letter) => html`<${Badge} of=${letter.reason} label=${word("reason", letter.reason)} />` },
-    { key: "detail", label: t("dead.detail"), wide: true, render: (letter) => html`<code>${letter.code}</code> ${reasonOf(letter)}` },
+    { key: "detail", label: t("dead.detail"), wide: true, render: (letter) => html`<code>${letter.code}</code> ${reasonOf(letter)}
+      <span class="hint">${said(letter.advice)}</span>` },
     { key: "attempts", label: t("field.attempts"), numeric: true, render: (letter) => count(letter.attempts) },
     { key: "size", label: t("field.size"), numeric: true, render: (letter) => bytes(letter.payload?.bytes) },
     { key: "failed", label: t("dead.failed_at"), render: (letter) => html`
       <time title=${moment(letter.failed_at)}>${ago(letter.failed_at)}</time>` },
     { key: "job", label: t("jobs.job"), render: (letter) => html`<a href=${link("jobs", letter.job_id)}><code>${short(letter.job_id)}</code></a>` },
     may("write") && { key: "do", label: t("field.actions"), actions: true, render: (letter) => html`
-      <button disabled=${replay.busy || !letter.payload?.available} onClick=${() => replay.run(letter)}
-        aria-label=${`${t("dead.replay")}: ${letter.document_id}`}>${t("dead.replay")}</button>
+      ${letter.retryable && html`<button disabled=${replay.busy} onClick=${() => replay.run(letter)}
+        aria-label=${`${t("dead.replay")}: ${letter.document_id}`}>${t("dead.replay")}</button>`}
       <button class="quiet danger-text" onClick=${() => setDropping(letter)} aria-label=${`${t("dead.drop")}: ${letter.document_id}`}>${t("dead.drop")}</button>` },
   ].filter(Boolean);
 
   return html`
     <${Heading} title=${t("nav.dead-letters")} about=${t("dead.about")}>
-      ${may("write") && letters.data?.rows.length > 0 && html`
+      ${may("write") && letters.data?.rows.some((letter) => letter.retryable) && html`
         <button onClick=${() => setReplayingAll(true)}>${reason || namespace ? t("dead.replay_these") : t("dead.replay_all")}</button>`}
     <//>
     <div class="toolbar">
