@@ -33,8 +33,12 @@ examples = typer.Typer(name="examples", help="The example library: its template 
 
 def import_examples(
     book: Annotated[
-        Path, Argument(metavar="BOOK", exists=True, dir_okay=False, help="An .xlsx or .json file with examples.")
-    ],
+        Path | None, Argument(metavar="BOOK", exists=True, dir_okay=False, help="An .xlsx or .json file with examples.")
+    ] = None,
+    excel_path: Annotated[
+        Path | None,
+        Option("--excel_path", "--excel-path", exists=True, dir_okay=False, help="The same as BOOK."),
+    ] = None,
     namespace: Annotated[
         str | None, Option("--namespace", "-n", help="The one knowledge base to write all sheets to.")
     ] = None,
@@ -59,6 +63,10 @@ def import_examples(
 
     Exits with 1 if a row was refused, or if one that was accepted cannot be found.
     """
+    if (book is None) is (excel_path is None):
+        raise typer.BadParameter("give the file once, as BOOK or with --excel_path", param_hint="BOOK")
+    book = book or excel_path
+    assert book is not None
     if book.suffix.lower() not in (".xlsx", ".json"):
         raise typer.BadParameter("must be an .xlsx or .json file", param_hint="BOOK")
     screen.require_choice(on_conflict, ON_CONFLICT, "--on-conflict")
@@ -67,17 +75,20 @@ def import_examples(
         raise typer.BadParameter("give either --namespace or --tables", param_hint="--namespace")
     began = time.monotonic()
     parts: dict[str, _Outcome] = {}
+    lost: dict[str, ChordwiseError] = {}
     with screen.connect() as client, screen.Ticker() as ticker:
         ticker.show("books read", 0, 1)
-        run = partial(_import, client, ticker, book, wait=wait, on_conflict=on_conflict, category=category)
+        send = partial(client.import_examples, book, on_conflict=on_conflict, category=category)
+        follow = partial(_follow, client, ticker) if wait else _unfollowed
         if namespace is not None:
-            overall = run(namespace, strict=strict, dry_run=dry_run)
+            overall = follow(send(namespace=namespace, strict=strict, dry_run=dry_run))
         else:
-            overall, parts = _into_tables(run, strict=strict, dry_run=dry_run)
+            overall, parts, lost = _into_tables(send, follow, strict=strict, dry_run=dry_run)
     report = overall.report
     if screen.as_json():
         by_table = {name: _as_json(part) for name, part in parts.items()}
-        screen.print_json(_as_json(overall) | ({"tables": by_table} if tables else {}))
+        failed = {name: str(error) for name, error in lost.items()}
+        screen.print_json(_as_json(overall) | ({"tables": by_table, "failed_tables": failed} if tables else {}))
     else:
         _print_flaws(report.errors, report.errors_total)
         _print_flaws(report.warnings, report.warnings_total, prefix="warning: ")
@@ -85,8 +96,14 @@ def import_examples(
         elapsed_s = time.monotonic() - began
         for name, part in parts.items():
             _show_outcome(part, elapsed_s=elapsed_s, prefix=f"{name}: ")
-        if not parts:
+        if not parts and not lost:
             _show_outcome(overall, elapsed_s=elapsed_s)
+    screen.warn_of_each([f"{name}: {error}" for name, error in lost.items()])
+    if lost:
+        others = (
+            f"; the others are in {', '.join(sorted(parts.keys() - lost.keys()))}" if parts.keys() - lost.keys() else ""
+        )
+        raise ChordwiseError(f"{screen.plural(len(lost), 'table')} not complete: {', '.join(lost)}{others}")
     outcomes = [*parts.values()] or [overall]
     for outcome in outcomes:
         _require_searchable(outcome)
@@ -109,39 +126,55 @@ class _Outcome:
     lost: Sequence[ImportedRow] = ()
 
 
-def _import(
-    client: Chordwise, ticker: screen.Ticker, book: Path, namespace: str, *, wait: bool, **options: Any
-) -> _Outcome:
-    """Import a book, or the sheets of one category, into a namespace."""
-    report = client.import_examples(book, namespace=namespace, **options)
-    if not (wait and report.job_id):
+def _unfollowed(report: ExamplesImport) -> _Outcome:
+    return _Outcome(report=report)
+
+
+def _follow(client: Chordwise, ticker: screen.Ticker, report: ExamplesImport) -> _Outcome:
+    """Wait for the job of an import, and look its rows up."""
+    if not report.job_id:
         return _Outcome(report=report)
     job = client.wait(report.job_id, on_progress=lambda state: ticker.show_finished("rows indexed", state))
     verified = client.verify_examples(report.job_id, sample=_SAMPLE)
     return _Outcome(report=report, job=job, verified=verified, lost=_lost(client, verified, ticker))
 
 
-def _into_tables(run: Callable[..., _Outcome], *, strict: bool, dry_run: bool) -> tuple[_Outcome, dict[str, _Outcome]]:
-    """Check the whole book, then import each of its categories that has a good row into its own namespace.
+def _into_tables(
+    send: Callable[..., ExamplesImport], follow: Callable[[ExamplesImport], _Outcome], *, strict: bool, dry_run: bool
+) -> tuple[_Outcome, dict[str, _Outcome], dict[str, ChordwiseError]]:
+    """Check the whole book, then send each of its categories that has a good row to its own namespace, and follow them
+    once all are sent: one that takes long, or cannot be stored, stops no other.
 
-    Return the outcome of the check, and the imports by namespace; there are none after a dry run or a refusal.
+    Return the outcome of the check, the imports by namespace, and what went wrong by namespace; there are none of either
+    after a dry run or a refusal.
     """
-    check = run(EXAMPLE_NAMESPACES[0], strict=False, dry_run=True)
+    check = _Outcome(report=send(namespace=EXAMPLE_NAMESPACES[0], strict=False, dry_run=True))
     total = check.report.statistics["total"]
     if dry_run:
-        return check, {}
+        return check, {}, {}
     reason = None
     if strict and total.refused:
         reason = f"not all of {total.read} rows can be taken, and nothing was stored"
     elif not total.accepted:
         reason = "there is no good row in the book, and nothing was stored"
     if reason is not None:
-        return _Outcome(report=replace(check.report, refused_because=reason)), {}
-    return check, {
-        table: run(table, category=name, strict=False, dry_run=False)
-        for name, table in zip(EXAMPLE_CATEGORIES, EXAMPLE_NAMESPACES, strict=True)
-        if check.report.statistics[name].accepted
-    }
+        return _Outcome(report=replace(check.report, refused_because=reason)), {}, {}
+    sent: dict[str, ExamplesImport] = {}
+    parts: dict[str, _Outcome] = {}
+    lost: dict[str, ChordwiseError] = {}
+    for name, table in zip(EXAMPLE_CATEGORIES, EXAMPLE_NAMESPACES, strict=True):
+        if not check.report.statistics[name].accepted:
+            continue
+        try:
+            sent[table] = send(namespace=table, category=name, strict=False, dry_run=False)
+        except ChordwiseError as error:
+            lost[table] = error
+    for table, report in sent.items():
+        try:
+            parts[table] = follow(report)
+        except ChordwiseError as error:
+            parts[table], lost[table] = _Outcome(report=report), error
+    return check, parts, lost
 
 
 @examples.command("template")

@@ -16,7 +16,7 @@ from chordwise.api.archives import Imported
 from chordwise.api.documents import is_url
 from chordwise.api.files import FileSearch, find_files, read_documents
 from chordwise.api.ingestion import ON_CONFLICT, FileKeywords
-from chordwise.api.jobs import Ingestion, JobItem, failures, together
+from chordwise.api.jobs import Ingestion, JobItem, together
 from chordwise.cli import screen
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError
@@ -57,7 +57,8 @@ def ingest(
     The server detects the encoding of text. With --wait, a line warns of each file with an uncertain encoding: send it
     again with --charset. JSON Lines are UTF-8 unless --charset names another encoding.
 
-    Exits with 1 if a line could not be read or, with --wait, if a document could not be ingested.
+    Names each line that could not be read and, with --wait, each document that could not be ingested, one a line on
+    standard error, the first 20 of each (all with --json). Exits with 1 if there is one, and with 2 for wrong usage.
     """
     screen.require_choice(on_conflict, ON_CONFLICT, "--on-conflict")
     if charset is not None and not _is_encoding(charset):
@@ -92,6 +93,8 @@ def ingest(
             screen.print_json(
                 {
                     "jobs": [job.raw for job in done.jobs],
+                    "failed": [item.raw for item in _failed(client, done)] if wait else [],
+                    "bad_lines": bad_lines,
                     "skipped": search.skipped,
                     "skipped_files": search.skipped_files,
                     "duplicates": [
@@ -106,18 +109,29 @@ def ingest(
                 screen.say(line)
             if wait:
                 _warn_of_encodings(client, done, search)
-    if bad_lines:
-        more = f" (and {len(bad_lines) - 1} more like it)" if len(bad_lines) > 1 else ""
-        raise ChordwiseError(f"{bad_lines[0]}{more}; everything else was sent")
+    screen.warn_of_each(bad_lines)
+    unread = f"{screen.plural(len(bad_lines), 'line')} could not be read; everything else was sent" if bad_lines else ""
     if wait:
-        require_all(done, "ingested")
+        require_all(done, "ingested", besides=unread)
+    if unread:
+        raise ChordwiseError(unread)
 
 
-def require_all(done: Ingestion, participle: str) -> None:
-    """Raise ChordwiseError, naming the first errors, unless every document was ``ingested`` or ``imported``."""
+def _failed(client: Chordwise, done: Ingestion) -> list[JobItem]:
+    return [item for job in done.jobs if job.failed for item in client.job_items(job, status="failed", limit=None)]
+
+
+def require_all(done: Ingestion, participle: str, *, besides: str = "") -> None:
+    """Print each document that failed on standard error, and raise ChordwiseError, unless every document was ``ingested`` or
+    ``imported``. ``besides``: what else went wrong."""
     if done.status != "succeeded":
+        shown = done.errors[: screen.MOST_LINES]
+        screen.warn_of_each(screen.failure_lines(shown))
+        if done.failed > len(shown):
+            screen.warn(f"and {done.failed - len(shown)} more (all of them with --json, or chordwise jobs ID)")
         count = done.failed + done.cancelled
-        raise ChordwiseError(f"{count} of {done.total} documents were not {participle}{failures(done.errors)}")
+        sentence = f"{count} of {done.total} documents were not {participle}"
+        raise ChordwiseError(f"{sentence}; {besides}" if besides else sentence)
 
 
 def _send(

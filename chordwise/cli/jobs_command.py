@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Argument, Option
 
-from chordwise.api.jobs import Job, failures
+from chordwise.api.jobs import Job
 from chordwise.cli import screen, short_ids
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError, ConnectionFailed, ProblemError, UnexpectedAnswer
@@ -51,7 +51,7 @@ def jobs(
 ) -> None:
     """Show ingestion jobs, or one of them with its errors; cancel, retry, pause or resume one.
 
-    With an ID and --watch, exits with 1 unless every document of the job was ingested.
+    With an ID and --watch, exits with 1 unless all of the job succeeded.
     """
     steps = {"cancel": cancel, "retry": retry, "pause": pause, "resume": resume}
     chosen = [name for name, given in steps.items() if given]
@@ -84,9 +84,13 @@ def jobs(
 
 
 def require_success(job: Job) -> None:
-    """Raise ChordwiseError, naming the first errors, unless every document of the job was ingested."""
+    """Print each document that failed on standard error, and raise ChordwiseError, unless all of the job succeeded."""
     if job.status != "succeeded":
-        raise ChordwiseError(f"job {job.job_id} {job.status.replace('_', ' ')}{failures(job.errors)}")
+        shown = job.errors[: screen.MOST_LINES]
+        screen.warn_of_each(screen.failure_lines(shown))
+        if job.failed > len(shown):
+            screen.warn(f"and {job.failed - len(shown)} more (GET /v1/jobs/{job.job_id}/items?status=failed has all)")
+        raise ChordwiseError(f"job {job.job_id} {job.status.replace('_', ' ')}")
 
 
 def _watch(client: Chordwise, job_id: str) -> Job:

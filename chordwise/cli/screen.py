@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs non
     from rich.table import Table
     from rich.text import Text
 
-    from chordwise.api.jobs import Ingestion, Job
+    from chordwise.api.jobs import Ingestion, Job, JobError, JobItem
 
 R = TypeVar("R", bound=Result)
 _AS_JSON: ContextVar[bool] = ContextVar("as_json", default=False)
@@ -110,6 +110,22 @@ def warn(line: str) -> None:
     from rich.text import Text
 
     stderr().print(Text(f"chordwise: {line}"), soft_wrap=True)
+
+
+MOST_LINES = 20  # of one kind in text; --json has all
+
+
+def warn_of_each(lines: Sequence[str]) -> None:
+    """Print lines of warning, `MOST_LINES` at most, and how many there are more."""
+    for line in lines[:MOST_LINES]:
+        warn(clean(line))
+    if len(lines) > MOST_LINES:
+        warn(f"and {len(lines) - MOST_LINES} more (all of them with --json)")
+
+
+def failure_lines(errors: Sequence[JobError | JobItem]) -> list[str]:
+    """Return one line for each document that failed: its name and the reason."""
+    return [f"{error.document_id or error.pointer or 'a document'}: {error.detail or error.code}" for error in errors]
 
 
 def print_json(value: object) -> None:

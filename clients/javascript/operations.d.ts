@@ -439,7 +439,7 @@ export interface CurrentKey {
   scopes: ("read" | "write" | "admin" | "operator")[];
 }
 
-/** A document that failed for good. `reason`: the document's fault, an outage at every attempt, or a bug. `stage`: the last completed step. */
+/** A document that failed for good, by its newest upload. `reason`: the document's fault, an outage at every attempt, or a bug. `stage`: the last completed step. `retryable`: a replay may succeed. `advice`: how to go on, as a sentence. */
 export interface DeadLetter {
   id: string;
   job_id: string;
@@ -454,6 +454,8 @@ export interface DeadLetter {
   stage: string;
   attempts: number;
   failed_at: string;
+  retryable: boolean;
+  advice: string;
   payload: PayloadReference;
 }
 

@@ -189,7 +189,7 @@ class DescribeQueriesInFlower:
         found = shown(view, lambda found: expected <= found.keys())
         assert expected, "of a hundred queries some are sampled"
         asked_alone = ask(asker, "kb", "is green tea brewed at eighty degrees")["query_id"]
-        assert shown(view, lambda found: asked_alone in found.keys())
+        assert shown(view, lambda found: asked_alone in found)
         for query_id in expected:
             tasks = found[query_id]
             assert tasks.keys() == {"keyword", "semantic", "recall.answer"}

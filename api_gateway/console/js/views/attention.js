@@ -13,6 +13,8 @@ import { t, word } from "../words.js";
 import { isLong, useWorkers, Workers } from "./operation/workers.js";
 
 const READ_EVERY_MS = 10000;
+// The installation's figures, for operators: every tenant's documents that failed, and those that wait.
+const OF_ALL = ["chordwise_dead_letters", "chordwise_ingest_items", "chordwise_ingest_oldest_seconds"];
 const SHOWN = ["chordwise_queue_messages", "chordwise_queue_oldest_seconds", "chordwise_alignment_withheld"];
 const PARTS = ["redis", "broker", "mysql", "postgres"];
 const OLD_MESSAGE_S = 30;
@@ -21,7 +23,7 @@ const DEAD_NAMED = 3;
 
 export function Attention() {
   const ready = useLoad(readiness, [], { everyMs: READ_EVERY_MS });
-  const metrics = useLoad((signal) => readMetrics(SHOWN, signal), [], { everyMs: READ_EVERY_MS });
+  const metrics = useLoad((signal) => readMetrics([...SHOWN, ...(may("operator") ? OF_ALL : [])], signal), [], { everyMs: READ_EVERY_MS });
   const dead = useLoad((signal) => get(`v1/dead-letters?limit=${MOST_DEAD}`, { signal }), [], { everyMs: READ_EVERY_MS });
   const known = { of: ready, metrics: metrics.data, dead: dead.data, unread: Boolean(metrics.error || dead.error), reading: !metrics.data || !dead.data };
   return may("operator") ? html`<${WithWorkers} ...${known} />` : html`<${Items} ...${known} />`;
@@ -70,6 +72,10 @@ function itemsOf(ready, metrics, dead, workers) {
     detail: [...new Set(dead.data.map((each) => each.document_id).filter(Boolean))].slice(0, DEAD_NAMED).join(", "),
   }] : [];
   if (!metrics) return [...checks, ...failed, ...long];
+  const everywhere = sumOf(metrics, "chordwise_dead_letters");
+  const failedEverywhere = everywhere > (dead?.data.length ?? 0) ? [{
+    status: "warning", text: t("overview.dead_letters_everywhere", { count: count(everywhere) }), to: link("tenants"),
+  }] : [];
   const figure = (name, write, to) => {
     const value = sumOf(metrics, name);
     return value > 0 ? [{ status: "warning", text: write({ count: count(value) }), to }] : [];
@@ -77,10 +83,20 @@ function itemsOf(ready, metrics, dead, workers) {
   return [
     ...checks,
     ...failed,
+    ...failedEverywhere,
     ...long,
+    ...oldBacklog(metrics),
     ...waitingQueues(metrics, ready),
     ...figure("chordwise_alignment_withheld", (values) => t("overview.withheld", values), link("alignment")),
   ];
+}
+
+/** Documents of all tenants that are due and have waited for long; read for operators only. */
+function oldBacklog(metrics) {
+  const waiting = valueOf(metrics, "chordwise_ingest_items", { state: "due" });
+  const age = valueOf(metrics, "chordwise_ingest_oldest_seconds", { state: "due" });
+  return waiting > 0 && age > OLD_MESSAGE_S
+    ? [{ status: "warning", text: t("overview.old_backlog", { count: count(waiting), age: duration(age) }), to: link("health") }] : [];
 }
 
 /** Queues whose oldest message has waited for long, unless a check says why. */

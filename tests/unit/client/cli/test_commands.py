@@ -67,13 +67,34 @@ class DescribeIngest:
         status, out, err = call("ingest", tmp_path / "x.jsonl", "-n", "kb", "--wait")
         assert status == 1
         assert "1 succeeded, 1 failed" in out
-        assert err == "chordwise: 1 of 2 documents were not ingested: d1: there is no text\n"
+        assert err == "chordwise: d1: there is no text\nchordwise: 1 of 2 documents were not ingested\n"
+
+    def it_names_every_failure_beside_a_bad_line(self, call, tmp_path):
+        bad = "".join(f'{{"id": "d{number}", "text": "bad"}}\n' for number in range(3))
+        (tmp_path / "x.jsonl").write_text(bad + 'not json\n{"id": "d9", "text": "good"}\n[1]\n')
+        status, _, err = call("ingest", tmp_path / "x.jsonl", "-n", "kb", "--wait")
+        assert status == 1
+        assert [line.removeprefix("chordwise: ").split("/")[-1] for line in err.splitlines()] == [
+            "x.jsonl:4 is not a JSON object",
+            "x.jsonl:6 is not a JSON object",
+            *(f"d{number}: there is no text" for number in range(3)),
+            "3 of 4 documents were not ingested; 2 lines could not be read; everything else was sent",
+        ]
+
+    def it_bounds_the_list_and_counts_the_rest(self, call, tmp_path):
+        (tmp_path / "x.jsonl").write_text("not json\n" * 30)
+        status, _, err = call("ingest", tmp_path / "x.jsonl", "-n", "kb")
+        assert (status, len(err.splitlines())) == (1, 22)
+        assert "chordwise: and 10 more (all of them with --json)" in err
 
     def it_sends_the_good_lines_and_names_the_bad_one(self, call, stub, tmp_path):
         (tmp_path / "x.jsonl").write_text('{"id": "d1", "text": "t"}\nnot json\n')
         status, _, err = call("ingest", "x.jsonl", "-n", "kb")
         assert (status, list(stub.documents["kb"])) == (1, ["d1"])
-        assert err == "chordwise: x.jsonl:2 is not a JSON object; everything else was sent\n"
+        assert err.splitlines() == [
+            "chordwise: x.jsonl:2 is not a JSON object",
+            "chordwise: 1 line could not be read; everything else was sent",
+        ]
 
     def it_names_the_jobs_accepted_before_a_failure(self, call, stub, folder):
         stub.next += [Reply(status=202, body={"job_id": "j1", "total": 2}), problem(413, "too_large", "too large")]
@@ -144,7 +165,7 @@ class DescribeJobs:
     def it_watches_to_the_end_and_fails_with_the_job(self, call, stub):
         stub.looks_until_done = 3
         status, out, err = call("jobs", "job-1", "--watch")
-        assert (status, err) == (1, "chordwise: job job-1 partly failed: d1: there is no text\n")
+        assert (status, err) == (1, "chordwise: d1: there is no text\nchordwise: job job-1 partly failed\n")
         assert out.startswith("0 of 2 documents finished")
 
     def it_prints_one_json_document(self, call):
