@@ -83,7 +83,7 @@ def _above(path: tuple[str, ...], inherited: Mapping[tuple[str, ...], Segment]) 
 def _segments(text: str, section: Section) -> Iterator[_Block]:
     """Yield the segments of a section. A new one begins where a field repeats, or where fields follow a body."""
     labels = [match for match in _LINE.finditer(text, section.start, section.end) if match["name"].lower() in _FIELDS]
-    begins = list(_beginnings(text, section, [label.start() for label in labels]))
+    begins = list(_beginnings(text, section, labels))
     block = _Block()
     _add_body(block, text, section.start, begins[0] if begins else section.end, heading=section.heading_path[-1:])
     read = section.start  # up to where other fields were looked for
@@ -102,11 +102,13 @@ def _segments(text: str, section: Section) -> Iterator[_Block]:
     yield block
 
 
-def _beginnings(text: str, section: Section, labels: Sequence[int]) -> Iterator[int]:
-    """Return for each label the beginning of its fields: the start of its paragraph, if they fill it."""
+def _beginnings(text: str, section: Section, labels: Sequence[re.Match[str]]) -> Iterator[int]:
+    """Return for each label the beginning of its fields: the start of its paragraph, if fields other than the content fill
+    it, in whichever order they come."""
     begin = position = section.start  # of the paragraph, and of the line that is looked at
     filled = True  # whether every line of the paragraph was a field so far
-    for label in labels:
+    for match in labels:
+        label = match.start()
         while position < label:
             end = text.find("\n", position, label)
             line = text[position : label if end < 0 else end]
@@ -116,6 +118,7 @@ def _beginnings(text: str, section: Section, labels: Sequence[int]) -> Iterator[
             else:
                 begin, filled = position, True
         yield begin if filled else label
+        filled = filled and _FIELDS[match["name"].lower()] != "content"
 
 
 def _opens_paragraph(text: str, at: int, start: int) -> bool:

@@ -1,5 +1,6 @@
 """Chunking strategies: tables of what each makes of a text, and the laws that hold for any text."""
 
+import itertools
 import json
 
 import pytest
@@ -148,6 +149,14 @@ class DescribeSegments:
         )
         assert (two.text, two.segment.chapter_id, two.segment.story_time) == ("Two.", "c1", -7)
         assert searched_text(one, "segments") == "One.\n\nMore.\nSum.\nAnn Bo"
+
+    def it_reads_the_fields_of_a_segment_in_any_order(self):
+        fields = {"content": "李明拔剑。", "chapter_id": "7", "story_time": 30}
+        for order in itertools.permutations(fields):
+            written = json.dumps([{name: fields[name] for name in order}] * 2, ensure_ascii=False)
+            _, found = cut_text(written, "segments", "application/json")
+            seen = [(one.text, one.segment.chapter_id, one.segment.story_time) for one in found.passages]
+            assert seen == [("李明拔剑。", "7", 30)] * 2, order
 
     def it_reads_rows(self):
         _, found = cut_text("chapter,story_time,content\n1,10,One.\n2,20,Two.\n", "segments", "text/csv")
