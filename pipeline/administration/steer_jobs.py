@@ -19,7 +19,7 @@ from pipeline.jobs.control_store import DeadLetters, JobControl
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
 from pipeline.jobs.ledger_store import Ledger
-from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
+from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 
@@ -145,12 +145,10 @@ def drop_dead_letter(tenant_id: TenantId, position: LedgerPosition, use: Resourc
     """Delete the bytes of a dead letter, so that it cannot be replayed; False if there is none at this position."""
     with unit_of_work(use.mysql) as work:
         letters = DeadLetters(work.connection, tenant_id)
-        letter = letters.one(position)
-        if letter is None or not letters.drop(position):
+        ended = letters.drop(position)
+        if not ended:
             return False
-        scope = Scope(tenant_id=tenant_id, namespace=Namespace(letter.namespace))
-        ended = Generation(scope=scope, document_id=DocumentId(letter.document_id), number=letter.generation)
-        GenerationRows(work.connection, tenant_id).drop([ended], is_retryable=False)
+        GenerationRows(work.connection, tenant_id).drop(ended, is_retryable=False)
         Audit(work.connection, tenant_id).wrote("dead_letter_drop", ids=[position.to_id()])
         return True
 

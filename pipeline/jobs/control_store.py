@@ -162,15 +162,17 @@ class DeadLetters(TenantStore):
         rows = self._run(statement, until=to_naive(until), limit=limit, **values)
         return [record_of(LedgerPosition, row) for row in rows]
 
-    def drop(self, position: LedgerPosition) -> bool:
-        """Delete the dead letter and its bytes, also those of earlier uploads of the document that failed. The items stay
-        failed. False if there is no such letter."""
+    def drop(self, position: LedgerPosition) -> list[Generation]:
+        """Delete the dead letter and its bytes, also those of earlier uploads of the document that failed, and return these
+        uploads; none if there is no such letter. The items stay failed."""
         letter = self.one(position)
         if letter is None:
-            return False
+            return []
         of = {"namespace": letter.namespace, "document_id": letter.document_id, "number": letter.generation}
+        numbers = self._run(f"SELECT i.generation FROM job_items i WHERE {_EARLIER}", **of).scalars().all()
         self._run(_DELETE_PAYLOADS, **of)
-        return bool(self._run(_DROP, now=now(), **of).rowcount)
+        self._run(_DROP, now=now(), **of)
+        return [self._generation(letter.namespace, letter.document_id, number) for number in numbers]
 
     def _read(self, where: str, values: dict[str, Any], *, limit: int) -> list[DeadLetter]:
         rows = self._run(_LETTERS.format(where=where), limit=limit, **values)
