@@ -169,7 +169,7 @@ def _operator_key(addresses: Mapping[str, str]) -> str:
         [VENV / "bin" / "chordwise-server", "key", _OPERATORS, "--operator"],
         what="making an operator's key",
         log=_UP.logs / "migrate.log",
-        environment=shell.plain_environment() | addresses,
+        environment={**shell.plain_environment(), **addresses},
         cwd=ROOT,
     )
     variables.write_private(file, made)

@@ -11,6 +11,7 @@ import pytest
 from chordwise.cli import run
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import VALID, ended, problem, send
+from tests.support.servers.web_server import WebServer
 
 PUMPS = 100  # more than workers finish while a job is paused and cancelled
 
@@ -85,13 +86,17 @@ class DescribeDeadLetters:
         problem(client.get("/v1/dead-letters", params={"cursor": "x"}), 422, "invalid_cursor")
 
     def it_replays_what_can_succeed_and_counts_anew(self, client, namespace):
-        refused = {"document_id": "page", "source": {"kind": "url", "uri": "http://169.254.169.254/"}}
-        job = ended(client, send(client, namespace, refused))
+        with WebServer() as web:  # without a page: 404
+            gone = {"document_id": "page", "source": {"uri": web.url("/gone")}}
+            job = ended(client, send(client, namespace, gone))
+            self._replays(client, namespace, job)
+
+    def _replays(self, client, namespace, job):
         empty = failed(client, namespace, "a", "b")
-        one = letters(client, code="fetch_refused")[0]
+        one = letters(client, code="fetch_failed")[0]
         assert (one["retryable"], one["advice"]) == (
             True,
-            "Replay it once the operator allows the address, or upload the document itself.",
+            "Replay it once the address delivers the document, or upload the document itself.",
         )
         assert client.post(f"/v1/dead-letters/{one['id']}/replay").json() == {"replayed": 1}
         assert client.get(f"/v1/jobs/{job['job_id']}", params={"wait": 30}).json()["failed"] == 1

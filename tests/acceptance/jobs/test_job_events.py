@@ -17,6 +17,7 @@ from chordwise import AsyncChordwise, Chordwise
 from chordwise.cli import run
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import VALID, ended, problem, send
+from tests.support.servers.web_server import WebServer
 
 BAD = {"text": "<!-- -->", "source": {"media_type": "text/html"}}
 
@@ -99,11 +100,13 @@ class DescribeFollowing:
         assert failed_of(follow(client, path, last="nonsense")) == ["bad"]
 
     def it_follows_a_job_that_is_tried_again(self, client, namespace):
-        job = ended(client, send(client, namespace, {"document_id": "bad", **BAD}))
-        path = f"/v1/jobs/{job['job_id']}"
-        first = follow(client, path)
-        assert client.post(f"{path}/retry").status_code == 200
-        second = follow(client, path, last=first[-1]["id"])
+        with WebServer() as web:  # without a page: 404
+            gone = {"document_id": "bad", "source": {"uri": web.url("/gone")}}
+            job = ended(client, send(client, namespace, gone))
+            path = f"/v1/jobs/{job['job_id']}"
+            first = follow(client, path)
+            assert client.post(f"{path}/retry").status_code == 200
+            second = follow(client, path, last=first[-1]["id"])
         assert failed_of(second) == ["bad"]
         assert second[-1]["event"] == "finished"
         assert second[-1]["id"] != first[-1]["id"]
