@@ -227,7 +227,7 @@ class DescribeDeadLetters:
 
     def it_ends_with_its_document(self, corner, use):
         corner.work(corner.accept(*documents(2)), failing(use, EmbedderUnavailable("not there")))
-        assert delete_document(corner.tenant, Namespace("kb"), DocumentId("d0"), use)
+        assert delete_document(corner.tenant, Namespace(corner.namespace), DocumentId("d0"), use)
         assert [letter.document_id for letter in letters(corner)] == ["d1"]
 
     def it_replays_only_where_another_attempt_can_help(self, corner, use):
