@@ -142,7 +142,7 @@ class DescribeQuotas:
         with gateway(key) as client:
             assert client.get("/v1/quotas").json() == {
                 name: {"limit": getattr(settings, f"quota_{name}"), "used": 0}
-                for name in ("documents", "chunks", "queued", "tokens")
+                for name in ("documents", "chunks", "queued", "tokens", "answer_bytes")
             }
             in_mysql(
                 use, "UPDATE tenants SET quota_documents = 2, quota_queued = 3 WHERE tenant_id = :tenant", tenant=tenant

@@ -176,7 +176,7 @@ class DescribeSearches:
 
 
 class _NoMysql:
-    def begin(self) -> Any:
+    def connect(self) -> Any:
         raise StoreUnavailable("MySQL: gone")
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,7 @@ from pipeline.resources import Resources
 from pipeline.tenants.placement import PlacementState
 from pipeline.tenants.placement_store import FRESH_S
 from tests.conftest import make_tenant
+from tests.support.clients.operating import eventually
 from tests.support.corpora.uploads import upload
 from tests.support.servers.administration import mysql_url
 from tests.support.servers.proxy import Proxy
@@ -286,7 +287,13 @@ class DescribeMoving:
             assert time.monotonic() - began < 30
             _corner(own, resident).fill({"b": "still here 还在"})
             proxy.heal()
-            assert move_tenant.undo(resident, own)
+
+            def undone() -> bool:
+                with suppress(StoreUnavailable):  # a server that greeted nobody is not asked again for a moment
+                    return bool(move_tenant.undo(resident, own))
+                return False
+
+            assert eventually(undone)
 
     def it_is_not_erased_while_it_has_rows_on_two_pairs(self, pairs, resident):
         corner = _corner(pairs, resident)

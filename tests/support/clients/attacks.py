@@ -112,7 +112,7 @@ BODIES |= {
 # Many tools behind one address, each with its own test of strangers: test_mcp_api.
 MANY_IN_ONE = {"POST /mcp"}
 
-FOR_OPERATORS = ("/v1/tenants", "/v1/admin/", "/v1/doctor")
+FOR_OPERATORS = ("/v1/tenants", "/v1/admin/", "/v1/doctor", "/v1/workers/")
 
 # Operations other than GET for keys with the scope read: queries and ratings, and their deletion.
 READING = {

@@ -63,6 +63,7 @@ def plant(client: httpx.Client, tenant: TenantId, use: Resources) -> Planted:
             made[name] = value
     part = client.get(f"/v1/namespaces/{planted.namespace}/export", params={"limit": 1})
     made["pages"] = "1"
+    made["workers"] = "no-host"
     return Planted(tenant=tenant, marker=marker, ids=made, part=part.content)
 
 
