@@ -101,7 +101,7 @@ class Section:
 class Encoding:
     """The encoding a document was read in, by its web name, None for formats that are not text. ``probability``: of the
     text, 1 if the bytes leave no doubt. ``warning``: a sentence without full stop if the text may be wrong;
-    ``pages_warning``: if pages hold only pictures and were not read."""
+    ``pages_warning``: what else was left out or may be wrong."""
 
     name: str | None = None
     probability: float = 1.0
@@ -110,13 +110,25 @@ class Encoding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lead:
+    """The beginning of a table, of a long row or of a list item, ``text[start:lead_end]``, without which the rest up to
+    ``end`` cannot be read. Passages that begin in the rest repeat it. Offsets count characters of ``Parsed.text``."""
+
+    start: int
+    lead_end: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A document as text. Sections cover it in order without overlap. ``encoding``: None where bytes leave no doubt."""
+    """A document as text. Sections cover it in order without overlap; ``leads`` are in order, without overlap.
+    ``encoding``: None where bytes leave no doubt."""
 
     text: str
     sections: tuple[Section, ...]
     title: str | None = None
     encoding: Encoding | None = None
+    leads: tuple[Lead, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +144,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A chunk without id: ``text`` is ``parsed.text[start:end]`` unless ``reworded`` by hand. ``page``, ``page_end``:
-    its first and last, from 1. ``parent``: the ordinal of its parent, or None. ``index``: its position in the parent,
-    or the document, from 0."""
+    """A chunk without id: ``text`` is ``parsed.text[start:end]``, below the `Lead` of its table, row or list item if it
+    begins within one, unless ``reworded`` by hand. ``page``, ``page_end``: its first and last, from 1. ``parent``: the
+    ordinal of its parent, or None. ``index``: its position in the parent, or the document, from 0."""
 
     text: str
     start: int
@@ -148,6 +160,11 @@ class Passage:
     index: int = 0
     segment: Segment | None = None
     reworded: bool = False
+
+    @property
+    def own_text(self) -> str:
+        """Return the text without the lead that it repeats."""
+        return self.text if self.reworded else self.text[max(0, len(self.text) - (self.end - self.start)) :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

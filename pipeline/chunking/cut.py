@@ -2,18 +2,20 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import takewhile, zip_longest
 
 from pipeline.chunking.sentences import Sentence, paragraphs, sentences
 from pipeline.chunking.tokens import TokenMap
-from pipeline.records import Chunking, Parsed, Passage, Section
+from pipeline.records import Chunking, Lead, Parsed, Passage, Section
 
 # Shares of the budget.
 _SMALL_SECTION = 0.5  # neighbouring sections are put into one passage up to this size
 _BARE_HEADING = 0.125  # up to this size a section goes with the one below it, however long that is
 _SMALL_PASSAGE = 0.25  # up to this size a passage is filled from the next paragraph rather than closed before it
 _MOST_OVERLAP = 1.5  # times the requested overlap: the most that a further whole sentence may repeat
+_MOST_LEAD = 0.5  # a longer lead is not repeated
 
 
 def chunk(parsed: Parsed, chunking: Chunking) -> list[Passage]:
@@ -22,10 +24,11 @@ def chunk(parsed: Parsed, chunking: Chunking) -> list[Passage]:
 
     Whole paragraphs are put together while they fit; a paragraph that does not fit by itself is cut between sentences,
     into windows of which each repeats the last sentences of the one before, about ``chunking.overlap`` of the budget.
-    Nothing else is repeated. A sentence is cut only if it alone is too long: between clauses, else between words, else
-    between characters. A heading starts a new passage, except that small sections under one heading share a passage,
-    whose heading path is their common part, and that a heading with little below it goes with the next section. Small
-    sections of two pages share none. Takes time linear in the text.
+    A long table or row is cut between its lines, below its lead. Nothing else is repeated. A sentence is cut only if it
+    alone is too long: between clauses, else between words, else between characters. A heading starts a new passage,
+    except that small sections under one heading share a passage, whose heading path is their common part, and that a
+    heading with little below it goes with the next section. Small sections of two pages share none. Takes time linear
+    in the text.
 
     This is the strategy ``sentences``, on which the others build (see `chunking/strategies`). Raises ValueError for
     another strategy, a budget below 1 or an overlap outside [0, 1).
@@ -40,13 +43,47 @@ def chunks(parsed: Parsed, chunking: Chunking) -> Iterator[Passage]:
     if chunking.max_tokens < 1 or not 0 <= chunking.overlap < 1:
         raise ValueError("max_tokens must be at least 1 and overlap at least 0 and below 1")
     text, tokens = parsed.text, TokenMap(parsed.text)
+    leads = _Leads(parsed.leads, tokens, most_tokens=int(chunking.max_tokens * _MOST_LEAD))
     for group in _grouped(parsed, tokens, chunking.max_tokens):
         stretches = (
             Sentence(start, end, tokens.count(start, end))
             for start, end in paragraphs(text, start=group[0].start, end=group[-1].end)
         )
-        for packed in _packed(text, tokens, stretches, chunking):
-            yield _passage(text, tokens, packed[0].start, packed[-1].end, group)
+        for packed in _packed(text, tokens, stretches, chunking, leads):
+            passage = _passage(text, tokens, packed[0].start, packed[-1].end, group)
+            lead = leads.above(passage.start)
+            yield passage if lead is None else _below(passage, text[lead.start : lead.lead_end], leads.tokens_of(lead))
+
+
+class _Leads:
+    """The leads of a document that are short enough to be repeated, by position."""
+
+    def __init__(self, leads: Sequence[Lead], tokens: TokenMap, *, most_tokens: int) -> None:
+        self._tokens = tokens
+        self._leads = [lead for lead in leads if self.tokens_of(lead) <= most_tokens]
+
+    def tokens_of(self, lead: Lead) -> int:
+        return self._tokens.count(lead.start, lead.lead_end)
+
+    def around(self, position: int) -> Lead | None:
+        """Return the lead of the table or row that holds this position."""
+        index = bisect_right(self._leads, position, key=lambda lead: lead.start) - 1
+        lead = self._leads[index] if index >= 0 else None
+        return lead if lead is not None and position < lead.end else None
+
+    def above(self, position: int) -> Lead | None:
+        """Return the lead that a passage which begins at this position repeats."""
+        lead = self.around(position)
+        return lead if lead is not None and position >= lead.lead_end else None
+
+    def room_at(self, position: int) -> int:
+        """Return the tokens of the lead above a passage that begins at this position."""
+        lead = self.above(position)
+        return 0 if lead is None else self.tokens_of(lead)
+
+
+def _below(passage: Passage, lead: str, lead_tokens: int) -> Passage:
+    return replace(passage, text=f"{lead}\n{passage.text}", token_count=lead_tokens + passage.token_count)
 
 
 def touched(sections: Sequence[Section], start: int, end: int) -> Sequence[Section]:
@@ -102,7 +139,7 @@ def _is_below(section: Section, other: Section, *, strictly: bool = False) -> bo
 
 
 def _packed(
-    text: str, tokens: TokenMap, paragraphs: Iterable[Sentence], chunking: Chunking
+    text: str, tokens: TokenMap, paragraphs: Iterable[Sentence], chunking: Chunking, leads: _Leads
 ) -> Iterator[list[Sentence]]:
     """Yield the stretches of each passage: whole paragraphs, and the sentences of those that do not go in as they are."""
     budget = chunking.max_tokens
@@ -118,15 +155,34 @@ def _packed(
             size += paragraph.tokens
             continue
         others = len(passage)  # stretches in the passage that are of other paragraphs, and so not repeated
-        for sentence in sentences(text, tokens, start=paragraph.start, end=paragraph.end, max_tokens=budget):
+        for sentence in _sentences(text, tokens, paragraph, budget, leads):
             if passage and size + sentence.tokens > budget:
                 yield passage
-                passage = _tail(passage[others:], chunking, room=budget - sentence.tokens) if is_long else []
-                size, others = sum(piece.tokens for piece in passage), 0
+                repeats = is_long and leads.around(sentence.start) is None
+                passage = _tail(passage[others:], chunking, room=budget - sentence.tokens) if repeats else []
+                size, others = sum(piece.tokens for piece in passage) or leads.room_at(sentence.start), 0
             passage.append(sentence)
             size += sentence.tokens
     if passage:
         yield passage
+
+
+def _sentences(text: str, tokens: TokenMap, paragraph: Sentence, budget: int, leads: _Leads) -> Iterator[Sentence]:
+    """Yield the sentences of a paragraph; below a lead, its lines, of which only those too long come in sentences."""
+    lead = leads.around(paragraph.start)
+    if lead is None:
+        yield from sentences(text, tokens, start=paragraph.start, end=paragraph.end, max_tokens=budget)
+        return
+    start = paragraph.start
+    while start < paragraph.end:
+        end = text.find("\n", start, paragraph.end)
+        end = paragraph.end if end < 0 else end
+        room = budget - leads.room_at(start)
+        if start < end and tokens.count(start, end) <= room:
+            yield Sentence(start, end, tokens.count(start, end))
+        else:
+            yield from sentences(text, tokens, start=start, end=end, max_tokens=room)
+        start = end + 1
 
 
 def _tail(passage: Sequence[Sentence], chunking: Chunking, *, room: int) -> list[Sentence]:

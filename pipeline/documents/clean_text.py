@@ -1,6 +1,7 @@
 """Clean a text for storing and cutting, and put a document's text together again from its passages."""
 
 import re
+import unicodedata
 from collections.abc import Iterable
 
 from pipeline.records import Passage
@@ -17,6 +18,8 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff0-\ufffb"
     "\ufdd0-\ufdef\ufffe\uffff\U000e0000-\U000e007f]"
 )
+# Radicals and compatibility forms of Chinese characters, which PDF programs write in place of the characters.
+_RADICALS = re.compile("[\u2e80-\u2fd5\uf900-\ufaff]")
 _TRAILING_SPACE = re.compile("(?<![ \t])[ \t]+$", re.MULTILINE)
 _BLANK_LINES = re.compile("\n{3,}")
 
@@ -24,13 +27,27 @@ _BLANK_LINES = re.compile("\n{3,}")
 def clean(text: str) -> str:
     """Return ``text`` fit for storing and cutting; idempotent. One kind of line end; no control, zero-width or half
     characters, no trailing spaces, at most one blank line in a row."""
+    return _cleaned(text).strip("\n ")
+
+
+def clean_code(text: str) -> str:
+    """Return ``text`` as `clean` does, with the indentation of its first line."""
+    return _cleaned(text).strip("\n").rstrip()
+
+
+def _letter(radical: re.Match[str]) -> str:
+    letter = unicodedata.normalize("NFKC", radical[0])
+    return letter if len(letter) == 1 else radical[0]
+
+
+def _cleaned(text: str) -> str:
     if _SURROGATE.search(text):  # halves that belong together are joined, the others dropped
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
     text = _UNSEEN.sub("", text)  # first, because one of them may stand within a line end
     text = _PARAGRAPH_ENDS.sub("\n\n", _LINE_ENDS.sub("\n", text))
     if not text.isascii():
-        text = _SPACES.sub(" ", text)
-    return _BLANK_LINES.sub("\n\n", _TRAILING_SPACE.sub("", text)).strip("\n ")
+        text = _RADICALS.sub(_letter, _SPACES.sub(" ", text))
+    return _BLANK_LINES.sub("\n\n", _TRAILING_SPACE.sub("", text))
 
 
 def seam(gap: int) -> str:
@@ -39,8 +56,8 @@ def seam(gap: int) -> str:
 
 
 def joined(passages: Iterable[Passage]) -> str:
-    """Join passages in document order without repeating overlaps; reworded passages stay whole. A gap of one character
-    becomes a space, a longer one an empty line."""
+    """Join passages in document order without repeating overlaps and leads; reworded passages stay whole. A gap of one
+    character becomes a space, a longer one an empty line."""
     parts: list[str] = []
     written = 0  # the position in the document up to which the parts reach
     for passage in sorted(passages, key=lambda part: (part.start, -part.end)):
@@ -49,6 +66,6 @@ def joined(passages: Iterable[Passage]) -> str:
         overlap = max(0, written - passage.start) if parts and not passage.reworded else 0
         if parts and not overlap:
             parts.append(seam(passage.start - written))
-        parts.append(passage.text[overlap:])
+        parts.append(passage.own_text[overlap:])
         written = max(written, passage.end)
     return "".join(parts)

@@ -161,11 +161,11 @@ def position_in(parent_text: str, siblings: Iterable[Passage], passage: Passage)
     previous = end = length = 0  # the sibling before: its position, its end in the document, its length
     for sibling in siblings:
         overlaps = sibling.start < end
-        position = parent_text.find(sibling.text, previous + 1 if overlaps and length else previous + length)
+        position = parent_text.find(sibling.own_text, previous + 1 if overlaps and length else previous + length)
         if sibling == passage:
             return position
         if position >= 0:
-            previous, length = position, len(sibling.text)
+            previous, length = position, len(sibling.own_text)
         end = sibling.end
     return -1
 
@@ -181,7 +181,7 @@ def repeats(other: Passage, before: Passage, text: str) -> bool:
     start, end = max(other.start, before.start), min(other.end, before.end)
     if start >= end or before.reworded:
         return False
-    common = before.text[start - before.start : end - before.start].strip()
+    common = before.own_text[start - before.start : end - before.start].strip()
     return bool(common) and common in other.text and common not in text
 
 

@@ -191,7 +191,8 @@ def _rewritten(text: str, passages: dict[int, Passage], changed: Sequence[tuple[
         old = passages[chunk.ordinal]
         position = position_in(text, [passages[ordinal] for ordinal in sorted(passages)], old)
         if position >= 0:
-            text = spliced(text, position, old.text, new)
+            lead = old.text.removesuffix(old.own_text)  # stands in the parent above the child already
+            text = spliced(text, position, old.own_text, new.removeprefix(lead))
             passages[chunk.ordinal] = _passage(chunk, new)
         if not new:
             del passages[chunk.ordinal]

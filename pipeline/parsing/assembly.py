@@ -1,11 +1,12 @@
 """The last step of every parser: join blocks of text into one text with sections."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from pipeline.documents.clean_text import clean
+from pipeline.documents.clean_text import clean, clean_code
 from pipeline.errors import DocumentTooLarge
-from pipeline.records import Encoding, Parsed, Section
+from pipeline.records import Encoding, Lead, Parsed, Section
 
 _LONGEST_HEADING = 200  # characters of a heading that are kept in a heading path
 _LONGEST_TITLE = 500  # characters
@@ -15,28 +16,41 @@ LONGEST_TEXT = 32 * 1024 * 1024  # characters of a document; a few megabytes of 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
     """A paragraph, list item, table row or heading. ``level``: 1 to 6 for a heading. ``tight``: no blank line before.
-    ``page``: from 1, where there are pages. ``mark``: such as ``rows 2-40``, last in its section's heading path."""
+    ``page``: from 1, where there are pages. ``mark``: such as ``rows 2-40``, last in its section's heading path.
+    ``lead``: so many characters at the beginning are repeated above later parts of a long block, such as the header of
+    a table. ``is_code``: indentation of the first line stays. ``outside``: it stands under no heading, as a note."""
 
     text: str
     level: int | None = None
     tight: bool = False
     page: int | None = None
     mark: str | None = None
+    lead: int = 0
+    is_code: bool = False
+    outside: bool = False
 
 
-def assemble(blocks: Iterable[Block], *, title: str | None = None, encoding: Encoding | None = None) -> Parsed:
+def assemble(
+    blocks: Iterable[Block],
+    *,
+    title: str | None = None,
+    encoding: Encoding | None = None,
+    warnings: Sequence[str] = (),
+) -> Parsed:
     """Clean the blocks and join them. A heading, a page or a mark opens a section, with a heading as its first line.
-    Sections cover the text without gaps. Without ``title`` the first heading of level 1 is the title."""
+    Sections cover the text without gaps. Without ``title`` the first heading of level 1 is the title. ``warnings``:
+    sentences on what was not read; read after the last block, so that a parser may add to them."""
     pieces: list[str] = []
     length = 0
     openings: list[tuple[int, tuple[str, ...], int | None]] = [(0, (), None)]
     mark: str | None = None
     open_headings: list[tuple[int, str]] = []
     first_heading: str | None = None
+    leads: list[Lead] = []
     for block in blocks:
         if length + len(block.text) > LONGEST_TEXT:
             raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
-        text = clean(block.text)
+        text = clean_code(block.text) if block.is_code else clean(block.text)
         if not text:
             continue
         if pieces:
@@ -49,11 +63,21 @@ def assemble(blocks: Iterable[Block], *, title: str | None = None, encoding: Enc
                 first_heading = heading
             open_headings = [entry for entry in open_headings if entry[0] < block.level]
             open_headings.append((block.level, heading[:_LONGEST_HEADING]))
-        if block.level is not None or block.page != openings[-1][2] or block.mark != mark:
+        elif block.outside:
+            open_headings = []
+        path_before = openings[-1][1]
+        if (
+            block.level is not None
+            or (block.outside and path_before)
+            or block.page != openings[-1][2]
+            or block.mark != mark
+        ):
             mark = block.mark
             path = tuple(heading for _, heading in open_headings)
             openings.append((length, (*path, mark) if mark else path, block.page))
         pieces.append(text)
+        if block.lead and text.startswith(lead := clean(block.text[: block.lead])) and len(lead) < len(text):
+            leads.append(Lead(start=length, lead_end=length + len(lead), end=length + len(text)))
         length += len(text)
     ends = [start for start, _, _ in openings[1:]] + [length]
     sections = tuple(
@@ -62,9 +86,24 @@ def assemble(blocks: Iterable[Block], *, title: str | None = None, encoding: Enc
         if end > start
     )
     title = one_line(clean(title or first_heading or ""))[:_LONGEST_TITLE]
-    return Parsed(text="".join(pieces), sections=sections, title=title or None, encoding=encoding)
+    if warnings:
+        encoding = replace(encoding or Encoding(), pages_warning="; ".join(warnings))
+    return Parsed(text="".join(pieces), sections=sections, title=title or None, encoding=encoding, leads=tuple(leads))
 
 
-def one_line(text: str) -> str:
-    """Return ``text`` with white space collapsed to single spaces."""
-    return " ".join(text.split())
+def one_line(*texts: str) -> str:
+    """Return the texts in one line, with white space collapsed to single spaces."""
+    return " ".join(" ".join(texts).split())
+
+
+_PROGRAM_TITLES = re.compile(
+    r"untitled|microsoft (?:word|excel|powerpoint)|无标题|未命名|(?:powerpoint|word) (?:presentation|document)$|演示文稿\d*$"
+    r"|文档\s*\d*$|document\s*\d*$|(?:doi:?\s*)?10\.\d{4,9}/\S+$|.*\.(?:docx?|xlsx?|pptx?|tex|dvi|indd|qxd|pages|pdf|rtf|odt|wps)$",
+    re.IGNORECASE,
+)
+
+
+def usable_title(title: str | None) -> str | None:
+    """Return the title of a file's properties, or None if a program wrote it: a file's name, a DOI, `Untitled`."""
+    title = one_line(title or "")
+    return title if title and not _PROGRAM_TITLES.match(title) else None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from pipeline.chunking.cut import chunks, touched
 from pipeline.errors import DocumentTooLarge
-from pipeline.records import Chunking, Parsed, Passage
+from pipeline.records import Chunking, Lead, Parsed, Passage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +86,17 @@ def numbered(passages: Iterable[Passage], *, parent: int | None = None, chunk_ty
 
 
 def stretch(parsed: Parsed, start: int, end: int) -> Parsed:
-    """Return ``parsed.text[start:end]`` with the sections that lie in it."""
+    """Return ``parsed.text[start:end]`` with the sections and the leads that lie in it."""
     sections = tuple(
         replace(section, start=max(section.start, start) - start, end=min(section.end, end) - start)
         for section in touched(parsed.sections, start, end)
     )
-    return Parsed(text=parsed.text[start:end], sections=sections, title=parsed.title)
+    leads = tuple(
+        Lead(start=lead.start - start, lead_end=lead.lead_end - start, end=min(lead.end, end) - start)
+        for lead in parsed.leads
+        if start <= lead.start and lead.lead_end < end
+    )
+    return Parsed(text=parsed.text[start:end], sections=sections, title=parsed.title, leads=leads)
 
 
 def cut_stretch(parsed: Parsed, start: int, end: int, chunking: Chunking) -> Iterator[Passage]:
