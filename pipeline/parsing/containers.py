@@ -1,10 +1,12 @@
 """Recognise files by their first bytes, and open the ZIP archives of Office documents."""
 
 import io
+import posixpath
 import stat
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from xml.parsers import expat
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument, UnsupportedMediaType
@@ -150,6 +152,85 @@ class Properties(XmlReader):
         """Take the text within an element."""
         if self._within:
             self._title.append(text)
+
+
+class Texts(XmlReader):
+    """The texts of a drawing: of its diagram's points, its text boxes or its titles, one for each paragraph. ``within``:
+    the element in which they stand, None for all."""
+
+    def __init__(self, *, within: str | None) -> None:
+        self.texts: list[str] = []
+        self._within = within
+        self._depth = 0
+        self._pieces: list[str] = []
+        self._reads = False
+
+    def started(self, name: str, _attributes: dict[str, str], /) -> None:
+        """Begin an element."""
+        self._depth += name == self._within
+        self._reads = name == "t" and (self._within is None or self._depth > 0)
+
+    def ended(self, name: str, /) -> None:
+        """End an element."""
+        self._depth -= name == self._within
+        self._reads = False
+        if name == "p" and (text := "".join(self._pieces).strip()):
+            self.texts.append(text)
+        if name == "p":
+            self._pieces = []
+
+    def text(self, text: str, /) -> None:
+        """Take the text within an element."""
+        if self._reads:
+            self._pieces.append(text)
+
+
+class _Relations(XmlReader):
+    def __init__(self) -> None:
+        self.links: list[tuple[str, str, str]] = []
+
+    def started(self, name: str, attributes: dict[str, str], /) -> None:
+        if name == "Relationship" and attributes.get("TargetMode", "Internal") == "Internal":
+            self.links.append((attributes.get("Id", ""), attributes.get("Type", ""), attributes.get("Target", "")))
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The links of a part of an Office document to parts that exist: id, type and name of each."""
+
+    links: tuple[tuple[str, str, str], ...]
+
+    def of_kind(self, kind: str) -> list[str]:
+        """Return the parts to which links of a type that ends in ``kind`` lead."""
+        return [part for _, name, part in self.links if name.endswith(kind)]
+
+    def by_id(self, kind: str) -> dict[str, str]:
+        """Return the parts of a kind by the ids of their links."""
+        return {link: part for link, name, part in self.links if name.endswith(kind)}
+
+    def target(self, link: str) -> tuple[str, str | None]:
+        """Return the type and the part of a link; None for one that leads nowhere."""
+        return next(((name, part) for id_, name, part in self.links if id_ == link), ("", None))
+
+
+def linked_parts(archive: zipfile.ZipFile, part: str, parts: frozenset[str]) -> Links:
+    """Return the links of a part; of the archive itself for an empty name."""
+    folder, name = posixpath.split(part)
+    links_part = posixpath.join(folder, "_rels", f"{name}.rels")
+    if links_part not in parts:
+        return Links(())
+    relations = _Relations()
+    relations.read(archive, links_part)
+    named = (
+        (link, kind, posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/"))
+        for link, kind, target in relations.links
+    )
+    return Links(tuple(entry for entry in named if entry[2] in parts))
+
+
+def main_part(archive: zipfile.ZipFile, parts: frozenset[str]) -> str | None:
+    """Return the part that holds the document itself, under whichever name a program gave it."""
+    return next(iter(linked_parts(archive, "", parts).of_kind("/officeDocument")), None)
 
 
 def _local(name: str) -> str:

@@ -4,26 +4,30 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice, takewhile
+from dataclasses import replace
+from typing import Any
 
-from pipeline.errors import DocumentTooLarge, MalformedDocument
-from pipeline.parsing.assembly import Block, assemble, one_line
+from pipeline.errors import DocumentTooLarge
+from pipeline.parsing.assembly import assemble
 from pipeline.parsing.encodings import DecodedText, read_text
+from pipeline.parsing.tables import Cells, sheet_blocks
 from pipeline.records import Parsed
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_ROWS = 20
 _LONGEST_CELL = 256 * 1024  # characters; a longer one means an unclosed quote
 MOST_CELLS = 1_000_000
-_MARKED_TOGETHER = 1300  # characters of rows; about the size of a usual chunk
-_MOST_TITLE_ROWS = 10  # above a header
-_NUMBER = re.compile(r"[-+]?[\d.,\s]+%?$")
+_MOST_STRAYS = 100  # rows with a stray quote, after which quotes are characters, so that reading stays linear
+_OTHER_COMMA = re.compile(r",(?!\d)|(?<!\d),")  # than those of decimals
+_SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?\r?\n', re.IGNORECASE)  # as Excel writes it
 
 
 def parse_csv(body: bytes, charset: str | None) -> Parsed:
-    """Parse rows separated by comma, semicolon, tab or bar, whichever makes the first rows most even. Raises
-    MalformedDocument with the line for an unclosed quote, or one followed by text."""
+    """Parse rows separated by comma, semicolon, tab or bar: the one that a first line `sep=;` names, else whichever
+    makes the first rows most even. A row whose quotes do not close is read as it stands, with a warning."""
     decoded = read_text(body, declared=charset)
+    if named := _SEPARATOR_LINE.match(decoded.text):
+        return _parsed(replace(decoded, text=decoded.text[named.end() :]), named[1])
     return _parsed(decoded, _delimiter(decoded.text))
 
 
@@ -32,90 +36,67 @@ def parse_tsv(body: bytes, charset: str | None) -> Parsed:
     return _parsed(read_text(body, declared=charset), "\t")
 
 
-def table_blocks(rows: Iterator[Sequence[str]]) -> Iterator[Block]:
-    """Return rows as blocks of `header: value` lines, or of values between bars without a header; empty rows are left
-    out.
-
-    Rows of one cell above the first of several are titles and text. The next row is the header if its cells are full,
-    distinct and not numbers. Rows that fit a chunk are marked by number, from 1, empty ones counted.
-    """
-    together: list[tuple[int, str]] = []
-    size = 0
-    for number, line in _texts(rows):
-        if together and size + len(line) > _MARKED_TOGETHER:
-            yield from _marked(together)
-            together, size = [], 0
-        together.append((number, line))
-        size += len(line)
-    yield from _marked(together)
+def _parsed(decoded: DecodedText, delimiter: str) -> Parsed:
+    warnings: list[str] = []
+    rows = _numbered(_rows(decoded.text, delimiter, warnings))
+    return assemble(sheet_blocks(rows), encoding=decoded.encoding, warnings=warnings)
 
 
-def _marked(rows: Sequence[tuple[int, str]]) -> Iterator[Block]:
-    if rows:
-        first, last = rows[0][0], rows[-1][0]
-        mark = f"row {first}" if first == last else f"rows {first}-{last}"
-        yield from (Block(text=text, mark=mark) for _, text in rows)
-
-
-def _texts(rows: Iterator[Sequence[str]]) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each non-empty row."""
-    filled = ((number, row) for number, row in enumerate(rows, start=1) if any(row))
-    beginning = list(islice(filled, _MOST_TITLE_ROWS + 1))
-    titles = list(takewhile(lambda entry: _is_lonely(entry[1]), beginning))
-    if len(titles) < len(beginning):  # otherwise it is a table of one column, or not a table
-        beginning = beginning[len(titles) :]
-        yield from ((number, one_line("".join(row))) for number, row in titles)
-    if not beginning:
-        return
-    table = chain(beginning, filled)
-    first = next(table)
-    following = list(islice(table, 1))
-    header = [one_line(cell) for cell in first[1]]
-    while header and not header[-1]:
-        header.pop()
-    if not following or not _is_header(header):
-        header = []
-        following.insert(0, first)
+def _numbered(rows: Iterator[list[str]]) -> Iterator[tuple[int, Cells]]:
+    """Yield the number, from 1, and the filled cells of each row. Raises DocumentTooLarge."""
     seen = 0
-    for number, row in chain(following, table):
+    for number, row in enumerate(rows, start=1):
         seen += len(row)
         if seen > MOST_CELLS:
             raise DocumentTooLarge(f"the table holds more than {MOST_CELLS} cells")
-        if header:
-            named = zip(header + [""] * (len(row) - len(header)), row, strict=False)
-            lines = (f"{name}: {one_line(cell)}" if name else one_line(cell) for name, cell in named if cell.strip())
-            yield number, "\n".join(lines)
-        else:
-            yield number, " | ".join(one_line(cell) for cell in row if cell.strip())
+        yield number, {column: cell for column, cell in enumerate(row) if cell}
 
 
-def _is_lonely(row: Sequence[str]) -> bool:
-    """Return whether only one cell is filled, as in a title above a table."""
-    return sum(1 for cell in row if cell.strip()) == 1
-
-
-def _is_header(cells: Sequence[str]) -> bool:
-    return bool(cells) and all(cells) and len(set(cells)) == len(cells) and not any(map(_NUMBER.match, cells))
-
-
-def _parsed(decoded: DecodedText, delimiter: str) -> Parsed:
-    return assemble(table_blocks(_rows(decoded.text, delimiter)), encoding=decoded.encoding)
-
-
-def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+def _rows(text: str, delimiter: str, warnings: list[str]) -> Iterator[list[str]]:
+    """Yield the rows. A row whose quotes are escaped by backslashes is read so; of any other row with a quote that is
+    never closed or has text after it, the first line is read as it stands, with one warning for all."""
     csv.field_size_limit(_LONGEST_CELL)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
-    while True:
-        line = reader.line_num + 1
+    lines = io.StringIO(text, newline="").readlines()
+    position, strays = 0, 0
+    while position < len(lines):
+        read = 0
         try:
-            row = next(reader)
-        except StopIteration:
+            reader = _reader(lines, position, delimiter, quoted=strays < _MOST_STRAYS)
+            for row in reader:
+                yield _stripped(row)
+                read = reader.line_num
             return
         except csv.Error:
-            raise MalformedDocument(
-                f"in the row that begins in line {line}, a quote is never closed or has text after it"
-            ) from None
-        yield [cell.strip() for cell in row]
+            position += read
+        if '\\"' in lines[position] and (escaped := _escaped_row(lines, position, delimiter)) is not None:
+            row, taken = escaped
+        else:
+            row, taken = next(_reader(lines, position, delimiter, quoted=False)), 1
+            strays += 1
+            if strays == 1:
+                warnings.append(f"a quote in line {position + 1} is never closed or has text after it")
+        yield [cell.strip('"') for cell in _stripped(row)]
+        position += taken
+
+
+def _reader(lines: Sequence[str], position: int, delimiter: str, *, quoted: bool, escape: str | None = None) -> Any:
+    rest = (lines[index] for index in range(position, len(lines)))
+    if not quoted:
+        return csv.reader(rest, delimiter=delimiter, quoting=csv.QUOTE_NONE, skipinitialspace=True)
+    return csv.reader(rest, delimiter=delimiter, strict=True, skipinitialspace=True, escapechar=escape)
+
+
+def _escaped_row(lines: Sequence[str], position: int, delimiter: str) -> tuple[list[str], int] | None:
+    """Return the row that begins here, read with backslashes before its quotes, and its number of lines, or None."""
+    reader = _reader(lines, position, delimiter, quoted=True, escape="\\")
+    try:
+        return next(reader), reader.line_num
+    except csv.Error:
+        return None
+
+
+def _stripped(row: Sequence[str]) -> list[str]:
+    return [cell.strip() for cell in row]
 
 
 def _delimiter(text: str) -> str:
@@ -130,4 +111,6 @@ def _delimiter(text: str) -> str:
         return (widths.count(usual) / len(widths) if usual > 1 else 0.0, usual)
 
     csv.field_size_limit(_LONGEST_CELL)
-    return max(_DELIMITERS, key=evenness)
+    sample = text[: 64 * 1024]
+    is_decimal = "," in sample and not _OTHER_COMMA.search(sample)
+    return max(_DELIMITERS.replace(",", "") + "," * (not is_decimal or evenness(";")[0] < 1), key=evenness)

@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pipeline.parsing.number_formats import BUILT_IN_CODES, shown_number
+
 _BUILT_IN_DATES = frozenset((*range(14, 23), *range(27, 37), 45, 46, 47, *range(50, 59)))
 _BUILT_IN_DURATION = 46
 _LONGEST_CODE = 255  # characters of a number format: Excel's limit
@@ -19,15 +21,17 @@ _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")  # the notation of a workbook for 
 _MOST_COLUMNS = 16_384
 _LAST_ROW = 1_048_576
 _DIGITS = "0123456789"
+_PICTURE = re.compile(r"=?_?(?:xlfn\.)?(?:DISPIMG|IMAGE)\(", re.IGNORECASE)  # a picture in a cell, as WPS writes it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
-    """Which cell styles show a number as a date, and which as a duration."""
+    """Which cell styles show a number as a date, and which as a duration. ``codes``: the number formats of the others."""
 
     dates: frozenset[int]
     durations: frozenset[int]
     from_1904: bool
+    codes: Mapping[int, str] = field(default_factory=dict)
 
 
 def number_formats(used: Sequence[int], codes: Mapping[int, str], *, from_1904: bool) -> Formats:
@@ -35,13 +39,17 @@ def number_formats(used: Sequence[int], codes: Mapping[int, str], *, from_1904: 
     defines.
     """
     dates, durations = set(), set()
+    others: dict[int, str] = {}
     for style, number in enumerate(used):
+        whole = (codes.get(number) or BUILT_IN_CODES.get(number, ""))[:_LONGEST_CODE]
         code = _NOT_SHOWN.sub("", codes.get(number, "")[:_LONGEST_CODE])
         if number == _BUILT_IN_DURATION or _DURATION.search(code):
             durations.add(style)
         elif number in _BUILT_IN_DATES or _DATE.search(code.partition(";")[0]):
             dates.add(style)
-    return Formats(dates=frozenset(dates), durations=frozenset(durations), from_1904=from_1904)
+        elif whole:
+            others[style] = whole
+    return Formats(dates=frozenset(dates), durations=frozenset(durations), from_1904=from_1904, codes=others)
 
 
 def number_text(raw: str) -> str:
@@ -131,6 +139,11 @@ class SheetReader:
         self._kind = self._style = ""
         self._value: list[str] = []
         self._reads = self._silent = self._is_formula = False
+        self._hidden: list[tuple[int, int]] = []  # first and last of adjacent columns
+
+    def is_hidden(self, column: int) -> bool:
+        """Return whether a column, from 0, is hidden."""
+        return any(first <= column <= last for first, last in self._hidden)
 
     def taken(self) -> list[Row]:
         """Return the rows that were finished since the last call."""
@@ -157,6 +170,9 @@ class SheetReader:
             self._column = -1
         elif local == "rPh":
             self._silent = True
+        elif local == "col":
+            if attributes.get("hidden") in ("1", "true"):
+                self._hidden.append((int(attributes.get("min", 1)) - 1, int(attributes.get("max", 1)) - 1))
         elif local == "mergeCell":
             self.merged.append(attributes.get("ref", ""))
 
@@ -178,7 +194,7 @@ class SheetReader:
             self._value.append(text)
 
     def _keep(self, raw: str) -> None:
-        text = self._text(raw) if raw else ""
+        text = self._text(raw) if raw and not _PICTURE.match(raw) else ""
         if text:
             self._row.cells[self._column] = text
         elif self._is_formula and not raw and self._kind != "str":  # an empty string is a value
@@ -190,8 +206,11 @@ class SheetReader:
             return self._strings[int(raw)].strip()
         if kind == "n":
             style = self._style
-            if style and style != "0" and int(style) in self._moments:
-                return moment_text(raw, int(style), self._formats)
+            if style and style != "0":
+                if int(style) in self._moments:
+                    return moment_text(raw, int(style), self._formats)
+                if (code := self._formats.codes.get(int(style))) and (shown := shown_number(raw, code)):
+                    return shown
             return number_text(raw)
         if kind == "b":
             return "true" if raw == "1" else "false"

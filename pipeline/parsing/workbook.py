@@ -1,21 +1,32 @@
 """Excel workbooks to text: a heading per sheet, a paragraph per row, read as a stream; gaps cost nothing."""
 
-import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
-from pipeline.parsing.assembly import Block, assemble
-from pipeline.parsing.containers import PROPERTIES, Properties, XmlReader, office_archive, refuse_entities
-from pipeline.parsing.csv import MOST_CELLS, table_blocks
-from pipeline.parsing.sheets import Formats, Row, SheetReader, Strings, number_formats
+from pipeline.parsing.assembly import Block, assemble, usable_title
+from pipeline.parsing.containers import (
+    PROPERTIES,
+    Properties,
+    Texts,
+    XmlReader,
+    linked_parts,
+    main_part,
+    office_archive,
+    refuse_entities,
+)
+from pipeline.parsing.csv import MOST_CELLS
+from pipeline.parsing.sheets import Formats, Row, SheetReader, Strings, column_number, number_formats
+from pipeline.parsing.tables import Cells, Span, sheet_blocks
 from pipeline.records import Parsed
 
 _WORKBOOK = "xl/workbook.xml"
+_RANGE = re.compile(r"([A-Za-z]{1,3})(\d{1,7}):([A-Za-z]{1,3})(\d{1,7})")
 _READ_AT_ONCE = 64 * 1024  # bytes
 
 
@@ -34,13 +45,13 @@ class Workbook:
     def __init__(self, archive: ZipFile) -> None:
         self._archive = archive
         self._parts = frozenset(archive.namelist())
-        self._part = ""
-        self._part = self._target("/officeDocument") or _WORKBOOK
+        self._part = main_part(archive, self._parts) or _WORKBOOK
         if self._part not in self._parts or self._part.endswith(".bin"):
             raise MalformedDocument("the archive holds no Excel workbook")
         index = _Index()
         index.read(archive, self._part)
-        worksheets = _targets(archive, self._part, self._parts, "/worksheet")
+        self._links = linked_parts(archive, self._part, self._parts)
+        worksheets = self._links.by_id("/worksheet")
         self.sheets = tuple(
             SheetName(name=name, part=worksheets[link], is_hidden=state != "visible")
             for name, link, state in index.entries
@@ -73,22 +84,26 @@ class Workbook:
         for _ in _pumped(self._archive, sheet.part, reader):
             yield from reader.taken()
 
-    def _target(self, kind: str) -> str:
-        """Return the first part of this kind that the workbook, or the archive itself, links to; empty if none."""
-        return next(iter(_targets(self._archive, self._part, self._parts, kind).values()), "")
+    def notes(self, sheet: SheetName) -> Iterator[Block]:
+        """Yield the notes and comments of a sheet's cells, and its text boxes."""
+        links = linked_parts(self._archive, sheet.part, self._parts)
+        notes, boxes = _CellNotes(), Texts(within="txBody")
+        for part in (*links.of_kind("/comments"), *links.of_kind("/threadedComment")):
+            notes.read(self._archive, part)
+        for part in links.of_kind("/drawing"):
+            boxes.read(self._archive, part)
+        yield from (Block(text=text) for text in (*notes.texts, *boxes.texts))
 
     def _shared(self) -> list[str]:
-        part = self._target("/sharedStrings")
         strings = Strings()
-        if part in self._parts:
+        for part in self._links.of_kind("/sharedStrings")[:1]:
             for _ in _pumped(self._archive, part, strings):
                 pass
         return strings.texts
 
     def _number_formats(self) -> Formats:
-        part = self._target("/styles")
         styles = _Styles()
-        if part in self._parts:
+        for part in self._links.of_kind("/styles")[:1]:
             styles.read(self._archive, part)
         return number_formats(styles.used, styles.codes, from_1904=self._from_1904)
 
@@ -155,30 +170,28 @@ class _Styles(XmlReader):
             self._within = False
 
 
-class _Links(XmlReader):
-    """The links of one part to others: id to type and target."""
+class _CellNotes(XmlReader):
+    """The notes of cells: `B2: text`."""
 
     def __init__(self) -> None:
-        self.links: list[tuple[str, str, str]] = []
+        self.texts: list[str] = []
+        self._cell = ""
+        self._pieces: list[str] = []
+        self._reads = False
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
-        if name == "Relationship" and attributes.get("TargetMode", "Internal") == "Internal":
-            self.links.append((attributes.get("Id", ""), attributes.get("Type", ""), attributes.get("Target", "")))
+        if name in ("comment", "threadedComment"):
+            self._cell, self._pieces = attributes.get("ref", ""), []
+        self._reads = name in ("t", "text") and name != "comment"
 
+    def ended(self, name: str, /) -> None:
+        if name in ("comment", "threadedComment") and (text := "".join(self._pieces).strip()):
+            self.texts.append(f"{self._cell}: {text}")
+        self._reads = False
 
-def _targets(archive: ZipFile, part: str, parts: frozenset[str], kind: str) -> dict[str, str]:
-    """Return the targets of the links of ``part`` whose type ends in ``kind``, by their ids."""
-    folder, name = posixpath.split(part)
-    links_part = posixpath.join(folder, "_rels", f"{name}.rels")
-    if links_part not in parts:
-        return {}
-    relations = _Links()
-    relations.read(archive, links_part)
-    return {
-        link: posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/")
-        for link, type_name, target in relations.links
-        if type_name.endswith(kind)
-    }
+    def text(self, text: str, /) -> None:
+        if self._reads:
+            self._pieces.append(text)
 
 
 def _whole(text: str) -> int:
@@ -193,21 +206,34 @@ TOO_MANY_ROWS = f"the workbook holds more than {MOST_ROWS} rows, empty ones incl
 
 
 def parse_xlsx(body: bytes) -> Parsed:
-    """Return the rows of every visible sheet as `parse_csv` writes them, formulas by their saved value, without empty
-    rows and cells. The title is that of the workbook's properties."""
+    """Return the tables of every visible sheet as `sheet_blocks` writes them, values as they are shown, formulas by
+    their saved value, without hidden rows and columns, which a warning counts; then notes of cells and text boxes. The
+    title is that of the workbook's properties."""
+    warnings: list[str] = []
     with open_workbook(body) as workbook:
-        return assemble(_blocks(workbook), title=workbook.title)
+        return assemble(_blocks(workbook, warnings), title=usable_title(workbook.title), warnings=warnings)
 
 
-def _blocks(workbook: Workbook) -> Iterator[Block]:
+def _blocks(workbook: Workbook, warnings: list[str]) -> Iterator[Block]:
     rows_left = iter(range(MOST_ROWS))
+    unseen = without_value = 0
     for sheet in visible_sheets(workbook):
-        blocks = table_blocks(_text_rows(workbook, sheet, rows_left))
+        reader = workbook.open(sheet)
+        rows, hidden, empty = _shown_rows(workbook, sheet, reader, rows_left)
+        unseen, without_value = unseen + hidden, without_value + empty
+        blocks = chain(sheet_blocks(rows, spans_of(reader.merged), level=2), workbook.notes(sheet))
         first = next(blocks, None)
         if first is not None:
             yield Block(text=sheet.name, level=1, mark=first.mark)
             yield first
             yield from blocks
+    hidden_sheets = sum(sheet.is_hidden for sheet in workbook.sheets)
+    if hidden_sheets or unseen:
+        warnings.append(f"hidden content was left out: {hidden_sheets} sheets, {unseen} rows and columns")
+    if without_value:
+        warnings.append(
+            f"{without_value} cells hold a formula that was saved without its value; open and save the workbook"
+        )
 
 
 def visible_sheets(workbook: Workbook) -> list[SheetName]:
@@ -218,18 +244,37 @@ def visible_sheets(workbook: Workbook) -> list[SheetName]:
     return sheets
 
 
-def _text_rows(workbook: Workbook, sheet: SheetName, rows_left: Iterator[int]) -> Iterator[list[str]]:
-    seen = number = 0
-    for row in workbook.rows(sheet, workbook.open(sheet)):
+def _shown_rows(
+    workbook: Workbook, sheet: SheetName, reader: SheetReader, rows_left: Iterator[int]
+) -> tuple[list[tuple[int, Cells]], int, int]:
+    """Return number and cells of the rows of a sheet that are shown, how many rows and columns are hidden, and how many
+    cells lack their value."""
+    rows: list[tuple[int, Cells]] = []
+    seen = without_value = 0
+    hidden_rows, hidden_columns = 0, set[int]()
+    for row in workbook.rows(sheet, reader):
         if next(rows_left, None) is None:
             raise DocumentTooLarge(TOO_MANY_ROWS)
-        if not row.cells:
+        if row.is_hidden:
+            hidden_rows += bool(row.cells)
             continue
-        for _ in range(number + 1, row.number):
-            yield []  # rows are counted by the caller
-        number = row.number
-        width = max(row.cells) + 1
-        seen += width
+        without_value += len(row.without_value)
+        cells = {column: text for column, text in row.cells.items() if not reader.is_hidden(column)}
+        hidden_columns |= row.cells.keys() - cells.keys()
+        seen += len(cells)
         if seen > MOST_CELLS:
             raise DocumentTooLarge(f"the sheet holds more than {MOST_CELLS} cells")
-        yield [row.cells.get(column, "") for column in range(width)]
+        if cells:
+            rows.append((row.number, cells))
+    return rows, hidden_rows + len(hidden_columns), without_value
+
+
+def spans_of(references: Iterable[str]) -> list[Span]:
+    """Return the merged cells of references such as ``B2:D2``, without those that are no range."""
+    spans = []
+    for reference in references:
+        if (range_ := _RANGE.fullmatch(reference)) is not None:
+            left, top, right, bottom = range_.groups()
+            corners = column_number(left), column_number(right)
+            spans.append(Span(top=int(top), bottom=int(bottom), left=min(corners), right=max(corners)))
+    return spans
