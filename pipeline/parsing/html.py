@@ -1,71 +1,65 @@
-"""HTML to text, read as a stream of tags without a tree, whose size hostile pages could make unbounded."""
+"""HTML to text: headings, paragraphs, lists with their numbers, tables with merged cells, formulas in a line."""
 
 import re
-from collections import Counter
-from html import unescape
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from pipeline.parsing.assembly import Block, assemble
+from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.encodings import read_text
+from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
+from pipeline.parsing.html_tree import INLINE, Element, read_tree
+from pipeline.parsing.numbering import numeral
+from pipeline.parsing.tables import bar_blocks, looks_like_header, spread
 from pipeline.records import Parsed
 
-_MARKUP = re.compile(r"<(?=[a-zA-Z/!?])")
-_TAG = re.compile(r"""<(/?)([a-zA-Z][^\s/>]*+)((?:[^>=]++|=\s*+"[^"]*"|=\s*+'[^']*'|=)*+)>""")
-# A document type may contain declarations between brackets.
-_DECLARATION = re.compile(
-    r"""<!doctype\b[^\[>"']*+(?:(?:"[^"]*+"|'[^']*+')[^\[>"']*+)*+\[[^\]<"']*+(?:(?:<!--(?:[^-]|-(?!->))*+-->|<\?[^>]*+>"""
-    r"""|<![^<>"']*+(?:(?:"[^"]*+"|'[^']*+')[^<>"']*+)*+>)[^\]<"']*+)*+\]\s*+>""",
-    re.IGNORECASE,
-)
-_ALT = re.compile(r"""(?:^|\s)alt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
 _DECLARED_CHARSET = re.compile(
     rb"""<(?:meta|\?xml)[^<>]+(?:charset|encoding)\s*+=\s*+["']?+\s*+([\w.:-]+)""", re.IGNORECASE
 )
 _DECLARED_WITHIN = 4096  # bytes
-
 _TAG_BEGINS = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
 _SPACES = re.compile(r"[ \t\r\n\f]+")
-_SPACED_LINE_END = re.compile(r" ?\n ?")
-
-_RAW_TEXT = {
-    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
-    for name in ("title", "textarea", "script", "style", "xmp", "iframe", "noembed", "noframes")
-}
+_SPACED_LINE_END = re.compile(r"[ \t]?\n[ \t]?")
+_UNSEEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
 
 def _set_of(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-_VOID = _set_of("area base br col embed hr img input link meta param source track wbr")
-_ELEMENTS = _set_of(
-    """a abbr acronym address applet area article aside audio b base basefont bdi bdo big blink blockquote body br button
-    canvas caption center cite code col colgroup data datalist dd del details dfn dialog dir div dl dt em embed fieldset
-    figcaption figure font footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html i iframe img input ins
-    kbd label legend li link main map mark marquee math menu meta meter nav nobr noembed noframes noscript object ol
-    optgroup option output p param picture pre progress q rp rt ruby s samp script search section select slot small source
-    span strike strong style sub summary sup svg table tbody td template textarea tfoot th thead time title tr track tt u
-    ul var video wbr xmp"""
+_ELEMENTS = INLINE | _set_of(
+    """address applet area article aside audio base basefont blink blockquote body br button canvas caption center col
+    colgroup datalist dd details dialog dir div dl dt embed fieldset figcaption figure footer form frame frameset h1 h2
+    h3 h4 h5 h6 head header hgroup hr html iframe img input legend li link main map marquee menu meta meter nav noembed
+    noframes noscript object ol optgroup option p param picture pre progress script search section select slot source
+    style summary svg table tbody td template textarea tfoot th thead title tr track ul video xmp"""
 )
-_DROPPED = _set_of("nav template noscript svg canvas object audio video map select datalist button rt rp")
-# Tags that do not separate text: they may be opened and closed in any order without effect.
-_INLINE = _set_of(
-    """a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q ruby s samp small
-    span strike strong sub sup time tt u var wbr"""
+_DROPPED = _set_of(
+    "template noscript svg canvas object audio video map datalist script style iframe noembed noframes title head rt rp"
 )
+_NAVIGATION = _set_of("nav")
+_FURNITURE = _set_of("header footer aside")  # of a page, outside its main content
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_ENDS_A_HEADING = frozenset({"p", "ul", "ol", "dl", "table", "pre", "section", "article", "blockquote"})
-_ENDS_A_BLOCK = frozenset({"tr", "table", "ul", "ol", "dl", "li", "dt", "dd", "pre", *_HEADINGS})
-_LONG_CELL = 200  # characters in a table row above which its paragraphs stay paragraphs, because the table is a layout
+_LISTS = _set_of("ul ol menu dir")
+_LONG_CELL = 200  # characters in a cell above which its paragraphs stay paragraphs, because the table is a layout
+_MOST_COLUMNS = 1000
+_INDENT = "  "
 
 
 def parse_html(body: bytes, charset: str | None) -> Parsed:
-    """Return a page's readable text without scripts, styles, navigation and controls, in linear time; list items and
-    table rows are lines. Title: ``<title>``, else the first ``<h1>``."""
+    """Return a page's readable text, in linear time: its main content first, without scripts, styles, navigation and
+    elements that are not shown. Title: ``<title>``, else the first ``<h1>``. A page that holds nothing but navigation
+    is read with a warning."""
     declared = _DECLARED_CHARSET.search(body[:_DECLARED_WITHIN])
-    reader = _Reader()
     decoded = read_text(body, declared=charset or (declared.group(1).decode("ascii") if declared else None))
-    reader.read(decoded.text)
-    return assemble(reader.blocks, title=reader.title, encoding=decoded.encoding)
+    root = read_tree(decoded.text)
+    title = next((_raw(element) for element in root.descendants() if element.tag == "title"), None)
+    blocks = _page(root)
+    warnings = []
+    if hidden := sum(1 for element in root.descendants() if _is_withheld(element)):
+        warnings.append(f"{hidden} elements that the page does not show were left out")
+    if not blocks and (blocks := _Writer(dropped=_DROPPED).blocks(root)):
+        warnings.append("the page holds nothing but navigation")
+    return assemble(blocks, title=title, encoding=decoded.encoding, warnings=warnings)
 
 
 def is_element(name: str) -> bool:
@@ -75,149 +69,304 @@ def is_element(name: str) -> bool:
 
 def blocks_of_fragment(fragment: str) -> list[Block]:
     """Return the blocks of an HTML fragment in another text. Unknown tags are text there."""
-    reader = _Reader()
-    reader.read(_TAG_BEGINS.sub(lambda tag: tag[0] if is_element(tag[1]) else f"&lt;{tag[0][1:]}", fragment))
-    return reader.blocks
+    shown = _TAG_BEGINS.sub(lambda tag: tag[0] if is_element(tag[1]) else f"&lt;{tag[0][1:]}", fragment)
+    return _Writer(dropped=_DROPPED | _NAVIGATION).blocks(read_tree(shown))
 
 
-class _Reader:
-    """Collects blocks while reading tags."""
+def _page(root: Element) -> list[Block]:
+    """Return the main content, and below it the remaining text that is no part of every page of a site."""
+    dropped = _DROPPED | _NAVIGATION
+    main = _main_of(root)
+    if main is None:
+        return _Writer(dropped=dropped).blocks(root)
+    blocks = _Writer(dropped=dropped).blocks(main)
+    if not blocks:
+        return _Writer(dropped=dropped).blocks(root)
+    others = _Writer(dropped=dropped | _FURNITURE, without=main).blocks(root)
+    return blocks + [replace(block, outside=True) if block.level is None else block for block in others]
 
-    def __init__(self) -> None:
-        self.blocks: list[Block] = []
-        self.title: str | None = None
-        self._open: list[str] = []  # open elements, without inline ones
-        self._open_count: Counter[str] = Counter()
-        self._dropped = 0  # number of open elements that hide their content
-        self._level: int | None = None  # of the open heading
-        self._row = False  # between <tr> and </tr>
+
+def _main_of(root: Element) -> Element | None:
+    articles = []
+    for element in root.descendants():
+        if element.tag == "main" or element.attributes.get("role") == "main":
+            return element
+        if element.tag == "article":
+            articles.append(element)
+    return articles[0] if len(articles) == 1 else None
+
+
+def _raw(element: Element) -> str:
+    return "".join(child for child in element.children if isinstance(child, str))
+
+
+def _is_unseen(element: Element) -> bool:
+    if not element.source:
+        return False
+    attributes = element.attributes
+    return (
+        "hidden" in attributes
+        or attributes.get("aria-hidden") == "true"
+        or attributes.get("role") == "navigation"
+        or (element.tag == "input" and attributes.get("type") == "hidden")
+        or bool(_UNSEEN_STYLE.search(attributes.get("style", "")))
+    )
+
+
+def _is_withheld(element: Element) -> bool:
+    """Return whether an element holds words that a page does not show."""
+    if not element.source or element.tag in _DROPPED:
+        return False
+    is_unseen = "hidden" in element.attributes or bool(_UNSEEN_STYLE.search(element.attributes.get("style", "")))
+    return is_unseen and element.length > 0
+
+
+class _Writer:
+    """Walks a tree and collects blocks."""
+
+    def __init__(self, *, dropped: frozenset[str], without: Element | None = None) -> None:
+        self._dropped = dropped
+        self._without = without
+        self._blocks: list[Block] = []
         self._pieces: list[str] = []  # text since the last block
-        self._collected = 0  # its length in characters
+        self._level: int | None = None  # of the open heading
         self._marker = ""  # the prefix of the next block
-        self._first = True  # whether the next list item or table row is the first
+        self._depth = 0  # of lists
         self._tight = False  # whether the next block follows without a blank line
+        self._verbatim = False  # within <pre>
 
-    def read(self, html: str) -> None:
-        position = 0
-        while (markup := _MARKUP.search(html, position)) is not None:
-            start = markup.start()
-            self._text(html[position:start])
-            if tag := _TAG.match(html, start):
-                position = self._tag(html, tag)
-            elif html.startswith("<!--", start):
-                position = _after(html, "-->", start + 2)
-            elif declaration := _DECLARATION.match(html, start):
-                position = declaration.end()
-            elif html[start + 1] in "!?" or not html[start + 2 : start + 3].isalpha():
-                position = _after(html, ">", start)
-            else:
-                position = len(html)  # the page ends within a tag
-        self._text(html[position:])
+    def blocks(self, element: Element) -> list[Block]:
+        """Return the blocks of an element."""
+        self._children(element)
         self._end_block()
+        return self._blocks
 
-    def _tag(self, html: str, tag: re.Match[str]) -> int:
-        """Process one tag, with its content if that is not markup. Return the position to continue at."""
-        name = tag[2].lower()
-        if name in _INLINE:
-            return tag.end()
-        if tag[1]:
-            self._closed(name)
-            return tag.end()
-        if (raw := _RAW_TEXT.get(name)) is not None:
-            end = raw.search(html, tag.end())
-            content = html[tag.end() : end.start() if end else len(html)]
-            self._raw_text(name, content)
-            return _after(html, ">", end.start()) if end else len(html)
-        self._opened(name, tag[3])
-        if name not in _VOID and not tag[3].endswith("/"):
-            self._open.append(name)
-            self._open_count[name] += 1
-            self._dropped += name in _DROPPED
-        return tag.end()
-
-    def _raw_text(self, name: str, content: str) -> None:
-        if self._dropped:
-            return
-        if name == "title":
-            self.title = self.title or unescape(content)
-        elif name == "textarea":
-            self._end_block()
-            self.blocks.append(Block(text=unescape(content)))
+    def _children(self, element: Element) -> None:
+        for child in element.children:
+            if isinstance(child, str):
+                self._text(child)
+            elif child.tag not in self._dropped and child is not self._without and not _is_unseen(child):
+                self._element(child)
 
     def _text(self, text: str) -> None:
-        if self._dropped or not text:
-            return
-        text = unescape(text)
-        if not self._open_count["pre"]:
-            text = _SPACES.sub(" ", text)
-        self._pieces.append(text)
-        self._collected += len(text)
+        self._pieces.append(text if self._verbatim else _SPACES.sub(" ", text))
 
-    def _opened(self, name: str, attributes: str) -> None:
-        if self._dropped or (name in _DROPPED and name != "nav"):
-            return
-        if name == "img":
-            if alt := _ALT.search(attributes):
-                self._text(f" {alt[1] or alt[2] or ''} ")
-        elif name == "br":
-            self._pieces.append(" " if self._row or self._level else "\n")
-        elif name in ("td", "th"):
-            if self._row and self._collected:
-                self._pieces.append(" | ")
-        elif name in _HEADINGS:
-            self._end_block()
-            self._row, self._level = False, _HEADINGS[name]
-        elif name in ("ul", "ol", "dl", "table"):
-            self._end_block()
-            self._row, self._level, self._first = False, None, True
-        elif name in ("li", "dt", "dd", "tr"):
-            self._end_block()
-            self._row, self._marker = name == "tr", "- " if name == "li" else ""
-            self._first, self._tight = False, not self._first
+    def _element(self, element: Element) -> None:
+        tag = element.tag
+        handler = getattr(self, f"_{tag}", None) if tag in _HANDLED else None
+        if handler is not None:
+            handler(element)
+        elif tag in _HEADINGS:
+            self._heading(element)
+        elif tag in _LISTS:
+            self._list(element)
+        elif tag in INLINE or tag not in _ELEMENTS:
+            self._children(element)
         else:
-            self._boundary()
-            if name in _ENDS_A_HEADING:
-                self._level = None
+            self._end_block()
+            self._children(element)
+            self._end_block()
 
-    def _closed(self, name: str) -> None:
-        if not self._dropped:
-            if name in _ENDS_A_BLOCK:
+    def _heading(self, element: Element) -> None:
+        self._end_block()
+        self._level = _HEADINGS[element.tag]
+        self._children(element)
+        self._end_block()
+        self._level = None
+
+    def _br(self, _element: Element) -> None:
+        self._pieces.append(" " if self._level else "\n")
+
+    def _img(self, element: Element) -> None:
+        if alt := element.attributes.get("alt"):
+            self._text(f" {alt} ")
+
+    def _sup(self, element: Element) -> None:
+        self._pieces.append(raised("".join(self._pieces[-1:]), self._inline(element)))
+
+    def _sub(self, element: Element) -> None:
+        self._pieces.append(lowered("".join(self._pieces[-1:]), self._inline(element)))
+
+    def _math(self, element: Element) -> None:
+        self._text(linear_mathml(element))
+
+    def _button(self, element: Element) -> None:
+        """Read a button as a block of its own, as the question of a list that folds."""
+        self._end_block_unless_inline()
+        self._children(element)
+        self._end_block_unless_inline()
+
+    def _select(self, element: Element) -> None:
+        options = [option for option in element.descendants() if option.tag == "option" and not _is_unseen(option)]
+        chosen = [option for option in options if "selected" in option.attributes]
+        self._text(" " + " / ".join(filter(None, (self._inline(option) for option in chosen or options))) + " ")
+
+    def _input(self, element: Element) -> None:
+        attributes = element.attributes
+        kind = attributes.get("type", "text").lower()
+        if kind in ("checkbox", "radio"):
+            self._text("[x] " if "checked" in attributes else "[ ] ")
+        elif kind not in ("password", "submit", "button", "reset", "image", "file") and attributes.get("value"):
+            self._text(f" {attributes['value']} ")
+
+    def _textarea(self, element: Element) -> None:
+        self._end_block()
+        self._emit(Block(text=_raw(element)))
+
+    def _pre(self, element: Element) -> None:
+        self._end_block()
+        self._verbatim = True
+        self._children(element)
+        text, self._pieces, self._verbatim = "".join(self._pieces), [], False
+        if text.strip():
+            self._emit(Block(text=text.removeprefix("\n"), is_code=True))
+
+    def _list(self, element: Element) -> None:
+        nested = self._depth > 0
+        self._end_block()
+        self._tight = nested
+        self._depth += 1
+        items = [child for child in element.elements() if child.tag == "li"]
+        number = _whole(element.attributes.get("start"), len(items) if "reversed" in element.attributes else 1)
+        step = -1 if "reversed" in element.attributes else 1
+        style = element.attributes.get("type", "1")
+        for child in element.children:
+            if not isinstance(child, Element):
+                self._text(child)
+            elif child.tag != "li":
+                if child.tag not in self._dropped and not _is_unseen(child):
+                    self._element(child)
+            elif not _is_unseen(child):
+                number = _whole(child.attributes.get("value"), number)
+                marker = f"{numeral(number, style)}. " if element.tag == "ol" else "- "
+                self._item(child, _INDENT * (self._depth - 1) + marker)
+                number += step
+        self._depth -= 1
+        self._end_block()
+        self._tight = nested
+
+    def _item(self, element: Element, marker: str) -> None:
+        """Write an item. With the items nested in it, it is one block, whose later parts repeat its own line."""
+        self._end_block()
+        first = len(self._blocks)
+        self._marker = marker
+        self._children(element)
+        self._end_block()
+        self._marker, self._tight = "", True
+        written = self._blocks[first:]
+        if self._depth == 1 and len(written) > 1 and all(_is_line(block) for block in written):
+            text = "\n".join(block.text for block in written)
+            self._blocks[first:] = [Block(text=text, tight=written[0].tight, lead=len(written[0].text))]
+
+    def _dl(self, element: Element) -> None:
+        self._end_block()
+        self._tight = False
+        for child in element.children:
+            if isinstance(child, str):
+                self._text(child)
+            elif child.tag not in self._dropped and not _is_unseen(child):
                 self._end_block()
-                self._tight = False
-            elif name not in ("td", "th"):
-                self._boundary()
-        if not self._open_count[name]:
-            return
-        while True:
-            closed = self._open.pop()
-            self._open_count[closed] -= 1
-            self._dropped -= closed in _DROPPED
-            if closed in _HEADINGS:
-                self._level = None
-            if closed in ("tr", "table"):
-                self._row = False
-            if closed == name:
-                return
+                self._children(child)
+                self._end_block()
+                self._tight = True
+        self._tight = False
 
-    def _boundary(self) -> None:
-        """Separate blocks: a new paragraph, but only a space within a table row, whose cells are short."""
-        if self._row and self._collected <= _LONG_CELL:
-            self._pieces.append(" ")
-        else:
+    def _table(self, element: Element) -> None:
+        self._end_block()
+        rows = list(_rows_of(element))
+        if _is_layout(element, rows):
+            self._children(element)
+            self._end_block()
+            return
+        cells = [[(cell, self._cell(cell)) for cell in row] for row in rows]
+        grid = spread(
+            [[(text, _span(cell, "colspan"), _span(cell, "rowspan")) for cell, text in row] for row in cells],
+            most_columns=_MOST_COLUMNS,
+        )
+        header = _header_rows(rows, grid)
+        caption = next((self._inline(child) for child in element.elements() if child.tag == "caption"), "")
+        self._tight = False
+        for block in bar_blocks(grid, header_rows=header):
+            if caption:
+                lead = len(caption) + 1 + block.lead if block.lead else len(caption)
+                block = replace(block, text=f"{caption}\n{block.text}", lead=lead)
+            self._emit(block)
+
+    def _cell(self, cell: Element) -> str:
+        """Return the text of a cell in one line; its paragraphs and items divided by semicolons."""
+        blocks = self._inner(cell)
+        return "; ".join(
+            one_line(block.text.removeprefix("- ").replace("\n", "; " if block.lead else " ")) for block in blocks
+        )
+
+    def _inner(self, element: Element) -> list[Block]:
+        return _Writer(dropped=self._dropped).blocks(element)
+
+    def _inline(self, element: Element) -> str:
+        return one_line(*(block.text for block in self._inner(element)))
+
+    def _end_block_unless_inline(self) -> None:
+        if self._level is None:
             self._end_block()
 
     def _end_block(self) -> None:
-        text = "".join(self._pieces)
-        self._pieces, self._collected = [], 0
-        if not self._open_count["pre"]:
-            text = _SPACED_LINE_END.sub("\n", text).strip(" \n")
-        if self._row:
-            text = _SPACES.sub(" ", text).strip(" |")
+        text = with_fractions("".join(self._pieces))
+        self._pieces = []
+        text = _SPACED_LINE_END.sub("\n", text).strip(" \n")
         if text.strip():
-            self.blocks.append(Block(text=self._marker + text, level=self._level, tight=self._tight))
-            self._marker, self._tight = "", False
+            if self._level is not None:
+                text = one_line(text)
+            self._emit(Block(text=self._marker + text, level=self._level, tight=self._tight))
+            self._marker = ""
+            self._tight = self._depth > 0
+
+    def _emit(self, block: Block) -> None:
+        self._blocks.append(block)
 
 
-def _after(html: str, end: str, start: int) -> int:
-    position = html.find(end, start)
-    return position + len(end) if position >= 0 else len(html)
+_HANDLED = _set_of("br img sup sub math button select input textarea pre dl table")
+
+
+def _is_line(block: Block) -> bool:
+    return block.level is None and not block.is_code and not block.lead and "|" not in block.text
+
+
+def _rows_of(table: Element) -> Iterator[list[Element]]:
+    for child in table.elements():
+        if child.tag == "tr" and not _is_unseen(child):
+            yield [cell for cell in child.elements() if cell.tag in ("td", "th") and not _is_unseen(cell)]
+        elif child.tag in ("thead", "tbody", "tfoot") and not _is_unseen(child):
+            yield from _rows_of(child)
+
+
+def _is_layout(table: Element, rows: Sequence[Sequence[Element]]) -> bool:
+    """Return whether a table arranges a page: one column, or long cells with paragraphs or tables of their own."""
+    if table.attributes.get("role") in ("presentation", "none") or max(map(len, rows), default=0) < 2:
+        return True
+    return any(
+        any(inner.tag in _PARAGRAPHS for inner in cell.descendants()) and cell.length > _LONG_CELL
+        for row in rows
+        for cell in row
+    )
+
+
+_PARAGRAPHS = _set_of("p div table ul ol h1 h2 h3 h4 h5 h6 section article pre form")
+
+
+def _header_rows(rows: Sequence[Sequence[Element]], grid: Sequence[Sequence[str]]) -> int:
+    marked = 0
+    for row in rows:
+        if not row or any(cell.tag != "th" for cell in row):
+            break
+        marked += 1
+    if marked:
+        return marked if marked < len(rows) else 0
+    return int(len(grid) > 1 and looks_like_header(grid[0]))
+
+
+def _span(cell: Element, name: str) -> int:
+    return max(1, min(_whole(cell.attributes.get(name), 1), _MOST_COLUMNS))
+
+
+def _whole(text: str | None, otherwise: int) -> int:
+    return int(text) if text is not None and re.fullmatch(r"-?\d{1,6}", text.strip()) else otherwise

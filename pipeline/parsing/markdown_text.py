@@ -3,6 +3,7 @@ as text; links lose their address, emphasis its stars."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
@@ -12,13 +13,23 @@ from markdown_it.token import Token
 from pipeline.documents.clean_text import clean
 from pipeline.parsing.assembly import Block, assemble
 from pipeline.parsing.encodings import read_text
+from pipeline.parsing.formulas import lowered, raised
 from pipeline.parsing.html import blocks_of_fragment, is_element
+from pipeline.parsing.tables import bar_blocks
 from pipeline.records import Parsed
 
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(
+    r"\A(?:---[ \t]*\n(?P<yaml>.*?\n)?(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?\n)?\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
+)
 _FRONT_MATTER_WITHIN = 64 * 1024  # characters
-_FRONT_MATTER_LINE = re.compile(r"\s*$|\s*#|\s+\S|-\s|[\w.-]+\s*:")
-_FRONT_MATTER_TITLE = re.compile(r"^title\s*+:\s*+(.+)$", re.MULTILINE | re.IGNORECASE)
+_FRONT_MATTER_LINE = re.compile(r"\s*$|\s*#|\s+\S|-\s|[\w.-]+\s*:|[\w.\"'-]+\s*=|\[[^\]]+\]+\s*$|[\]}]")
+_FRONT_MATTER_TITLE = re.compile(r"^title\s*+[:=]\s*+(.+)$", re.MULTILINE | re.IGNORECASE)
+# TeX between dollars as pandoc reads it, and between its own brackets.
+_TEX = re.compile(
+    r"\$\$(?:[^$\\]|\\.){1,5000}+\$\$|\$(?![\s$])(?:[^$\\\n]|\\.){1,1000}+(?<![\s\\])\$(?!\d)"
+    r"|\\\((?:(?!\\\)).){1,1000}\\\)|\\\[(?:(?!\\\]).){1,5000}\\\]",
+    re.DOTALL,
+)
 
 
 _LONGEST = 1024 * 1024  # characters; the parser takes 1 to 6 s for them, and of longer texts only headings are read
@@ -27,6 +38,7 @@ _DEEPEST_BLOCK = 40  # nesting of quotes and lists; deeper marks are text
 _DEEPEST_INLINE = 60  # above it, or the parser leaves out blocks
 _MOST_BRACKETS = 8
 _BRACKET = re.compile(r"\\.|[\[\]]", re.DOTALL)
+_MOVED = re.compile(r"<(/?)(sup|sub)>", re.IGNORECASE)
 _TAG_NAME = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
 
 Rule = Callable[[StateBlock, int, int, bool], bool]
@@ -36,17 +48,22 @@ InlineRule = Callable[[StateInline, bool], bool]
 def parse_markdown(body: bytes, charset: str | None) -> Parsed:
     """Return the text under its headings. The title is that of the front matter, else the first heading of level 1."""
     decoded = read_text(body, declared=charset)
-    text, title = _without_front_matter(clean(decoded.text))
+    text, front, title = _without_front_matter(clean(decoded.text))
     blocks = _Writer().blocks(_PARSER.parse(text)) if len(text) <= _LONGEST else _headings_alone(text)
-    return assemble(blocks, title=title, encoding=decoded.encoding)
+    return assemble(chain([Block(text=front)], blocks), title=title, encoding=decoded.encoding)
 
 
-def _without_front_matter(text: str) -> tuple[str, str | None]:
-    front_matter = _FRONT_MATTER.match(text[:_FRONT_MATTER_WITHIN]) if text.startswith("---") else None
-    if front_matter is None or not all(map(_FRONT_MATTER_LINE.match, (front_matter[1] or "").split("\n"))):
-        return text, None
-    title = _FRONT_MATTER_TITLE.search(front_matter[1] or "")
-    return text[front_matter.end() :], title[1].rstrip().strip("\"'") if title else None
+def _without_front_matter(text: str) -> tuple[str, str, str | None]:
+    """Return a text without its front matter of YAML or TOML, the front matter without its title, and that title."""
+    found = _FRONT_MATTER.match(text[:_FRONT_MATTER_WITHIN]) if text.startswith(("---", "+++")) else None
+    front = (found["yaml"] or found["toml"] or "") if found else ""
+    if found is None or not all(map(_FRONT_MATTER_LINE.match, front.split("\n"))):
+        return text, "", None
+    title = _FRONT_MATTER_TITLE.search(front)
+    if title is None:
+        return text[found.end() :], front, None
+    rest = front[: title.start()] + front[title.end() :].lstrip("\n")
+    return text[found.end() :], rest, title[1].strip().strip("\"'")
 
 
 def _headings_alone(text: str) -> Iterator[Block]:
@@ -69,8 +86,22 @@ def _parser() -> MarkdownIt:
     inline = {rule.name: rule.fn for rule in spans.__rules__}
     for name in ("link", "image"):
         spans.at(name, _closed(inline[name], offset=int(name == "image")))
+    spans.before("escape", "tex", _tex)
     ruler.at("reference", _without_notes(rules["reference"].fn), {"alt": rules["reference"].alt})
     return parser
+
+
+def _tex(state: StateInline, silent: bool) -> bool:
+    """Keep a formula of TeX as it is written, as one text."""
+    if state.src[state.pos] not in "$\\":
+        return False
+    formula = _TEX.match(state.src, state.pos)
+    if formula is None:
+        return False
+    if not silent:
+        state.push("text", "", 0).content = formula[0]
+    state.pos = formula.end()
+    return True
 
 
 def _bounded(rule: Rule) -> Rule:
@@ -132,6 +163,7 @@ class _Writer:
         self._lists: list[int | None] = []  # the next number of each open list, None for bullets
         self._markers: list[str] = []  # marks of items without text so far
         self._cells: list[str] | None = None  # of the open row
+        self._rows: list[list[str]] = []  # of the open table
 
     def blocks(self, tokens: Sequence[Token]) -> Iterator[Block]:
         """Yield the blocks of a document."""
@@ -153,7 +185,7 @@ class _Writer:
                 level = None
             elif kind in ("fence", "code_block"):
                 yield from self._flushed()
-                yield Block(text=self._marked(_code(token)))
+                yield Block(text=self._marked(_code(token)), is_code=True)
             elif kind == "html_block":
                 yield from self._flushed()
                 yield from blocks_of_fragment(token.content)
@@ -178,8 +210,12 @@ class _Writer:
         elif kind == "tr_open":
             self._cells = []
         elif kind == "tr_close":
-            cells, self._cells = self._cells or [], None
-            yield from self._added(" | ".join(cells), token.map or [self._end, self._end + 1])
+            self._rows.append(self._cells or [])
+            self._cells = None
+        elif kind == "table_close":
+            yield from self._flushed()
+            rows, self._rows = self._rows, []
+            yield from bar_blocks(rows, header_rows=1)
 
     def _added(self, text: str, lines: Sequence[int] | None) -> Iterator[Block]:
         """Add a text to the block of the line above it, or begin a block."""
@@ -205,15 +241,21 @@ class _Writer:
 def _code(token: Token) -> str:
     """Return code with the words of its fence beyond a language's name, or the whole fence if there is no code."""
     _, _, words = token.info.strip().partition(" ") if token.content.strip() else ("", "", token.info)
-    return f"{words.strip()}\n{token.content}".strip("\n")
+    return f"{words.strip()}\n{token.content}".strip("\n") if words.strip() else token.content.strip("\n")
 
 
 def _inline(tokens: Sequence[Token]) -> str:
     """Return text without the marks around it."""
     pieces: list[str] = []
+    moved: tuple[str, int] | None = None  # an open <sup> or <sub>, and where its text begins
     for token in tokens:
         if token.type in ("text", "text_special", "code_inline"):
             pieces.append(token.content)
+        elif token.type == "html_inline" and (tag := _MOVED.match(token.content)):
+            if tag[1] and moved is not None:
+                write, begin = (raised if moved[0] == "sup" else lowered), moved[1]
+                pieces[begin:] = [write("".join(pieces[:begin])[-20:], "".join(pieces[begin:]))]
+            moved = None if tag[1] else (tag[2].lower(), len(pieces))
         elif token.type in ("softbreak", "hardbreak"):
             pieces.append("\n")
         elif token.type == "image":

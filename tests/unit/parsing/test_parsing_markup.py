@@ -33,7 +33,11 @@ class DescribeHtml:
             ("one<br>two<hr>three", "one\ntwo\n\nthree"),
             ("Tom &amp; Jerry &lt;3 &#x4e2d;&nbsp;x", "Tom & Jerry <3 中 x"),
             ("<ul><li>a<li><p>b</p></li></ul><p>c", "- a\n- b\n\nc"),
-            ("<ol><li>a<ul><li>b</ul><li>c</ol>", "- a\n\n- b\n- c"),
+            ("<ol><li>a<ul><li>b</ul><li>c</ol>", "1. a\n  - b\n2. c"),
+            ("<ol start=3 type=a><li>x<li value=7>y</ol>", "c. x\ng. y"),
+            ("<p>H<sub>2</sub>O, 5 m<sup>2</sup>, 1<sup>st</sup>, log<sub>2</sub>", "H2O, 5 m^2, 1st, log2"),
+            ("<p hidden>a</p><p style='Display : none'>b</p><p>c", "c"),
+            ("<header>Shop</header><main><p>Text</p></main><div>Rest</div><footer>©</footer>", "Text\n\nRest"),
             ("<table><tr><th>A<th>B<tr><td>1<td><p>2</p></table>x", "A | B\n1 | 2\n\nx"),
             ("<dl><dt>t<dd>d</dl>", "t\nd"),
             ("<p>code:<pre>if a:\n    b  c\n</pre>after", "code:\n\nif a:\n    b  c\n\nafter"),
@@ -157,8 +161,8 @@ class DescribeMarkdown:
     @pytest.mark.parametrize(
         ("source", "title", "text"),
         [
-            ('---\ntitle: "Front: x"\ntags:\n  - a\n---\n# Other\n', "Front: x", "Other"),
-            ("---\nauthor: me\n---\n# Other\n", "Other", "Other"),
+            ('---\ntitle: "Front: x"\ntags:\n  - a\n---\n# Other\n', "Front: x", "tags:\n  - a\n\nOther"),
+            ("---\nauthor: me\n---\n# Other\n", "Other", "author: me\n\nOther"),
             ("---\nNot front matter at all.\n\n---\ntext", None, "Not front matter at all.\n\ntext"),
         ],
     )

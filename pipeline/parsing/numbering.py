@@ -1,0 +1,58 @@
+"""Numbers of lists and clauses as they are written: 1, a, iv, 二, 第三条."""
+
+_ROMAN = (
+    (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"),
+    (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
+)  # fmt: skip
+_CHINESE_DIGITS = "零一二三四五六七八九"
+_LEGAL_DIGITS = "零壹贰叁肆伍陆柒捌玖"
+_HEAVENLY_STEMS = "甲乙丙丁戊己庚辛壬癸"
+
+
+def numeral(number: int, style: str) -> str:
+    """Return a number in a style of HTML's ``type`` attribute: ``1``, ``a``, ``A``, ``i``, ``I``; others as ``1``."""
+    if style in ("a", "A") and number > 0:
+        letters = alphabetic(number)
+        return letters.upper() if style == "A" else letters
+    if style in ("i", "I") and 0 < number < 4000:
+        return roman(number).upper() if style == "I" else roman(number)
+    return str(number)
+
+
+def alphabetic(number: int) -> str:
+    """Return a, b … z, aa, ab …"""
+    letters = ""
+    while number:
+        number, letter = divmod(number - 1, 26)
+        letters = chr(97 + letter) + letters
+    return letters
+
+
+def roman(number: int) -> str:
+    """Return a Roman number from 1 to 3999, in small letters."""
+    written = ""
+    for value, letters in _ROMAN:
+        count, number = divmod(number, value)
+        written += letters * count
+    return written
+
+
+def chinese(number: int, *, legal: bool = False) -> str:
+    """Return a Chinese number below 10,000: 十二, 一百零五; with ``legal`` 壹拾贰."""
+    digits, units = (_LEGAL_DIGITS, "仟佰拾") if legal else (_CHINESE_DIGITS, "千百十")
+    if not 0 < number < 10_000:
+        return str(number)
+    written, gap = "", False
+    for unit, sign in zip((1000, 100, 10, 1), (*units, ""), strict=True):
+        digit = number // unit % 10
+        if digit:
+            written += (digits[0] if gap and written else "") + digits[digit] + sign
+            gap = False
+        else:
+            gap = bool(written)
+    return written.removeprefix("一") if not legal and 10 <= number < 20 else written
+
+
+def heavenly_stem(number: int) -> str:
+    """Return 甲, 乙 … 癸 for 1 to 10, else the number."""
+    return _HEAVENLY_STEMS[number - 1] if 0 < number <= len(_HEAVENLY_STEMS) else str(number)
