@@ -1,50 +1,179 @@
-"""Word documents to text: paragraphs, their styles and table rows, read as a stream, as a tree takes much memory."""
+"""Word documents to text as their readers see them, read as a stream, as a tree takes much memory: paragraphs with
+their automatic numbers, tables with merged cells, notes and comments below the paragraph that calls them."""
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
-from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble
-from pipeline.parsing.containers import PROPERTIES, Properties, XmlReader, office_archive
+from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line, usable_title
+from pipeline.parsing.containers import (
+    PROPERTIES,
+    Links,
+    Properties,
+    Texts,
+    XmlReader,
+    linked_parts,
+    main_part,
+    office_archive,
+)
+from pipeline.parsing.encodings import decode
+from pipeline.parsing.formulas import linear_omml, lowered, raised, with_fractions
+from pipeline.parsing.html import blocks_of_fragment
+from pipeline.parsing.html_tree import Element
+from pipeline.parsing.tables import bar_blocks, looks_like_header
+from pipeline.parsing.word_numbers import Numbering
 from pipeline.records import Parsed
 
-_BODY, _STYLES = "word/document.xml", "word/styles.xml"
-_NOTES = ("word/footnotes.xml", "word/endnotes.xml")
+_BODY = "word/document.xml"
 _HEADING_NAME = re.compile(r"heading\s*([1-6])$", re.IGNORECASE)
 _HEADING_ID = re.compile(r"(?:Heading|berschrift|Titre)([1-6])$", re.IGNORECASE)
+_LEVELS = ("0", "1", "2", "3", "4", "5")
 _MOST_STYLES_BACK = 20  # length of the chain of base styles
-_SILENT = frozenset({"del", "moveFrom", "instrText", "Fallback", "rPrChange", "pPrChange"})
+_MOST_COLUMNS = 200
+_SILENT = frozenset({"del", "moveFrom", "instrText", "Fallback", "rPrChange", "pPrChange", "rt", "delText"})
+_LONG_CELL = 200  # characters in a cell above which its paragraphs stay paragraphs, because the table is a layout
+_NOTE_KINDS = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
+_DRAWN = ("/diagramData", "/chart")
+_NO_WORDS = re.compile(r"[\W\d_]*(?:(?:page|seite|of|von|第|页|頁|共)[\W\d_]*)*$", re.IGNORECASE)
+_WINGDINGS = {
+    **dict.fromkeys("\xa8\x6f\xa1\x71\x72", "☐"),
+    "\xfe": "☑",
+    "\xfd": "☒",
+    "\x78": "☒",
+    "\xfc": "✓",
+    "\xfb": "✗",
+    "\xe0": "→",
+    "\xdf": "←",
+}
+_WINGDINGS_2 = {"\xa3": "☐", "\x52": "☑", "\x54": "☒", "\x53": "☒", "\x50": "✓", "\x4f": "✗"}
+_SYMBOL = dict(zip("abcdefghijklmnopqrstuvwxyz", "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True)) | {
+    **dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True)),
+    "\xb0": "°",
+    "\xb1": "±",
+    "\xa3": "≤",
+    "\xb3": "≥",
+    "\xb4": "×",
+    "\xb9": "≠",
+    "\xbb": "≈",
+    "\xa5": "∞",
+    "\xae": "→",
+    "\xb7": "•",
+}
+_SYMBOLS = {"wingdings": _WINGDINGS, "wingdings 2": _WINGDINGS_2, "symbol": _SYMBOL}
 
 
 def parse_docx(body: bytes) -> Parsed:
-    """Return paragraphs under their headings, list items and table rows as lines, notes last, without deleted text or
-    pages.
+    """Return paragraphs under their headings, with the numbers that Word adds, list items and table rows as lines, notes
+    and comments below the paragraph that calls them, headers and footers last. Deleted and hidden text is left out.
 
-    The title is that of the properties, else the first paragraph styled as title, else the first heading of level 1.
+    The title is that of the properties unless a program chose it, else the first paragraph styled as title, else the
+    first heading of level 1.
     """
     with office_archive(body, "a Word document") as archive:
-        parts = set(archive.namelist())
-        if _BODY not in parts:
+        parts = frozenset(archive.namelist())
+        main = main_part(archive, parts) or _BODY
+        if main not in parts:
             raise MalformedDocument("the archive holds no Word document")
-        styles, properties = _Styles(), Properties()
-        if _STYLES in parts:
-            styles.read(archive, _STYLES)
+        document = _Document(archive, linked_parts(archive, main, parts), parts)
+        properties = Properties()
         if PROPERTIES in parts:
             properties.read(archive, PROPERTIES)
-        reader = _Paragraphs(styles)
-        reader.read(archive, _BODY)
-        for notes in _NOTES:
-            if notes in parts:
-                reader.read(archive, notes)
-    return assemble(reader.blocks, title=properties.title or reader.title)
+        reader = document.reader()
+        reader.read(archive, main)
+        blocks = [*reader.blocks, *document.remaining(reader.blocks)]
+        warnings = ["hidden text was left out"] if reader.hidden else []
+        return assemble(blocks, title=usable_title(properties.title) or reader.title, warnings=warnings)
+
+
+class _Document:
+    """The parts of a document that its body refers to."""
+
+    def __init__(self, archive: ZipFile, links: Links, parts: frozenset[str]) -> None:
+        self._archive = archive
+        self._links = links
+        self._parts = parts
+        self._styles = _Styles()
+        for part in self._named("styles"):
+            self._styles.read(archive, part)
+        self._numbering = Numbering()
+        for part in self._named("numbering"):
+            self._numbering.read(archive, part)
+        self._notes: dict[tuple[str, str], str] = {}
+        self._shown: set[str] = set()  # parts that the text refers to
+        for kind in ("footnote", "endnote", "comment"):
+            for part in self._named(f"{kind}s"):
+                notes = _Notes(kind, self.reader(numbered=False))
+                notes.read(archive, part)
+                self._notes |= {(kind, name): text for name, text in notes.texts.items()}
+
+    def _named(self, kind: str) -> list[str]:
+        """Return the parts of a kind; the one of its usual name if a program wrote no link to it."""
+        usual = f"word/{kind}.xml"
+        return self._links.of_kind(f"/{kind}") or ([usual] if usual in self._parts else [])
+
+    def reader(self, *, numbered: bool = True) -> "_Paragraphs":
+        return _Paragraphs(self._styles, self._numbering if numbered else Numbering(), self._notes, self._part_blocks)
+
+    def remaining(self, written: Iterable[Block]) -> Iterator[Block]:
+        """Yield notes, diagrams and charts to which nothing refers, and the headers and footers that hold words, each
+        text once, under no heading."""
+        texts = {one_line(block.text) for block in written}
+        notes = [Block(text=f"[{_mark_of(*key)}] {text}") for key, text in self._notes.items()]
+        diagrams = [
+            block
+            for link, kind, part in self._links.links
+            if part not in self._shown and kind.endswith(_DRAWN)
+            for block in self._part_blocks(link)
+        ]
+        for block in (*notes, *diagrams, *self._page_furniture()):
+            text = one_line(block.text)
+            if text not in texts:
+                texts.add(text)
+                yield replace(block, level=None, tight=False, outside=True)
+
+    def _page_furniture(self) -> Iterator[Block]:
+        for kind in ("/header", "/footer"):
+            for part in self._links.of_kind(kind):
+                reader = self.reader(numbered=False)
+                reader.read(self._archive, part)
+                yield from (block for block in reader.blocks if not _NO_WORDS.match(one_line(block.text)))
+
+    def _part_blocks(self, link: str) -> list[Block]:
+        """Return the blocks of a part that stands within the text: a page of HTML or text, a diagram, a chart."""
+        kind, part = self._links.target(link)
+        if part is None:
+            return []
+        self._shown.add(part)
+        if kind.endswith("/aFChunk"):
+            return self._alternative(part)
+        if kind.endswith(_DRAWN):
+            texts = Texts(within="title" if kind.endswith("/chart") else None)
+            texts.read(self._archive, part)
+            return [Block(text="\n".join(texts.texts))]
+        return []
+
+    def _alternative(self, part: str) -> list[Block]:
+        content = self._archive.read(part)
+        if content.startswith(b"PK"):
+            parsed = parse_docx(content)
+            return [Block(text=parsed.text)]
+        text = decode(content)
+        if part.lower().endswith((".mht", ".mhtml")) or text.startswith("MIME-Version"):
+            text = text[max(0, text.find("<")) :].replace("=\r\n", "").replace("=\n", "").replace("=3D", "=")
+        return blocks_of_fragment(text) if "<" in text else [Block(text=text)]
 
 
 class _Styles(XmlReader):
-    """The heading level of each style, by its outline level, its name, or its base style."""
+    """The heading level of each style, by its outline level, its name, or its base style, and its numbering."""
 
     def __init__(self) -> None:
         self._levels: dict[str, int] = {}
         self._based_on: dict[str, str] = {}
         self._titles: set[str] = {"Title"}
+        self._numbers: dict[str, tuple[str | None, int | None]] = {}
+        self._hidden: set[str] = set()
         self._style = ""
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
@@ -55,116 +184,357 @@ class _Styles(XmlReader):
             self._levels[self._style] = int(heading[1])
         elif name == "name" and value.lower() == "title":
             self._titles.add(self._style)
-        elif name == "outlineLvl" and value in ("0", "1", "2", "3", "4", "5"):
+        elif name == "outlineLvl" and value in _LEVELS:
             self._levels.setdefault(self._style, int(value) + 1)
         elif name == "basedOn":
             self._based_on[self._style] = value
+        elif name == "numId":
+            self._numbers[self._style] = (value, self._numbers.get(self._style, (None, None))[1])
+        elif name == "ilvl" and value.isdecimal():
+            self._numbers[self._style] = (self._numbers.get(self._style, (None, None))[0], int(value))
+        elif name == "vanish" and _is_on(attributes):
+            self._hidden.add(self._style)
 
     def is_title(self, style: str) -> bool:
         return style in self._titles
 
+    def is_hidden(self, style: str) -> bool:
+        return style in self._hidden
+
     def level(self, style: str) -> int | None:
         if heading := _HEADING_ID.search(style):
             return int(heading[1])
+        return next((self._levels[each] for each in self._chain(style) if each in self._levels), None)
+
+    def number(self, style: str) -> tuple[str | None, int | None]:
+        """Return the numbering of a style: the list's id and the level, each None if the style sets none."""
+        lists = [self._numbers[each] for each in self._chain(style) if each in self._numbers]
+        list_id = next((entry[0] for entry in lists if entry[0] is not None), None)
+        return list_id, next((entry[1] for entry in lists if entry[1] is not None), None)
+
+    def _chain(self, style: str) -> Iterator[str]:
         for _ in range(_MOST_STYLES_BACK):
-            if style in self._levels:
-                return self._levels[style]
+            yield style
             style = self._based_on.get(style, "")
-        return None
+
+
+@dataclass(slots=True)
+class _Paragraph:
+    pieces: list[str] = field(default_factory=list)
+    style: str = ""
+    level: int | None = None
+    list_id: str | None = None
+    list_level: int | None = None
+    is_item: bool = False
+    below: list[Block] = field(default_factory=list)  # notes and parts that the paragraph refers to
+
+
+@dataclass(slots=True)
+class _Cell:
+    across: int = 1
+    goes_on: bool = False  # from the cell above
+    blocks: list[Block] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Table:
+    rows: list[list[_Cell]] = field(default_factory=list)
+    header_rows: int = 0
+    below: list[Block] = field(default_factory=list)
 
 
 class _Paragraphs(XmlReader):
     """Collects blocks. Paragraphs may contain others (text boxes), cells whole tables: inner ones come first."""
 
-    def __init__(self, styles: _Styles) -> None:
+    def __init__(
+        self,
+        styles: _Styles,
+        numbering: Numbering,
+        notes: Mapping[tuple[str, str], str],
+        part_blocks: Callable[[str], list[Block]],
+    ) -> None:
         self.blocks: list[Block] = []
         self.title: str | None = None
+        self.hidden = False
         self._styles = styles
-        self._open: list[list[str]] = []  # pieces of the open paragraphs
-        self._styled: list[tuple[int | None, bool, bool]] = []  # of each: heading level, title or not, list item or not
-        self._rows: list[list[list[str]]] = []  # of each open table, the cells of its row
-        self._first_rows: list[bool] = []
+        self._numbering = numbering
+        self._notes = notes
+        self._part_blocks = part_blocks
+        self._open: list[_Paragraph] = []
+        self._tables: list[_Table] = []
         self._listed = False  # whether the previous block was a list item
         self._silent = 0
         self._characters = 0
-        self._in_text = False
-        self._in_paragraph_properties = False
+        self._in_text = self._in_paragraph_properties = self._in_run_properties = False
+        self._is_hidden = False  # the open run
+        self._position = ""  # of the open run: superscript or subscript
+        self._run_start = 0
+        self._formula: list[Element] = []  # open elements of a formula
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         if self._silent or name in _SILENT:
             self._silent += 1
+        elif self._formula or name == "oMath":
+            self._open_formula(name, attributes)
         elif name == "p":
-            self._open.append([])
-            self._styled.append((None, False, False))
+            self._open.append(_Paragraph())
         elif name == "t":
             self._in_text = True
         elif name == "pPr":
             self._in_paragraph_properties = True
+        elif name == "r":
+            self._begin_run()
+        elif name == "rPr":
+            self._in_run_properties = True
+        elif self._in_run_properties:
+            self._run_property(name, attributes)
         elif self._in_paragraph_properties:
-            self._style(name, attributes.get("val", ""))
-        elif name in ("tab", "br", "cr", "noBreakHyphen") and self._open:
-            self._open[-1].append({"tab": "\t", "noBreakHyphen": "-"}.get(name, "\n"))
-        elif name == "tbl":
-            self._rows.append([])
-            self._first_rows.append(True)
-        elif name == "tc" and self._rows:
-            self._rows[-1].append([])
+            self._paragraph_property(name, attributes.get("val", ""))
+        elif name in ("tbl", "tr", "tc", "gridSpan", "vMerge", "tblHeader", "gridBefore"):
+            self._table_part(name, attributes)
+        elif self._open:
+            self._inline(name, attributes)
+        elif name == "altChunk":
+            self._keep(self._part_blocks(attributes.get("id", "")))
 
     def ended(self, name: str, /) -> None:
         if self._silent:
             self._silent -= 1
+        elif self._formula:
+            self._close_formula()
         elif name == "t":
             self._in_text = False
         elif name == "pPr":
             self._in_paragraph_properties = False
+        elif name == "rPr":
+            self._in_run_properties = False
+        elif name == "r":
+            self._end_run()
         elif name == "p" and self._open:
             self._end_paragraph()
-        elif name == "tr" and self._rows:
-            self._end_row()
-        elif name == "tbl" and self._rows:
-            self._rows.pop()
-            self._first_rows.pop()
+        elif name == "tbl" and self._tables:
+            self._end_table()
 
     def text(self, text: str, /) -> None:
-        if self._in_text and not self._silent and self._open:
-            self._open[-1].append(text)
+        if self._silent:
+            return
+        if self._formula:
+            self._formula[-1].children.append(text)
+        elif self._in_text and self._open:
+            if self._is_hidden:
+                self.hidden = self.hidden or bool(text.strip())
+                return
+            self._open[-1].pieces.append(text)
             self._characters += len(text)
             if self._characters > LONGEST_TEXT:
                 raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
 
-    def _style(self, name: str, value: str) -> None:
-        if not self._styled:
+    def _begin_run(self) -> None:
+        self._is_hidden, self._position = False, ""
+        self._run_start = len(self._open[-1].pieces) if self._open else 0
+
+    def _end_run(self) -> None:
+        if self._position and self._open:
+            pieces = self._open[-1].pieces
+            text = "".join(pieces[self._run_start :])
+            before = "".join(pieces[max(0, self._run_start - 8) : self._run_start])
+            pieces[self._run_start :] = [
+                raised(before, text) if self._position == "superscript" else lowered(before, text)
+            ]
+        self._is_hidden, self._position = False, ""
+
+    def _run_property(self, name: str, attributes: dict[str, str]) -> None:
+        if self._in_paragraph_properties:
+            return  # of the paragraph's mark
+        if name == "vanish":
+            self._is_hidden = _is_on(attributes)
+        elif name == "rStyle":
+            self._is_hidden = self._styles.is_hidden(attributes.get("val", ""))
+        elif name == "vertAlign":
+            value = attributes.get("val", "")
+            self._position = value if value in ("superscript", "subscript") else ""
+
+    def _paragraph_property(self, name: str, value: str) -> None:
+        if not self._open:
             return
-        level, is_title, listed = self._styled[-1]
+        paragraph = self._open[-1]
         if name == "pStyle":
-            self._styled[-1] = (self._styles.level(value), self._styles.is_title(value), listed)
-        elif name == "outlineLvl" and level is None and value in ("0", "1", "2", "3", "4", "5"):
-            self._styled[-1] = (int(value) + 1, is_title, listed)
+            paragraph.style = value
+        elif name == "outlineLvl" and value in _LEVELS:
+            paragraph.level = int(value) + 1
+        elif name == "ilvl" and value.isdecimal():
+            paragraph.list_level = int(value)
+        elif name == "numId":
+            paragraph.list_id = value
         elif name == "numPr":
-            self._styled[-1] = (level, is_title, True)
+            paragraph.is_item = True
+
+    def _inline(self, name: str, attributes: dict[str, str]) -> None:
+        paragraph = self._open[-1]
+        if name in ("tab", "br", "cr", "noBreakHyphen"):
+            paragraph.pieces.append({"tab": "\t", "noBreakHyphen": "-"}.get(name, "\n"))
+        elif name == "sym":
+            paragraph.pieces.append(_symbol(attributes))
+        elif name == "checkBox":
+            paragraph.pieces.append("☐")
+        elif name == "checked" and _is_on(attributes) and paragraph.pieces[-1:] == ["☐"]:
+            paragraph.pieces[-1] = "☒"
+        elif name in _NOTE_KINDS:
+            kind = _NOTE_KINDS[name]
+            text = self._notes.get((kind, attributes.get("id", "")))
+            if text:
+                mark = _mark_of(kind, attributes.get("id", ""))
+                if kind != "comment":
+                    paragraph.pieces.append(f"[{mark}]")
+                paragraph.below.append(Block(text=f"[{mark}] {text}"))
+        elif name == "relIds":
+            paragraph.below += self._part_blocks(attributes.get("dm", ""))
+        elif name == "chart":
+            paragraph.below += self._part_blocks(attributes.get("id", ""))
+
+    def _open_formula(self, name: str, attributes: dict[str, str]) -> None:
+        element = Element(name, attributes.get("val", ""))
+        if self._formula:
+            self._formula[-1].children.append(element)
+        self._formula.append(element)
+
+    def _close_formula(self) -> None:
+        element = self._formula.pop()
+        if not self._formula and self._open:
+            self._open[-1].pieces.append(linear_omml(element))
 
     def _end_paragraph(self) -> None:
-        text = "".join(self._open.pop()).strip()
-        level, is_title, listed = self._styled.pop()
-        if not text:
-            return
-        if self._rows and self._rows[-1]:
-            self._rows[-1][-1].append(text)
-            return
-        if is_title and self.title is None:
-            self.title = text
-        listed = listed and level is None
-        self.blocks.append(Block(text=f"- {text}" if listed else text, level=level, tight=listed and self._listed))
-        self._listed = listed
+        paragraph = self._open.pop()
+        text = with_fractions("".join(paragraph.pieces)).strip()
+        style = paragraph.style
+        level = self._styles.level(style) if style else None
+        level = paragraph.level if level is None else level
+        if text:
+            if self._styles.is_title(style) and self.title is None:
+                self.title = text
+            marker, listed = self._marker(paragraph, level)
+            self._keep([Block(text=marker + text, level=level, tight=listed and self._listed)])
+            self._listed = listed and not paragraph.below
+        self._keep(paragraph.below)
 
-    def _end_row(self) -> None:
-        cells = [" ".join(" ".join(cell).split()) for cell in self._rows[-1]]
-        self._rows[-1] = []
-        if not any(cells):
+    def _marker(self, paragraph: _Paragraph, level: int | None) -> tuple[str, bool]:
+        """Return the number or the bullet before a paragraph, and whether it is an item of a list."""
+        list_id, list_level = self._styles.number(paragraph.style) if paragraph.style else (None, None)
+        list_id = list_id if paragraph.list_id is None else paragraph.list_id
+        list_level = list_level if paragraph.list_level is None else paragraph.list_level
+        if list_id is None or list_id == "0":
+            is_item = paragraph.is_item and list_id is None and level is None
+            return ("- " if is_item else ""), is_item
+        number = self._numbering.next(list_id, list_level or 0)
+        if number is None:
+            return ("- ", True) if level is None else ("", False)
+        return (number + " " if number else ""), level is None
+
+    def _table_part(self, name: str, attributes: dict[str, str]) -> None:
+        value = attributes.get("val", "")
+        if name == "tbl":
+            self._tables.append(_Table())
             return
-        row = " | ".join(cells)
-        if len(self._rows) > 1 and self._rows[-2]:
-            self._rows[-2][-1].append(row)
+        if not self._tables:
             return
-        self.blocks.append(Block(text=row, tight=not self._first_rows[-1]))
-        self._first_rows[-1] = self._listed = False
+        table = self._tables[-1]
+        if name == "tr":
+            table.rows.append([])
+        elif not table.rows:
+            return
+        elif name == "tc":
+            table.rows[-1].append(_Cell())
+        elif name == "gridBefore" and value.isdecimal():
+            table.rows[-1].append(_Cell(across=min(int(value), _MOST_COLUMNS)))
+        elif name == "tblHeader" and _is_on(attributes) and table.header_rows == len(table.rows) - 1:
+            table.header_rows += 1
+        elif name == "gridSpan" and value.isdecimal() and table.rows[-1]:
+            table.rows[-1][-1].across = max(1, min(int(value), _MOST_COLUMNS))
+        elif name == "vMerge" and table.rows[-1]:
+            table.rows[-1][-1].goes_on = value != "restart"
+
+    def _end_table(self) -> None:
+        table = self._tables.pop()
+        rows = [row for row in table.rows if any(cell.blocks or cell.goes_on for cell in row)]
+        self._keep(_table_blocks(rows, table.header_rows))
+        self._keep(table.below)
+        self._listed = False
+
+    def _keep(self, blocks: Iterable[Block]) -> None:
+        """Add blocks to the open cell, or to the document."""
+        if self._tables and self._tables[-1].rows and self._tables[-1].rows[-1]:
+            self._tables[-1].rows[-1][-1].blocks += blocks
+        else:
+            self.blocks += blocks
+
+
+class _Notes(XmlReader):
+    """The texts of a part of notes, by their ids."""
+
+    def __init__(self, kind: str, paragraphs: _Paragraphs) -> None:
+        self.texts: dict[str, str] = {}
+        self._kind = kind
+        self._paragraphs = paragraphs
+        self._id: str | None = None
+        self._first = 0
+
+    def started(self, name: str, attributes: dict[str, str], /) -> None:
+        if name == self._kind:
+            self._id, self._first = attributes.get("id", ""), len(self._paragraphs.blocks)
+        self._paragraphs.started(name, attributes)
+
+    def ended(self, name: str, /) -> None:
+        self._paragraphs.ended(name)
+        if name == self._kind and self._id is not None:
+            text = one_line(*(block.text for block in self._paragraphs.blocks[self._first :]))
+            if text:
+                self.texts[self._id] = text
+
+    def text(self, text: str, /) -> None:
+        self._paragraphs.text(text)
+
+
+def _table_blocks(rows: list[list[_Cell]], header_rows: int) -> Iterator[Block]:
+    """Yield a table as rows between bars; one that arranges text, with one column or long cells, as its paragraphs."""
+    widest = max((sum(cell.across for cell in row) for row in rows), default=0)
+    is_layout = any(
+        len(cell.blocks) > 1 and sum(len(b.text) for b in cell.blocks) > _LONG_CELL for row in rows for cell in row
+    )
+    if widest < 2 or is_layout:
+        yield from (replace(block, tight=False) for row in rows for cell in row for block in cell.blocks)
+        return
+    grid: list[list[str]] = []
+    for row in rows:
+        line: list[str] = []
+        for cell in row:
+            if cell.goes_on and grid:
+                above = grid[-1]
+                line += [
+                    above[column] if column < len(above) else "" for column in range(len(line), len(line) + cell.across)
+                ]
+            else:
+                line += ["; ".join(one_line(block.text) for block in cell.blocks)] * cell.across
+        grid.append(line[:_MOST_COLUMNS])
+    if not header_rows and len(grid) > 1 and looks_like_header(grid[0]):
+        header_rows = (
+            2 if len(grid) > 2 and any(cell.across > 1 for cell in rows[0]) and looks_like_header(grid[1]) else 1
+        )
+    yield from bar_blocks(grid, header_rows=min(header_rows, len(grid) - 1))
+
+
+def _mark_of(kind: str, name: str) -> str:
+    return "Comment" if kind == "comment" else name
+
+
+def _symbol(attributes: Mapping[str, str]) -> str:
+    code = attributes.get("char", "")
+    if not re.fullmatch(r"[0-9A-Fa-f]{1,5}", code):
+        return ""
+    number = int(code, 16)
+    character = chr(number - 0xF000 if 0xF000 <= number <= 0xF0FF else number)
+    table = _SYMBOLS.get(attributes.get("font", "").lower())
+    return (table.get(character, "") if table is not None else character) if number >= 32 else ""
+
+
+def _is_on(attributes: Mapping[str, str]) -> bool:
+    return attributes.get("val", "true") not in ("0", "false", "off", "none")

@@ -1,0 +1,130 @@
+"""The automatic numbers of Word's lists, clauses and headings, as ECMA-376, part 1, 17.9 defines them."""
+
+import re
+from dataclasses import dataclass, field
+
+from pipeline.parsing.containers import XmlReader
+from pipeline.parsing.numbering import alphabetic, chinese, heavenly_stem, roman
+
+_PLACE = re.compile(r"%([1-9])")
+_DEEPEST = 9
+_CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"
+
+
+@dataclass(slots=True)
+class _Level:
+    start: int = 1
+    style: str = "decimal"
+    text: str | None = None
+    is_decimal: bool = False  # all its numbers are decimal
+
+
+@dataclass(slots=True)
+class _List:
+    levels: dict[int, _Level] = field(default_factory=dict)
+
+
+class Numbering(XmlReader):
+    """The lists of a document with their counters. `next` counts a paragraph."""
+
+    def __init__(self) -> None:
+        self._abstract: dict[str, _List] = {}
+        self._lists: dict[str, str] = {}  # the abstract list of each list
+        self._starts: dict[tuple[str, int], int] = {}  # where a list begins anew
+        self._counters: dict[str, dict[int, int]] = {}  # by abstract list: the last number of each level
+        self._begun: set[tuple[str, int]] = set()
+        self._open_abstract = self._open_list = ""
+        self._level: _Level | None = None
+        self._override = 0
+
+    def started(self, name: str, attributes: dict[str, str], /) -> None:
+        """Begin an element."""
+        value = attributes.get("val", "")
+        if name == "abstractNum":
+            self._open_abstract = attributes.get("abstractNumId", "")
+            self._abstract[self._open_abstract] = _List()
+        elif name == "num":
+            self._open_list, self._level = attributes.get("numId", ""), None
+        elif name == "abstractNumId":
+            self._lists[self._open_list] = value
+        elif name == "lvlOverride":
+            self._override = _whole(attributes.get("ilvl", "0"))
+        elif name == "startOverride":
+            self._starts[self._open_list, self._override] = _whole(value)
+        elif name == "lvl" and not self._open_list:
+            self._level = _Level()
+            self._abstract.setdefault(self._open_abstract, _List()).levels[_whole(attributes.get("ilvl", "0"))] = (
+                self._level
+            )
+        elif self._level is not None:
+            self._describe(self._level, name, value)
+
+    def _describe(self, level: _Level, name: str, value: str) -> None:
+        if name == "start":
+            level.start = _whole(value)
+        elif name == "numFmt":
+            level.style = value
+        elif name == "lvlText":
+            level.text = value
+        elif name == "isLgl":
+            level.is_decimal = value not in ("0", "false")
+
+    def next(self, list_id: str, depth: int) -> str | None:
+        """Return the number of the next paragraph of a list at this level, from 0: ``2.1``, ``第二条``, ``(a)``, ``-`` for
+        a bullet, empty for none. None for a list that the document does not define."""
+        abstract = self._lists.get(list_id, "")
+        levels = self._abstract[abstract].levels if abstract in self._abstract else {}
+        level = levels.get(depth)
+        if level is None:
+            return None
+        counters = self._counters.setdefault(abstract, {})
+        start = self._starts.get((list_id, depth))
+        if start is not None and (list_id, depth) not in self._begun:
+            self._begun.add((list_id, depth))
+            counters[depth] = start
+        else:
+            counters[depth] = counters.get(depth, level.start - 1) + 1
+        for deeper in range(depth + 1, _DEEPEST):
+            counters.pop(deeper, None)
+        if level.style == "bullet":
+            return "-"
+        if level.style == "none" or level.text is None:
+            return ""
+
+        def written(place: re.Match[str]) -> str:
+            index = int(place[1]) - 1
+            of = levels.get(index, _Level())
+            style = "decimal" if level.is_decimal else of.style
+            return _written(counters.setdefault(index, of.start), style)
+
+        return _PLACE.sub(written, level.text).strip()
+
+
+def _written(number: int, style: str) -> str:
+    if style in ("lowerLetter", "upperLetter") and number > 0:
+        return alphabetic(number) if style == "lowerLetter" else alphabetic(number).upper()
+    if style in ("lowerRoman", "upperRoman") and 0 < number < 4000:
+        return roman(number) if style == "lowerRoman" else roman(number).upper()
+    if style in (
+        "chineseCounting",
+        "chineseCountingThousand",
+        "japaneseCounting",
+        "taiwaneseCountingThousand",
+        "taiwaneseCounting",
+    ):
+        return chinese(number)
+    if style in ("chineseLegalSimplified", "ideographLegalTraditional", "japaneseLegal"):
+        return chinese(number, legal=True)
+    if style in ("ideographTraditional", "ideographZodiac"):
+        return heavenly_stem(number)
+    if style.startswith("decimalEnclosedCircle") and 0 < number <= len(_CIRCLED):
+        return _CIRCLED[number - 1]
+    if style == "decimalZero":
+        return f"{number:02d}"
+    if style == "ordinal":
+        return f"{number}{'th' if 10 < number % 100 < 14 else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+    return str(number)
+
+
+def _whole(text: str) -> int:
+    return int(text) if re.fullmatch(r"\d{1,6}", text) else 0
