@@ -1,8 +1,9 @@
 """Decode bytes to clean text."""
 
 import codecs
+import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from charset_normalizer import from_bytes
 
@@ -28,6 +29,9 @@ _BINARY_FORMATS = (
     (b"\x7fELF", "a program"),
 )
 _CONTROL_BYTES = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
+_MOST_NULS = 0.3  # share of the body
+_DIVIDING_NULS = re.compile(rb"(?<=[^\s\0])\0+(?=[^\s\0])")
+_NULS = "NUL bytes in the text were left out"
 _MOST_CONTROL_BYTES = 0.01  # share of the body; text has next to none, random bytes have a tenth
 _SAMPLE = 64 * 1024  # bytes examined when the encoding is unknown
 _SURE = 0.93  # probability below which a document gets a warning
@@ -80,6 +84,9 @@ def read_text(body: bytes, *, declared: str | None = None) -> DecodedText:
         return _decoded(body, text, unmarked, probability=_UNMARKED, declared=declared)
     _refuse_signatures(body)
     is_binary = _has_controls(body)
+    if is_binary and (without := _without_nuls(body)) is not None:
+        padded = read_text(without, declared=declared)
+        return replace(padded, encoding=replace(padded.encoding, warning=padded.encoding.warning or _NULS))
     if not is_binary and (decoded := _as_unambiguous(body, declared, codec)) is not None:
         return decoded
     likely = guess(body, declared=codec)
@@ -103,6 +110,18 @@ def _refuse_signatures(body: bytes) -> None:
 def _has_controls(body: bytes) -> bool:
     controls = len(body) - len(body.translate(None, _CONTROL_BYTES))
     return controls > max(1, len(body) * _MOST_CONTROL_BYTES)
+
+
+def _without_nuls(body: bytes) -> bytes | None:
+    """Return a text without the NUL bytes that pad or divide its fields; None for what is no text without them."""
+    if body.count(b"\0") > len(body) * _MOST_NULS:
+        return None
+    text = _DIVIDING_NULS.sub(b" ", body).replace(b"\0", b"")
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return None if _has_controls(text) else text
 
 
 def _strictly(body: bytes, encoding: str) -> str:

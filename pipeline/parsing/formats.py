@@ -104,7 +104,14 @@ SUFFIXES = {
     ".json": JSON,
     ".pdf": PDF,
     ".docx": DOCX,
+    ".docm": DOCX,
+    ".dotx": DOCX,
+    ".dotm": DOCX,
     ".xlsx": XLSX,
+    ".xlsm": XLSX,
+    ".xltx": XLSX,
+    ".xltm": XLSX,
+    ".xhtml": HTML,
 }
 _OTHER_NAMES = {
     "text/x-markdown": MARKDOWN,
@@ -118,6 +125,8 @@ _OTHER_NAMES = {
     "text/json": JSON,
     "application/x-pdf": PDF,
     "image/jpg": JPEG,
+    "application/vnd.ms-word.document.macroenabled.12": DOCX,
+    "application/vnd.ms-excel.sheet.macroenabled.12": XLSX,
 }
 RECOGNISED = frozenset({PDF, PNG, JPEG, TIFF})  # formats whose text may depend on the recognition of pictures
 _PICTURES = {".png": PNG, ".jpg": JPEG, ".jpeg": JPEG, ".tif": TIFF, ".tiff": TIFF}

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument, UndecodableText
 from pipeline.filters import lenient_json
@@ -18,28 +18,64 @@ from pipeline.records import Parsed
 _DEEPEST = 100  # levels of objects and arrays
 _MOST_VALUES = 500_000
 _HEADING_LEVELS = 3  # of nested objects whose names become headings; deeper names are joined: `a.b: value`
+_NEXT_VALUE = re.compile(r"[\s\x1e]*")
 _TITLES = ("title", "name", "headline", "subject")
 
 
 def parse_json(body: bytes, charset: str | None) -> Parsed:
     """Return `name: value` lines: nested objects get headings, objects of a list paragraphs; null and empty values are
-    left out. Title: the top object's ``title``, ``name``, ``headline`` or ``subject``. Raises MalformedDocument, also
-    beyond 100 levels."""
+    left out. Values of one name repeated in an object stand together. JSON lines are read as a list. Title: the top
+    object's ``title``, ``name``, ``headline`` or ``subject``. Raises MalformedDocument, also beyond 100 levels."""
     decoded = read_text(body, declared=charset)
-    try:
-        value = json.loads(decoded.text, parse_constant=_refuse, parse_int=str, parse_float=str)
-    except RecursionError:
-        raise MalformedDocument(f"the JSON is nested more than {_DEEPEST} deep") from None
-    except json.JSONDecodeError as error:
-        raise MalformedDocument(f"the file is not JSON: {error.msg} in line {error.lineno}") from None
-    except ValueError:
-        raise MalformedDocument("the file is not JSON: it holds a number that JSON does not allow") from None
+    value = _value_of(decoded.text)
     title = None
     if isinstance(value, dict):
         title = next(
             (value[name] for name in _TITLES if isinstance(value.get(name), str) and value[name].strip()), None
         )
     return assemble(_Writer().blocks(value, level=1, depth=0), title=title, encoding=decoded.encoding)
+
+
+def _value_of(text: str) -> Any:
+    try:
+        return _loads(text)
+    except RecursionError:
+        raise MalformedDocument(f"the JSON is nested more than {_DEEPEST} deep") from None
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data" and (values := _values_of(text)) is not None:
+            return values
+        raise MalformedDocument(f"the file is not JSON: {error.msg} in line {error.lineno}") from None
+
+
+def _loads(text: str) -> Any:
+    # NaN and Infinity, as Python and others write them, stay words; numbers keep their digits.
+    return json.loads(text, parse_constant=str, parse_int=str, parse_float=str, object_pairs_hook=_object_of)
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        repeated: dict[str, list[Any]] = {}
+        for name, value in pairs:
+            repeated.setdefault(name, []).append(value)
+        return {name: several if len(several) > 1 else several[0] for name, several in repeated.items()}
+    return values
+
+
+def _values_of(text: str) -> list[Any] | None:
+    """Return the objects and lists that follow each other, as in JSON lines, or None if there is anything else."""
+    decoder = json.JSONDecoder(parse_constant=str, parse_int=str, parse_float=str, object_pairs_hook=_object_of)
+    values, position = [], _NEXT_VALUE.match(text).end()  # type: ignore[union-attr]  # it matches any text
+    try:
+        while position < len(text):
+            value, end = decoder.raw_decode(text, position)
+            if not isinstance(value, dict | list):
+                return None
+            values.append(value)
+            position = _NEXT_VALUE.match(text, end).end()  # type: ignore[union-attr]
+    except (json.JSONDecodeError, RecursionError):
+        return None
+    return values
 
 
 class _Writer:
@@ -111,10 +147,6 @@ def _is_flat(value: Any) -> bool:
     return isinstance(value, list) and not any(
         isinstance(item, dict | list) or (isinstance(item, str) and len(item) > 80) for item in value
     )
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
 
 
 _NOT_BLANK = re.compile(rb"\S")  # a file of line feeds alone is skipped without a step of the interpreter for each

@@ -178,7 +178,7 @@ class DescribeParse:
         [
             (b"", "text/plain"),
             (" \n\u200b".encode(), "text/plain"),
-            (b"<nav>x</nav>", "text/html"),
+            (b"<template>x</template>", "text/html"),
             (b"---\n", "text/markdown"),
         ],
     )
