@@ -96,7 +96,8 @@ class Source(Shape):
     `encoding`: the character encoding of its bytes, with the probability that its text is right (0 to 1), null until it
     is read, for formats that are not text and for documents of an imported archive. `encoding_warning`: the reason to
     check its text, null if there is none. `pages_warning`: what else was left out or may be wrong, such as
-    pages that hold only pictures, hidden content, or formulas without a value; null if nothing was. `page_start` and `page_end`: the first and the last page with text, null
+    pages that hold only pictures, hidden content, or formulas without a value; null if nothing was. `page_start` and
+    `page_end`: the first and the last page with text, null
     until it is read and for formats without pages.
     """
 
