@@ -44,7 +44,7 @@ _MOST_PACES: Final = 10_000
 
 # The threads or processes that serve a pool are those that listen to a queue; and the places for each of them.
 _SERVED_BY: Final = {
-    WorkKind.QUERY: (Queue.RECALL, 1),
+    WorkKind.QUERY: (Queue.RECALL, 2),
     WorkKind.MODEL: (Queue.RERANK, 1),
     WorkKind.COMPUTE: (Queue.COMPUTE, 2),
 }
