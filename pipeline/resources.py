@@ -115,7 +115,7 @@ class Resources:
     homes = _shared(lambda use: Homes(lambda: use.mysql))  # the pairs on which tenants are placed
     redis = _shared(lambda use: redis_client(use.settings))  # results, caches and the wake channel
     quick_redis = _shared(lambda use: redis_client(use.settings, timeout_s=_QUICK_REDIS_S))  # for optional reads
-    redis_memory = _shared(lambda use: memory_reader(use.redis))  # its use and its limit, as of the last second
+    redis_memory = _shared(lambda use: memory_reader(use.quick_redis))  # its use and its limit, as of the last second
     async_redis = _shared(lambda use: async_redis_client(use.settings, timeout_s=_QUICK_REDIS_S))  # its loop closes it
     request_rates = _shared(lambda use: RequestRates(use.async_redis))  # the token buckets of the tenants' requests
     heartbeats = _shared(lambda use: WorkerHeartbeats(use.quick_redis))  # of the installation's workers

@@ -11,6 +11,7 @@ from pipeline.caches import RefreshingValue
 from pipeline.database.engines import redis_errors
 
 _READ_EVERY_S: Final = 1.0
+_PATIENCE_S: Final = 0.05  # a query does not wait for a Redis that is silent twice
 _FULL_TIME_UNTIL: Final = 0.5  # share of maxmemory up to which a lifetime is the one that is set
 NEARLY_FULL: Final = 0.9  # share from which it is the shortest, and what could be left out is not stored
 
@@ -67,5 +68,8 @@ def read_redis_memory(client: redis.Redis) -> RedisMemory:
 
 
 def memory_reader(client: redis.Redis) -> ReadMemory:
-    """Return a function that reads the memory once a second at most. The last figures stay while Redis is away."""
-    return RefreshingValue(lambda: read_redis_memory(client), fresh_s=_READ_EVERY_S).get
+    """Return a function that reads the memory once a second at most, and waits for it no longer than `_PATIENCE_S`. The
+    last figures stay while Redis is away; before any, there is no limit."""
+    return RefreshingValue(
+        lambda: read_redis_memory(client), fresh_s=_READ_EVERY_S, initial=(UNLIMITED,), patience_s=_PATIENCE_S
+    ).get

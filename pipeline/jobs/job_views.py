@@ -222,7 +222,7 @@ class DeadLetter:
 
     @property
     def advice(self) -> str:
-        """What its owner can do, as one sentence."""
+        """Return one sentence on the remedy of its owner."""
         if self.retryable:
             return _RETRY_ADVICE.get(self.code) or _REASON_ADVICE[self.reason]
         return _NEW_UPLOAD_ADVICE if self.payload.available else _NO_BYTES_ADVICE

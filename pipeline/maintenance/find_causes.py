@@ -49,6 +49,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "vectors": _STORES,
     "model": ("mysql",),
     "fulltext": ("mysql",),
+    "mysql_packet": ("mysql",),
     "mysql_replica": ("mysql",),
     "broker_visibility_timeout": _QUEUES,
     "broker_eviction": ("broker",),

@@ -31,7 +31,7 @@ def key_of(operator: httpx.Client, tenant: str) -> str:
 
 
 def actions(client: httpx.Client, chance: random.Random) -> list[Callable[[], httpx.Response]]:
-    """What users of a tenant do."""
+    """Do as users of a tenant do."""
     ask = {"query_text": "pump valve", "namespaces": ["t0"]}
 
     def number() -> int:

@@ -146,7 +146,7 @@ class DescribeThePlaceOfAQuery:
         assert queries.open(query, place()) is TAKEN
         assert places.held(["query"]) == {"query": 1}
         assert queries.load(query.query_id) == query
-        queries.answer(query.query_id, b"{}")
+        queries.answer(query, b"{}")
         assert places.held(["query"]) == {"query": 0}
 
     def it_is_given_back_when_the_query_is_cancelled(self, places, redis):
