@@ -203,6 +203,12 @@ class Breakers:
         states = self.circuits()
         return dict(Counter(name.partition("/")[0] for name, state in states.items() if state.open_until is not None))
 
+    def open_to_all(self) -> dict[str, int]:
+        """Return how many circuits refuse the calls of every tenant, by part; those of one tenant's calls or sources are
+        its own matter."""
+        states = self.circuits()
+        return {name: 1 for name, state in states.items() if "/" not in name and state.open_until is not None}
+
     def opened(self) -> dict[str, int]:
         """Return how often the circuits of each part have opened in the whole fleet. Raises StoreUnavailable."""
         with redis_errors():

@@ -181,8 +181,8 @@ def disk_space(use: Resources) -> CheckResult:
 
 
 def circuits(use: Resources) -> CheckResult:
-    """Check that no part is left out of queries after failures in a row."""
-    return doctor.circuits(use.breakers.open_parts())
+    """Check that no part is left out of every tenant's queries after failures in a row."""
+    return doctor.circuits(use.breakers.open_to_all())
 
 
 def fulltext(use: Resources) -> CheckResult:
