@@ -104,7 +104,7 @@ class DescribeDamage:
         assert corner.shown() == shown
         corner.assert_clean()
 
-    @pytest.mark.parametrize("body", [b"name,note\nbolt,long\n", b'name,note\nbolt,"never closed\n'])
+    @pytest.mark.parametrize("body", [b"name,note\nbolt,long\n", b"name,never\n\x00\x01\x02\x03\xff\xfe"])
     def it_cuts_it_again_in_the_parser_process(self, corner, body):
         corner.ingest(upload("table", "name,note\nbolt,long\n", media_type="text/csv"))
         mysql(corner, "UPDATE payloads SET body = :body WHERE tenant_id = :tenant", body=body)

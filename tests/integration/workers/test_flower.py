@@ -188,8 +188,9 @@ class DescribeQueriesInFlower:
         expected = {each["query_id"] for each in calm if is_sampled(each["query_id"], 10)}
         found = shown(view, lambda found: expected <= found.keys())
         assert expected, "of a hundred queries some are sampled"
-        asked_alone = ask(asker, "kb", "is green tea brewed at eighty degrees")["query_id"]
-        assert shown(view, lambda found: asked_alone in found)
+        # The first few of each second are shown; beside queries of other tests, which of ours they are is open.
+        asked = {ask(asker, "kb", f"is green tea brewed at eighty degrees {number}")["query_id"] for number in range(10)}
+        assert shown(view, lambda found: asked & found.keys())
         for query_id in expected:
             tasks = found[query_id]
             assert tasks.keys() == {"keyword", "semantic", "recall.answer"}
