@@ -6,6 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from api_gateway.http.auth import FRESH_S
 from api_gateway.live.stale_cache import PATIENCE_S
 from pipeline.administration import edit_webhooks
 from pipeline.administration.manage_tenants import create_tenant, issue_key, list_keys, revoke_key
+from pipeline.database.engines import mysql_errors
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.ingestion.run import ingest_next, take
@@ -81,6 +83,13 @@ def pairs(both: Resources, proxy: Proxy) -> Iterator[Resources]:
     """The same for one test, after which pair b answers again."""
     yield both
     proxy.heal()
+
+    def answers() -> bool:
+        with suppress(Unavailable), mysql_errors(), both.of_pair("b").mysql.connect():
+            return True
+        return False
+
+    eventually(answers)  # a server that greeted nobody is not asked again for half a second
 
 
 @pytest.fixture
