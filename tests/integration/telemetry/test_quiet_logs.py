@@ -43,7 +43,7 @@ class DescribeLogs:
     def it_tells_of_a_life_of_a_document_without_a_word_of_it(self, corner, use, lines):
         corner.ingest(
             upload("d1", f"the {CANARY} sings", title=f"On {CANARY}", author=CANARY, metadata={"bird": CANARY}),
-            upload("broken", "\x00\x01" + CANARY),
+            upload("broken", "\x00\x01\x02\x03\x04" + CANARY),
         )
         gateway = Gateway(corner, use)
         gateway.settle()

@@ -189,7 +189,9 @@ class DescribeQueriesInFlower:
         found = shown(view, lambda found: expected <= found.keys())
         assert expected, "of a hundred queries some are sampled"
         # The first few of each second are shown; beside queries of other tests, which of ours they are is open.
-        asked = {ask(asker, "kb", f"is green tea brewed at eighty degrees {number}")["query_id"] for number in range(10)}
+        asked = {
+            ask(asker, "kb", f"is green tea brewed at eighty degrees {number}")["query_id"] for number in range(10)
+        }
         assert shown(view, lambda found: asked & found.keys())
         for query_id in expected:
             tasks = found[query_id]

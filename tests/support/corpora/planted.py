@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from sqlalchemy import text
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.computation import MOST_IN_REDIS, Computation, ComputationId, ComputationKind
@@ -171,6 +172,11 @@ def _dead_letter(client: httpx.Client, planted: Planted, use: Resources) -> dict
         "source": {"media_type": "text/html"},
     }
     job = upload(client, planted.namespace, [empty])
+    with unit_of_work(use.mysql) as work:  # a failure that another attempt may help, so that it can be replayed
+        work.connection.execute(
+            text("UPDATE job_items SET error_code = 'parser_memory' WHERE tenant_id = :tenant AND job_id = :job"),
+            {"tenant": planted.tenant, "job": job["job_id"]},
+        )
     letters = sent(client.get("/v1/dead-letters", params={"job_id": job["job_id"]}))["data"]
     return {"dead-letters": letters[0]["id"]}
 
