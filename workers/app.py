@@ -64,7 +64,7 @@ app.steps["consumer"].add(HeartbeatStep)
 
 _COMPUTES_ONLY = "chordwise_computes_only"
 _WARM_UP_S = 15.0  # before a child takes its first task
-_NICE = 10  # queries have priority over previews and over documents: a flood of uploads must not slow them
+_NICE = 5  # a third of the weight of queries, so that a flood of uploads or previews does not slow them
 _GROUP = Path("/proc/self/autogroup")
 
 
