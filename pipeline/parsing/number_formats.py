@@ -19,10 +19,10 @@ BUILT_IN_CODES = {
     39: "#,##0.00;(#,##0.00)",
     40: "#,##0.00;(#,##0.00)",
 }
-_SECTION = re.compile(r';(?=(?:[^"]*"[^"]*")*[^"]*$)')
+_SECTION = re.compile(r'"[^"]*+(?:"|\Z)|\\.|;|[^";\\]++|\\\Z', re.DOTALL)
 _PART = re.compile(
-    r'"(?P<quoted>[^"]*)"|\\(?P<escaped>.)|[_*](?P<space>.)|\[\$(?P<currency>[^\-\]]*)[^\]]*\]|\[(?P<option>[^\]]*)\]'
-    r"|(?P<digits>(?:[#0?](?:[#0?,]*[#0?])?(?:\.[#0?]*)?|\.[#0?]+),*)|(?P<percent>%)|(?P<other>.)",
+    r'"(?P<quoted>[^"]*+)(?:"|\Z)|\\(?P<escaped>.)|[_*](?P<space>.)|\[\$(?P<currency>[^\-\]]*+)[^\]]*+(?:\]|\Z)'
+    r"|\[(?P<option>[^\]]*+)(?:\]|\Z)|(?P<digits>(?:[#0?][#0?,]*+(?:\.[#0?]*+)?|\.[#0?]++),*+)|(?P<percent>%)|(?P<other>.)",
     re.DOTALL,
 )
 _UNREADABLE = re.compile(r"[Ee][+-]|[#0?]\s*/\s*[#0?\d]|@|General|G/通用格式", re.IGNORECASE)
@@ -53,7 +53,13 @@ def shown_number(raw: str, code: str) -> str | None:
 def _sections(code: str) -> tuple[str, ...] | None:
     if _UNREADABLE.search(re.sub(r'"[^"]*"|\\.', "", code)) or _CONDITION.search(code):
         return None
-    return tuple(_SECTION.split(code))
+    sections = [""]
+    for piece in _SECTION.findall(code):
+        if piece == ";":
+            sections.append("")
+        else:
+            sections[-1] += piece
+    return tuple(sections)
 
 
 def _written(value: Decimal, section: str) -> str | None:

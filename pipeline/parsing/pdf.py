@@ -44,8 +44,8 @@ _HYPHEN = re.compile("[\u00ad\u0002]$|(?<=[^\\W\\d_])-$")
 _CJK = re.compile("[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _SOFT = "\u00ad"  # a hyphen at a line's end, as `_HYPHEN` finds it
 _LINE = re.compile("[^\n\ufffe]*[\n\ufffe]|[^\n\ufffe]+")
-_HYPHENATED = re.compile(r"[^\W_]+-[^\W_]+")
-_LAST_WORD, _FIRST_WORD = re.compile(r"[^\W_]+$"), re.compile(r"[^\W_]+")
+_HYPHENATED = re.compile(r"(?<![^\W_])[^\W_]++-[^\W_]++")
+_LAST_WORD, _FIRST_WORD = re.compile(r"(?<![^\W_])[^\W_]++$"), re.compile(r"[^\W_]++")
 _WORD = re.compile("[^ \t\r\n\ufffe]+")
 _UPRIGHT = 0.05  # radians
 _OTHER_SIZE = 0.12  # share by which the sizes of a heading and the text below it differ at least

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from pipeline.parsing.assembly import one_line
+
 _WIDE_GAP = 1.6  # times the height of the letters: a gap within a line that divides columns or cells
 _SAME_ROW = 0.5  # times the height: bases of one row differ by less
 _PROSE = 18  # characters on average from which segments beside each other are columns of prose, not cells
@@ -12,7 +14,7 @@ _FILLED = 0.6  # share of a column's width that its lines of prose fill
 _LEAST_ROWS = 2
 _SPACED = re.compile(r"(?:\w )+\w$")
 _CJK_SPACED = re.compile("(?:[\u3000-\u9fff] ){1,7}[\u3000-\u9fff]$")
-_LEADERS = re.compile(r"(?:\s*[.·•‧…_]){4,}\s*")
+_LEADERS = re.compile(r"[.·•‧…_](?:\s{0,3}[.·•‧…_]){3,}+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,8 @@ def divided(words: Sequence[Segment]) -> list[Segment]:
 
 def tidy(text: str) -> str:
     """Return a line without the dots of a table of contents, and with spaced-out words closed."""
-    text = _LEADERS.sub(" … ", text) if "." in text or "…" in text or "·" in text else text
+    if _LEADERS.search(text):
+        text = one_line(_LEADERS.sub(" … ", text))
     if len(text) > 6 and _SPACED.match(text) and sum(map(str.isalpha, text)) * 2 > len(text):
         return text.replace(" ", "")
     return text.replace(" ", "") if _CJK_SPACED.match(text) else text
@@ -262,10 +265,8 @@ def _closed(row: Sequence[Segment]) -> list[Segment]:
 
 _NUMBERS = re.compile(r"\d+|\b[ivxl]{1,7}\b")
 _EDGE_LINES = 3  # of the top and of the bottom of a page that may be running heads
-_PAGE_NUMBER = re.compile(
-    r"(?:[-–—·|\[(]\s*)?(?:page|seite|p\.|第)?\s*#(?:\s*(?:/|of|von|共|页|頁|,|，))*\s*#?\s*(?:页|頁)?(?:\s*[-–—·|\])])?$",
-    re.IGNORECASE,
-)
+_PAGE_WORDS = frozenset({"#", "page", "seite", "p", "of", "von", "第", "页", "頁", "共", "页共", "頁共"})
+_WORDS = re.compile(r"[^\W_]++|#")
 
 
 def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
@@ -282,7 +283,7 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
     heads: list[set[int]] = [set() for _ in pages]
     for (_, key), found in places.items():
         on = {page for page, _ in found}
-        is_number = bool(_PAGE_NUMBER.match(key))
+        is_number = "#" in key and _PAGE_WORDS.issuperset(_WORDS.findall(key))
         least = 2 if is_number else max(3, len(pages) // 4 if len(pages) < 40 else 8)
         if len(on) >= least and (is_number or _are_near(pages, found)):
             for page, index in found:
