@@ -16,7 +16,7 @@ from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
 from pipeline.parsing.pdf_layout import (
     Line,
-    Segment,
+    LinePart,
     beside,
     body_size,
     divided,
@@ -190,7 +190,7 @@ def _is_covered(page: pypdfium2.PdfPage, *, has_words: bool) -> bool:
     return bool(covered >= _MOST_OF_PAGE * width * height)
 
 
-def _rows(text_page: pypdfium2.PdfTextPage, text: str) -> list[list[Segment]] | None:
+def _rows(text_page: pypdfium2.PdfTextPage, text: str) -> list[list[LinePart]] | None:
     """Return the lines of a page, divided at wide gaps; None where characters and places do not belong together, or
     where lines do not run from left to right."""
     count = text_page.count_chars()
@@ -198,7 +198,7 @@ def _rows(text_page: pypdfium2.PdfTextPage, text: str) -> list[list[Segment]] | 
     units = len(text.encode("utf-16-le", "surrogatepass")) // 2 if is_wide else count
     if units != count:
         return None
-    rows: list[list[Segment]] = []
+    rows: list[list[LinePart]] = []
     position = 0
     raw = text_page.raw
     for line in _LINE.findall(text):
@@ -216,16 +216,16 @@ def _rows(text_page: pypdfium2.PdfTextPage, text: str) -> list[list[Segment]] | 
 
 def _segment(
     text_page: pypdfium2.PdfTextPage, word: re.Match[str], line: str, position: int, size: float, *, is_wide: bool
-) -> Segment:
+) -> LinePart:
     def place(index: int) -> int:
         return position + (len(line[:index].encode("utf-16-le", "surrogatepass")) // 2 if is_wide else index)
 
     left, bottom, _, top = text_page.get_charbox(place(word.start()), loose=True)
     _, _, right, _ = text_page.get_charbox(place(word.end() - 1), loose=True)
-    return Segment(text=word[0], left=left, right=max(left, right), bottom=bottom, top=top, size=size)
+    return LinePart(text=word[0], left=left, right=max(left, right), bottom=bottom, top=top, size=size)
 
 
-def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> Iterator[Segment]:
+def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> Iterator[LinePart]:
     """Yield the values of filled form fields and the text that annotations write on a page."""
     raw = pypdfium2.raw
     form = document.formenv.raw if document.formenv else None
@@ -246,7 +246,7 @@ def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> It
                 continue
             box = raw.FS_RECTF()
             if text.strip() and raw.FPDFAnnot_GetRect(annotation, box):
-                yield Segment(
+                yield LinePart(
                     text=one_line(text), left=box.left, right=box.right, bottom=box.bottom, top=box.top, size=0.0
                 )
         finally:

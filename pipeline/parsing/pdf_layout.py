@@ -18,7 +18,7 @@ _LEADERS = re.compile(r"[.·•‧…_](?:\s{0,3}[.·•‧…_]){3,}+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class LinePart:
     """Words that stand in one line without a wide gap. Positions in points from the lower left corner."""
 
     text: str
@@ -45,7 +45,7 @@ class Line:
     cells: tuple[str, ...] = ()
 
 
-def reading_order(rows: Sequence[Sequence[Segment]]) -> list[Line]:
+def reading_order(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
     """Return the lines of a page in the order in which people read them.
 
     ``rows``: the page's lines in the order in which they were drawn, divided at wide gaps. Lines that are divided at
@@ -65,13 +65,13 @@ def reading_order(rows: Sequence[Sequence[Segment]]) -> list[Line]:
     return lines
 
 
-def divided(words: Sequence[Segment]) -> list[Segment]:
+def divided(words: Sequence[LinePart]) -> list[LinePart]:
     """Return the words of a line as segments, divided at wide gaps."""
-    segments: list[Segment] = []
+    segments: list[LinePart] = []
     for word in words:
         last = segments[-1] if segments else None
         if last is not None and -word.height < word.left - last.right <= _WIDE_GAP * max(last.height, word.height):
-            segments[-1] = Segment(
+            segments[-1] = LinePart(
                 text=f"{last.text} {word.text}",
                 left=min(last.left, word.left),
                 right=max(last.right, word.right),
@@ -93,14 +93,14 @@ def tidy(text: str) -> str:
     return text.replace(" ", "") if _CJK_SPACED.match(text) else text
 
 
-def _line(row: Sequence[Segment]) -> Line:
+def _line(row: Sequence[LinePart]) -> Line:
     text = " ".join(segment.text for segment in row)
     return Line(text=tidy(text), size=max(segment.size for segment in row), top=max(segment.top for segment in row))
 
 
-def _zones(rows: Sequence[Sequence[Segment]]) -> Iterator[list[Sequence[Segment]]]:
+def _zones(rows: Sequence[Sequence[LinePart]]) -> Iterator[list[Sequence[LinePart]]]:
     """Yield lines that follow each other and are divided at the same places, and runs of undivided lines."""
-    zone: list[Sequence[Segment]] = []
+    zone: list[Sequence[LinePart]] = []
     for row in rows:
         if zone and not _is_alike(zone, row):
             yield zone
@@ -110,7 +110,7 @@ def _zones(rows: Sequence[Sequence[Segment]]) -> Iterator[list[Sequence[Segment]
         yield zone
 
 
-def _is_alike(zone: Sequence[Sequence[Segment]], row: Sequence[Segment]) -> bool:
+def _is_alike(zone: Sequence[Sequence[LinePart]], row: Sequence[LinePart]) -> bool:
     first = max(zone, key=len)
     if (len(first) > 1) != (len(row) > 1):
         return False
@@ -122,7 +122,7 @@ def _is_alike(zone: Sequence[Sequence[Segment]], row: Sequence[Segment]) -> bool
     return all(any(_aligned(segment, other) for other in first) for segment in row[1:]) or len(row) == len(first)
 
 
-def _aligned(segment: Segment, other: Segment) -> bool:
+def _aligned(segment: LinePart, other: LinePart) -> bool:
     slack = max(segment.height, other.height)
     middle, other_middle = (segment.left + segment.right) / 2, (other.left + other.right) / 2
     return (
@@ -133,7 +133,7 @@ def _aligned(segment: Segment, other: Segment) -> bool:
     )
 
 
-def _is_prose(zone: Sequence[Sequence[Segment]]) -> bool:
+def _is_prose(zone: Sequence[Sequence[LinePart]]) -> bool:
     columns = _columns(zone)
     if len(columns) > 4 or len(zone) < 3:
         return False
@@ -145,16 +145,16 @@ def _is_prose(zone: Sequence[Sequence[Segment]]) -> bool:
     return True
 
 
-def _columns(zone: Sequence[Sequence[Segment]]) -> list[list[Segment]]:
+def _columns(zone: Sequence[Sequence[LinePart]]) -> list[list[LinePart]]:
     model = max(zone, key=len)
-    columns: list[list[Segment]] = [[] for _ in model]
+    columns: list[list[LinePart]] = [[] for _ in model]
     for row in zone:
         for segment in row:
             columns[_place(segment, model)].append(segment)
     return [column for column in columns if column]
 
 
-def _place(segment: Segment, model: Sequence[Segment]) -> int:
+def _place(segment: LinePart, model: Sequence[LinePart]) -> int:
     """Return the column in which a segment stands: of which it covers most, else the nearest."""
 
     def distance(index: int) -> tuple[float, float]:
@@ -165,7 +165,7 @@ def _place(segment: Segment, model: Sequence[Segment]) -> int:
     return min(range(len(model)), key=distance)
 
 
-def _table(zone: Sequence[Sequence[Segment]]) -> Iterator[Line]:
+def _table(zone: Sequence[Sequence[LinePart]]) -> Iterator[Line]:
     model = max(zone, key=len)
     for row in zone:
         cells = [""] * len(model)
@@ -175,10 +175,10 @@ def _table(zone: Sequence[Sequence[Segment]]) -> Iterator[Line]:
         yield replace(_line(row), cells=tuple(map(tidy, cells)))
 
 
-def _rows_of_cells(rows: Sequence[Sequence[Segment]]) -> list[list[Segment]]:
+def _rows_of_cells(rows: Sequence[Sequence[LinePart]]) -> list[list[LinePart]]:
     """Put the cells of tables that were drawn column by column beside each other."""
     runs = list(_runs(rows))
-    result: list[list[Segment]] = []
+    result: list[list[LinePart]] = []
     index = 0
     while index < len(runs):
         columns = [runs[index]]
@@ -192,9 +192,9 @@ def _rows_of_cells(rows: Sequence[Sequence[Segment]]) -> list[list[Segment]]:
     return result
 
 
-def _runs(rows: Sequence[Sequence[Segment]]) -> Iterator[list[Sequence[Segment]]]:
+def _runs(rows: Sequence[Sequence[LinePart]]) -> Iterator[list[Sequence[LinePart]]]:
     """Yield the lines that go down the page without a jump upwards."""
-    run: list[Sequence[Segment]] = []
+    run: list[Sequence[LinePart]] = []
     for row in rows:
         if run and row[0].bottom > run[-1][0].top:
             yield run
@@ -204,7 +204,7 @@ def _runs(rows: Sequence[Sequence[Segment]]) -> Iterator[list[Sequence[Segment]]
         yield run
 
 
-def _is_beside(columns: Sequence[Sequence[Sequence[Segment]]], run: Sequence[Sequence[Segment]]) -> bool:
+def _is_beside(columns: Sequence[Sequence[Sequence[LinePart]]], run: Sequence[Sequence[LinePart]]) -> bool:
     """Return whether a run stands to the right of these columns, row by row, as cells do."""
     if len(run) < _LEAST_ROWS or any(len(row) > 1 for row in run):
         return False
@@ -221,10 +221,10 @@ def _is_beside(columns: Sequence[Sequence[Sequence[Segment]]], run: Sequence[Seq
     return len(matched) >= 0.8 * len(cells) and all(other.right < cell.left for cell, other in matched)
 
 
-def _merged(columns: Sequence[Sequence[Sequence[Segment]]]) -> list[list[Segment]]:
+def _merged(columns: Sequence[Sequence[Sequence[LinePart]]]) -> list[list[LinePart]]:
     segments = [segment for column in columns for row in column for segment in row]
     segments.sort(key=lambda segment: (-segment.bottom, segment.left))
-    rows: list[list[Segment]] = []
+    rows: list[list[LinePart]] = []
     for segment in segments:
         if rows and abs(rows[-1][0].bottom - segment.bottom) <= _SAME_ROW * segment.height:
             rows[-1].append(segment)
@@ -233,7 +233,7 @@ def _merged(columns: Sequence[Sequence[Sequence[Segment]]]) -> list[list[Segment
     return [sorted(row, key=lambda segment: segment.left) for row in rows]
 
 
-def beside(rows: Sequence[Sequence[Segment]], additions: Iterable[Segment]) -> list[list[Segment]]:
+def beside(rows: Sequence[Sequence[LinePart]], additions: Iterable[LinePart]) -> list[list[LinePart]]:
     """Return the rows with further segments, such as the values of form fields, each in the row at its height, else at
     its place down the page."""
     result = [list(row) for row in rows]
@@ -248,12 +248,12 @@ def beside(rows: Sequence[Sequence[Segment]], additions: Iterable[Segment]) -> l
     return [_closed(row) for row in result]
 
 
-def _overlaps(segment: Segment, added: Segment) -> bool:
+def _overlaps(segment: LinePart, added: LinePart) -> bool:
     middle = (segment.bottom + segment.top) / 2
     return added.bottom <= middle <= added.top
 
 
-def _closed(row: Sequence[Segment]) -> list[Segment]:
+def _closed(row: Sequence[LinePart]) -> list[LinePart]:
     """Join a label and the field beside it, so that they are no two columns."""
     if len(row) == 2 and row[0].text.rstrip().endswith((":", "：")):
         first, second = row
