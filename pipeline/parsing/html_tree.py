@@ -137,6 +137,10 @@ class _Builder:
             return tag.end()
         if rule := _CLOSES.get(name):
             self._close_implied(*rule)
+        is_open = name not in _VOID and name not in _RAW_TEXT and not tag[3].endswith("/")
+        if is_open and len(self._open) > _DEEPEST:
+            self._too_deep += 1
+            return tag.end()
         element = Element(name, tag[3])
         self._open[-1].children.append(element)
         if (raw := _RAW_TEXT.get(name)) is not None:
@@ -144,11 +148,7 @@ class _Builder:
             content = html[tag.end() : end.start() if end else len(html)]
             element.children.append(unescape(content) if name in _ESCAPABLE else content)
             return _after(html, ">", end.start()) if end else len(html)
-        if name in _VOID or tag[3].endswith("/"):
-            return tag.end()
-        if len(self._open) > _DEEPEST:
-            self._too_deep += 1
-        else:
+        if is_open:
             self._open.append(element)
         return tag.end()
 
