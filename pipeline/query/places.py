@@ -1,7 +1,7 @@
 """Places for work under way: how many there are, how long a line takes, and when more work is refused.
 
 A place is held from the moment that work is sent to workers until its answer is stored. There are as many places as
-threads that serve the work, so messages hardly wait in the broker. A tenant may hold as many places as are free: one busy
+threads that serve the work, twice as many for queries. A tenant may hold as many places as are free: one busy
 tenant gets half of them, two get a third each, and a tenant without work under way finds one free at once.
 """
 
