@@ -195,6 +195,7 @@ STORES_MATCH.set(1)
 LANE_PROCESSES = Gauge("chordwise_gateway_lane_processes", "Own processes for queries that are ready.")
 LANE_QUERIES = Gauge("chordwise_gateway_lane_queries", "Queries that they hold.")
 PLACES = Gauge("chordwise_gateway_places", "Places for work under way, of all gateways together.", ["pool"])
+PLACES_HELD = Gauge("chordwise_gateway_places_held", "Places that work under way holds, of all gateways.", ["pool"])
 PLACES_AWAITED = Gauge("chordwise_gateway_places_awaited", "Requests that wait in this gateway for a place.", ["pool"])
 REFUSED = Counter(
     "chordwise_gateway_refused", "Requests refused as more was asked than can be answered in time.", ["pool", "reason"]

@@ -25,7 +25,7 @@ from starlette.types import Receive
 from api_gateway.http.metrics import PLACES, REFUSED
 from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import disconnected
-from pipeline.query.places import Pace, Place, Verdict, WorkKind, fits, most_places, retry_after_s
+from pipeline.query.places import LONGEST_WAIT, Pace, Place, Verdict, WorkKind, most_places, retry_after_s
 from pipeline.records import TenantId
 from workers.names import Queue
 
@@ -35,7 +35,7 @@ Attempt = Callable[[Place], Awaitable[Verdict]]
 
 _GRACE_S: Final = 0.5  # after its deadline, work gives up its place even if nobody reports its end
 _LOOK_S: Final = 0.03  # between attempts, for places that other gateways give back
-_PROBATION_S: Final = 0.1  # then a request that waits is judged again, by the turns since
+_JUDGED_S: Final = 0.1  # a request that waits is judged again so often, by the turns since
 _HELD_BACK_S: Final = (0.09, 0.14)  # before a refusal, so that clients which try again at once come less often
 _MOST_HELD_BACK: Final = 2_000  # requests; further ones are refused at once
 _SHED_S: Final = 0.1  # after a refusal, requests of its tenant are refused before they are read
@@ -52,11 +52,16 @@ _SERVED_BY: Final = {
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A request in a line, whose ``turn`` is done when it has a place."""
+    """A request in a line, whose ``turn`` is done when it has a place. ``left_s`` counts down the time of its work,
+    ``until`` ends its patience by the event loop's clock."""
 
+    work_id: str
     attempt: Attempt
     left_s: Callable[[], float]
+    until: float
+    only_begins: bool
     turn: asyncio.Future[None]
+    is_tried: bool = False  # an attempt is under way
 
 
 @dataclass(slots=True)
@@ -66,21 +71,30 @@ class _Tenant:
     pace: Pace = field(default_factory=Pace)
     began: dict[str, float] = field(default_factory=dict)
     line: deque[_Waiting] = field(default_factory=deque)
-    taken_at: float = 0.0
     shed_until: float = 0.0
 
-    def stalled_s(self, now: float) -> float:
-        return now - self.taken_at if self.began else 0.0
-
     def wait_s(self, before: int, now: float) -> float:
-        return self.pace.wait_s(before, share=len(self.began), stalled_s=self.stalled_s(now))
+        return self.pace.wait_s(before, share=len(self.began), now=now)
 
-    def service_s(self, now: float) -> float:
-        return self.pace.expected_service_s(stalled_s=self.stalled_s(now))
+    def fits(self, waiting: _Waiting, before: int, most: int, now: float) -> bool:
+        return self.pace.fits(
+            before,
+            share=len(self.began),
+            most=most,
+            left_s=waiting.left_s(),
+            patience_s=waiting.until - now,
+            now=now,
+            only_begins=waiting.only_begins,
+        )
 
 
 @dataclass(slots=True)
 class _Pool:
+    """The use of one pool by this gateway's requests. ``slots``: the threads that serve it, if they are not workers'."""
+
+    name: str
+    slots: int | None = None
+    most: int = 0
     tenants: LRUCache[TenantId, _Tenant] = field(default_factory=lambda: LRUCache(_MOST_PACES))
     lines: OrderedDict[TenantId, _Tenant] = field(default_factory=OrderedDict)  # in the order of their turns
     freed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -93,6 +107,17 @@ class _Pool:
             tenant = _Tenant()
         self.tenants[tenant_id] = tenant
         return tenant
+
+    def leave_line(self, tenant_id: TenantId, waiting: _Waiting) -> None:
+        """Take a request out of its tenant's line, if it is there."""
+        tenant = self.lines.get(tenant_id)
+        if tenant is None:
+            return
+        with suppress(ValueError):
+            tenant.line.remove(waiting)
+        if not tenant.line:
+            tenant.pace.line_ends()
+            del self.lines[tenant_id]
 
 
 class Admission:
@@ -132,18 +157,6 @@ class Admission:
         if tenant is not None and now < tenant.shed_until:
             raise await self._refusal(WorkKind.QUERY, tenant.wait_s(len(tenant.line), now), "crowd")
 
-    async def refuse_late(self, pool_name: str, tenant_id: TenantId, *, left_s: float, patience_s: float) -> None:
-        """Refuse a request at once if its tenant's line is too long for it. Raises Problem(503)."""
-        tenant = self._pool(pool_name).of(tenant_id)
-        if not tenant.line:
-            return
-        now = asyncio.get_running_loop().time()
-        wait_s = tenant.wait_s(len(tenant.line), now)
-        if wait_s > patience_s or not fits(wait_s, tenant.service_s(now), left_s):
-            if pool_name == WorkKind.QUERY and min(left_s, patience_s) >= 0.9 * self._usual_s:
-                tenant.shed_until = now + _SHED_S
-            raise await self._refusal(pool_name, wait_s, "line")
-
     async def enter(
         self,
         pool_name: str,
@@ -161,45 +174,21 @@ class Admission:
         before the work's deadline, which ``left_s`` counts down; with ``only_begins`` the work has to begin by then, not to
         end. ``slots``: the threads that serve the pool, if they are not workers'. `ended` reports the end of the work.
 
+        An attempt that is under way when this raises may still take a place.
+
         Raises Problem(503) `overloaded`, the errors of ``attempt``, and ClientDisconnect while the request waits.
         """
         pool = self._pool(pool_name)
+        pool.slots = slots
         tenant = pool.of(tenant_id)
         loop = asyncio.get_running_loop()
-        if not tenant.line:
-            verdict = await self._try(pool_name, attempt, left_s(), slots)
-            if verdict is Verdict.TAKEN:
-                self._took(pool_name, tenant_id, work_id)
-            if verdict > Verdict.ALL_TAKEN:
-                return
-        now, before = loop.time(), len(tenant.line)
-        wait_s, lasts_s = tenant.wait_s(before, now), 0.0 if only_begins else tenant.service_s(now)
-        if wait_s > patience_s or not fits(wait_s, lasts_s, left_s()):
-            raise await self._refusal(pool_name, wait_s, "line")
-
-        async def attempt_in_turn(place: Place) -> Verdict:
-            verdict = await attempt(place)
-            if verdict is Verdict.TAKEN:
-                self._took(pool_name, tenant_id, work_id)
-            return verdict
-
-        waiting = _Waiting(attempt_in_turn, left_s, loop.create_future())
-        tenant.line.append(waiting)
-        pool.lines[tenant_id] = tenant
-        if not pool.is_pumped:
-            pool.is_pumped = True
-            self._spawn(self._pump(pool_name, slots))
+        until = loop.time() + min(patience_s, left_s() * LONGEST_WAIT)
+        waiting = _Waiting(work_id, attempt, left_s, until, only_begins, loop.create_future())
         try:
-            await self._wait(
-                pool_name, tenant, waiting, patience_s=patience_s, only_begins=only_begins, receive=receive
-            )
+            if tenant.line or await self._try(pool, tenant_id, waiting) <= Verdict.ALL_TAKEN:
+                await self._line_up(pool, tenant_id, waiting, receive)
         finally:
             waiting.turn.cancel()
-            with suppress(ValueError):
-                tenant.line.remove(waiting)
-            if not tenant.line:
-                tenant.pace.turn_s = None
-                pool.lines.pop(tenant_id, None)
 
     def ended(self, work_id: str) -> None:
         """Note the end of work that had a place; anything else is ignored."""
@@ -214,76 +203,79 @@ class Admission:
         pool.freed.set()
 
     def _pool(self, name: str) -> _Pool:
-        return self._pools.setdefault(name, _Pool())
+        return self._pools.setdefault(name, _Pool(name))
 
-    async def _try(self, pool_name: str, attempt: Attempt, left_s: float, slots: int | None) -> Verdict:
-        queue, each = _SERVED_BY.get(WorkKind(pool_name), (None, 1)) if slots is None else (None, 1)
-        threads = slots if slots is not None else await self._slots(queue or Queue.RECALL)
-        most = most_places(each * threads)
-        PLACES.labels(pool_name).set(most)
-        return await attempt(Place(pool=pool_name, most=most, left_s=max(0.0, left_s) + _GRACE_S))
+    async def _try(self, pool: _Pool, tenant_id: TenantId, waiting: _Waiting) -> Verdict:
+        """Ask for a place. Raises the errors of the attempt."""
+        queue, each = (Queue.RECALL, 1) if pool.slots is not None else _SERVED_BY[WorkKind(pool.name)]
+        threads = await self._slots(queue) if pool.slots is None else pool.slots
+        pool.most = most_places(each * threads)
+        PLACES.labels(pool.name).set(pool.most)
+        left_s = max(0.0, waiting.left_s()) + _GRACE_S
+        verdict = await waiting.attempt(Place(pool=pool.name, most=pool.most, left_s=left_s))
+        if verdict is Verdict.TAKEN and not waiting.turn.done():  # it is done if the request left meanwhile
+            tenant = pool.of(tenant_id)
+            tenant.began[waiting.work_id] = asyncio.get_running_loop().time()
+            tenant.pace.turned(tenant.began[waiting.work_id])
+            self._work[waiting.work_id] = pool.name, tenant_id
+        return verdict
 
-    def _took(self, pool_name: str, tenant_id: TenantId, work_id: str) -> None:
-        tenant = self._pool(pool_name).of(tenant_id)
-        now = asyncio.get_running_loop().time()
-        if tenant.line and tenant.began:
-            tenant.pace.turned(now - tenant.taken_at)
-        tenant.taken_at = tenant.began[work_id] = now
-        self._work[work_id] = pool_name, tenant_id
-
-    async def _wait(
-        self,
-        pool_name: str,
-        tenant: _Tenant,
-        waiting: _Waiting,
-        *,
-        patience_s: float,
-        only_begins: bool,
-        receive: Receive | None,
-    ) -> None:
-        """Wait for the turn of a request. Raises as `enter` does."""
+    async def _line_up(self, pool: _Pool, tenant_id: TenantId, waiting: _Waiting, receive: Receive | None) -> None:
+        """Wait in the line of a tenant. Raises as `enter` does."""
+        tenant = pool.of(tenant_id)
         loop = asyncio.get_running_loop()
-
-        def lasts_s() -> float:
-            return 0.0 if only_begins else tenant.pace.expected_service_s()
-
-        latest = loop.time() + patience_s
+        now = loop.time()
+        if not tenant.fits(waiting, len(tenant.line), pool.most, now):
+            if pool.name == WorkKind.QUERY and waiting.until - now >= 0.9 * LONGEST_WAIT * self._usual_s:
+                tenant.shed_until = now + _SHED_S  # one with little time says nothing about others
+            raise await self._refusal(pool.name, tenant.wait_s(len(tenant.line), now), "line")
+        if not tenant.line:
+            tenant.pace.line_begins(now)
+        tenant.line.append(waiting)
+        pool.lines[tenant_id] = tenant
+        if not pool.is_pumped:
+            pool.is_pumped = True
+            self._spawn(self._pump(pool))
         gone = None if receive is None else asyncio.ensure_future(disconnected(receive))
-        watched = {waiting.turn} if gone is None else {waiting.turn, gone}
-        on_probation = True
         try:
-            while not waiting.turn.done():
-                now = loop.time()
-                left_s = waiting.left_s() - lasts_s()
-                if min(left_s, latest - now) <= 0:
-                    raise await self._refusal(pool_name, tenant.wait_s(0, now), "deadline")
-                pause_s = _PROBATION_S if on_probation else 1.0
-                await asyncio.wait(watched, timeout=min(pause_s, left_s, latest - now), return_when="FIRST_COMPLETED")
-                if gone is not None and gone.done() and not waiting.turn.done():
-                    raise ClientDisconnect
-                if on_probation and not waiting.turn.done():
-                    on_probation, now = False, loop.time()
-                    wait_s = tenant.wait_s(tenant.line.index(waiting) if waiting in tenant.line else 0, now)
-                    if not fits(wait_s, lasts_s(), waiting.left_s()):
-                        raise await self._refusal(pool_name, wait_s, "stalled", held_back=False)
-            waiting.turn.result()
+            await self._wait(pool, tenant, waiting, gone)
         finally:
             if gone is not None:
                 gone.cancel()
+            pool.leave_line(tenant_id, waiting)
 
-    async def _pump(self, pool_name: str, slots: int | None) -> None:
+    async def _wait(self, pool: _Pool, tenant: _Tenant, waiting: _Waiting, gone: asyncio.Future[None] | None) -> None:
+        """Wait for the turn of a request, and judge again and again whether it comes in time."""
+        loop = asyncio.get_running_loop()
+        watched = {waiting.turn} if gone is None else {waiting.turn, gone}
+        seconds = _JUDGED_S
+        while True:
+            await asyncio.wait(watched, timeout=seconds, return_when="FIRST_COMPLETED")
+            if waiting.turn.done():
+                break
+            if gone is not None and gone.done():
+                raise ClientDisconnect
+            now, before = loop.time(), tenant.line.index(waiting)
+            if now < waiting.until and tenant.fits(waiting, before, pool.most, now):
+                seconds = min(_JUDGED_S, waiting.until - now)
+            elif waiting.is_tried:  # it may just get a place
+                seconds = _LOOK_S
+            else:
+                raise await self._refusal(pool.name, tenant.wait_s(before, now), "waited", held_back=False)
+        waiting.turn.result()
+
+    async def _pump(self, pool: _Pool) -> None:
         """Give places to those who wait, as they become free, until nobody waits."""
-        pool = self._pool(pool_name)
         try:
             while pool.lines:
                 pool.freed.clear()
-                if not await self._give(pool_name, pool, slots):
+                if not await self._give(pool):
                     with suppress(TimeoutError):
                         await asyncio.wait_for(pool.freed.wait(), _LOOK_S)
         finally:
             pool.is_pumped = False
 
-    async def _give(self, pool_name: str, pool: _Pool, slots: int | None) -> bool:
+    async def _give(self, pool: _Pool) -> bool:
         """Try the first request of each line in turn, until one gets a place. Returns whether one did, or left."""
         for tenant_id in list(pool.lines)[:_MOST_TRIED]:
             tenant = pool.lines.get(tenant_id)
@@ -291,19 +283,17 @@ class Admission:
                 continue
             pool.lines.move_to_end(tenant_id)
             waiting = tenant.line[0]
-            trying = self._try(pool_name, waiting.attempt, waiting.left_s(), slots)
-            (verdict,) = await asyncio.gather(trying, return_exceptions=True)
+            waiting.is_tried = True
+            (verdict,) = await asyncio.gather(self._try(pool, tenant_id, waiting), return_exceptions=True)
+            waiting.is_tried = False
             if isinstance(verdict, BaseException):  # its request raises it
                 if not waiting.turn.done():
                     waiting.turn.set_exception(verdict)
                 verdict = Verdict.NOT_NEEDED
             if verdict > Verdict.ALL_TAKEN:
-                with suppress(ValueError):
-                    tenant.line.remove(waiting)
+                pool.leave_line(tenant_id, waiting)
                 if not waiting.turn.done():
                     waiting.turn.set_result(None)
-                if not tenant.line:
-                    pool.lines.pop(tenant_id, None)
                 return True
             if verdict is Verdict.ALL_TAKEN:
                 return False

@@ -90,7 +90,8 @@ class Turns:
         if (
             is_measured
             and lane.waiting >= at_once
-            and (wait_s := pace.wait_s(lane.waiting - at_once, share=at_once)) > seconds
+            and (wait_s := pace.wait_s(lane.waiting - at_once, share=at_once, now=asyncio.get_running_loop().time()))
+            > seconds
         ):
             raise overloaded(retry_after_s(wait_s - seconds, jitter=random.random))
         lane.waiting += 1
@@ -154,14 +155,27 @@ async def compute(
     begins = Deadline.after(begin_s)
     places = gateway.resources.places
 
+    lasting_s = begin_s + limits.step_s + _GRACE_S
+    has_left, steps = False, 0
+
+    def take(place: Place) -> Verdict:
+        verdict = places.take(caller.tenant_id, computation.computation_id, place)
+        if verdict is Verdict.TAKEN and has_left:
+            places.give_back(caller.tenant_id, computation.computation_id, pool)
+        return verdict
+
     async def attempt(place: Place) -> Verdict:
-        lasting = replace(place, left_s=place.left_s + limits.step_s + _GRACE_S)
-        return await gateway.run(places.take, caller.tenant_id, computation.computation_id, lasting)
+        return await gateway.run(take, replace(place, left_s=lasting_s))
 
     async with turn:
-        await gateway.admission.enter(
-            pool, caller.tenant_id, work_id, attempt, left_s=begins.left_s, only_begins=True, receive=receive
-        )
+        try:
+            await gateway.admission.enter(
+                pool, caller.tenant_id, work_id, attempt, left_s=begins.left_s, only_begins=True, receive=receive
+            )
+        except BaseException:  # an attempt may have taken a place meanwhile, or may do so yet
+            has_left = True
+            gateway.spawn(_give_back(computation, pool, gateway))
+            raise
         with gateway.wakes.watch(computations.wake_name(computation.computation_id)) as waiter:
             run = gateway.run_heavy if len(body) > MOST_IN_REDIS else gateway.run
             try:
@@ -169,7 +183,11 @@ async def compute(
                 await gateway.run(dispatch.compute, computation, expires_s=begin_s)
 
                 async def read() -> ComputationProgress | None:
+                    nonlocal steps
                     progress = await gateway.run(computations.progress, computation.computation_id)
+                    if progress is not None and progress.step > steps:  # its place lasts for one step
+                        steps = progress.step
+                        await gateway.run(take, Place(pool=pool, most=0, left_s=lasting_s))
                     if progress is not None and on_text is not None:
                         await on_text(progress.text)
                     return progress
@@ -221,10 +239,15 @@ async def await_outcome(
         seconds = LIMITS[kind].step_s + _GRACE_S
 
 
-async def _drop(computation: Computation, pool: WorkKind, gateway: Gateway) -> None:
-    """Delete a computation and give back its place; if that fails, they expire."""
+async def _give_back(computation: Computation, pool: WorkKind, gateway: Gateway) -> None:
+    """Give back a computation's place; if that fails, it expires."""
     with suppress(PipelineError):
         await gateway.run(gateway.resources.places.give_back, computation.tenant_id, computation.computation_id, pool)
+
+
+async def _drop(computation: Computation, pool: WorkKind, gateway: Gateway) -> None:
+    """Delete a computation and give back its place; if that fails, they expire."""
+    await _give_back(computation, pool, gateway)
     with suppress(PipelineError):
         await gateway.run(gateway.resources.computations(computation.tenant_id).drop, computation)
 

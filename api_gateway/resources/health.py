@@ -18,6 +18,7 @@ from api_gateway.http.metrics import (
     LANE_QUERIES,
     LEDGER,
     PLACES_AWAITED,
+    PLACES_HELD,
     STORES_MATCH,
     STORES_UP,
     STREAMS,
@@ -28,6 +29,7 @@ from api_gateway.live.readiness import answering, readiness
 from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration.read_metrics import read_ledger
 from pipeline.errors import PipelineError, WrongInstallation
+from pipeline.query.places import WorkKind
 from workers.producer import waiting_messages
 
 
@@ -211,5 +213,7 @@ def _read_redis(gateway: Gateway, *, answers: bool) -> None:
     gateway.resources.meter.flush()
     try:
         FLEET.read(gateway.quick, gateway.broker_redis, count_messages=waiting_messages)
+        for pool, count in gateway.quick.places.held(tuple(WorkKind)).items():
+            PLACES_HELD.labels(pool).set(count)
     except PipelineError as error:
         log.warning("metrics_not_read", code=error.code)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 import math
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pipeline.records import TenantId
@@ -19,7 +20,9 @@ LEAST_PLACES: Final = 4  # so that several tenants find one where a single worke
 UNKNOWN_SERVICE_S: Final = 0.1  # of work that was not measured yet
 LONGEST_RETRY_S: Final = 60
 _SHARE_OF_TIME: Final = 0.7  # of the time left that waiting and answering may be predicted to take
+LONGEST_WAIT: Final = 0.65  # the share of its time that a request waits for a place at most
 _RECENT: Final = 0.2  # the weight of a new measurement
+_TURNS: Final = 16  # the last ones, over which their rate is measured
 
 
 class WorkKind(enum.StrEnum):
@@ -67,45 +70,73 @@ def verdict(*, most: int, held: int, own: int) -> Verdict:
 
 @dataclass(slots=True)
 class Pace:
-    """The measured speed of one tenant's work in a pool. ``service_s``: from a place to its answer; ``turn_s``: from one
-    turn of those waiting to the next, None before any. Moving averages."""
+    """The measured speed of one tenant's work in a pool. ``service_s``: a moving average, from a place to its answer;
+    ``line_since``: when requests began to wait, None while none does; ``turns``: when the last of them got places. Times
+    are seconds of one clock."""
 
     service_s: float | None = None
-    turn_s: float | None = None
+    line_since: float | None = None
+    turns: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS))
 
     def served(self, seconds: float) -> None:
         """Note the service time of one piece of work."""
-        self.service_s = _average(self.service_s, seconds)
+        before = seconds if self.service_s is None else self.service_s
+        self.service_s = before + _RECENT * (seconds - before)
 
-    def turned(self, seconds: float) -> None:
-        """Note the time between two turns while requests waited."""
-        self.turn_s = _average(self.turn_s, seconds)
+    def line_begins(self, now: float) -> None:
+        """Note that requests begin to wait."""
+        self.line_since = now
+        self.turns.clear()
 
-    def expected_service_s(self, *, stalled_s: float = 0.0) -> float:
-        """Return the service time to expect. ``stalled_s``: seconds since the last place was taken; with all places taken,
-        no work under way is shorter."""
-        return max(UNKNOWN_SERVICE_S if self.service_s is None else self.service_s, stalled_s)
+    def line_ends(self) -> None:
+        """Note that nobody waits any more. Turns say nothing about a later line."""
+        self.line_since = None
+        self.turns.clear()
 
-    def wait_s(self, before: int, *, share: int, stalled_s: float = 0.0) -> float:
-        """Return the seconds until a request with ``before`` others ahead gets a place: by Little's law, if ``share``
-        places are served at once, or by the measured turns if they are slower."""
-        by_law = self.expected_service_s(stalled_s=stalled_s) / max(1, share)
-        return (before + 1) * max(by_law, self.turn_s or 0.0)
+    def turned(self, now: float) -> None:
+        """Note that a request got a place while others of its tenant waited."""
+        if self.line_since is not None:
+            self.turns.append(now)
 
+    def expected_service_s(self) -> float:
+        """Return the service time to expect."""
+        return UNKNOWN_SERVICE_S if self.service_s is None else self.service_s
 
-def fits(wait_s: float, service_s: float, left_s: float) -> bool:
-    """Return whether work that waits and is then done ends well before its time is over."""
-    return wait_s + service_s <= left_s * _SHARE_OF_TIME
+    def wait_s(self, before: int, *, share: int, now: float) -> float:
+        """Return the seconds until a request with ``before`` others ahead gets a place.
+
+        Turns that were measured since the line began count; until each of the tenant's ``share`` places was given once, so
+        does Little's law (places = rate of turns x service time). Without any turn the time since then grows the estimate.
+        """
+        places = max(1, share)
+        turn_s = 0.0
+        if len(self.turns) == _TURNS:
+            turn_s = (now - self.turns[0]) / _TURNS
+        elif self.line_since is not None:
+            turn_s = (now - self.line_since) / max(places, len(self.turns))
+        if len(self.turns) < places:
+            turn_s = max(turn_s, self.expected_service_s() / places)
+        return (before + 1) * turn_s
+
+    def fits(
+        self, before: int, *, share: int, most: int, left_s: float, patience_s: float, now: float, only_begins: bool
+    ) -> bool:
+        """Return whether a request behind ``before`` others, in a pool of ``most`` places, gets a place within
+        ``patience_s`` and ends well before its time is over; with ``only_begins`` it has to begin by then.
+
+        Until a turn was measured, as in a burst, the requests of one more round of places are not judged by their wait.
+        """
+        service_s = 0.0 if only_begins else self.expected_service_s()
+        if not self.turns and before < most and service_s <= left_s * LONGEST_WAIT:
+            return True
+        wait_s = self.wait_s(before, share=share, now=now)
+        return wait_s <= patience_s and wait_s + service_s <= left_s * _SHARE_OF_TIME
 
 
 def retry_after_s(wait_s: float, *, jitter: Callable[[], float]) -> int:
     """Return whole seconds until a place is expected, between 1 and a minute, spread so that the refused do not come back
     together. ``jitter`` returns a number from 0 to 1."""
     return max(1, min(LONGEST_RETRY_S, math.ceil(wait_s * (1 + jitter()))))
-
-
-def _average(so_far: float | None, new: float) -> float:
-    return new if so_far is None else so_far + _RECENT * (new - so_far)
 
 
 def pool_key(pool: str) -> str:

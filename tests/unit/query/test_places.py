@@ -14,7 +14,6 @@ from pipeline.query.places import (
     Pace,
     Place,
     Verdict,
-    fits,
     most_places,
     own_key,
     pool_key,
@@ -80,13 +79,21 @@ class DescribeShares:
 class DescribeWaits:
     def it_follows_littles_law(self):
         pace = Pace(service_s=0.5)
-        assert [pace.wait_s(before, share=4) for before in (0, 3, 7)] == [0.125, 0.5, 1.0]
+        assert [pace.wait_s(before, share=4, now=9.0) for before in (0, 3, 7)] == [0.125, 0.5, 1.0]
 
-    def it_believes_turns_that_are_slower(self):
-        assert Pace(service_s=0.5, turn_s=0.3).wait_s(1, share=4) == pytest.approx(0.6)
+    def it_believes_turns_that_were_measured(self):
+        pace = Pace(service_s=0.5)
+        pace.line_begins(10.0)
+        for turn in range(16):
+            pace.turned(10.0 + turn)
+        assert pace.wait_s(1, share=4, now=26.0) == 2.0
+        pace.line_ends()
+        assert pace.wait_s(1, share=4, now=26.0) == 0.25
 
-    def it_learns_from_a_stall(self):
-        assert Pace(service_s=0.1).wait_s(0, share=1, stalled_s=2.0) == 2.0
+    def it_expects_the_longer_the_longer_no_place_comes_back(self):
+        pace = Pace(service_s=0.1)
+        pace.line_begins(10.0)
+        assert [pace.wait_s(3, share=4, now=now) for now in (10.0, 11.0, 12.0)] == [0.1, 1.0, 2.0]
 
     def it_assumes_something_before_it_has_measured(self):
         assert Pace().expected_service_s() == UNKNOWN_SERVICE_S
@@ -99,9 +106,29 @@ class DescribeWaits:
             pace.served(0.1)
         assert pace.expected_service_s() == pytest.approx(0.1, abs=0.01)
 
-    @pytest.mark.parametrize(("wait_s", "fit"), [(1.5, True), (1.7, False), (3.0, False)])
-    def it_leaves_room_before_the_deadline(self, wait_s, fit):
-        assert fits(wait_s, 0.5, 3.0) is fit
+    @pytest.mark.parametrize(
+        ("before", "patience_s", "only_begins", "expected"),
+        [
+            (11, 9.0, False, True),  # 12 turns of 0.125 s, and 0.5 s
+            (12, 9.0, False, False),
+            (15, 9.0, True, True),
+            (16, 9.0, True, False),
+            (3, 0.6, False, True),
+            (4, 0.6, False, False),
+        ],
+    )
+    def it_leaves_room_before_the_deadline(self, before, patience_s, only_begins, expected):
+        """Of 3 s, 2.1 may be needed by prediction."""
+        pace = Pace(service_s=0.5)
+        fits = pace.fits(before, share=4, most=0, left_s=3.0, patience_s=patience_s, now=0.0, only_begins=only_begins)
+        assert fits is expected
+
+    @pytest.mark.parametrize(("before", "left_s", "expected"), [(7, 3.0, True), (8, 3.0, False), (7, 1.5, False)])
+    def it_judges_no_wait_within_one_more_round_before_a_turn_was_measured(self, before, left_s, expected):
+        pace = Pace(service_s=1.0)
+        pace.line_begins(0.0)
+        fits = pace.fits(before, share=4, most=8, left_s=left_s, patience_s=9.0, now=1.0, only_begins=False)
+        assert fits is expected
 
     @pytest.mark.parametrize(
         ("wait_s", "jitter", "seconds"), [(0.0, 0.9, 1), (2.0, 0.0, 2), (2.0, 1.0, 4), (900, 0, 60)]

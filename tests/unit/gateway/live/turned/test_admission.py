@@ -1,0 +1,314 @@
+"""Lines of tenants for places: early refusal by Little's law, turns between tenants, and places that come back. The clock
+is the test's."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+
+import pytest
+from starlette.requests import ClientDisconnect
+
+from api_gateway.http.problems import Problem
+from api_gateway.live.admission import Admission
+from pipeline.query.places import Place, Verdict, WorkKind, verdict
+from pipeline.records import TenantId
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+BUSY, CALM = TenantId("busy"), TenantId("calm")
+THREADS = 4
+PLACES = 2 * THREADS
+DEADLINE_S = 3.0
+SECONDS = 10.0  # of overload
+
+
+class SlowChannel:
+    """Places of four threads. A piece of work ends after ``service_s``, or when the test says so (infinity)."""
+
+    def __init__(self, service_s: float = math.inf) -> None:
+        self.service_s = service_s
+        self.held: dict[str, TenantId] = {}
+        self.refused: dict[str, Problem] = {}
+        self.took_s: dict[str, float] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.attempt_s = 0.0
+        self.admission = Admission(self.slots, spawn=self.spawn, usual_s=DEADLINE_S, jitter=lambda: 0.0)
+        self._beside: set[asyncio.Future[None]] = set()
+
+    async def slots(self, _queue: str) -> int:
+        return THREADS
+
+    def spawn(self, work) -> None:  # type: ignore[no-untyped-def]
+        self._beside.add(asyncio.ensure_future(work))
+
+    async def ask(self, name: str, tenant: TenantId = BUSY, *, left_s: float = DEADLINE_S, **how: object) -> None:
+        """Ask for a place, and go on when the reply would have come."""
+        began = asyncio.get_running_loop().time()
+
+        async def attempt(place: Place) -> Verdict:
+            own = list(self.held.values()).count(tenant)
+            reply = verdict(most=place.most, held=len(self.held), own=own)
+            if reply is Verdict.TAKEN:
+                self.held[name] = tenant
+            await asyncio.sleep(self.attempt_s)
+            return reply
+
+        def left() -> float:
+            return began + left_s - asyncio.get_running_loop().time()
+
+        async def enter() -> None:
+            try:
+                await self.admission.enter(WorkKind.QUERY, tenant, name, attempt, left_s=left, **how)  # type: ignore[arg-type]
+            except Problem as problem:
+                self.refused[name] = problem
+            else:
+                if self.service_s < math.inf:
+                    self.spawn(self.work(name))
+            finally:
+                self.took_s[name] = asyncio.get_running_loop().time() - began
+
+        self.tasks[name] = asyncio.create_task(enter())
+        await asyncio.sleep(0.001)
+
+    async def work(self, name: str) -> None:
+        await asyncio.sleep(self.service_s)
+        self._end(name)
+
+    async def end(self, name: str) -> None:
+        self._end(name)
+        await asyncio.sleep(0.001)
+
+    def _end(self, name: str) -> None:
+        del self.held[name]
+        self.admission.ended(name)
+
+    async def stop(self) -> None:
+        for task in (*self.tasks.values(), *self._beside):
+            task.cancel()
+        await asyncio.gather(*self.tasks.values(), *self._beside, return_exceptions=True)
+
+
+@pytest.fixture
+async def channel():
+    made = SlowChannel()
+    yield made
+    await made.stop()
+
+
+class DescribeAdmission:
+    async def it_admits_a_calm_tenant_at_once_beside_a_busy_one(self, channel):
+        for number in range(12):
+            await channel.ask(f"busy{number}")
+        await channel.ask("calm", CALM)
+        assert channel.tasks["calm"].done()
+        assert channel.held["calm"] == CALM
+        assert list(channel.held.values()).count(BUSY) == PLACES // 2
+
+    async def it_admits_those_who_wait_in_their_order_as_places_come_back(self, channel):
+        for number in range(6):
+            await channel.ask(f"busy{number}")
+        assert channel.admission.waiting == {"query": 2}
+        await channel.end("busy0")
+        assert "busy4" in channel.held
+        assert "busy5" not in channel.held
+        await channel.end("busy1")
+        assert "busy5" in channel.held
+        assert not channel.refused
+        assert channel.admission.waiting == {"query": 0}
+
+    async def it_passes_over_one_who_has_left(self, channel):
+        for number in range(6):
+            await channel.ask(f"busy{number}")
+        channel.tasks["busy4"].cancel()
+        await asyncio.sleep(0)
+        await channel.end("busy0")
+        assert "busy5" in channel.held
+        assert "busy4" not in channel.held
+
+    async def it_lets_tenants_take_turns(self, channel):
+        for number in range(8):
+            await channel.ask(f"busy{number}")
+        for number in range(4):
+            await channel.ask(f"calm{number}", CALM)
+        for number in range(4):
+            await channel.end(f"busy{number}")
+        held = Counter(channel.held.values())
+        assert held[CALM] >= 3
+        assert sum(held.values()) <= PLACES
+
+    async def it_reports_a_client_that_closes_its_connection_while_it_waits(self, channel):
+        async def receive() -> dict[str, str]:
+            await asyncio.sleep(0.2)
+            return {"type": "http.disconnect"}
+
+        for number in range(4):
+            await channel.ask(f"busy{number}")
+        await channel.ask("gone", receive=receive)
+        with pytest.raises(ClientDisconnect):
+            await channel.tasks["gone"]
+        assert channel.admission.waiting == {"query": 0}
+
+    async def it_forgets_one_who_leaves_while_its_place_is_taken(self, channel):
+        channel.attempt_s = 0.05
+        await channel.ask("left")
+        channel.tasks["left"].cancel()
+        await asyncio.sleep(0.1)
+        channel.held.clear()
+        for number in range(4):
+            await channel.ask(f"busy{number}")
+        await channel.ask("next")
+        channel.tasks["next"].cancel()  # perhaps while the line's head is tried
+        await asyncio.sleep(0.2)
+        for number in range(4):
+            await channel.end(f"busy{number}")
+        assert not channel.admission._work
+
+
+class DescribeRefusals:
+    async def it_refuses_at_once_what_would_end_late_by_littles_law(self):
+        """Work of 0.5 s and four places of one tenant: a turn every 0.125 s. 3 s hold (0.7 x 3 - 0.5) / 0.125 = 12 turns."""
+        channel = SlowChannel(service_s=0.5)
+        for number in range(4):  # measures the service time
+            await channel.ask(f"first{number}")
+        await asyncio.sleep(0.6)
+        for number in range(4):
+            await channel.ask(f"served{number}")
+        await asyncio.sleep(0.4)
+        for number in range(40):
+            await channel.ask(f"next{number}")
+        await asyncio.sleep(0.2)
+        refused = [name for name in channel.refused if name.startswith("next")]
+        assert 24 <= len(refused) <= 32
+        assert all(channel.took_s[name] <= 0.2 for name in refused)
+        refusal = channel.refused["next39"]
+        assert (refusal.status, refusal.code, refusal.headers) == (503, "overloaded", {"Retry-After": "2"})
+        await asyncio.sleep(DEADLINE_S)
+        admitted = [seconds for name, seconds in channel.took_s.items() if name not in channel.refused]
+        assert len(admitted) == 48 - len(channel.refused)
+        assert max(admitted) + 0.5 <= DEADLINE_S
+        await channel.stop()
+
+    @pytest.mark.parametrize(("clients", "service_s"), [(64, 0.02), (64, 0.3), (150, 1.0)])
+    async def it_goes_on_serving_as_fast_under_overload(self, clients, service_s):
+        """Clients that ask again at once: all that was admitted ends in time, nothing idles, and a calm
+        tenant waits for no line."""
+        channel = SlowChannel(service_s=service_s)
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + SECONDS
+
+        async def client(name: str, tenant: TenantId, pause_s: float) -> None:
+            number = 0
+            while loop.time() < ends:
+                work = f"{name}/{number}"
+                await channel.ask(work, tenant)
+                await asyncio.wait([channel.tasks[work]])
+                if work not in channel.refused:
+                    await asyncio.sleep(service_s)
+                await asyncio.sleep(pause_s)
+                number += 1
+
+        busy = [asyncio.create_task(client(f"busy{number}", BUSY, 0.0)) for number in range(clients)]
+        await client("calm", CALM, 0.3)
+        await asyncio.wait(busy)
+        calm = [seconds for name, seconds in channel.took_s.items() if name.startswith("calm")]
+        assert not [name for name in channel.refused if name.startswith("calm")]
+        assert max(calm) <= 0.01
+        admitted = [seconds for name, seconds in channel.took_s.items() if name not in channel.refused]
+        assert max(admitted) + service_s <= DEADLINE_S
+        full = SECONDS * (PLACES / 2) / service_s  # a tenant alone holds half of the places
+        assert len(admitted) >= 0.9 * full
+        late = sum(channel.took_s[name] > 0.2 for name in channel.refused)
+        assert late <= max(0.02 * len(channel.refused), clients)  # the first ones, before anything was measured
+        await channel.stop()
+
+    async def it_keeps_a_burst_of_one_more_round_while_everything_hangs(self, channel):
+        for number in range(4 + PLACES):
+            await channel.ask(f"busy{number}")
+        await asyncio.sleep(1.5)
+        assert not channel.refused
+        for number in range(4):
+            await channel.end(f"busy{number}")
+        assert set(channel.held) == {f"busy{number}" for number in range(4, 8)}
+
+    async def it_refuses_the_rest_of_a_crowd_soon_while_everything_hangs(self, channel):
+        for number in range(4 + PLACES + 40):
+            await channel.ask(f"busy{number}")
+        await asyncio.sleep(1.0)
+        assert len(channel.refused) == 40
+        await asyncio.sleep(1.5)
+        assert set(channel.refused) == {f"busy{number}" for number in range(4, 4 + PLACES + 40)}
+        assert max(channel.took_s[name] for name in channel.refused) <= 0.7 * DEADLINE_S
+
+    async def it_does_not_take_one_slow_query_for_a_stall(self, channel):
+        """The places of others turn quickly, while one query of the tenant is slow."""
+        await channel.ask("slow")
+        await asyncio.sleep(2.0)
+        for number in range(PLACES - 1):
+            await channel.ask(f"other{number}", TenantId(f"other{number}"))
+        await channel.ask("next")
+        await asyncio.sleep(0.15)
+        await channel.end("other0")
+        await channel.end("other1")
+        assert "next" in channel.held
+
+    async def it_notices_a_stall_of_places_that_other_gateways_hold(self, channel):
+        channel.held |= {f"foreign{number}": CALM for number in range(PLACES)}
+        for number in range(PLACES + 20):
+            await channel.ask(f"busy{number}")
+        await asyncio.sleep(0.5)
+        assert len(channel.refused) == 20
+
+    async def it_refuses_at_once_what_has_no_time_left_to_wait(self, channel):
+        for number in range(4):
+            await channel.ask(f"busy{number}")
+        await channel.ask("late", left_s=0.12)  # 0.1 s of service are assumed
+        await asyncio.sleep(0.15)
+        assert channel.refused["late"].code == "overloaded"
+
+    async def it_waits_no_longer_than_the_callers_patience(self, channel):
+        for number in range(5):
+            await channel.ask(f"busy{number}", left_s=60.0, patience_s=2.0)
+        await asyncio.sleep(1.9)
+        assert not channel.refused
+        await asyncio.sleep(0.2)
+        assert set(channel.refused) == {"busy4"}
+
+    async def it_lets_work_that_only_begins_wait_although_it_lasts_longer_than_its_time(self):
+        channel = SlowChannel(service_s=30.0)
+        for number in range(4):
+            await channel.ask(f"first{number}", left_s=20.0, only_begins=True)
+        await asyncio.sleep(29.0)
+        await channel.ask("next", left_s=20.0, only_begins=True)
+        await asyncio.sleep(2.0)
+        assert "next" in channel.held
+        await channel.stop()
+
+    async def it_refuses_the_next_requests_of_a_refused_tenant_unread(self, channel):
+        for number in range(60):
+            await channel.ask(f"busy{number}")
+        await asyncio.sleep(1.5)
+        await channel.ask("refused")
+        with pytest.raises(Problem) as refused:
+            await channel.admission.refuse_crowd(BUSY)
+        assert refused.value.code == "overloaded"
+        await channel.admission.refuse_crowd(CALM)
+        await asyncio.sleep(0.2)
+        await channel.admission.refuse_crowd(BUSY)
+
+    async def it_hands_the_error_of_an_attempt_to_its_request(self, channel):
+        async def attempt(_place: Place) -> Verdict:
+            if len(channel.held) < 4:
+                raise OSError("Redis is away.")
+            return Verdict.SHARE_TAKEN
+
+        for number in range(4):
+            await channel.ask(f"busy{number}")
+        entering = asyncio.create_task(
+            channel.admission.enter(WorkKind.QUERY, BUSY, "failing", attempt, left_s=lambda: DEADLINE_S)
+        )
+        await asyncio.sleep(0.1)
+        await channel.end("busy0")
+        with pytest.raises(OSError, match="Redis"):
+            await entering
