@@ -270,6 +270,58 @@ class DescribeABurst:
         in_two_tries(run)
 
 
+class DescribeOverload:
+    def it_is_refused_in_time_at_every_door_and_ends_with_its_cause(self, stack):
+        """Every place is held by queries of another gateway."""
+        stack.heal()
+        doors = [door for door in DOORS if door != "command_line"]  # which tries again, as a refusal asks for
+        with stack.all_places_held(), ThreadPoolExecutor(len(doors)) as pool:
+            seen = {door: pool.submit(DOORS[door], stack, _unheard("photovoltaic panels")) for door in doors}
+            found = {door: future.result() for door, future in seen.items()}
+            refusal = stack.client.post("/v1/queries", json={"query_text": "panels", "namespaces": [NAMESPACE]})
+        for door, each in found.items():
+            assert each.documents is None, door
+            assert each.took_s <= DEADLINE_S, door
+            assert each.code == "overloaded" or door == "dify", (door, each.said)
+            assert "send this again" in each.said, door
+        assert (refusal.status_code, refusal.headers["retry-after"]) in {(503, "1"), (503, "2")}
+        for door in DOORS:
+            assert DOORS[door](stack, _unheard("photovoltaic panels")).documents[:1] == ["solar"], door
+
+    def it_shares_what_a_hanging_store_leaves(self, stack):
+        """One tenant asks sixty questions at once while PostgreSQL hangs, which holds each query's thread for a while;
+        another tenant asks beside it."""
+
+        def asks(client: httpx.Client, question: str) -> tuple[float, httpx.Response]:
+            started = time.monotonic()
+            body = {"query_text": _unheard(question), "namespaces": [NAMESPACE]}
+            response = client.post("/v1/rag/query", json=body)
+            return time.monotonic() - started, response
+
+        def run() -> None:
+            stack.heal()
+            stack.break_("postgres", "frozen")
+            try:
+                with ThreadPoolExecutor(61) as pool:
+                    crowd = [pool.submit(asks, stack.client, "photovoltaic panels") for _ in range(60)]
+                    calm = [asks(stack.other, "绿茶用多少度的水") for _ in range(5)]
+                    answers = [each.result() for each in crowd]
+            finally:
+                stack.heal()
+            for took_s, response in [*answers, *calm]:
+                assert took_s <= DEADLINE_S + LATE_S
+                if response.status_code == 503:
+                    assert response.json()["code"] == "overloaded"
+                    assert 1 <= int(response.headers["retry-after"]) <= 5
+                else:
+                    assert response.json()["status"] == "succeeded"
+            assert sum(response.status_code == 200 for _, response in answers) >= 4
+            for _, response in calm:
+                assert [each["document_id"] for each in response.json()["chunks"]][:1] == ["tea"]
+
+        in_two_tries(run)
+
+
 # The fault begins this many seconds after the query was sent: before it is stored, while channels are asked, while texts
 # are read, while the answer is composed and read.
 BEGINS_S = (0.0, 0.004, 0.012, 0.025, 0.05)

@@ -15,6 +15,8 @@ import pytest
 import redis
 from sqlalchemy import make_url
 
+from pipeline.query.place_store import Places
+from pipeline.query.places import Place, WorkKind
 from pipeline.records import TenantId
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant, redis_of_its_own
@@ -36,6 +38,7 @@ DOCUMENTS = {
     "pump": "The pump PPR-9087 is tightened with 12 Nm.",
 }
 SLOW_S = 0.1
+_DEAD = TenantId("dead")
 _THREADS = 4  # as many as a query worker of an installation has
 _TAKEN_S = 1.2  # until then Redis may hand a message to the connection of a worker that is held
 _DIMENSION = 64
@@ -62,11 +65,15 @@ socket.getaddrinfo = getaddrinfo
 class OutageStack:
     """The gateway, its worker, and a proxy in front of each server."""
 
-    def __init__(self, key: str, url: str, environment: dict[str, str], logs: Path, whole: ExitStack) -> None:
-        self.key, self.url = key, url
+    def __init__(
+        self, keys: tuple[str, str], url: str, environment: dict[str, str], logs: Path, whole: ExitStack
+    ) -> None:
+        """``keys``: of the tenant that most tests ask as, and of another one with the same documents."""
+        self.key, self.url = keys[0], url
         self.proxies: dict[str, Proxy] = {}
-        self.client = whole.enter_context(
-            httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30)
+        self.client, self.other = (
+            whole.enter_context(httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30))
+            for key in keys
         )
         self._environment, self._logs, self._whole = environment, logs, whole
         self.gateway_pid = 0
@@ -143,6 +150,20 @@ class OutageStack:
             time.sleep(0.1)
         raise AssertionError(f"everything is back and queries still lose something: {response.text}")
 
+    @contextmanager
+    def all_places_held(self) -> Iterator[None]:
+        """Hold every place for queries, as a gateway does that has just died."""
+        with redis.Redis.from_url(self.redis_url) as client:
+            places = Places(client)
+            held = [f"held{number}" for number in range(100)]
+            for work_id in held:
+                places.take(_DEAD, work_id, Place(pool=WorkKind.QUERY, most=0, left_s=60.0))
+            try:
+                yield
+            finally:
+                for work_id in held:
+                    places.give_back(_DEAD, work_id, WorkKind.QUERY)
+
     def forget_queries(self) -> int:
         """Let Redis vanish, and come back without queries. Return how many there were."""
         with redis.Redis.from_url(self.redis_url) as client:
@@ -175,8 +196,9 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
         patched.setenv("OPENAI_API_KEY", "not-a-real-key")
         embedded = {"embedding_provider": "openai", "embedding_model": "hashed", "embedding_dim": _DIMENSION}
         use = whole.enter_context(databases_of_its_own(settings.model_copy(update=embedded)))
-        tenant_id, key = make_tenant(use)
+        (tenant_id, key), (other_id, other_key) = make_tenant(use), make_tenant(use)
         _fill(tenant_id, use)
+        _fill(other_id, use)
         mysql = make_url(use.settings.mysql_url.get_secret_value())
         postgres = make_url(use.settings.postgres_url.get_secret_value())
         answers = make_url(use.settings.redis_url.get_secret_value())
@@ -219,7 +241,7 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
         }
         gateway = process("api_gateway", log=logs / "gateway.log", ending=signal.SIGKILL, **environment)
         running = whole.enter_context(gateway)
-        stack = OutageStack(key, f"http://127.0.0.1:{port}", environment, logs, whole)
+        stack = OutageStack((key, other_key), f"http://127.0.0.1:{port}", environment, logs, whole)
         stack.gateway_pid = running.pid
         stack.proxies.update(proxies)
         stack.redis_url = use.settings.redis_url.get_secret_value()
