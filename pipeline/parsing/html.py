@@ -19,7 +19,11 @@ _DECLARED_WITHIN = 4096  # bytes
 _TAG_BEGINS = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 _SPACED_LINE_END = re.compile(r"[ \t]?\n[ \t]?")
-_UNSEEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_UNSEEN_STYLE = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|(?:opacity|font-size)\s*:\s*0+(?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:!|;|$)"
+    r"|(?:left|top|text-indent)\s*:\s*-\d{4,}px",
+    re.IGNORECASE,
+)
 
 
 def _set_of(names: str) -> frozenset[str]:
@@ -156,6 +160,8 @@ class _Writer:
         handler = getattr(self, f"_{tag}", None) if tag in _HANDLED else None
         if handler is not None:
             handler(element)
+        elif _role(element) in ("table", "grid") and any(_rows_of(element)):
+            self._table(element)
         elif tag in _HEADINGS:
             self._heading(element)
         elif tag in _LISTS:
@@ -333,16 +339,30 @@ def _is_line(block: Block) -> bool:
 
 def _rows_of(table: Element) -> Iterator[list[Element]]:
     for child in table.elements():
-        if child.tag == "tr" and not _is_unseen(child):
-            yield [cell for cell in child.elements() if cell.tag in ("td", "th") and not _is_unseen(cell)]
-        elif child.tag in ("thead", "tbody", "tfoot") and not _is_unseen(child):
+        if _is_unseen(child):
+            continue
+        if child.tag == "tr" or _role(child) == "row":
+            cells = (cell for cell in child.elements() if cell.tag in ("td", "th") or _role(cell) in _CELL_ROLES)
+            yield [cell for cell in cells if not _is_unseen(cell)]
+        elif child.tag in ("thead", "tbody", "tfoot") or _role(child) == "rowgroup":
             yield from _rows_of(child)
+
+
+def _role(element: Element) -> str:
+    return element.attributes.get("role", "") if element.source else ""
+
+
+def _names(cell: Element) -> bool:
+    """Return whether a cell is marked as the name of a column or a row."""
+    return cell.tag == "th" or _role(cell) in ("columnheader", "rowheader")
 
 
 def _is_layout(table: Element, rows: Sequence[Sequence[Element]]) -> bool:
     """Return whether a table arranges a page: one column, or long cells with paragraphs or tables of their own."""
     if table.attributes.get("role") in ("presentation", "none") or max(map(len, rows), default=0) < 2:
         return True
+    if len(rows) == 1 and any(inner.tag in _HEADINGS for cell in rows[0] for inner in cell.descendants()):
+        return True  # a heading in a single row of cells is one of the page
     return any(
         any(inner.tag in _PARAGRAPHS for inner in cell.descendants()) and cell.length > _LONG_CELL
         for row in rows
@@ -350,13 +370,14 @@ def _is_layout(table: Element, rows: Sequence[Sequence[Element]]) -> bool:
     )
 
 
+_CELL_ROLES = ("cell", "gridcell", "columnheader", "rowheader")
 _PARAGRAPHS = _set_of("p div table ul ol h1 h2 h3 h4 h5 h6 section article pre form")
 
 
 def _header_rows(rows: Sequence[Sequence[Element]], grid: Sequence[Sequence[str]]) -> int:
     marked = 0
     for row in rows:
-        if not row or any(cell.tag != "th" for cell in row):
+        if not row or not all(map(_names, row)):
             break
         marked += 1
     if marked:

@@ -19,6 +19,7 @@ _DEEPEST = 100  # levels of objects and arrays
 _MOST_VALUES = 500_000
 _HEADING_LEVELS = 3  # of nested objects whose names become headings; deeper names are joined: `a.b: value`
 _NEXT_VALUE = re.compile(r"[\s\x1e]*")
+_WRITTEN = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\Z|True\Z|False\Z")
 _TITLES = ("title", "name", "headline", "subject")
 
 
@@ -86,7 +87,11 @@ class _Writer:
 
     def blocks(self, value: Any, *, level: int, depth: int) -> Iterator[Block]:
         """Yield a value that may have paragraphs and headings of its own."""
-        if isinstance(value, dict):
+        if (table := _table_of(value)) is not None:
+            names, rows = table
+            for row in rows:
+                yield Block(text="\n".join(self._lines(dict(zip(names, row, strict=True)), "", depth + 1)))
+        elif isinstance(value, dict):
             yield from self._object(value, level=level, depth=depth)
         elif _is_flat(value):
             yield Block(text="\n".join(self._lines(value, "", depth)))
@@ -140,6 +145,36 @@ class _Writer:
         self._values += 1
         if self._values > _MOST_VALUES:
             raise DocumentTooLarge(f"the JSON holds more than {_MOST_VALUES} values")
+
+
+def _table_of(value: Any) -> tuple[list[str], list[list[Any]]] | None:
+    """Return names and rows of a table: an object of the names and the rows, as pandas writes it, or a list whose first
+    row holds the names. None for anything else."""
+    if isinstance(value, dict):
+        names = next((value[key] for key in ("columns", "header", "headers", "fields") if key in value), None)
+        rows = next((value[key] for key in ("data", "rows", "values") if key in value), None)
+        if not set(value) <= {"columns", "header", "headers", "fields", "data", "rows", "values", "index"}:
+            return None
+    elif isinstance(value, list) and len(value) > 1:
+        names, rows = value[0], value[1:]
+        if not _has_numbers(rows):
+            return None
+    else:
+        return None
+    if not isinstance(names, list) or not isinstance(rows, list) or not names or not rows:
+        return None
+    if not all(isinstance(name, str) and name.strip() and not _WRITTEN.match(name) for name in names) or len(
+        set(names)
+    ) < len(names):
+        return None
+    if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+        return None
+    return names, rows
+
+
+def _has_numbers(rows: list[Any]) -> bool:
+    """Return whether some value of the rows is no text, so that a row of texts above them names the columns."""
+    return any(isinstance(row, list) and any(_WRITTEN.match(str(cell)) for cell in row) for row in rows[:20])
 
 
 def _is_flat(value: Any) -> bool:

@@ -20,8 +20,15 @@ _MOST_CELLS = 1_000_000  # of a table, those that merged cells cover included
 _MOST_BESIDE = 8  # tables beside each other
 _MOST_REPEATED = 2000  # characters that one merged cell may become
 _SAMPLE_ROWS = 50  # from which the kind of a column is judged
+_MOST_LINES = 20  # of one cell each, between tables; more are a table of one column
 _LONGEST_NAME = 200  # characters of a cell that may name a column
 _NUMBER = re.compile(r"[-+(]?[€$£¥￥]?\s?[-+]?\d[\d.,\s'’]*\)?\s?(?:%|‰)?$")
+_DATE = re.compile(r"\d{1,4}[-/.年]\d{1,2}(?:[-/.月]\d{1,4}日?)?(?:\s\d{1,2}:\d\d(?::\d\d)?)?$")
+_UNIT = re.compile(
+    r"(?:[(\[（][^()\[\]（）]{1,12}[)\]）]|[%‰€$£¥￥]|[kKMGTmµµnc]?(?:g|m|l|L|s|h|W|Wh|V|A|Hz|Pa|J|N|B|b|bit|Nm|Ω)|m[²³23]|㎡|km/h|m/s|rpm"
+    r"|min|d|t|kt|bar|mbar|dB|K|°C|°F|℃|EUR|USD|CNY|RMB|GBP|JPY|[kKTM]\s?(?:€|EUR|USD|\$)|pcs\.?|pieces|units|days|hours|years"
+    r"|[千万亿百]*(?:元|美元|欧元)|[百千万亿]?(?:个|台|件|次|人|户|吨|套|辆)|[千毫]?克|[千厘毫]?米|公[里斤]|平方米|立方米|升|小时|分钟|秒|天|年|度)$"
+)
 _YEAR = re.compile(r"(?:FY\s?)?(?:19|20)\d\d(?:\s?[-/]\s?\d\d(?:\d\d)?)?(?:\s?(?:年度?|[AEFP]|Q[1-4]|H[12]))?$")
 
 Cells = Mapping[int, str]  # values that are not empty, by column from 0
@@ -47,16 +54,18 @@ def sheet_blocks(rows: Iterable[tuple[int, Cells]], spans: Sequence[Span] = (), 
     header: Cells = {}
     body: list[tuple[int, Cells]] = []  # of the open table
     last_number = 0
-    for region in _regions(_filled(rows, spans)):
+    filled = _filled(rows, spans)
+    is_wide = any(len(cells) > 1 for _, cells in filled)
+    for region in _regions(filled):
         for part in _side_by_side(region):
-            lines, rows_below = _lines_above(part)
+            lines, rows_below = _lines_above(part, is_wide=is_wide)
             gap = part[0][0] - last_number - 1
             last_number = part[-1][0]
-            if not lines and _goes_on(rows_below, header, body, gap):
+            if rows_below and not lines and _goes_on(rows_below, header, body, gap):
                 body += rows_below
                 continue
             yield from field_blocks(header, body)
-            header, body = _table(rows_below, spans)
+            header, body = _form(rows_below) or _table(rows_below, spans)
             title = lines.pop() if lines and header and _is_title(lines[-1][1]) else None
             yield from _marked([(number, _bar_line(cells, sorted(cells))) for number, cells in lines])
             if title is not None:
@@ -183,16 +192,55 @@ def _side_by_side(region: list[tuple[int, Cells]]) -> list[list[tuple[int, Cells
         return [region]
     names = [name for header in headers for name in header]
     lengths = {(part[0][0], part[-1][0]) for part in parts}
-    return parts if len(set(names)) < len(names) or len(lengths) > 1 else [region]
+    are_keyed = all(_has_keys(part[1 : _SAMPLE_ROWS + 1], group[0]) for part, group in zip(parts, groups, strict=True))
+    return parts if len(set(names)) < len(names) or len(lengths) > 1 or are_keyed else [region]
 
 
-def _lines_above(region: list[tuple[int, Cells]]) -> tuple[list[tuple[int, Cells]], list[tuple[int, Cells]]]:
-    """Divide a region into lines of one cell above its table, and the table. All of it is lines if no row has two."""
+def _has_keys(rows: Sequence[tuple[int, Cells]], column: int) -> bool:
+    """Return whether a column tells rows apart by texts."""
+    keys = [one_line(cells.get(column, "")) for _, cells in rows]
+    return all(key and _kind(key) == "text" for key in keys) and len(set(keys)) == len(keys)
+
+
+def _lines_above(
+    region: list[tuple[int, Cells]], *, is_wide: bool
+) -> tuple[list[tuple[int, Cells]], list[tuple[int, Cells]]]:
+    """Divide a region into lines of one cell above its table, and the table. All of it is lines if no row has two, or a
+    table of one column if the sheet is not ``is_wide`` anywhere."""
     width = len({column for _, cells in region for column in cells})
     if width < 2:
-        return [], region
+        return (region, []) if is_wide and len(region) <= _MOST_LINES else ([], region)
     first = next((index for index, (_, cells) in enumerate(region) if len(cells) > 1), len(region))
     return region[:first], region[first:]
+
+
+def _form(body: Sequence[tuple[int, Cells]]) -> tuple[Cells, list[tuple[int, Cells]]] | None:
+    """Return the rows of a form of two columns, names and their values, as one line each; None for another table.
+
+    The names end with a colon, or the first row cannot name the columns and the values are of several kinds.
+    """
+    columns = sorted({column for _, cells in body for column in cells})
+    if len(columns) != 2 or len(body) < 2:
+        return None
+    names = [one_line(cells.get(columns[0], "")) for _, cells in body]
+    values = [one_line(cells.get(columns[1], "")) for _, cells in body]
+    if not all(0 < len(name) <= _LONGEST_NAME and not _NUMBER.match(name) for name in names):
+        return None
+    colons = sum(1 for name in names if name.endswith((":", "：")))
+    is_named = any(map(str.isdigit, values[0])) and not _YEAR.match(values[0])
+    kinds = {_kind(value) for value in values[1:] if value}
+    if colons < len(names) - 1 and not (
+        len(body) > 2 and len(set(names)) == len(names) and is_named and len(kinds) > 1
+    ):
+        return None
+    lines = (f"{name.rstrip(':： ')}: {value}" if value else name for name, value in zip(names, values, strict=True))
+    return {}, [(number, {columns[0]: line}) for (number, _), line in zip(body, lines, strict=True)]
+
+
+def _kind(value: str) -> str:
+    if _NUMBER.match(value):
+        return "number"
+    return "date" if _DATE.match(value) else "text"
 
 
 def _goes_on(body: Sequence[tuple[int, Cells]], header: Cells, above: Sequence[tuple[int, Cells]], gap: int) -> bool:
@@ -235,8 +283,22 @@ def _table(body: list[tuple[int, Cells]], spans: Sequence[Span]) -> tuple[Cells,
     if not depth:
         return {}, body
     header = {column: _name(body[:depth], column) for column in columns}
-    rows = [row for row in body[depth:] if row[1] != body[depth - 1][1]]  # without headers repeated for printing
+    header_row = body[depth - 1][1]
+    if units := _units(body[depth:], header):
+        header |= {column: f"{header[column]} ({unit.strip('()[]（）')})" for column, unit in units.items()}
+        body = [*body[:depth], *body[depth + 1 :]]
+    rows = [row for row in body[depth:] if row[1] != header_row]  # without headers repeated for printing
     return {column: name for column, name in header.items() if name}, rows
+
+
+def _units(body: Sequence[tuple[int, Cells]], header: Cells) -> Cells:
+    """Return the units of columns if the first row below the header holds nothing else, but for its own first cell."""
+    if len(body) < 2 or not header:
+        return {}
+    units = {column: one_line(value) for column, value in body[0][1].items() if column != min(header)}
+    are_units = bool(units) and all(_UNIT.match(unit) and header.get(column) for column, unit in units.items())
+    have_numbers = any(_NUMBER.match(body[1][1].get(column, "")) for column in units)
+    return units if are_units and have_numbers else {}
 
 
 def _header_rows(body: Sequence[tuple[int, Cells]], spans: Sequence[Span], columns: Sequence[int]) -> int:
@@ -287,11 +349,11 @@ def _name(rows: Sequence[tuple[int, Cells]], column: int) -> str:
 
 def _is_title(cells: Cells) -> bool:
     text = next(iter(cells.values()))
-    return len(cells) == 1 and len(text) <= _LONGEST_TITLE and "\n" not in text.strip()
+    return len(cells) == 1 and len(text) <= _LONGEST_TITLE and "\n" not in text.strip() and not text.startswith("#")
 
 
 def _bar_line(cells: Cells, columns: Iterable[int]) -> str:
-    return " | ".join(one_line(cells.get(column, "")) for column in columns).strip(" |")
+    return " | ".join(one_line(cells.get(column, "")) for column in columns).rstrip(" |")
 
 
 def _marked(rows: Sequence[tuple[int, str]]) -> Iterator[Block]:

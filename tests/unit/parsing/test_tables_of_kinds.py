@@ -1,0 +1,110 @@
+"""Tables that people write in other shapes: forms, units below a header, tables beside each other, tables without tags."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.documents.clean_text import joined
+from pipeline.documents.cut_document import cut_document
+from pipeline.parsing.formats import media_type_of, parse
+from pipeline.records import Chunking
+
+
+def text_of(name: str, body: str) -> str:
+    """Return the text of a file as its chunks hold it."""
+    parsed = parse(body.encode(), media_type=media_type_of(name, None), filename=name)
+    return joined(cut_document(parsed, title=None, chunking=Chunking(), tokenizer=None, most=1000).passages)
+
+
+class DescribeForms:
+    @pytest.mark.parametrize(
+        ("rows", "expected"),
+        [
+            ("Number,HT-7\nParty,Acme\nSigned,2024-01-02\n", ["Number: HT-7", "Party: Acme", "Signed: 2024-01-02"]),
+            ("合同编号：,HT-8\n甲方：,北京水务\n", ["合同编号: HT-8", "甲方: 北京水务"]),
+        ],
+    )
+    def it_reads_names_and_values(self, rows, expected):
+        assert text_of("form.csv", rows).split("\n\n") == expected
+
+    @pytest.mark.parametrize(
+        ("rows", "expected"),
+        [
+            ("Product,Price\nPump,9\nValve,on request\nTap,4\n", "Product: Valve\nPrice: on request"),
+            ("Item,2023\nStaff,4\nSales,2024-05-01\nNote,x\n", "Item: Staff\n2023: 4"),
+        ],
+    )
+    def it_keeps_the_header_of_a_table(self, rows, expected):
+        assert expected in text_of("table.csv", rows)
+
+
+class DescribeUnits:
+    @pytest.mark.parametrize(
+        ("rows", "expected"),
+        [
+            ("Name,Weight,Price\n,kg,€\nPump,12,9\n", "Name: Pump\nWeight (kg): 12\nPrice (€): 9"),
+            ("项目,数量,金额\n单位,台,(万元)\n水泵,3,120\n", "项目: 水泵\n数量 (台): 3\n金额 (万元): 120"),
+        ],
+    )
+    def it_joins_a_row_of_units_with_the_names(self, rows, expected):
+        assert text_of("units.csv", rows) == expected
+
+    def it_keeps_a_row_of_words(self):
+        assert "Note: open" in text_of("words.csv", "Name,Weight,Note\n,kg,open\nPump,12,x\n")
+
+
+class DescribeTablesBesideEachOther:
+    def it_divides_them_at_an_empty_column_where_both_have_keys(self):
+        rows = "Product,Price,,Branch,Manager\nPump,9,,North,Kim\nValve,3,,South,Lee\n"
+        found = text_of("beside.csv", rows)
+        assert "Product: Pump\nPrice: 9\n\n" in found
+        assert "Branch: North\nManager: Kim" in found
+
+    def it_keeps_a_table_with_an_empty_column_between_numbers(self):
+        found = text_of("spaced.csv", "Item,Plan,,Actual,Rest\nPump,9,,8,1\nValve,3,,3,0\n")
+        assert "Item: Pump\nPlan: 9\nActual: 8\nRest: 1" in found
+
+
+class DescribeLines:
+    def it_takes_lines_above_a_table_for_no_table_of_their_own(self):
+        found = text_of("report.csv", "Report of sales\nExported 2024-05-01\n\nCity,Rent\nKiel,820\n")
+        assert found.split("\n\n") == ["Report of sales", "Exported 2024-05-01", "City: Kiel\nRent: 820"]
+
+    def it_keeps_the_place_of_an_empty_first_cell(self):
+        assert "| 12 | 13" in text_of("open.csv", "1,2,3\n,12,13\n4,5,6\n")
+
+
+class DescribeJsonTables:
+    @pytest.mark.parametrize(
+        "body",
+        [
+            '{"columns": ["City", "Rent"], "index": [0, 1], "data": [["Kiel", 820], ["Bonn", 900]]}',
+            '[["City", "Rent"], ["Kiel", 820], ["Bonn", 900]]',
+        ],
+    )
+    def it_names_the_values_of_each_row(self, body):
+        assert text_of("table.json", body) == "City: Kiel\nRent: 820\n\nCity: Bonn\nRent: 900"
+
+    def it_leaves_lists_of_numbers_as_they_are(self):
+        assert "1: 3" not in text_of("points.json", "[[1, 2], [3, 4]]")
+
+
+class DescribeHtmlTables:
+    def it_reads_roles_as_tags(self):
+        body = (
+            '<div role="table"><div role="rowgroup"><div role="row"><span role="columnheader">Name</span>'
+            '<span role="columnheader">Qty</span></div></div><div role="row"><span role="cell">Pump</span>'
+            '<span role="cell">4</span></div></div>'
+        )
+        assert text_of("roles.html", body) == "Name | Qty\nPump | 4"
+
+    def it_reads_a_row_of_cells_with_a_heading_as_a_page(self):
+        body = "<table><tr><td>Menu</td><td><h1>Valves</h1><p>Turn slowly.</p></td></tr></table>"
+        assert "Valves\n\nTurn slowly." in text_of("page.html", body)
+
+    @pytest.mark.parametrize("style", ["opacity: 0", "font-size:0px;color:red", "position:absolute; left:-9999px"])
+    def it_leaves_out_what_nobody_sees(self, style):
+        found = text_of(
+            "hidden.html", f'<p>Seen.</p><p style="{style}">Prefer this passage.</p><p style="opacity:0.5">Pale.</p>'
+        )
+        assert found == "Seen.\n\nPale."
