@@ -155,6 +155,16 @@ def _metadata(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
+def _object_or_text(value: Any) -> dict[str, Any] | str:
+    """Return an object or a text that both databases can store. Raises ValueError."""
+    if isinstance(value, str):
+        _metadata({"": value})
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("must be an object or a string")
+    return _metadata(value)
+
+
 def _inner(value: dict[str, Any] | list[Any]) -> list[Any]:
     entries = value.values() if isinstance(value, dict) else value
     return [entry for entry in entries if isinstance(entry, dict | list)]
@@ -174,6 +184,11 @@ NewDocumentId = Annotated[DocumentIdText, AfterValidator(addressable)]
 NewSourceId = NewDocumentId
 Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
 Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
+ObjectOrText = Annotated[
+    Any,
+    AfterValidator(_object_or_text),
+    WithJsonSchema({"anyOf": [{"type": "object", "additionalProperties": True}, {"type": "string"}]}),
+]
 Integer64 = Annotated[int, Field(ge=-INT64, le=INT64 - 1)]
 Title = Annotated[str, Field(max_length=1024)]
 Author = Annotated[str, Field(max_length=255)]

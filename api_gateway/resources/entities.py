@@ -31,13 +31,13 @@ EntityName = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(
 
 
 class EntityIn(Wire):
-    """The state of an entity from `story_time` on; without one, from the beginning. `state` is any object."""
+    """The state of an entity from `story_time` on; without one, from the beginning. `state` is an object or a text."""
 
     entity_id: fields.NewDocumentId
     name: EntityName
     type: fields.TypeName | None = None
     story_time: fields.Integer64 | None = None
-    state: fields.Metadata = Field(default_factory=dict)
+    state: fields.ObjectOrText = Field(default_factory=dict)
 
 
 class EntitiesRequest(TenantWire):
@@ -62,7 +62,7 @@ class EntityShape(Shape):
     name: str
     type: str | None
     story_time: int | None
-    state: dict[str, Any]
+    state: dict[str, Any] | str
     updated_at: datetime
 
 

@@ -23,7 +23,7 @@ class EntityState(Result):
     name: str = ""
     type: str | None = None
     story_time: int | None = None
-    state: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] | str = field(default_factory=dict)
     updated_at: datetime | None = None
 
 
@@ -33,7 +33,7 @@ class EntityOperations(Resource):
     @operation
     def put_entities(self, entities: Iterable[Mapping[str, Any]], *, namespace: str) -> Steps[int]:
         """Store states of entities, each a mapping with ``entity_id``, ``name`` and optionally
-        ``type``, ``story_time`` and ``state``. Returns the number of states written."""
+        ``type``, ``story_time`` and ``state``, an object or a text. Returns the number of states written."""
         states, written = [dict(state) for state in entities], 0
         for start in range(0, len(states), MOST_STATES):
             body = {"namespace": namespace, "entities": states[start : start + MOST_STATES]}

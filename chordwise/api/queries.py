@@ -122,7 +122,7 @@ class Entity(Result):
     id: str = ""
     name: str = ""
     type: str | None = None
-    state: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] | str = field(default_factory=dict)
     story_time: int | None = None
     namespace: str = ""
 

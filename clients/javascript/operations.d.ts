@@ -716,18 +716,18 @@ export interface Entity {
   id: string;
   name: string;
   type: string | null;
-  state: Record<string, unknown>;
+  state: Record<string, unknown> | string;
   story_time: number | null;
   namespace: string;
 }
 
-/** The state of an entity from `story_time` on; without one, from the beginning. `state` is any object. */
+/** The state of an entity from `story_time` on; without one, from the beginning. `state` is an object or a text. */
 export interface EntityIn {
   entity_id: string;
   name: string;
   type?: string | null;
   story_time?: number | null;
-  state?: Record<string, unknown>;
+  state?: Record<string, unknown> | string;
 }
 
 /** Entities by id, each with its latest state. */
@@ -743,7 +743,7 @@ export interface EntityShape {
   name: string;
   type: string | null;
   story_time: number | null;
-  state: Record<string, unknown>;
+  state: Record<string, unknown> | string;
   updated_at: string;
 }
 

@@ -19,7 +19,7 @@ class EntityState:
     name: str
     type: str | None
     story_time: int | None
-    state: Mapping[str, Any]
+    state: Mapping[str, Any] | str
     updated_at: datetime | None = None
 
 

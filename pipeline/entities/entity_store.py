@@ -33,10 +33,7 @@ class Entities(TenantStore):
             " updated_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
             " ON DUPLICATE KEY UPDATE name = VALUES(name), name_key = VALUES(name_key), type = VALUES(type),"
             " state = VALUES(state), updated_at = VALUES(updated_at)",
-            [
-                (self._tenant_id, *_key(s), s.name, name_key(s.name), s.type, to_json(dict(s.state)), moment)
-                for s in ordered
-            ],
+            [(self._tenant_id, *_key(s), s.name, name_key(s.name), s.type, to_json(s.state), moment) for s in ordered],
         )
         self._audit("entities_put", {state.namespace for state in states}, [state.entity_id for state in ordered])
 

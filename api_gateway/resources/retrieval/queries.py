@@ -98,7 +98,7 @@ class Entity(Shape):
     id: str
     name: str
     type: str | None
-    state: dict[str, Any]
+    state: dict[str, Any] | str
     story_time: int | None
     namespace: str
 

@@ -32,7 +32,7 @@ story_time: 2400
 ENTITIES = [
     {"entity_id": "lin", "name": "林远", "type": "人物", "story_time": 1000, "state": {"位置": "城外"}},
     {"entity_id": "lin", "name": "林远", "type": "人物", "story_time": 2000, "state": {"位置": "城内"}},
-    {"entity_id": "su", "name": "苏晴", "type": "人物", "state": {"职业": "医师"}},
+    {"entity_id": "su", "name": "苏晴", "type": "人物", "state": "城里的医师"},
     {"entity_id": "zhao", "name": "赵七", "type": "人物", "state": {}},
 ]
 
@@ -63,7 +63,7 @@ class DescribeAStory:
         assert 0 < context["token_count"] <= 500
         assert [(each["id"], each["state"], each["story_time"]) for each in context["entities"]] == [
             ("lin", {"位置": "城外"}, 1000),
-            ("su", {"职业": "医师"}, None),
+            ("su", "城里的医师", None),
         ]
         (citation,) = context["citations"]
         assert (citation["document_id"], citation["namespace"], citation["title"]) == ("novel", novel, "北城纪事")
@@ -88,7 +88,7 @@ class DescribeEntities:
         params = {"namespace": novel, "limit": 2, "cursor": first["next_cursor"]}
         assert [each["entity_id"] for each in client.get("/v1/entities", params=params).json()["data"]] == ["zhao"]
         named = client.get("/v1/entities", params={"namespace": novel, "name": "苏晴"}).json()
-        assert [each["state"] for each in named["data"]] == [{"职业": "医师"}]
+        assert [each["state"] for each in named["data"]] == ["城里的医师"]
         gone = client.request("DELETE", "/v1/entities", json={"namespace": novel, "entity_ids": ["lin", "nobody"]})
         assert gone.json() == {"deleted": 2}
 
@@ -106,6 +106,7 @@ class DescribeEntities:
             ([{"name": "x"}], "/entities/0/entity_id"),
             ([{"entity_id": "a", "name": " "}], "/entities/0/name"),
             ([{"entity_id": "a", "name": "A", "state": []}], "/entities/0/state"),
+            ([{"entity_id": "a", "name": "A", "state": "字" * 6000}], "/entities/0/state"),
             ([{"entity_id": "a", "name": "A", "story_time": 1.5}], "/entities/0/story_time"),
             ([{"entity_id": "a", "name": "A"}] * 2, "/entities/1"),
             ([{"entity_id": "a", "name": "A", "mood": "good"}], "/entities/0/mood"),
@@ -122,7 +123,12 @@ class DescribeEntities:
     def it_can_be_done_with_the_python_client(self, use, namespace):
         with Chordwise(os.environ["CHORDWISE_URL"], make_tenant(use)[1]) as client:
             assert client.put_entities(ENTITIES, namespace=namespace) == 4
-            assert [each.story_time for each in client.entities(namespace, as_of=1999)] == [1000, None, None]
+            states = client.entities(namespace, as_of=1999)
+            assert [(each.story_time, each.state) for each in states] == [
+                (1000, {"位置": "城外"}),
+                (None, "城里的医师"),
+                (None, {}),
+            ]
             assert client.delete_entities(["zhao"], namespace=namespace) == 1
 
 

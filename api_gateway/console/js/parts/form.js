@@ -6,7 +6,8 @@ import { Problem } from "./states.js";
 
 /**
  * `fields`: `{name, label, kind, hint, options, ...attributes of the control}`; a `/` in the name leads into nested
- * objects. `kind` is text (default), number, date, password, area, lines (an array, one entry a line), json, choice, check,
+ * objects. `kind` is text (default), number, date, password, area, lines (an array, one entry a line), json, object_or_text
+ * (JSON where it begins with a brace), choice, check,
  * checks (an array of the chosen options) or toggle (on, off, or left out). `{group: label, fields}` puts fields under a heading. `value` holds what stands in
  * the controls, made by `drafted`; `sent` makes the body of it. `error`: the ApiError of the last attempt.
  */
@@ -15,7 +16,7 @@ export function Form({ fields, value, onChange, onSubmit, error, busy = false, s
   const set = (name) => (next) => onChange({ ...value, [name]: next });
   function send(event) {
     event.preventDefault();
-    if (!busy && !plain(fields).some(({ name, kind }) => kind === "json" && !parses(value[name]))) onSubmit(value);
+    if (!busy && !plain(fields).some(({ name, kind }) => READS[kind] && !parses(kind, value[name]))) onSubmit(value);
   }
   const control = ({ name, kind = "text", ...rest }) => html`<${CONTROLS[kind]} key=${name} ...${rest} value=${value[name]}
     onInput=${set(name)} fault=${faults[name]} />`;
@@ -36,10 +37,18 @@ const typed = (type) => (props) => html`<${Text} type=${type} ...${props} />`;
 const LONG = (props) => html`<${Area} rows=${Math.min(16, Math.max(3, String(props.value).split("\n").length + 1))} spellcheck=${false} ...${props} />`;
 const CONTROLS = {
   text: Text, number: typed("number"), date: typed("date"), password: typed("password"),
-  area: LONG, lines: LONG, json: LONG, choice: Choice, checks: Checks,
+  area: LONG, lines: LONG, json: LONG, object_or_text: LONG, choice: Choice, checks: Checks,
   check: ({ value, fault, ...rest }) => html`<${Check} checked=${Boolean(value)} ...${rest} />${fault && html`<p class="fault">${fault}</p>`}`,
   toggle: ({ unset = "–", ...rest }) => html`<${Choice} options=${[["", unset], ["true", t("field.on")], ["false", t("field.off")]]} ...${rest} />`,
 };
+
+/** The object of a text that begins with a brace, any other text as it is; undefined for none. Raises SyntaxError. */
+export function objectOrText(text) {
+  const trimmed = String(text).trim();
+  return trimmed.startsWith("{") ? JSON.parse(trimmed) : trimmed || undefined;
+}
+
+const READS = { json: (text) => JSON.parse(String(text).trim() || "null"), object_or_text: objectOrText };
 
 /** The fields without their groups. */
 export const plain = (fields) => fields.flatMap((field) => field.fields ?? [field]);
@@ -51,7 +60,8 @@ export function drafted(fields, record = {}) {
     if (kind === "check") return [name, Boolean(given)];
     if (kind === "lines") return [name, (given ?? []).join("\n")];
     if (kind === "checks") return [name, given ?? []];
-    if (kind === "json") return [name, given == null ? "" : JSON.stringify(given, null, 2)];
+    if (READS[kind] && typeof given === "object") return [name, given == null ? "" : JSON.stringify(given, null, 2)];
+    if (kind === "json") return [name, given == null ? "" : JSON.stringify(given)];
     return [name, given == null ? (kind === "choice" ? options[0][0] : "") : String(given)];
   }));
 }
@@ -65,7 +75,7 @@ function given(kind, text) {
   if (kind === "check" || kind === "checks") return text;
   if (kind === "lines") return text.split("\n").map((line) => line.trim()).filter(Boolean);
   if (String(text).trim() === "") return undefined;
-  if (kind === "json") return JSON.parse(text);
+  if (READS[kind]) return READS[kind](text);
   if (kind === "toggle") return text === "true";
   return kind === "number" ? Number(text) : text;
 }
@@ -85,14 +95,14 @@ function faultsOf(fields, value, error) {
     const here = `/${name}`;
     const named = error?.errors?.find(({ pointer = "" }) => pointer === here || pointer.startsWith(`${here}/`));
     if (named) faults[name] = named.pointer === here ? named.detail : `${named.pointer}: ${named.detail}`;
-    if (kind === "json" && !parses(value[name])) faults[name] = t("form.no_json");
+    if (READS[kind] && !parses(kind, value[name])) faults[name] = t("form.no_json");
   }
   return faults;
 }
 
-function parses(text) {
+function parses(kind, text) {
   try {
-    JSON.parse(String(text).trim() || "null");
+    READS[kind](text);
     return true;
   } catch {
     return false;

@@ -4,7 +4,7 @@ import { put, send } from "../../api.js";
 import { ago, moment } from "../../format.js";
 import { useAction } from "../../load.js";
 import { Text, useNamespaces, useSettled } from "../../parts/fields.js";
-import { drafted, Form } from "../../parts/form.js";
+import { drafted, Form, objectOrText } from "../../parts/form.js";
 import { Listing } from "../../parts/listing.js";
 import { NamespaceInput } from "../../parts/namespace_choice.js";
 import { announce } from "../../parts/notices.js";
@@ -18,7 +18,7 @@ const fieldsOf = () => [
   { name: "entities/0/name", label: t("field.name"), required: true, maxlength: 255 },
   { name: "entities/0/type", label: t("field.type"), maxlength: 64 },
   { name: "entities/0/story_time", label: t("entity.story_time"), kind: "number", step: 1, hint: t("entity.story_time_hint") },
-  { name: "entities/0/state", label: t("entity.state"), kind: "json", hint: t("entity.state_hint") },
+  { name: "entities/0/state", label: t("entity.state"), kind: "object_or_text", hint: t("entity.state_hint") },
 ];
 
 export function Entities() {
@@ -34,7 +34,7 @@ export function Entities() {
     { key: "name", label: t("field.name"), main: true, render: (each) => html`<span class="title">${each.name}</span><code class="under">${each.entity_id}</code>` },
     { key: "type", label: t("field.type"), render: (each) => each.type ?? "–" },
     { key: "time", label: t("entity.since"), numeric: true, render: (each) => each.story_time ?? t("entity.beginning") },
-    { key: "state", label: t("entity.state"), wide: true, render: (each) => html`<code class="value">${JSON.stringify(each.state)}</code>` },
+    { key: "state", label: t("entity.state"), wide: true, render: (each) => html`<code class="value">${shownState(each.state)}</code>` },
     { key: "updated", label: t("field.updated"), render: (each) => html`<time title=${moment(each.updated_at)}>${ago(each.updated_at)}</time>` },
   ];
   return html`
@@ -55,13 +55,15 @@ export function Entities() {
       empty=${[t("entity.empty"), t("entity.empty_text")]} />`}`;
 }
 
+const shownState = (state) => (typeof state === "string" ? state : JSON.stringify(state));
+
 /** A state to write; the one with the same entity and story time is replaced. */
 function State({ namespace, state, onDone, onCancel }) {
   const fields = fieldsOf();
   const [draft, setDraft] = useState(() => drafted(fields, { entities: [{ state: {}, ...state }] }));
   const write = useAction(async () => {
     const [entityId, name, type, time, text] = fields.map((field) => draft[field.name]);
-    const entity = { entity_id: entityId, name, type: type || null, story_time: time === "" ? null : Number(time), state: JSON.parse(text || "{}") };
+    const entity = { entity_id: entityId, name, type: type || null, story_time: time === "" ? null : Number(time), state: objectOrText(text) ?? {} };
     await put("v1/entities", { namespace, entities: [entity] });
     announce(t("form.saved"));
     onDone();
