@@ -38,7 +38,8 @@ class Actor:
 
 
 class ChannelName(enum.StrEnum):
-    """A way of recalling chunks; ``fallback`` labels last-resort hits. Installed packages add more through `admit`."""
+    """A way of recalling chunks; ``fallback`` labels last-resort hits. Installed packages add more through `admit`. An alias
+    names its channel unless a package has added a channel of that name."""
 
     KEYWORD = "keyword"
     SEMANTIC = "semantic"
@@ -48,7 +49,9 @@ class ChannelName(enum.StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> ChannelName | None:
-        return _ADMITTED.get(value) if isinstance(value, str) else None
+        if not isinstance(value, str):
+            return None
+        return _ADMITTED.get(value) or cls._value2member_map_.get(CHANNEL_ALIASES.get(value, ""))  # type: ignore[return-value]
 
     @classmethod
     def admit(cls, name: str) -> ChannelName:
@@ -64,6 +67,8 @@ class ChannelName(enum.StrEnum):
         return _ADMITTED[name]
 
 
+# Channels as other products call them: in settings, profiles, requests, and replies of language models.
+CHANNEL_ALIASES: Final = {"vector": "semantic", "dense": "semantic", "sparse": "keyword", "full_text": "keyword"}
 CHANNEL_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _ADMITTED: dict[str, ChannelName] = {}
 

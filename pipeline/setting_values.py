@@ -10,7 +10,8 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, url
 
 from pydantic import BaseModel, Field, SecretStr
 
-_OTHER_NAMES = {"vector": "semantic"}  # channel names as other products call them
+from pipeline.records import CHANNEL_ALIASES
+
 _PAIRS = 'must be pairs such as keyword:0.7,semantic:0.3 or a JSON object such as {"keyword": 0.7}'
 
 
@@ -48,7 +49,7 @@ def channel_names(names: Any) -> Any:
 
 
 def _channel_name(name: Any) -> Any:
-    return _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
+    return CHANNEL_ALIASES.get(name, name) if isinstance(name, str) else name
 
 
 def _pair(part: str) -> tuple[str, float]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs non
     from rich.table import Table
     from rich.text import Text
 
-METHODS = ("hybrid", "full_text", "semantic")
+METHODS = ("hybrid", "full_text", "semantic", "keyword", "vector")
 _RUNS = re.compile(rf"[{screen.WIDE}]+|[^\W{screen.WIDE}]+")
 _SENTENCES = re.compile(r".+?(?:[.!?](?=\s)|[。！？]+|\n{2,}|$)\s*", re.DOTALL)
 _LONGEST_LEAD = 160  # characters of a sentence before its first word of the query

@@ -5,11 +5,11 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 from pipeline.keyword.terms import query_terms
 from pipeline.query.keywords import distinct_words
-from pipeline.query.plan import Method
+from pipeline.query.plan import Method, method_named
 
 _LONGEST_REPLY: Final = 20_000  # characters
 _LONGEST_SUB_QUERY: Final = 200
@@ -86,11 +86,11 @@ def read_route(reply: str) -> Routed | None:
         value = {"route": value}
     if not isinstance(value, dict) or not isinstance(value.get("route"), str):
         return None
-    method = _ROUTES.get(value["route"].strip().casefold().replace("-", "_"))
-    if method is None:
+    route = method_named(value["route"].strip().casefold().replace("-", "_"))
+    if route not in (*get_args(Method), *_NO_SEARCH):
         return None
     rerank = value.get("rerank")
-    return Routed(method=None if method == "none" else method, rerank=rerank if isinstance(rerank, bool) else True)
+    return Routed(method=None if route in _NO_SEARCH else route, rerank=rerank if isinstance(rerank, bool) else True)
 
 
 def read_passage(reply: str) -> str | None:
@@ -179,15 +179,7 @@ def _clean(text: str, longest: int) -> str:
     return " ".join(_MASK.sub(" ", text).split())[:longest].strip()
 
 
-_ROUTES: Final[dict[str, Method | Literal["none"]]] = {
-    **{method: method for method in get_args(Method)},
-    "keyword": "full_text",
-    "sparse": "full_text",
-    "vector": "semantic",
-    "dense": "semantic",
-    "none": "none",
-    "skip": "none",
-}
+_NO_SEARCH: Final = ("none", "skip")
 _TEXT_NAMES: Final[Sequence[str]] = ("query", "text", "sub_query", "question", "q")
 _UNSHOWN: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Co", "Cn"})
 _MASK: Final = re.compile(r"\[(?:email|id-card|bank-card|phone)\]")

@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipeline.privacy.redaction import MaskedKind
-from pipeline.records import ChannelName
+from pipeline.records import CHANNEL_ALIASES, ChannelName
 from pipeline.setting_values import ChannelTime
 
 Milliseconds = Annotated[int, Field(ge=1, le=60_000)]
@@ -32,6 +32,15 @@ def _installed(name: str) -> str:
 
 ChannelKey = Annotated[str, AfterValidator(_installed)]
 Method = Literal["hybrid", "full_text", "semantic"]
+_METHOD_OF = {"keyword": "full_text", "semantic": "semantic"}
+
+
+def method_named(name: Any) -> Any:
+    """Return the method that searches only the channel of this name or alias; any other value unchanged."""
+    return _METHOD_OF.get(CHANNEL_ALIASES.get(name, name), name) if isinstance(name, str) else name
+
+
+NamedMethod = Annotated[Method, BeforeValidator(method_named)]
 Lane = Literal["chord", "in_process"]
 
 
@@ -136,7 +145,7 @@ class SecondRetrievalPlan(StrictRecord):
     min_documents: Annotated[int, Field(ge=1)] | None = None
     score_threshold: Share | None = None
     pool: Annotated[int, Field(ge=1, le=2000)] | None = None
-    method: Method | None = None
+    method: NamedMethod | None = None
     expand: bool | None = None
     rerank: bool | None = None
 
@@ -150,7 +159,7 @@ class RetrievePlan(StrictRecord):
     whole story; decay by ``story_time`` requires it as well. ``optional_namespaces``: namespaces that may be missing; a
     query that names a missing one is degraded and searches the others."""
 
-    method: Method = "hybrid"
+    method: NamedMethod = "hybrid"
     requires_story_time: bool = False
     optional_namespaces: Annotated[tuple[Name, ...], Field(max_length=32)] = ()
     allocation: Literal["pool", "balanced", "double"] = "pool"
@@ -349,13 +358,39 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
 
 
 def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both merged key by key; any other value of ``over`` replaces that of ``under``."""
+    """Return both layers of a plan merged key by key, with channels by their own names instead of aliases; any other value
+    of ``over`` replaces that of ``under``. Raises PlanFlaw if a layer names a channel twice."""
+    return _merged(_with_channel_names(under), _with_channel_names(over))
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(under)
     for name, value in over.items():
         below = merged.get(name)
         both = isinstance(value, Mapping) and isinstance(below, Mapping)
-        merged[name] = overlaid(below, value) if both else value  # type: ignore[arg-type]  # both are mappings
+        merged[name] = _merged(below, value) if both else value  # type: ignore[arg-type]  # both are mappings
     return merged
+
+
+def _with_channel_names(layer: Mapping[str, Any]) -> Mapping[str, Any]:
+    retrieve = layer.get("retrieve")
+    channels = retrieve.get("channels") if isinstance(retrieve, Mapping) else None
+    if not isinstance(retrieve, Mapping) or not isinstance(channels, Mapping) or not CHANNEL_ALIASES.keys() & channels:
+        return layer
+    named: dict[str, Any] = {}
+    for name, channel in channels.items():
+        own = _own_name(name)
+        if own in named:
+            raise PlanFlaw([(f"/retrieve/channels/{name}", f"names the channel {own} a second time")])
+        named[own] = channel
+    return {**layer, "retrieve": {**retrieve, "channels": named}}
+
+
+def _own_name(name: str) -> str:
+    try:
+        return ChannelName(name).value
+    except ValueError:
+        return name
 
 
 def _pointer(path: Sequence[str | int]) -> str:

@@ -61,6 +61,20 @@ class DescribeAPlan:
     def it_lays_objects_over_each_other_key_by_key(self, under, over, both):
         assert overlaid(under, over) == both
 
+    @pytest.mark.parametrize("name", ["vector", "dense"])
+    def it_knows_channels_by_the_names_of_other_products(self, name):
+        profile = {"retrieve": {"channels": {"semantic": {"weight": 2, "pool": 30}}}}
+        request = {"retrieve": {"channels": {name: {"weight": 3}}, "method": name}}
+        plan = plan_of(load(), profile, request).retrieve
+        assert (plan.channels["semantic"].weight, plan.channels["semantic"].pool) == (3, 30)
+        assert (name in plan.channels, plan.method) == (False, "semantic")
+
+    def it_refuses_a_channel_under_two_names(self):
+        request = {"retrieve": {"channels": {"semantic": {"weight": 1}, "vector": {"weight": 3}}}}
+        with pytest.raises(PlanFlaw) as flawed:
+            plan_of(load(), {}, request)
+        assert flawed.value.flaws == (("/retrieve/channels/vector", "names the channel semantic a second time"),)
+
     @pytest.mark.parametrize("name", sorted(BUILT_IN))
     def it_comes_out_of_every_built_in_profile(self, name):
         plan = plan_of(load(), BUILT_IN[name], {})
