@@ -100,7 +100,8 @@ def _candidate(hit: Hit) -> Candidate:
 
 
 def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -> list[Hit]:
-    """Reorder the hits with a rerank score, best first; the others stay behind them in their order.
+    """Reorder the hits with a rerank score, best first; the others stay behind them in their order. A weight of 0 keeps
+    the order and the scores of all hits.
 
     A scored hit gets ``(1 - weight) * score + weight * best * rerank``, where ``best`` is the highest score before:
     with a small weight only near-ties change ranks, and no rerank score makes a weak result look strong. Equal scores
@@ -108,6 +109,8 @@ def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -
     """
     best = max((hit.score for hit in hits), default=0.0)
     placed = [replace(hit, from_rank=rank) for rank, hit in enumerate(hits, start=1)]
+    if weight == 0:
+        return [replace(hit, rerank=scores.get(hit.chunk_id)) for hit in placed]
     read = [
         replace(hit, score=(1 - weight) * hit.score + weight * best * scores[hit.chunk_id], rerank=scores[hit.chunk_id])
         for hit in placed

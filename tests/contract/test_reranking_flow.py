@@ -66,6 +66,12 @@ class DescribeReranked:
         assert journal.latency_ms["rerank"] > 0
         assert rerank_lift(placed, top_k=2) == pytest.approx(0.585, abs=1e-3)
 
+    def it_keeps_the_order_of_similarity_at_a_weight_of_zero(self, service: RerankServer, use: Resources):
+        placed = rerank_hits(arrived(RerankPlan(top_n=2, weight=0.0)), found(), use)
+        assert len(service.bodies) == 1
+        assert [(hit.chunk_id, hit.score) for hit in placed] == FUSED
+        assert [hit.rerank for hit in placed] == [0.0, 0.5, None]
+
     def it_drops_below_the_threshold_and_says_by_which_number(self, use: Resources):
         placed = rerank_hits(replace(arrived(RerankPlan(threshold=0.6)), journal=Journal(tracing=True)), found(), use)
         kept, dropped = passing(placed, threshold=0.6, min_results=0)

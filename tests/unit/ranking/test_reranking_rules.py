@@ -61,6 +61,14 @@ class DescribePassing:
         assert not short or not dropped or min(short) >= max(drop.value or 0.0 for drop in dropped)
 
 
+class DescribeAWeightOfZero:
+    @pytest.mark.parametrize("scores", [{}, {"a": 0.1, "b": 0.2, "c": 0.9}, {"c": 0.9}])
+    def it_keeps_order_and_scores_and_shows_what_the_reranker_says(self, scores):
+        placed = rerank(hits([("a", 0.9), ("b", 0.5), ("c", 0.1)]), scores, weight=0.0)
+        assert [(hit.chunk_id, hit.score) for hit in placed] == [("a", 0.9), ("b", 0.5), ("c", 0.1)]
+        assert {hit.chunk_id: hit.rerank for hit in placed if hit.rerank is not None} == scores
+
+
 class DescribeLift:
     def it_does_not_praise_a_reranker_for_giving_back_few(self):
         fused = hits([("a", 1.0), ("b", 0.9), ("c", 0.8)])
