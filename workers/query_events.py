@@ -21,6 +21,7 @@ from redis.exceptions import RedisError
 
 from pipeline.answer.ended_query import NOT_TAKEN, UNDERSTAND, EndedQuery, TaskRun, is_shown, task_id_of
 from pipeline.settings import settings
+from pipeline.tenants.request_buckets import LocalBuckets, Rate
 from workers.names import TaskName
 from workers.producer import producer
 
@@ -28,15 +29,18 @@ log = structlog.get_logger(__name__)
 
 _GATHERED_S: Final = 0.25  # so that many queries share a message
 _PAUSE_S: Final = 5.0  # after the broker refused a message
-_ALL_PER_S: Final = 5
+# Queries that are shown beside the sample, by each process.
+_OF_A_TENANT: Final = Rate(per_minute=300, burst=5)
+_OF_ALL: Final = Rate(per_minute=600, burst=10)
+_MOST_TENANTS: Final = 1000
 _MOST_WAITING: Final = 200  # queries; the oldest are dropped for newer ones
 _MOST_IN_A_MESSAGE: Final = 50  # queries, of about 3 KB each
 
 
 class QueryEvents:
     """Sends this process's events; thread-safe, never raises or waits. ``worker``: the process's name in Flower.
-    ``percent``: the share shown, 0 to 100, of unremarkable queries; may change at any time. With any share, the first
-    `_ALL_PER_S` of a second are shown as well: whoever looks for one query finds it unless there are many."""
+    ``percent``: the share shown, 0 to 100, of unremarkable queries; may change at any time. With any share, up to
+    `_OF_A_TENANT` and `_OF_ALL` are shown as well, so that a tenant with few queries finds each, whatever others ask."""
 
     def __init__(
         self,
@@ -45,13 +49,15 @@ class QueryEvents:
         slow_ms: float,
         connect: Callable[[], Connection] = producer.connection_for_write,
         pause_s: float = _PAUSE_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.percent = percent
         self._connect = connect
         self._pause_s = pause_s
         self.worker = f"gateway@{socket.gethostname()}"
         self._slow_ms = slow_ms
-        self._shown = (0, 0)  # a second of the monotonic clock, and the queries in it
+        self._few = LocalBuckets(most=_MOST_TENANTS, clock=clock)
+        self._counting = threading.Lock()
         self._waiting: deque[tuple[EndedQuery, bool, str]] = deque(maxlen=_MOST_WAITING)
         self._filled = threading.Event()
         self._starting = threading.Lock()
@@ -59,7 +65,7 @@ class QueryEvents:
 
     def show(self, query: EndedQuery) -> None:
         """Queue the query's events if it is to be shown. Called by the composing task or the gateway."""
-        if not self._is_one_of_few() and not is_shown(query, percent=self.percent, slow_ms=self._slow_ms):
+        if not self.wants(query):
             return
         is_overdue = bool(current_task) and current_task.name == TaskName.FINISH.value
         self._waiting.append((query, is_overdue, self.worker))
@@ -67,12 +73,16 @@ class QueryEvents:
             self._start()
         self._filled.set()
 
-    def _is_one_of_few(self) -> bool:
-        """Return whether this process has shown fewer than `_ALL_PER_S` queries in the present second, and count one."""
-        second, shown = self._shown
-        now = int(time.monotonic())
-        self._shown = (now, shown + 1 if second == now else 1)
-        return self.percent > 0 and self._shown[1] <= _ALL_PER_S
+    def wants(self, query: EndedQuery) -> bool:
+        """Return whether to show a query: one of the sample, or of its tenant's few. Those of the sample do not count."""
+        if is_shown(query, percent=self.percent, slow_ms=self._slow_ms):
+            return True
+        if self.percent <= 0:
+            return False
+        with self._counting:
+            return all(
+                self._few.take(name, rate).admitted for name, rate in ((query.tenant_id, _OF_A_TENANT), ("", _OF_ALL))
+            )
 
     def _start(self) -> None:
         with self._starting:

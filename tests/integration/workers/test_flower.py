@@ -181,13 +181,17 @@ def answers(asker) -> list[dict[str, Any]]:
 
 @pytest.mark.stack
 class DescribeQueriesInFlower:
-    def it_shows_a_tenth_of_them_as_chords(self, view, asker, answers):
+    def it_shows_a_tenth_of_them_and_some_of_the_next_as_chords(self, view, asker, answers):
         calm = [
             each for each in answers if each["stats"]["latency_ms"]["total"] < 900 and not each["stats"]["degraded"]
         ]
         expected = {each["query_id"] for each in calm if is_sampled(each["query_id"], 10)}
         found = shown(view, lambda found: expected <= found.keys())
         assert expected, "of a hundred queries some are sampled"
+        asked = {
+            ask(asker, "kb", f"is green tea brewed at eighty degrees {number}")["query_id"] for number in range(10)
+        }
+        assert shown(view, lambda found: asked & found.keys())
         for query_id in expected:
             tasks = found[query_id]
             assert tasks.keys() == {"keyword", "semantic", "recall.answer"}

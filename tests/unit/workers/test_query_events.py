@@ -8,8 +8,9 @@ from dataclasses import replace
 from celery.events.state import State
 
 from pipeline.answer.ended_query import NOT_TAKEN, EndedQuery, TaskRun, task_id_of
+from pipeline.records import TenantId
 from tests.support.corpora.queries import ended_query
-from workers.query_events import task_events
+from workers.query_events import QueryEvents, task_events
 
 
 def run(part: str, **given: object) -> TaskRun:
@@ -53,3 +54,37 @@ class DescribeAQueryInFlower:
     def it_has_one_name_also_when_it_is_overdue(self):
         task = shown(ended := query(), is_overdue=True).tasks[ended.query_id]
         assert (task.name, task.result) == ("recall.answer", "2 chunks by recall.finish")
+
+
+class DescribeTheFewBesideTheSample:
+    def it_shows_every_query_of_a_calm_tenant_beside_a_busy_one(self):
+        now = [0.0]
+        events = QueryEvents(percent=0.0001, slow_ms=1000, clock=lambda: now[0])
+        calm = 0
+        for _ in range(20):  # seconds, in each of which the busy tenant is first
+            busy = sum(events.wants(query()) for _ in range(50))
+            assert 4 <= busy <= 6
+            calm += events.wants(replace(query(), tenant_id=TenantId("calm")))
+            now[0] += 1
+        assert calm == 20
+
+    def it_shows_some_of_those_that_follow_a_burst_within_its_second(self):
+        now = [100.0]
+        events = QueryEvents(percent=0.0001, slow_ms=1000, clock=lambda: now[0])
+        assert sum(events.wants(query()) for _ in range(100)) in (5, 6)
+        now[0] += 0.25
+        after = 0
+        for _ in range(10):
+            now[0] += 0.05
+            after += events.wants(query())
+        assert 3 <= after <= 5
+
+    def it_bounds_the_queries_of_all_tenants(self):
+        events = QueryEvents(percent=0.0001, slow_ms=1000, clock=lambda: 7.0)
+        shown_queries = [events.wants(replace(query(), tenant_id=TenantId(f"t{number}"))) for number in range(100)]
+        assert 10 <= sum(shown_queries) <= 11
+
+    def it_shows_none_of_them_at_a_share_of_zero(self):
+        events = QueryEvents(percent=0, slow_ms=1000, clock=lambda: 7.0)
+        assert not events.wants(query())
+        assert events.wants(replace(query(), error="retrieval_unavailable"))
