@@ -70,9 +70,11 @@ def follow(page: str, reader: Reader) -> None:
         elif block.language == "text" and not block.text.startswith(_NOT_PRINTED):
             shown[-1] += block.lines
     for printed, lines in zip(reader.types_in_turn(typed), shown, strict=True):
+        rest = printed
         for line in lines:
-            pattern = ".*".join(re.escape(part) for part in line.split("…"))
-            assert re.search(pattern, printed), f"{page}: {line!r} is not in:\n{printed}"
+            found = re.search(".*".join(re.escape(part) for part in line.split("…")), rest)
+            assert found, f"{page}: {line!r} is not at its place in:\n{printed}"
+            rest = rest[found.end() :]
 
 
 def it_follows_every_tutorial() -> None:
