@@ -37,6 +37,7 @@ class Document:
     chunking: Mapping[str, Any] | None = None
 
 
+MOST_CHANGED = 500  # documents of one request
 FIELDS = frozenset(field.name for field in fields(Document))
 
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
+from chordwise.api.documents import MOST_CHANGED
+from chordwise.api.jobs import Job
 from chordwise.cli import screen, short_ids
 from chordwise.cli.jobs_command import require_success
 from chordwise.errors import InvalidInput, ProblemError
@@ -17,7 +19,7 @@ DocumentStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"
 
 
 documents = typer.Typer(
-    help="Documents: list, show, download, delete; their generations, and rollback to an earlier one.",
+    help="Documents: list, show, download, delete, ingest again; their generations, and rollback to an earlier one.",
     no_args_is_help=True,
 )
 
@@ -136,6 +138,59 @@ def delete(
         for outcome in outcomes:
             screen.say(f"{outcome['document_id']} {'deleted' if outcome['deleted'] else 'is not there'}")
     return int(not all(outcome["deleted"] for outcome in outcomes))
+
+
+@documents.command()
+def reingest(
+    namespace: NamespaceOption,
+    document_ids: Annotated[
+        list[str] | None, Argument(metavar="[ID…]", help="The documents; --all instead for every searchable one.")
+    ] = None,
+    every: Annotated[bool, Option("--all", help="Every searchable document of the namespace.")] = False,
+    discard_edits: Annotated[
+        bool, Option("--discard-edits", help="Documents with edited chunks too: the edits are lost.")
+    ] = False,
+    wait: Annotated[bool, Option("--wait", help="Wait until searches see the new text.")] = False,
+) -> int:
+    """Ingest stored documents again, as the installed version reads them.
+
+    Use it after an upgrade that reads files in another way. Searches see the earlier text until a document is done; equal
+    passages keep their vectors. Exits with 1 if a document was refused or, with --wait, failed.
+    """
+    if every == bool(document_ids):
+        raise typer.BadParameter("name the documents, or give --all")
+    jobs: list[Job] = []
+    refused = False
+    with screen.connect() as client:
+        if every:
+            stored = client.documents(namespace=namespace, limit=None)
+            ids = [document.document_id for document in stored if document.generation is not None]
+        else:
+            ids = list(dict.fromkeys(short_ids.document(client, given, namespace) for given in document_ids or ()))
+        for at in range(0, len(ids), MOST_CHANGED):
+            part = ids[at : at + MOST_CHANGED]
+            try:
+                jobs.append(client.change_documents(part, namespace=namespace, discard_edits=discard_edits))
+            except ProblemError as error:
+                if error.status not in (404, 409):
+                    raise
+                screen.warn(f"{screen.plural(len(part), 'document')} from {part[0]} on: {error.detail}")
+                refused = True
+        if wait:
+            jobs = [client.wait(job) for job in jobs]
+    if screen.as_json():
+        screen.print_json({"data": [job.raw for job in jobs]})
+    else:
+        for job in jobs:
+            done = f"{job.succeeded} of {screen.plural(job.total, 'document')} ingested again"
+            screen.say(
+                done if wait else f"accepted as job {job.job_id}; chordwise jobs {job.job_id} --watch follows it"
+            )
+        if not ids:
+            screen.say("No searchable documents.")
+    for job in jobs:
+        screen.warn_of_each(screen.failure_lines(job.errors[: screen.MOST_LINES]))
+    return int(refused or any(job.failed for job in jobs))
 
 
 @documents.command()

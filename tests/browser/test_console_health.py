@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from playwright.sync_api import expect
+from playwright.sync_api import Error, Page, Route, expect
 from sqlalchemy import make_url
 
 from pipeline.database.expiring_record_store import WorkerHeartbeats
@@ -93,6 +93,23 @@ def vanished(host: str, redis_url: str, *, living: str) -> Iterator[Callable[[],
             signs.withdraw_sign(sign)
 
 
+def leave_out_the_disk(page: Page) -> None:
+    """Take the check of this machine's disk out of the answers of /readyz: how full it is belongs to no test."""
+
+    def answer(route: Route) -> None:
+        try:
+            answered = route.fetch()
+            body = answered.json()
+        except Error:  # the gateway is gone
+            route.abort()
+            return
+        if body.get("dependencies", {}).pop("disk_space", None):
+            body["failing"] = [name for name in body["failing"] if name != "disk_space"]
+        route.fulfill(response=answered, json=body)
+
+    page.route("**/readyz", answer)
+
+
 class DescribeHealth:
     @pytest.mark.refused
     def it_shows_at_once_that_the_gateway_has_gone_and_what_the_next_one_says(
@@ -106,6 +123,7 @@ class DescribeHealth:
         opened = {words: console(locale=words.locale, url=f"http://127.0.0.1:{port}") for words in (ENGLISH, CHINESE)}
         with running(port, tmp_path / "first.log"):
             for words, made in opened.items():
+                leave_out_the_disk(made.page)
                 made.open("health")
                 expect(made.page.locator(".verdict.good")).to_have_text(re.compile(words.good))
                 expect(made.page.get_by_text(re.compile(words.checked)).first).to_be_visible()

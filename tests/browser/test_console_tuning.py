@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, TimeoutError, expect
 
 from chordwise.evaluation.measures import ndcg, percentile, recall, reciprocal_rank
 from chordwise.evaluation.significance import paired
@@ -79,9 +80,11 @@ class DescribePages:
         alert = page.get_by_role("alert").filter(has_text="store_unavailable")
         expect(alert.first).to_contain_text(PROBLEM["request_id"])
         page.unroute_all()
-        while alert.count():
-            alert.first.get_by_role("button", name="Try again").click()
-            page.wait_for_timeout(500)
+        retry = alert.first.get_by_role("button", name="Try again")
+        while alert.count():  # a page that reads again by itself may take the alert away before the click
+            with contextlib.suppress(TimeoutError):
+                retry.click(timeout=1000)
+            page.wait_for_timeout(200)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 

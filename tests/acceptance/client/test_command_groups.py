@@ -64,6 +64,24 @@ class DescribeDocuments:
         assert [row["document_id"] for row in run("documents", "list", "-n", "kb", "--json")["data"]] == ["coffee.md"]
         assert run("documents", "delete", "coffee.md", "-n", "kb") == "coffee.md deleted\n"
 
+    def it_ingests_them_again(self, run, kb):
+        assert "name the documents" in run("documents", "reingest", "-n", "kb", code=2)
+        assert run("documents", "reingest", "tea.md", "-n", "kb", "--wait") == "1 of 1 document ingested again\n"
+        assert run("documents", "reingest", "-n", "kb", "--all", "--wait") == "2 of 2 documents ingested again\n"
+        listed = run("documents", "list", "-n", "kb", "--json")["data"]
+        assert {row["document_id"]: row["generation"] for row in listed} == {"coffee.md": 2, "tea.md": 3}
+        assert "accepted as job" in run("documents", "reingest", "coffee.md", "-n", "kb")
+        assert "gone: there is no" in run("documents", "reingest", "tea.md", "gone", "-n", "kb", "--wait", code=1)
+        assert "1 document from gone on" in run("documents", "reingest", "gone", "-n", "kb", code=1)
+        assert run("documents", "reingest", "-n", "other", "--all") == "No searchable documents.\n"
+
+    def it_keeps_edited_chunks_unless_it_may_discard_them(self, run, kb):
+        chunk = run("chunks", "list", "-n", "kb", "--document", "tea.md", "--json")["data"][0]["chunk_id"]
+        run("chunks", "disable", chunk)
+        assert "discard_edits" in run("documents", "reingest", "tea.md", "-n", "kb", code=1)
+        discarded = run("documents", "reingest", "tea.md", "-n", "kb", "--discard-edits", "--wait")
+        assert discarded == "1 of 1 document ingested again\n"
+
     def it_downloads_the_upload_or_its_text(self, run, kb, tmp_path):
         assert "tea.md" in run("documents", "download", "tea.md", "-n", "kb")
         assert (tmp_path / "tea.md").read_text() == (kb / "tea.md").read_text()

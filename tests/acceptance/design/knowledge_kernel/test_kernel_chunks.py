@@ -72,7 +72,13 @@ class DescribeChunks:
         with gateway(make_tenant(use)[1]) as client:
             texts = [
                 document("north", PUMPS, type="manual", tags=["泵", "oil"], author="李雷", metadata={"site": "north"}),
-                document("south", PUMPS, type="faq", tags=["泵"], published_at="2026-01-02T00:00:00Z"),
+                document(
+                    "south",
+                    PUMPS.replace("wait", "pause"),
+                    type="faq",
+                    tags=["泵"],
+                    published_at="2026-01-02T00:00:00Z",
+                ),
             ]
             upload(client, "kb", texts, chunking=FAMILY)
             for filters, documents in (

@@ -249,7 +249,7 @@ class DescribeUsage:
             ("frobnicate", "No such command 'frobnicate'"),
             ("query x", "Missing option '--namespace'"),
             ("query -n kb", "Missing argument"),
-            ("query x -n kb --method magic", "must be hybrid, full_text or semantic"),
+            ("query x -n kb --method magic", "must be hybrid, full_text, semantic, keyword or vector"),
             ("query x -n kb --top-k many", "--top-k"),
             ("query x -n kb --nonsense", "No such option"),
             ("ingest nowhere -n kb", "does not exist"),
