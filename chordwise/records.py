@@ -6,9 +6,10 @@ each field is determined once per class, because an answer may hold a hundred ch
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
@@ -57,7 +58,8 @@ def _to(hint: Any) -> Convert:
     if hint is Any:
         return lambda value: value
     if origin in (Union, UnionType):
-        return _to(next(arm for arm in arguments if arm is not NoneType))
+        arms = [_to(arm) for arm in arguments if arm is not NoneType]
+        return arms[0] if len(arms) == 1 else functools.partial(_first_fitting, arms)
     if origin is tuple:
         return functools.partial(_sequence, _to(arguments[0]))
     if origin is Mapping:
@@ -93,6 +95,14 @@ def _to_record(kind: type) -> Convert:
         return kind(**values)
 
     return convert
+
+
+def _first_fitting(arms: Sequence[Convert], value: Any) -> Any:
+    """Convert by the first arm of a union that takes the value. Raises the misfit of the last one."""
+    for to in arms[:-1]:
+        with contextlib.suppress(_Misfit):
+            return to(value)
+    return arms[-1](value)
 
 
 def _sequence(to: Convert, value: Any) -> tuple[Any, ...]:

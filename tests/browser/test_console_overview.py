@@ -12,7 +12,8 @@ from playwright.sync_api import expect
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.resources import Resources
 from pipeline.tenants.tenant_store import Tenants
-from tests.conftest import make_tenant
+from tests.conftest import gateway, make_tenant
+from tests.support.corpora.console import fail_one
 
 _ENGLISH = ("en-GB", "Query latency", "24 hours", "95 %", "Workers")
 _CHINESE = ("zh-CN", "查询延迟", "24 小时", "P95", "Worker")
@@ -82,6 +83,21 @@ class DescribeWorkers:
         assert {"ingest", "recall"} <= {queue for worker in listed for queue in worker["queues"]}
         for worker in listed:
             expect(table).to_contain_text(worker["name"])
+
+    @pytest.mark.parametrize(
+        ("locale", "failed", "well"),
+        [("en-GB", "of all tenants: ", "Nothing needs attention"), ("zh-CN", "所有租户共有", "一切正常，无需处理")],
+    )
+    def it_counts_the_dead_letters_of_all_tenants_for_an_operator(self, console, use: Resources, locale, failed, well):
+        with gateway(make_tenant(use)[1]) as client:
+            fail_one(client)
+        tenant_id, _ = make_tenant(use)
+        with unit_of_work(use.mysql) as work:
+            key = Tenants(work.connection, tenant_id).issue_key("operator", scopes=("read", "operator"))
+        made = console(key=key, locale=locale)
+        page = made.open("overview")
+        expect(page.locator(".attention li").filter(has_text=failed)).to_be_visible()
+        expect(page.get_by_text(well)).to_have_count(0)
 
     def it_shows_none_to_others(self, console):
         made = console()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chordwise import Document, Ingestion, InvalidInput, Job, NotConfigured, QueryResult, UnexpectedAnswer
 from chordwise.api.documents import document_json
+from chordwise.api.entities import EntityState
 from chordwise.api.files import as_document, file_batches, find_files, grouped, read_documents
 from chordwise.api.ingestion import IngestOptions, document_batches
 from chordwise.api.queries import query_body
@@ -47,6 +48,12 @@ class DescribeDecoding:
             {"query_id": "q", "status": "succeeded", "chunks": [{"chunk_id": "c", "document_id": "d", "score": 1}]},
         )
         assert result.chunks[0].score == 1.0
+
+    @pytest.mark.parametrize("state", [{"place": "北城"}, "waits at the gate", ""])
+    def it_takes_each_kind_of_a_union(self, state):
+        assert decode(EntityState, {"entity_id": "lin", "state": state}).state == state
+        with pytest.raises(UnexpectedAnswer, match="an array at /state"):
+            decode(EntityState, {"entity_id": "lin", "state": []})
 
     @pytest.mark.parametrize(
         ("data", "place"),
