@@ -155,7 +155,8 @@ def reingest(
     """Ingest stored documents again, as the installed version reads them.
 
     Use it after an upgrade that reads files in another way. Searches see the earlier text until a document is done; equal
-    passages keep their vectors, and a document that would not change may stay as it is. Exits with 1 if a document was refused or, with --wait, failed.
+    passages keep their vectors, and a document that would not change may stay as it is. Exits with 1 if a document was
+    refused or, with --wait, failed.
     """
     if every == bool(document_ids):
         raise typer.BadParameter("name the documents, or give --all")
