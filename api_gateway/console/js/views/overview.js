@@ -7,6 +7,7 @@ import { Chart } from "../parts/chart.js";
 import { Segments } from "../parts/fields.js";
 import { FirstSteps } from "../parts/samples.js";
 import { Loaded } from "../parts/states.js";
+import { may } from "../session.js";
 import { Heading } from "../shell.js";
 import { t } from "../words.js";
 import { Attention } from "./attention.js";
@@ -31,7 +32,7 @@ export function Overview() {
   const history = useLoad((signal) => get(`v1/metrics/history${query({ range })}`, { signal }), [range], { everyMs: READ_EVERY_MS });
   return html`
     <${Heading} title=${t("nav.overview")} about=${t("overview.about")} />
-    <${FirstSteps} />
+    ${!may("operator") && html`<${FirstSteps} />`}
     <${Attention} />
     <section aria-labelledby="traffic">
       <div class="heading">

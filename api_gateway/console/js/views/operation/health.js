@@ -188,7 +188,7 @@ function Figures({ metrics }) {
       <${Waits} id="backlog" rows=${documents} name=${(row) => word("backlog", row.state)} limit=${OLD_S.document} empty=${t("health.unread")} />
     </div>
     <div class="cards small">
-      <${Figure} name=${t("nav.dead-letters")} value=${dead} bad=${dead > 0} text=${t("health.dead_text")} to=${link("dead-letters")} />
+      <${Figure} name=${t("nav.dead-letters")} value=${dead} bad=${dead > 0} text=${t("health.dead_text")} to=${link(may("operator") ? "tenants" : "dead-letters")} />
       <${Figure} name=${t("health.drift")} value=${drift} bad=${drift > 0} text=${t("health.drift_text")} to=${link("alignment")} />
       <${Figure} name=${t("health.index_lag")} value=${sumOf(metrics, "chordwise_keyword_index_lag_revisions")} text=${t("health.index_lag_text")} />
       <${Figure} name=${t("health.unacked")} value=${valueOf(metrics, "chordwise_queue_unacked")} text=${t("health.unacked_text")} />
