@@ -2,6 +2,7 @@
 a request overrides parts of it. `read_plan` merges such layers and checks the result once."""
 
 import functools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -297,6 +298,8 @@ def read_plan(*layers: Mapping[str, Any]) -> Plan:
     merged: Mapping[str, Any] = {}
     for layer in layers:
         merged = overlaid(merged, layer)
+    if flaws := [*_twice_named(merged)]:
+        raise PlanFlaw(flaws)
     document = orjson.dumps(merged)
     return (_known_plan if len(document) <= _SHORT else _checked_plan)(document)
 
@@ -359,7 +362,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
 
 def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Return both layers of a plan merged key by key, with channels by their own names instead of aliases; any other value
-    of ``over`` replaces that of ``under``. Raises PlanFlaw if a layer names a channel twice."""
+    of ``over`` replaces that of ``under``. A layer that names a channel twice keeps the alias, which `read_plan` refuses."""
     return _merged(_with_channel_names(under), _with_channel_names(over))
 
 
@@ -377,13 +380,17 @@ def _with_channel_names(layer: Mapping[str, Any]) -> Mapping[str, Any]:
     channels = retrieve.get("channels") if isinstance(retrieve, Mapping) else None
     if not isinstance(retrieve, Mapping) or not isinstance(channels, Mapping) or not CHANNEL_ALIASES.keys() & channels:
         return layer
-    named: dict[str, Any] = {}
-    for name, channel in channels.items():
-        own = _own_name(name)
-        if own in named:
-            raise PlanFlaw([(f"/retrieve/channels/{name}", f"names the channel {own} a second time")])
-        named[own] = channel
+    uses = Counter(_own_name(name) for name in channels)
+    named = {own if uses[own := _own_name(name)] == 1 else name: channel for name, channel in channels.items()}
     return {**layer, "retrieve": {**retrieve, "channels": named}}
+
+
+def _twice_named(merged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    retrieve = merged.get("retrieve")
+    channels = retrieve.get("channels") if isinstance(retrieve, Mapping) else None
+    for name in channels if isinstance(channels, Mapping) else ():
+        if (own := _own_name(name)) != name and own in channels:
+            yield f"/retrieve/channels/{name}", f"names the channel {own} a second time"
 
 
 def _own_name(name: str) -> str:
