@@ -388,7 +388,8 @@ def _with_channel_names(layer: Mapping[str, Any]) -> Mapping[str, Any]:
 def _twice_named(merged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     retrieve = merged.get("retrieve")
     channels = retrieve.get("channels") if isinstance(retrieve, Mapping) else None
-    for name in channels if isinstance(channels, Mapping) else ():
+    channels = channels if isinstance(channels, Mapping) else {}
+    for name in channels:
         if (own := _own_name(name)) != name and own in channels:
             yield f"/retrieve/channels/{name}", f"names the channel {own} a second time"
 
