@@ -44,6 +44,15 @@ def contrast(first: float, second: float) -> float:
 
 
 class DescribeNarrowScreens:
+    def it_keeps_the_words_of_a_long_cell_whole(self, console):
+        made = console(width=390, height=844)
+        fail_one(made.client)
+        page = made.open("dead-letters")
+        cell = page.locator("td.wide").filter(has_text="malformed_document")
+        code, cause = cell.locator("code").bounding_box(), cell.bounding_box()
+        assert code["height"] < 30, "the code stands in one line"
+        assert cause["height"] < 200, "its reason is as wide as the card"
+
     def it_never_scrolls_sideways_at_360_pixels(self, console, pictures):
         made = console(width=360, height=740)
         hand_in(made.client, {**MANUAL, "title": "A_title_without_any_place_to_break_it_" * 3}, *OTHERS)
