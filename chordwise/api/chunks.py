@@ -88,12 +88,17 @@ class Preview(Result):
 
 
 class ChunkBeginning(Result):
-    """The first characters of a chunk and the title of its document. ``shown``: searches see it."""
+    """The first characters of a chunk, its headings and pages, and the title and address of its document. ``shown``:
+    searches see it."""
 
     chunk_id: str
     namespace: str = ""
     document_id: str = ""
     title: str | None = None
+    source_uri: str | None = None
+    heading_path: tuple[str, ...] = ()
+    page: int | None = None
+    page_end: int | None = None
     beginning: str = ""
     shown: bool = True
 

@@ -242,12 +242,16 @@ export interface Chunk {
   edited: boolean;
 }
 
-/** A chunk to recognise: its document, and the first characters of its text. `shown`: searches see it. */
+/** A chunk to recognise: its document with its address, its headings and pages, and the first characters of its text. `shown`: searches see it. */
 export interface ChunkBeginningShape {
   chunk_id: string;
   namespace: string;
   document_id: string;
   title: string | null;
+  source_uri: string | null;
+  heading_path: string[];
+  page: number | null;
+  page_end: number | null;
   beginning: string;
   shown: boolean;
 }

@@ -159,12 +159,17 @@ class OwnedChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkBeginning:
-    """The beginning of a chunk and its document's title. ``shown``: its generation is published and it is enabled."""
+    """The beginning of a chunk, its place, and its document's title and address. ``shown``: its generation is published and
+    it is enabled."""
 
     chunk_id: ChunkId
     namespace: str
     document_id: str
     title: str | None
+    source_uri: str | None
+    heading_path: tuple[str, ...]
+    page: int | None
+    page_end: int | None
     beginning: str
     shown: bool
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, record_of
@@ -91,12 +92,18 @@ def recorded_chunk(connection: Connection, tenant_id: TenantId, chunk_id: ChunkI
 def chunk_beginnings(connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]) -> list[ChunkBeginning]:
     """Return the beginnings of those of these chunks that exist, of any generation, in the order of the ids."""
     rows = connection.execute(_BEGINNINGS, {"tenant": tenant_id, "ids": list(chunk_ids)}).mappings()
-    found = {row["chunk_id"]: record_of(ChunkBeginning, row, shown=bool(row["shown"])) for row in rows}
+    found = {
+        row["chunk_id"]: record_of(
+            ChunkBeginning, row, shown=bool(row["shown"]), heading_path=tuple(orjson.loads(row["heading_path"]))
+        )
+        for row in rows
+    }
     return [found[chunk_id] for chunk_id in chunk_ids if chunk_id in found]
 
 
 _BEGINNINGS = sql(
-    "SELECT c.chunk_id, c.namespace, c.document_id, g.title, LEFT(c.text, 160) AS beginning,"
+    "SELECT c.chunk_id, c.namespace, c.document_id, g.title, g.source_uri, c.heading_path, c.page,"
+    " COALESCE(c.page_end, c.page) AS page_end, LEFT(c.text, 160) AS beginning,"
     " c.enabled AND COALESCE(d.published_generation = c.generation, 0) AS shown FROM chunks c"
     f" JOIN documents d ON {same_document('d', 'c')} JOIN generations g ON {same_generation('g', 'c')}"
     " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids"

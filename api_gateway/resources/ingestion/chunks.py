@@ -138,12 +138,17 @@ class ChunksLookupRequest(TenantWire):
 
 
 class ChunkBeginningShape(Shape):
-    """A chunk to recognise: its document, and the first characters of its text. `shown`: searches see it."""
+    """A chunk to recognise: its document with its address, its headings and pages, and the first characters of its text.
+    `shown`: searches see it."""
 
     chunk_id: str
     namespace: str
     document_id: str
     title: str | None
+    source_uri: str | None
+    heading_path: list[str]
+    page: int | None
+    page_end: int | None
     beginning: str
     shown: bool
 
