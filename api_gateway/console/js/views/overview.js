@@ -21,7 +21,7 @@ const CHARTS = [
   { id: "latency", format: milliseconds, lines: [["p50_ms", "faq"], ["p95_ms", "semantic"], ["p99_ms", "alarm"]] },
   { id: "outcomes", format: percent, most: 0.1, lines: [["degraded_share", "semantic"], ["failed_share", "alarm"], ["empty_share", "fallback"]] },
   { id: "ingestion", format: rate, lines: [["chunks_per_s", "faq"]] },
-  { id: "waits", format: duration, lines: [["query_wait_s", "keyword"], ["ingest_wait_s", "semantic"]] },
+  { id: "waits", format: duration, most: 1, lines: [["query_wait_s", "keyword"], ["ingest_wait_s", "semantic"]] },
   { id: "backlog", format: count, most: 5, lines: [["waiting_documents", "semantic"], ["dead_letters", "alarm"]] },
   { id: "tokens", format: rate, lines: [["tokens_per_s", "api"]] },
   { id: "sizes", format: bytes, lines: [["mysql_bytes", "keyword"], ["postgres_bytes", "semantic"], ["keyword_index_bytes", "faq"], ["redis_bytes", "api"]] },
