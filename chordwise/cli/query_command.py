@@ -32,7 +32,9 @@ def query(
     text: Annotated[str, Argument(metavar="TEXT", help="The question.")],
     namespaces: Annotated[list[str], Option("--namespace", "-n", help="Namespace to search; repeatable.")],
     top_k: Annotated[int | None, Option("--top-k", "-k", help="Number of chunks. Default: the server's.")] = None,
-    method: Annotated[str | None, Option("--method", help="hybrid, full_text (or keyword), semantic (or vector).")] = None,
+    method: Annotated[
+        str | None, Option("--method", help="hybrid, full_text (or keyword), semantic (or vector).")
+    ] = None,
     type: Annotated[str | None, Option("--type", help="Only documents of this type.")] = None,
     tags: Annotated[list[str] | None, Option("--tag", help="Only documents with this tag; repeatable.")] = None,
     rerank: Annotated[bool | None, Option("--rerank/--no-rerank", help="Override the profile.")] = None,
