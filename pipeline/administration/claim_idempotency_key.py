@@ -1,10 +1,9 @@
 """Claim idempotency keys: one request at a time holds a key, and its answer is stored for repetitions. The lease and
 the lifetime of answers are settings. Every function raises StoreUnavailable."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 
-from pipeline.database.engines import Conflict
+from pipeline.database.engines import Conflict, LockHeld
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.resources import Resources
@@ -29,12 +28,16 @@ def claim(tenant_id: TenantId, digest: bytes, use: Resources) -> Claimed | Runni
     lease_s, ttl_s = limits.idempotency_lease_s, float(limits.idempotency_ttl_s)
     state: Claimed | Running | Answered | None = None
     for _ in range(_TRIES):
-        with suppress(Conflict):
+        try:
             with unit_of_work(use.mysql) as work:
                 state = IdempotencyKeys(work.connection, tenant_id).insert(digest, lease_s=lease_s, ttl_s=ttl_s)
             if state is None:
                 with unit_of_work(use.mysql) as work:
                     state = IdempotencyKeys(work.connection, tenant_id).claim(digest, lease_s=lease_s, ttl_s=ttl_s)
+        except LockHeld:
+            raise
+        except Conflict:
+            continue
         if state is not None:
             return state
     return Running(lease_left_s=1.0)  # the row keeps appearing and disappearing, so another request is working with it

@@ -200,14 +200,21 @@ class Breakers:
 
     def open_parts(self) -> dict[str, int]:
         """Return how many circuits refuse calls, by part."""
-        states = self.circuits()
-        return dict(Counter(name.partition("/")[0] for name, state in states.items() if state.open_until is not None))
+        return dict(Counter(name.partition("/")[0] for name in self._refusing()))
 
-    def open_to_all(self) -> dict[str, int]:
-        """Return how many circuits refuse the calls of every tenant, by part; those of one tenant's calls or sources are
-        its own matter."""
-        states = self.circuits()
-        return {name: 1 for name, state in states.items() if "/" not in name and state.open_until is not None}
+    def open_to_all(self) -> list[str]:
+        """Return the parts whose circuit refuses the calls of every tenant; those of one tenant's calls or sources are its
+        own matter."""
+        return sorted(name for name in self._refusing() if "/" not in name)
+
+    def _refusing(self) -> list[str]:
+        """Return the circuits that refuse calls now: not those whose pause is over, which the next call probes."""
+        now, states = self._clock(), self.circuits()
+        return [
+            name
+            for name, state in states.items()
+            if state.permission(now=now, longest_s=self._longest_s) is Permission.REFUSED
+        ]
 
     def opened(self) -> dict[str, int]:
         """Return how often the circuits of each part have opened in the whole fleet. Raises StoreUnavailable."""

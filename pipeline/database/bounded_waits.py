@@ -13,11 +13,12 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import psycopg
 import pymysql
-from psycopg.abc import PQGen
+from psycopg.abc import PQGen, PQGenConn
+from psycopg.waiting import Ready
 from pymysql.constants import CR, ER
 from sqlalchemy import Engine, event
 from sqlalchemy.engine import ExceptionContext
@@ -35,6 +36,15 @@ _SMALLEST_PACKET: Final = 16_384  # of a statement for which it is worth asking;
 _ENDED: Final = select.POLLIN | select.POLLHUP | select.POLLERR | select.POLLRDHUP
 
 Connect = Callable[[float], Any]  # connects within the given seconds, and closes
+
+
+class _Login(threading.local):
+    """Whether the server has sent anything to the login that this thread attempts."""
+
+    is_greeted = False
+
+
+_LOGIN: Final = _Login()
 
 
 class Greetings:
@@ -56,16 +66,17 @@ class Greetings:
 
     def wait_for(self, connect: Connect, *, within_s: float) -> None:
         """Connect unless another call has just done so. Raises TimeoutError if the server is silent. A server that
-        refuses the connection is not."""
+        refuses the connection, or takes longer for the login than for its greeting, is not."""
         with self._lock:
             if self.is_silent:
                 raise TimeoutError("it greets no new connection")
             if self._clock() - self._heard_at < _HEARD_S:
                 return
+            _LOGIN.is_greeted = False
             try:
                 connect(within_s)
             except (pymysql.err.Error, psycopg.Error, OSError) as error:
-                if timed_out(error):
+                if _is_silence(error):
                     self.note_silence()
                     raise TimeoutError(f"no greeting within {within_s:g} s") from error
             self._heard_at = self._clock()
@@ -100,6 +111,11 @@ def timed_out(error: BaseException) -> bool:
             return True
         cause = getattr(cause, "original_exception", None) or cause.__cause__ or cause.__context__
     return False
+
+
+def _is_silence(error: BaseException) -> bool:
+    """Return whether a login ended without a greeting. A busy server greets at once, and may be slow with the rest."""
+    return timed_out(error) and not _LOGIN.is_greeted
 
 
 class _Reader(io.RawIOBase):
@@ -140,6 +156,10 @@ class MySqlConnection(pymysql.connections.Connection):  # type: ignore[misc]  # 
         self._read_timeout = self._write_timeout = self._current_timeout = self._patience.pause_s
         self._sock.settimeout(self._patience.pause_s)
         self._rfile = io.BufferedReader(_Reader(self._sock, self._patience))
+
+    def _get_server_information(self) -> None:
+        super()._get_server_information()
+        _LOGIN.is_greeted = True
 
     def query(self, sql: Any, unbuffered: bool = False) -> int:
         """Send a statement. Raises error 1153 with both sizes for one above max_allowed_packet, for which the server often
@@ -190,6 +210,20 @@ class PostgresConnection(psycopg.Connection[Any]):
 
     patience: Patience | None = None
 
+    @classmethod
+    def _connect_gen(cls, conninfo: str = "") -> PQGenConn[Self]:
+        """Connect, and note the first answer of the server."""
+        connecting = super()._connect_gen(conninfo)
+        try:
+            wanted = next(connecting)
+            while True:
+                ready = yield wanted
+                _LOGIN.is_greeted = _LOGIN.is_greeted or bool(ready & Ready.R)
+                wanted = connecting.send(ready)
+        except StopIteration as end:
+            connected: Self = end.value
+            return connected
+
     def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
         """Wait for one answer. Raises psycopg.OperationalError on a connection that is closed then."""
         if self.patience is None:
@@ -226,6 +260,7 @@ def bound_mysql(engine: Engine, *, limit_s: float, silent_s: float) -> None:
         if greetings.is_silent:
             message = "Can't connect to MySQL server (it answered nobody a moment ago)"
             raise pymysql.err.OperationalError(CR.CR_CONN_HOST_ERROR, message)
+        _LOGIN.is_greeted = False
         try:
             return MySqlConnection(*args, patience=patience, **options)
         except pymysql.err.OperationalError as error:
@@ -243,10 +278,11 @@ def bound_postgres(engine: Engine, *, limit_s: float, silent_s: float) -> None:
 
     def connect(_dialect: Any, _record: Any, args: Any, options: dict[str, Any]) -> Any:
         def greet(within_s: float) -> None:
-            psycopg.connect(*args, **options | {"connect_timeout": max(2, round(within_s))}).close()
+            PostgresConnection.connect(*args, **options | {"connect_timeout": max(2, round(within_s))}).close()
 
         if greetings.is_silent:
             raise psycopg.OperationalError("connection failed: it answered nobody a moment ago")
+        _LOGIN.is_greeted = False
         try:
             connection = PostgresConnection.connect(*args, **options)
         except psycopg.OperationalError as error:
@@ -271,7 +307,7 @@ def _greetings(engine: Engine) -> Greetings:
 
 
 def _note(error: BaseException, greetings: Greetings) -> None:
-    if timed_out(error):
+    if _is_silence(error):
         greetings.note_silence()
 
 

@@ -34,6 +34,7 @@ from pipeline.database.store_errors import (
     translated,
 )
 from pipeline.database.store_errors import Conflict as Conflict
+from pipeline.database.store_errors import LockHeld as LockHeld
 from pipeline.database.tenant_presence import require_tenants
 from pipeline.database.write_fence import guard
 from pipeline.errors import StoreUnavailable
@@ -174,15 +175,20 @@ def mysql_engine(
     replica: SecretStr | None = None,
 ) -> Engine:
     """Return a pool on the MySQL-protocol server. ``timeout_s`` bounds socket reads and writes, as statement timeouts
-    and KILL do not stop FULLTEXT; ``silent_s`` those for a server that greets nobody. ``reading``: for single statements
-    without transactions, refused during an outage. ``replica``: the URL of a replica instead, for transactions whose
-    statements all see the same moment."""
+    and KILL do not stop FULLTEXT; ``silent_s`` those for a server that greets nobody. If it is shorter than usual,
+    because a caller waits, it also bounds the wait for a table that another session has locked; that for a row, which
+    writers share, is longer. ``reading``: for single statements without transactions, refused during an outage.
+    ``replica``: the URL of a replica instead, for transactions whose statements all see the same moment."""
     seconds = timeout_s or settings.store_timeout_s
     url = make_url((replica or settings.mysql_url).get_secret_value())
+    modes = [f"time_zone = '+00:00', sql_mode = '{SQL_MODE}'"]
+    if silent_s < SILENT_S:
+        table_s, row_s = (max(1, int(min(seconds, limit_s)) - 1) for limit_s in (silent_s, SILENT_S))
+        modes += [f"lock_wait_timeout = {table_s}", f"innodb_lock_wait_timeout = {row_s}"]
     connect_args: dict[str, Any] = {
         "charset": "utf8mb4",
         "connect_timeout": max(1.0, min(5.0, seconds, silent_s)),
-        "init_command": f"SET time_zone = '+00:00', sql_mode = '{SQL_MODE}'",
+        "init_command": f"SET {', '.join(modes)}",
     }
     # On this machine without TLS unless the URL asks: reading all certificates for a connection is slower than a query.
     if url.host in _LOOPBACK and not any(name.startswith("ssl") for name in url.query):

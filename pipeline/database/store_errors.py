@@ -35,6 +35,10 @@ class Conflict(StoreUnavailable):
     code = "store_conflict"
 
 
+class LockHeld(Conflict):
+    """Another transaction held a lock for longer than this one may wait; running it again at once would wait as long."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
     """One database of one server, described for an operator; never a password. ``variable``: the setting of its URL."""
@@ -66,6 +70,13 @@ class Location:
     def conflict(self) -> Conflict:
         """Return the error for a transaction that lost against another one."""
         return Conflict(f"{self}: two transactions collided", public=f"{self.server}: two writers collided")
+
+    def locked(self) -> LockHeld:
+        """Return the error for a transaction that waited for another's lock in vain."""
+        return LockHeld(
+            f"{self}: another transaction held a lock for too long",
+            public=f"{self.server} did not give a lock in time: another statement holds it",
+        )
 
     def full(self, reason: str, remedy: str = "free space on the server's disk") -> StoreFull:
         """Return the error for a server without space; callers try again, so work continues once there is some."""
@@ -155,8 +166,7 @@ def translated(of: Location) -> Iterator[None]:
         raise of.crowded("no free connection in the pool of this process") from error
 
 
-# MySQL: lock wait timeout, deadlock.
-_TRY_AGAIN = {1205, 1213}
+_LOCK_HELD, _DEADLOCK = 1205, 1213
 # "Illegal mix of collations": MySQL cannot write a literal in the characters of the column it is compared with.
 _INCOMPARABLE = 1267
 _MIGRATE_OR_LOOK = f"run {MIGRATE} upgrade, then {MIGRATE} check"
@@ -200,7 +210,9 @@ def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
         return at.refused(f"{_words(message)}; {_OWN_FOLDER}")
     if number == _INCOMPARABLE:
         return NoSuchName("A name or id in the request has characters that no name or id of its kind has.")
-    if number in _TRY_AGAIN:
+    if number == _LOCK_HELD:
+        return at.locked()
+    if number == _DEADLOCK:
         return at.conflict()
     for numbers, sentence in _MYSQL_REFUSALS:
         if number in numbers:

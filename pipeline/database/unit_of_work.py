@@ -8,9 +8,15 @@ from typing import ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    retry,
+    retry_if_exception_type,
+    retry_if_not_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 
-from pipeline.database.engines import Conflict, mysql_errors, outage_of
+from pipeline.database.engines import Conflict, LockHeld, mysql_errors, outage_of
 from pipeline.database.store_errors import MYSQL, location
 from pipeline.errors import StoreUnavailable
 
@@ -20,10 +26,11 @@ P = ParamSpec("P")
 _SOON = ThreadPoolExecutor(max_workers=8, thread_name_prefix="mysql-soon")
 
 
-def retry_conflicts(attempts: int = 5) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator that runs a whole transaction again, up to ``attempts`` times, when it ends in Conflict."""
+def retry_conflicts(attempts: int = 5, *, lock_held: bool = False) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator that runs a whole transaction again, up to ``attempts`` times, when it ends in Conflict; after
+    waiting for a lock in vain only with ``lock_held``."""
     return retry(
-        retry=retry_if_exception_type(Conflict),
+        retry=retry_if_exception_type(Conflict) & retry_if_not_exception_type(() if lock_held else LockHeld),
         stop=stop_after_attempt(attempts),
         wait=wait_random_exponential(multiplier=0.05, max=1),
         reraise=True,

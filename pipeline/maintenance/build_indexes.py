@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
 
@@ -152,7 +153,7 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
     with unit_of_work(use.mysql) as work:
         sizes = vector_index_store.sizes(work.connection, above=exact_chunks // 4)
         searched = _searched_spaces(work.connection, use)
-    with index_builder(postgres_engine(use.settings, direct=True)) as builder:
+    with _builder(use) as builder:
         if builder is None:
             return 0
         repairs = plan_repairs(
@@ -186,7 +187,7 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
 
 def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
     """Drop every index of a tenant being erased; return how many. `keep_indexes` drops those built meanwhile."""
-    with index_builder(postgres_engine(use.settings, direct=True)) as builder:
+    with _builder(use) as builder:
         if builder is None:
             return 0
         rows = [row for row in builder.recorded() if row.tenant_id == tenant_id]
@@ -194,6 +195,11 @@ def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
             builder.drop(row.name)
             builder.forget(tenant_id, row.table, row.name)
     return len(rows)
+
+
+def _builder(use: Resources) -> AbstractContextManager[IndexBuilder | None]:
+    postgres = postgres_engine(use.settings, direct=True, silent_s=use.silent_s)
+    return index_builder(postgres, silent_s=use.silent_s)
 
 
 def _searched_spaces(connection: Connection, use: Resources) -> list[EmbeddingSpace]:

@@ -411,13 +411,13 @@ def disk_space(disks: Iterable[tuple[str, DiskSpace]]) -> CheckResult:
     return (failed if fullest[0][0] < DISK_FAILED else warning)(check, "; ".join(sentences), advice)
 
 
-def circuits(open_parts: Mapping[str, int]) -> CheckResult:
-    """Check that no part is left out of queries after failures in a row. ``open_parts``: open circuits by part."""
+def circuits(open_parts: Sequence[str]) -> CheckResult:
+    """Check that no part is left out of queries after failures in a row. ``open_parts``: with a circuit that is open."""
     check = "circuits"
     if not open_parts:
         return ok(check, "every part is called")
     advice = "see the log event circuit_opened; a part is tried again by itself, and called once it answers"
-    return warning(check, f"not called after failures in a row: {', '.join(sorted(open_parts))}", advice)
+    return warning(check, f"not called after failures in a row: {', '.join(open_parts)}", advice)
 
 
 def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> CheckResult:

@@ -14,6 +14,7 @@ from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import ErasureUnfinished, PlacementRefused, Unavailable
+from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.maintenance.build_indexes import drop_indexes
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
@@ -68,10 +69,11 @@ def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) 
 
 @retry_conflicts(attempts=8)
 def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documents: int) -> bool:
-    """Delete the namespace itself, unless a document was uploaded since; uploads wait meanwhile."""
+    """Delete the namespace itself with its dictionary, unless a document was uploaded since; uploads wait meanwhile."""
     with unit_of_work(use.mysql) as work:
         closed = Namespaces(work.connection, tenant_id).close(namespace)
         if closed:
+            Dictionaries(work.connection, tenant_id).delete(namespace)
             Audit(work.connection, tenant_id).wrote("namespace_delete", namespaces=[namespace], count=documents)
         return closed
 

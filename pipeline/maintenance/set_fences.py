@@ -84,7 +84,7 @@ def set_fences(tenant_id: TenantId, stores: Resources, *, is_closed: bool) -> No
     _set_patiently(stores.postgres, postgres_errors, change)
 
 
-@retry_conflicts(attempts=_FENCE_TRIES)
+@retry_conflicts(attempts=_FENCE_TRIES, lock_held=True)
 def _set_patiently(
     engine: Engine, errors: Callable[[], AbstractContextManager[None]], change: Callable[..., None]
 ) -> None:

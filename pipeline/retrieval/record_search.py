@@ -19,12 +19,15 @@ from pipeline.resources import Resources
 from pipeline.retrieval.measure import answer_fields
 from pipeline.tenants.audit import AuditRow, query_hash
 from pipeline.tenants.audit_store import MOST_IDS, SEARCH, Audit, AuditQueue, tenants_with_audit, unpacked
+from pipeline.tenants.tenant_store import Tenants
 
 log = structlog.get_logger(__name__)
 
 _ROWS_AT_ONCE: Final = 500
 _FORGOTTEN_AT_ONCE: Final = 5000
 _FORGET_EVERY_S: Final = 600
+_CLOCKS_APART: Final = timedelta(seconds=2)  # far less than passes between an erasure and the next tenant of the id
+_EVER: Final = datetime.min.replace(tzinfo=UTC)
 _AUDITED_FIELDS: Final = (
     *("source_share", "degraded", "degradations", "latency_ms", "cached", "profile", "config_version"),
     *("experiment_id", "experiment_bucket"),
@@ -64,7 +67,7 @@ def search_row(query: Query, answer: Answer, use: Resources) -> AuditRow:
 def drain(use: Resources) -> int:
     """Write waiting rows from Redis to MySQL, a few hundred at a time, and return how many. Rows are removed after the
     commit and never written twice, so a crash or concurrent runs lose and repeat none. Those of an erased tenant are
-    deleted."""
+    deleted, also those that come after its id was given to a new one."""
     queue = AuditQueue(use.redis)
     drained = 0
     away: set[str] = set()  # pairs of stores: a hanging one is asked for one tenant, not for each
@@ -76,7 +79,9 @@ def drain(use: Resources) -> int:
                 if pair in away:
                     break
                 with unit_of_work(stores.mysql) as work:
-                    Audit(work.connection, tenant_id).add([unpacked(row) for row in rows])
+                    tenant = Tenants(work.connection, tenant_id).find()
+                    since = tenant.created_at - _CLOCKS_APART if tenant is not None else _EVER
+                    Audit(work.connection, tenant_id).add([row for row in map(unpacked, rows) if row.at >= since])
             except TenantGone:
                 queue.discard(tenant_id)
                 break

@@ -179,11 +179,11 @@ def _in_spans(spans: Sequence[Span]) -> str:
 
 
 @contextmanager
-def index_builder(postgres: Engine) -> Iterator[IndexBuilder | None]:
+def index_builder(postgres: Engine, *, silent_s: float = SILENT_S) -> Iterator[IndexBuilder | None]:
     """Yield the right to build and drop indexes, or None while another process has it. Raises StoreUnavailable.
 
-    The connection has no statement timeout: it ends once the server greets nobody, and its server process checks every
-    ten seconds whether the client is alive.
+    The connection has no statement timeout: it ends once the server has greeted nobody for ``silent_s``, and its server
+    process checks every ten seconds whether the client is alive.
     """
     options = f"-c statement_timeout={BUILD_TIMEOUT_MS} -c client_connection_check_interval=10s"
     engine = sqlalchemy.create_engine(
@@ -192,7 +192,7 @@ def index_builder(postgres: Engine) -> Iterator[IndexBuilder | None]:
         isolation_level="AUTOCOMMIT",
         connect_args={"options": options, "connect_timeout": 5},
     )
-    bound_postgres(engine, limit_s=NO_LIMIT, silent_s=SILENT_S)
+    bound_postgres(engine, limit_s=NO_LIMIT, silent_s=silent_s)
     try:
         with postgres_errors(), engine.connect() as connection:
             mine = connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar_one()

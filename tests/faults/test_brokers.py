@@ -9,13 +9,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import text
 
 from compose.localstack.progress import Failure
@@ -25,6 +26,7 @@ from tests.conftest import databases_of_its_own, make_tenant
 from tests.support.corpora.documents import assert_whole, finished, half_done
 from tests.support.servers import newer
 from tests.support.servers.brokers import OwnServer, own_guarded_rabbitmq, own_rabbitmq, own_redis
+from tests.support.stacks.frozen_work import FrozenWork, check
 from tests.support.stacks.processes import end, free_port, process, wait_for_http, wait_for_log, worker
 from workers.names import Queue
 
@@ -42,19 +44,35 @@ _ATTEMPTS = text("SELECT COUNT(*), MIN(attempts), MAX(attempts) FROM job_items W
 @dataclass
 class OwnStack:
     """A gateway, one worker for every queue and a clock, on a broker of their own. ``start_worker`` starts another worker,
-    with this pool. ``delayed``: the reason that the last upload's answer gave for a delay."""
+    with this pool; ``logs``: the folder of its log. ``delayed``: the reason that the last upload's answer gave for a delay."""
 
     use: Resources
     broker: OwnServer
     worker: subprocess.Popen[bytes]
     client: httpx.Client
     start_worker: Callable[[str], subprocess.Popen[bytes]]
+    logs: Path
     delayed: str | None = None
 
     @property
     def is_rabbitmq(self) -> bool:
         """Return whether the broker is a RabbitMQ."""
         return self.broker.url.startswith("amqp")
+
+    @contextmanager
+    def broker_away(self, how: str) -> Iterator[None]:
+        """Have the broker ``killed`` or ``frozen`` for the length of the block, whatever happens in it."""
+        if how == "killed":
+            self.broker.kill()
+        else:
+            self.broker.freeze()
+        try:
+            yield
+        finally:
+            if how == "killed":
+                self.broker.start()
+            else:
+                self.broker.thaw()
 
     def readiness(self) -> dict[str, Any]:
         """Return the body of /readyz, whatever its status."""
@@ -172,7 +190,7 @@ def own(
         client = whole.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=40))
         wait_for_http(f"http://127.0.0.1:{port}/healthz", seconds=90)
         working = start_worker("threads")
-        stack = OwnStack(use=use, broker=broker, worker=working, client=client, start_worker=start_worker)
+        stack = OwnStack(use=use, broker=broker, worker=working, client=client, start_worker=start_worker, logs=logs)
         _until(lambda: stack.failing() == [], within_s=30)
         yield stack
 
@@ -190,17 +208,11 @@ def _until(holds: Callable[[], bool], *, within_s: float) -> float:
 class DescribeABrokerThatWasAway:
     @pytest.mark.parametrize("how", [pytest.param("killed", marks=pytest.mark.thorough), "frozen"])
     def it_carries_the_clock_again_and_nothing_stays_queued(self, own: OwnStack, how: str):
-        if how == "killed":
-            own.broker.kill()
-        else:
-            own.broker.freeze()
-        time.sleep(3)
-        waiting = own.hand_in(f"while-{how}")
-        assert {"redis", "broker"} & set(own.failing())  # where both are one server, its cause is named once
-        if how == "killed":
-            own.broker.start()
-        else:
-            own.broker.thaw()
+        with own.broker_away(how):
+            time.sleep(3)
+            waiting = own.hand_in(f"while-{how}")
+            # Where both are one server, its cause is named once.
+            assert own.failing() == ["broker" if own.is_rabbitmq else "redis"]
         back = time.monotonic()
         _until(lambda: own.swept_since(back), within_s=20)
         assert own.job(waiting, wait_s=30)["status"] == "succeeded"
@@ -211,21 +223,27 @@ class DescribeABrokerThatWasAway:
     def it_costs_a_query_its_deadline_and_a_named_error(self, own: OwnStack, how: str):
         assert own.job(own.hand_in(f"before-{how}"), wait_s=20)["status"] == "succeeded"
         _until(own.answers, within_s=20)
-        if how == "killed":
-            own.broker.kill()
-        else:
-            own.broker.freeze()
-        try:
+        with own.broker_away(how):
             refused = [own.ask() for _ in range(4)]  # on connections that were there, and on new ones
-        finally:
-            if how == "killed":
-                own.broker.start()
-            else:
-                own.broker.thaw()
         for answer in refused:
             problem = answer.json().get("error") or answer.json()  # of a query that was stored, or of one that was not
             assert (problem["status"], problem["code"] in CODES) == (503, True), answer.text
         _until(own.answers, within_s=20)
+
+
+class DescribeWorkBesideAFrozenRedis:
+    """The short form of DescribeWorkWhileAServerIsFrozen in test_frozen_servers.py."""
+
+    def it_ends_every_kind_of_work_in_time_and_loses_nothing_accepted(self, own: OwnStack, tmp_path: Path):
+        if own.is_rabbitmq:
+            pytest.skip("Redis is the broker of the other stack")
+        settings = own.use.settings.model_copy(update={"redis_url": SecretStr(own.broker.url)})
+        logs = list(own.logs.glob("worker-*.log"))
+        work = FrozenWork(own.client, os.environ["CHORDWISE_ADMIN_KEY"], settings, logs, tmp_path)
+        check(work.watch(own.broker, "redis", seconds=4.0, documents=600), "redis")
+        for job_id in work.jobs:
+            assert finished(own.client, job_id, wait_s=60)["status"] == "succeeded"
+        _until(lambda: own.failing() == [], within_s=20)
 
 
 REASON = "RabbitMQ has no space left"  # for callers

@@ -92,6 +92,16 @@ class DescribeSharedCircuits:
         fleet.now += 1.5
         assert other.enter(KEYWORD, ANN) is not None
 
+    def it_is_named_while_it_refuses_everybody_and_not_once_its_pause_is_over(self, fleet):
+        one = fleet.process()
+        for tenant_id in (ANN, BOB, ANN):
+            assert call(one, SEMANTIC, tenant_id, fails=True)
+        assert (one.open_to_all(), one.open_parts()) == (["semantic"], {"semantic": 1})
+        fleet.now += LIMITS.open_s + 0.5
+        assert (one.open_to_all(), one.open_parts()) == ([], {})
+        assert call(one, SEMANTIC, ANN, fails=True)  # the probe
+        assert one.open_to_all() == ["semantic"]
+
     def it_counts_only_failures_in_a_row(self, fleet):
         one = fleet.process()
         for _ in range(5):

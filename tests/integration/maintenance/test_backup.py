@@ -205,6 +205,21 @@ class DescribeBackup:
         assert failed.stderr == "backup: pg_dump ended with 1: pg_dump: error: no space left on device\n"
         assert sorted(path.name for path in tmp_path.iterdir()) == ["programs"]
 
+    def it_takes_the_programs_of_the_local_stack_where_those_on_path_are_older_than_the_server(
+        self, servers: Servers, source: Corner, tmp_path: Path
+    ):
+        older = shadowed(servers, tmp_path, "pg_dump", "echo 'pg_dump (PostgreSQL) 9.6.1'; exit 0")
+        clients = tmp_path / "stack/clients"
+        clients.mkdir(parents=True)
+        for name in ("pg_dump", "mariadb-dump", "mysqldump"):
+            if real := shutil.which(name, path=servers.programs["PATH"]):
+                (clients / name).symlink_to(real)
+        path = older.partition(os.pathsep)[0] + os.pathsep + os.defpath
+        stack = {"PATH": path, "CHORDWISE_STACK_DIR": str(clients.parent)}
+        made = servers.run(source.use.settings, "backup", str(tmp_path / "backup"), **stack)
+        assert (made.returncode, made.stderr) == (0, "")
+        assert (tmp_path / "backup/postgres.dump").stat().st_size > 1000
+
     def it_begins_postgres_after_mysql_so_that_what_is_added_between_needs_no_embedding(
         self, servers: Servers, source: Corner, tmp_path: Path
     ):

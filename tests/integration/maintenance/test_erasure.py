@@ -8,9 +8,11 @@ import uuid
 import pytest
 from sqlalchemy import text
 
+from pipeline.administration.edit_dictionaries import load_dictionary, replace_dictionary
 from pipeline.database.tenant_presence import share_tenant
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import ErasureUnfinished, StoreUnavailable, TenantGone
+from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary
 from pipeline.maintenance import erase
 from pipeline.maintenance.erase import delete_namespace, erase_tenant, finish_erasures
 from pipeline.records import DocumentId, Generation, Namespace, Scope
@@ -75,6 +77,16 @@ class DescribeANamespace:
         corner.assert_clean()
         assert delete_namespace(corner.tenant, corner.namespace, use) is None
         assert corner.rows("payloads") == corner.rows("generations") == 2
+
+    def it_goes_with_its_dictionary_and_leaves_those_of_others(self, corner, neighbour, use):
+        corner.ingest(upload("x", "text"))
+        words, everywhere = Dictionary(synonyms=(("pump", "p1"),)), Namespace(EVERY_NAMESPACE)
+        for namespace in (corner.namespace, neighbour.namespace, everywhere):
+            replace_dictionary(corner.tenant, use, namespace, words)
+        delete_namespace(corner.tenant, corner.namespace, use)
+        assert load_dictionary(corner.tenant, corner.namespace, use)[0] is None
+        assert load_dictionary(corner.tenant, neighbour.namespace, use)[0] == words
+        assert load_dictionary(corner.tenant, everywhere, use)[0] == words
 
     def it_is_not_brought_back_by_what_was_on_its_way(self, corner, neighbour, use):
         corner.ingest(upload("x", "old"))

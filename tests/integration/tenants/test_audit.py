@@ -174,6 +174,14 @@ class DescribeSearches:
         record_search.drain(use)
         assert len(rows(corner, action="search")) == 1
 
+    def it_is_not_written_for_a_later_tenant_of_the_same_id(self, corner, use):
+        corner.ingest(upload("d1", "green tea"))
+        Asker(corner).ask_for("green tea")
+        corner.execute("UPDATE tenants SET created_at = created_at + INTERVAL 1 MINUTE WHERE tenant_id = :tenant")
+        record_search.drain(use)
+        assert rows(corner, action="search") == []
+        assert use.redis.llen(list_key(corner.tenant)) == 0
+
 
 class _NoMysql:
     def connect(self) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,12 +49,17 @@ class OwnServer:
             time.sleep(0.02)
 
     def freeze(self) -> None:
-        """SIGSTOP: connections stay open, and nothing is answered."""
-        self._running[-1][1].send_signal(signal.SIGSTOP)
+        """SIGSTOP of all its processes: connections stay open, and nothing is answered."""
+        self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """SIGCONT."""
-        self._running[-1][1].send_signal(signal.SIGCONT)
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in _with_children(self._running[-1][1].pid):
+            with suppress(ProcessLookupError):  # it ended meanwhile
+                os.kill(pid, number)
 
     def control(self, *arguments: str) -> None:
         """Have rabbitmqctl change a RabbitMQ that runs."""
@@ -64,6 +71,15 @@ class OwnServer:
         """End everything that runs."""
         while self._running:
             self.kill()
+
+
+def _with_children(pid: int) -> list[int]:
+    """Return a process and its descendants, itself first: stopped so, it makes no further ones."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [pid, *(each for child in children for each in _with_children(int(child)))]
 
 
 def own_redis(folder: Path) -> OwnServer:
