@@ -6,19 +6,26 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 
 import pytest
+import redis
+from sqlalchemy import make_url
 
 from api_gateway.console.page import FOLDER
 from api_gateway.http import problems
 from api_gateway.http.problem_codes import all_codes
 from pipeline import errors
+from pipeline.database.store_errors import MYSQL, location, of_redis
+from pipeline.database.worker_heartbeats import DiskSpace
+from pipeline.maintenance import doctor, find_causes
 from pipeline.parsing.containers import _SIGNATURES
 from tests.support.repository.project import ROOT
 
 CHINESE = json.loads((FOLDER / "sentences/zh.json").read_text(encoding="utf-8"))
+MYSQL_HERE = location(MYSQL, make_url("mysql+pymysql://chordwise@127.0.0.1:3306/chordwise"))
 ERRORS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and hasattr(kind, "code")}
 _BLANK = re.compile(r"\{\w+\}")
 _PATTERNS = [
@@ -97,6 +104,31 @@ class DescribeDetails:
     def it_names_the_formats_of_files(self, name):
         assert name in CHINESE["details"]
 
+    @pytest.mark.parametrize(
+        "detail",
+        [
+            str(MYSQL_HERE.away("it does not answer (timed out)")),
+            str(
+                MYSQL_HERE.crowded(
+                    "Too many connections; raise max_connections of the server, or lower X or the number of processes"
+                )
+            ),
+            str(MYSQL_HERE.read_only("read_only")),
+            str(of_redis(redis.TimeoutError())),
+            str(of_redis(redis.exceptions.OutOfMemoryError("OOM"))),
+            str(of_redis(redis.RedisError("MISCONF Redis is configured to save"))),
+            str(of_redis(redis.AuthenticationError())),
+            find_causes.unjudged("schema", replace(doctor.failed("mysql", "", ""), condition="does not answer")).detail,
+            doctor.circuits(["semantic"]).detail,
+            doctor.keyword_index([]).detail,
+            doctor.last_sweep(None, interval_s=5.0, watched_s=100.0).detail,
+            doctor.query_lane(wanted=2, ready=1).detail,
+            doctor.disk_space([("a", DiskSpace(holds="mysql", total_bytes=100, free_bytes=4))]).detail,
+        ],
+    )
+    def it_translates_the_causes_that_readiness_names(self, detail):
+        assert is_translated(detail)
+
     def it_fills_no_blank_that_the_english_sentence_lacks(self):
         odd = {
             english: chinese
@@ -106,7 +138,7 @@ class DescribeDetails:
         assert odd == {}
 
     def it_has_no_sentence_that_the_server_never_says(self):
-        sources = chain((ROOT / "pipeline").rglob("*.py"), (ROOT / "api_gateway").rglob("*.py"))
+        sources = chain.from_iterable((ROOT / name).rglob("*.py") for name in ("pipeline", "api_gateway", "workers"))
         trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources]
         spoken = "\n".join(
             node.value

@@ -10,6 +10,7 @@ import { Empty, Loaded, Waiting } from "../../parts/states.js";
 import { Badge } from "../../parts/table.js";
 import { checkName, consequences, lostHosts, readiness, silentProcesses } from "../../readiness.js";
 import { link } from "../../router.js";
+import { said } from "../../sentences.js";
 import { may } from "../../session.js";
 import { Heading } from "../../shell.js";
 import { t, word } from "../../words.js";
@@ -80,10 +81,10 @@ function Verdict({ of }) {
   if (!of.data) return html`<${Waiting} slow=${of.slow} retry=${of.reload} lines=${1} />`;
   const { status, failing, version } = of.data;
   const tone = status !== "ready" ? "bad" : failing.length ? "warn" : "good";
-  const said = { bad: t("health.not_ready"), warn: t("health.impaired"), good: t("health.ready") }[tone];
+  const verdict = { bad: t("health.not_ready"), warn: t("health.impaired"), good: t("health.ready") }[tone];
   return html`
     <div class=${`verdict ${tone}`} role="status">
-      <strong>${failing.length ? t("health.failing", { verdict: said, checks: failing.map(checkName).join(t("health.and")) }) : said}</strong>
+      <strong>${failing.length ? t("health.failing", { verdict, checks: failing.map(checkName).join(t("health.and")) }) : verdict}</strong>
       <span class="muted">${t("health.version", { version })}</span>
     </div>`;
 }
@@ -154,7 +155,7 @@ function whatIsSeen(name, check) {
   if (check.sweep_age_s != null) return t("health.swept", { age: duration(Math.round(check.sweep_age_s)) });
   if (check.status === "ok" && WELL[name]) return WELL[name](check);
   if (check.latency_ms != null && !check.detail) return t("health.took", { time: milliseconds(check.latency_ms) });
-  return check.detail ?? t("health.checked", { age: duration(Math.round(check.age_s)) });
+  return check.detail ? said(check.detail) : t("health.checked", { age: duration(Math.round(check.age_s)) });
 }
 
 function seenOfQueue({ status, workers }) {
