@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 import structlog
 
@@ -27,6 +27,14 @@ T = TypeVar("T")
 # Channel calls run in their own pool, so that a hanging one costs its thread until its socket times out, and never the
 # query.
 _ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
+
+# The servers that a channel may have waited for in vain.
+_ASKED: Final[Mapping[ChannelName, str]] = {
+    ChannelName.KEYWORD: "the keyword index or MySQL",
+    ChannelName.SEMANTIC: "the embedding model or PostgreSQL",
+    ChannelName.FAQ: "the embedding model, MySQL or PostgreSQL",
+    ChannelName.API: "the business API",
+}
 
 # Reserved for composing the answer when a channel uses all of its time.
 RESERVE_S = 0.1
@@ -49,7 +57,10 @@ def ask_with_verdict(query: Query, channel: Channel) -> tuple[Envelope, bool]:
         try:
             recalled = aside(channel.recall, query).result(timeout=left_s)
         except TimeoutError:
-            return _lost(channel, "timeout", "timeout", f"no answer within {timeout_ms} ms"), True
+            asked = _ASKED.get(channel.name)
+            return _lost(
+                channel, "timeout", "timeout", f"no answer{f' from {asked}' if asked else ''} within {timeout_ms} ms"
+            ), True
         except CircuitOpen as error:
             last = error
             break

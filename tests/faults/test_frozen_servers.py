@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 
-import httpx
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import Engine, make_url, text
@@ -16,18 +13,14 @@ from sqlalchemy import Engine, make_url, text
 from pipeline.database.engines import LockHeld, mysql_engine, mysql_errors, postgres_engine, postgres_errors
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import OutcomeUnknown, StoreUnavailable
-from pipeline.resources import Resources
 from pipeline.semantic.vector_index_store import index_builder
 from pipeline.settings import Settings
-from tests.conftest import databases_of_its_own, make_tables, make_tenant
+from tests.conftest import databases_of_its_own
 from tests.support.clients.operating import eventually
 from tests.support.corpora.documents import finished
-from tests.support.servers.brokers import OwnServer, own_redis
-from tests.support.servers.own_stores import own_mariadb, own_postgres
 from tests.support.servers.proxy import Proxy
 from tests.support.stacks.frozen_work import FrozenWork, check, shown
-from tests.support.stacks.processes import environment_of, free_port, process, wait_for_http, wait_for_log
-from workers.roles import clock_command, worker_command
+from tests.support.stacks.own_installation import ADMIN_KEY, OwnInstallation, own_installation
 
 SILENT_S = 1.0
 _LATE_S = 3.5  # two seconds are the shortest connection timeout of PostgreSQL's driver
@@ -138,57 +131,14 @@ class DescribeACommitWithoutAnAnswer:
         engine.dispose()
 
 
-ADMIN_KEY = "an operator's key of these tests"
 FROZEN_S, DOCUMENTS = 120.0, 3000
 _WHOLE_WITHIN_S = 120.0  # after the thaw
-_LOGS = ("ingest", "queries", "compute", "upkeep")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Installation:
-    """Every role of an installation as processes of their own, on servers of their own."""
-
-    servers: dict[str, OwnServer]
-    client: httpx.Client
-    work: FrozenWork
 
 
 @pytest.fixture(scope="module")
-def installation(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    folder = tmp_path_factory.mktemp("frozen")
-    with ExitStack() as whole:
-        servers = {
-            "mysql": whole.enter_context(own_mariadb(folder / "mysql")),
-            "postgres": whole.enter_context(own_postgres(folder / "postgres")),
-            "redis": own_redis(folder / "redis"),
-        }
-        whole.callback(servers["redis"].close)
-        servers["redis"].start()
-        urls = {f"{name}_url": SecretStr(server.url) for name, server in servers.items()}
-        use = whole.enter_context(closing(Resources(settings.model_copy(update=urls))))
-        make_tables(use)
-        _, key = make_tenant(use)
-        port = free_port()
-        environment = environment_of(use.settings, redis_url=servers["redis"].url, port=port) | {
-            "CHORDWISE_ADMIN_KEY": ADMIN_KEY,
-            "CHORDWISE_SWEEP_INTERVAL_S": "1",
-            "CHORDWISE_KEYWORD_ENGINE": "mysql",
-        }
-        commands = {
-            "gateway": ("api_gateway",),
-            **{role: tuple(worker_command(role)) for role in _LOGS},
-            "clock": tuple(clock_command(str(folder / "schedule"))),
-        }
-        for name, command in commands.items():
-            whole.enter_context(process(*command, log=folder / f"{name}.log", ending=signal.SIGKILL, **environment))
-        for role in _LOGS:
-            wait_for_log(folder / f"{role}.log", " ready.", seconds=120)
-        url = f"http://127.0.0.1:{port}"
-        wait_for_http(f"{url}/readyz", seconds=120)
-        client = whole.enter_context(httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60))
-        logs = [folder / f"{role}.log" for role in _LOGS]
-        work = FrozenWork(client, ADMIN_KEY, use.settings, logs, folder)
-        yield Installation(servers=servers, client=client, work=work)
+def installation(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnInstallation]:
+    with own_installation(settings, tmp_path_factory.mktemp("frozen")) as found:
+        yield found
 
 
 @pytest.mark.thorough
@@ -198,16 +148,19 @@ class DescribeWorkWhileAServerIsFrozen:
     every kind of work is begun again and again. A short one, for Redis, stands in test_brokers.py."""
 
     @pytest.mark.parametrize("part", ["mysql", "postgres", "redis"])
-    def it_ends_every_kind_of_work_in_time_and_loses_nothing_accepted(self, installation: Installation, part: str):
-        cells = installation.work.watch(installation.servers[part], part, seconds=FROZEN_S, documents=DOCUMENTS)
+    def it_ends_every_kind_of_work_in_time_and_loses_nothing_accepted(self, installation: OwnInstallation, part: str):
+        work = FrozenWork(
+            installation.client, ADMIN_KEY, installation.use.settings, installation.worker_logs, installation.folder
+        )
+        cells = work.watch(installation.servers[part], part, seconds=FROZEN_S, documents=DOCUMENTS)
         print(f"\n{shown(part, cells)}")  # noqa: T201  # the figures of the matrix, with -s
         check(cells, part)
         ends = time.monotonic() + _WHOLE_WITHIN_S
-        for job_id in installation.work.jobs:
+        for job_id in work.jobs:
             job = finished(installation.client, job_id, wait_s=ends - time.monotonic())
             assert (job["status"], job["failed"]) == ("succeeded", 0), job
         report = installation.client.post("/v1/verify", json={}).json()
-        assert report["aligned"], report
+        assert (report["missing"], report["orphaned"], report["stale"]) == (0, 0, 0), report
         eventually(lambda: installation.client.get("/readyz").json()["failing"] == [], within_s=60)
 
 

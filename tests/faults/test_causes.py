@@ -1,0 +1,196 @@
+"""The table of causes in docs/operations.md, cell by cell: what `/readyz` and the doctor name when one thing is wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+import redis
+from sqlalchemy import exc, make_url
+
+from pipeline.settings import Settings
+from tests.support.clients.operating import eventually
+from tests.support.servers.administration import run_as
+from tests.support.servers.openai_server import OpenAIServer, refused
+from tests.support.stacks.own_installation import OwnInstallation, own_installation
+
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
+
+_DIMENSION = 64
+_MB = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[OpenAIServer]:
+    with OpenAIServer(dimension=_DIMENSION) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def installation(
+    settings: Settings, model: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OwnInstallation]:
+    embedded = {"embedding_provider": "openai", "embedding_model": "hashed", "embedding_dim": _DIMENSION}
+    variables = {f"CHORDWISE_{name.upper()}": str(value) for name, value in embedded.items()}
+    service = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "not-a-real-key"}
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        own_installation(
+            settings.model_copy(update=embedded),
+            tmp_path_factory.mktemp("causes"),
+            disks={"mysql": 400, "redis": 60},
+            **variables,
+            **service,
+        ) as found,
+    ):
+        for name, value in service.items():
+            patched.setenv(name, value)
+        text = {"document_id": "d", "text": "A red fox sleeps in its den."}
+        found.client.post("/v1/documents", json={"namespace": "kb", "documents": [text]}).raise_for_status()
+        yield found
+
+
+@contextmanager
+def _mysql(installation: OwnInstallation, wrong: str, right: str) -> Iterator[None]:
+    """Change the user of MySQL, and end its connections."""
+    root = make_url(installation.servers["mysql"].url).set(username="root")
+    run_as(root, *(f"{wrong.format(host=host)}" for host in ("%",)))
+    with suppress(exc.DBAPIError):
+        run_as(root, "KILL CONNECTION USER chordwise")
+    try:
+        yield
+    finally:
+        run_as(root, right.format(host="%"))
+
+
+@contextmanager
+def _postgres(installation: OwnInstallation, wrong: str, right: str) -> Iterator[None]:
+    """Change the role of PostgreSQL, and end its connections."""
+    superuser = make_url(installation.servers["postgres"].url).set(username="postgres")
+    run_as(superuser, wrong, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'chordwise'")
+    try:
+        yield
+    finally:
+        run_as(superuser, right)
+
+
+def _mysql_password(installation: OwnInstallation):  # type: ignore[no-untyped-def]
+    password = make_url(installation.servers["mysql"].url).password
+    return _mysql(
+        installation,
+        "ALTER USER 'chordwise'@'{host}' IDENTIFIED BY 'another'",
+        f"ALTER USER 'chordwise'@'{{host}}' IDENTIFIED BY '{password}'",
+    )
+
+
+def _mysql_connections(installation: OwnInstallation):  # type: ignore[no-untyped-def]
+    return _mysql(
+        installation,
+        "ALTER USER 'chordwise'@'{host}' WITH MAX_USER_CONNECTIONS 1",
+        "ALTER USER 'chordwise'@'{host}' WITH MAX_USER_CONNECTIONS 0",
+    )
+
+
+def _postgres_password(installation: OwnInstallation):  # type: ignore[no-untyped-def]
+    password = make_url(installation.servers["postgres"].url).password
+    return _postgres(
+        installation, "ALTER ROLE chordwise PASSWORD 'another'", f"ALTER ROLE chordwise PASSWORD '{password}'"
+    )
+
+
+def _postgres_connections(installation: OwnInstallation):  # type: ignore[no-untyped-def]
+    return _postgres(
+        installation, "ALTER ROLE chordwise CONNECTION LIMIT 0", "ALTER ROLE chordwise CONNECTION LIMIT -1"
+    )
+
+
+@contextmanager
+def _redis_password(installation: OwnInstallation) -> Iterator[None]:
+    url = make_url(installation.servers["redis"].url)
+    with redis.Redis.from_url(installation.servers["redis"].url) as client:
+        client.config_set("requirepass", "another")
+        client.client_kill_filter(_type="normal", skipme=True)
+        client.client_kill_filter(_type="pubsub")
+        try:
+            yield
+        finally:
+            client.config_set("requirepass", str(url.password))
+
+
+@contextmanager
+def _full(installation: OwnInstallation, server: str) -> Iterator[None]:
+    """Fill the disk of a server."""
+    filler = installation.folder / server / "filler"
+    free = os.statvfs(filler.parent)
+    with filler.open("wb") as file, suppress(OSError):
+        for _ in range(free.f_bavail * free.f_frsize // _MB + 1):
+            file.write(b"x" * _MB)
+            file.flush()
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+@contextmanager
+def _clock_frozen(installation: OwnInstallation) -> Iterator[None]:
+    os.killpg(installation.processes["clock"].pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.killpg(installation.processes["clock"].pid, signal.SIGCONT)
+
+
+# What is wrong: how, the cause that readiness names, the one that the doctor names, and words of its sentence.
+CELLS: dict[str, tuple[Callable[[OwnInstallation], object], str, str, str]] = {
+    "MySQL refuses the password": (_mysql_password, "mysql", "mysql", "the password is wrong"),
+    "MySQL has no connection left": (_mysql_connections, "mysql", "mysql", "MAX_USER_CONNECTIONS"),
+    "PostgreSQL refuses the password": (_postgres_password, "postgres", "postgres", "password authentication failed"),
+    "PostgreSQL has no connection left": (_postgres_connections, "postgres", "postgres", "CONNECTION LIMIT"),
+    "Redis refuses the password": (_redis_password, "redis", "redis", "password is wrong"),
+    "the disk of Redis is full": (lambda each: _full(each, "redis"), "redis", "redis", "cannot write to its disk"),
+    "the clock is frozen": (_clock_frozen, "workers_silent", "workers_silent", "clock"),
+}
+
+
+class DescribeTheTableOfCauses:
+    @pytest.mark.parametrize("cell", CELLS)
+    def it_names_one_cause(self, installation: OwnInstallation, cell: str):
+        break_, ready, examined, words = CELLS[cell]
+        eventually(lambda: installation.readiness()["failing"] == [], within_s=60)
+        with break_(installation):  # type: ignore[attr-defined]
+            eventually(lambda: ready in installation.readiness()["failing"], within_s=45)
+            body = installation.readiness()
+            findings = installation.findings()
+        causes = [name for name, each in findings.items() if each["severity"] not in ("ok",) and not each.get("cause")]
+        print(f"\n{cell}: readyz {body['failing']}, doctor {causes}")  # noqa: T201  # the table, with -s
+        for name in body["failing"]:
+            print(f"  readyz {name}: {body['dependencies'][name].get('detail')}")  # noqa: T201
+        for name in causes:
+            print(f"  doctor {name}: {findings[name]['detail']} | {findings[name].get('advice')}")  # noqa: T201
+        folded = {name: each["detail"] for name, each in findings.items() if each.get("cause")}
+        print(f"  folded: {folded}")  # noqa: T201
+        assert ready in body["failing"]
+        assert words in findings[examined]["detail"], findings[examined]
+
+    def it_names_an_embedding_service_that_is_down(self, installation: OwnInstallation, model: OpenAIServer):
+        eventually(lambda: installation.readiness()["failing"] == [], within_s=60)
+        model.always["embeddings"] = refused(503)
+        try:
+            model_line = installation.findings()["model"]
+            assert installation.readiness()["failing"] == []  # no query has failed yet
+            for number in range(12):
+                body = {"query_text": f"fox {number}", "namespaces": ["kb"]}
+                answer = installation.client.post("/v1/rag/query", json=body).json()
+            eventually(lambda: installation.readiness()["failing"] != [], within_s=10)
+            ready, after = installation.readiness(), installation.findings()
+        finally:
+            del model.always["embeddings"]
+        print(model_line, ready["failing"], after["circuits"], answer["stats"]["degradations"])  # noqa: T201
+        assert model_line["severity"] == "failed"
+        assert ready["failing"] == ["circuits"]
+        assert after["circuits"]["cause"] == "model"
+        eventually(lambda: installation.readiness()["failing"] == [], within_s=60)
