@@ -145,8 +145,9 @@ def in_time(
     result = settled(call, deadline, bug=bug, query_id=arrived.query.query_id, **ids)
     if not isinstance(result, CallFailure):
         return result
-    unexpected = f": unexpected {result.bug}" if result.bug else ""
-    arrived.journal.lost(part, result.code, f"{otherwise}{unexpected}")
+    reason = result.error.public if isinstance(result.error, PipelineError) else ""
+    reason = f"unexpected {result.bug}" if result.bug else reason
+    arrived.journal.lost(part, result.code, f"{otherwise}: {reason}" if reason else otherwise)
     return None
 
 

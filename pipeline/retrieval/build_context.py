@@ -34,12 +34,12 @@ def build_context(arrived: Arrived, hits: Sequence[Hydrated], use: Resources) ->
     try:
         more = widened(query, hits, use)
     except Unavailable as error:
-        journal.lost("context", error.code, "what is read with the hits could not be read")
+        journal.lost("context", error.code, f"what is read with the hits could not be read: {error.public}")
     try:
         if options.entities:
             states = states_named(query, hits, use)
     except Unavailable as error:
-        journal.lost("entities", error.code, "the states of the entities could not be read")
+        journal.lost("entities", error.code, f"the states of the entities could not be read: {error.public}")
     if query.plan.privacy.mask_answers:
         kinds = query.plan.privacy.kinds
         more = masked_texts(more, kinds=kinds)

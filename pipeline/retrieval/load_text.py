@@ -87,7 +87,7 @@ def hydrate(arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float],
             position += len(ids)
             batch = max(batch, position)  # each time as many as before: few statements, and few unneeded texts
     except Unavailable as error:
-        journal.lost("hydrate", error.code, "the text of the hits could not be read")
+        journal.lost("hydrate", error.code, f"the text of the hits could not be read: {error.public}")
     shown.record_losses(journal)
     journal.took("hydrate", started)
     if query.conditions is not None:

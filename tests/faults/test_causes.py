@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 import pytest
 import redis
-from sqlalchemy import exc, make_url
+from sqlalchemy import create_engine, exc, make_url
 
 from pipeline.settings import Settings
 from tests.support.clients.operating import eventually
@@ -194,3 +195,51 @@ class DescribeTheTableOfCauses:
         assert ready["failing"] == ["circuits"]
         assert after["circuits"]["cause"] == "model"
         eventually(lambda: installation.readiness()["failing"] == [], within_s=60)
+
+
+class DescribeAServerWithTooLittleOfSomething:
+    def it_names_a_small_packet_to_the_caller_and_to_the_operator(self, installation: OwnInstallation):
+        small = _mysql(
+            installation, "SET GLOBAL max_allowed_packet = 65536", "SET GLOBAL max_allowed_packet = 268435456"
+        )
+        with small:
+            document = {"document_id": "long", "text": "A red fox. " * 20_000}
+            answer = installation.client.post("/v1/documents", json={"namespace": "kb", "documents": [document]})
+            finding = installation.findings()["mysql_packet"]
+        assert (answer.status_code, answer.json()["code"]) == (413, "statement_too_large"), answer.text
+        assert "MySQL takes statements of 65,536 bytes (max_allowed_packet), and " in answer.json()["detail"]
+        assert (finding["severity"], finding["detail"][:39]) == ("warning", "max_allowed_packet is 65,536 bytes, the")
+
+    def it_names_a_locked_table_within_three_seconds_and_stores_nothing(self, installation: OwnInstallation):
+        root = make_url(installation.servers["mysql"].url).set(username="root")
+        engine = create_engine(root)
+        document = {"document_id": "locked", "text": "A red fox."}
+        body = {"namespace": "locked", "documents": [document]}
+        with engine.connect() as holder:
+            holder.exec_driver_sql("LOCK TABLES jobs WRITE")
+            answer = installation.client.post("/v1/documents", json=body)
+            holder.exec_driver_sql("UNLOCK TABLES")
+        engine.dispose()
+        assert answer.status_code == 503, answer.text
+        assert answer.json()["detail"].endswith("another statement holds it; nothing was accepted.")
+        assert answer.elapsed.total_seconds() < 3.5
+        assert installation.client.get("/v1/documents", params={"namespace": "locked"}).status_code == 404
+        assert installation.client.post("/v1/documents", json=body).status_code == 202
+
+    def it_names_postgresql_in_the_answers_that_find_no_connection(self, installation: OwnInstallation):
+        def ask(number: int) -> dict[str, str]:
+            body = {"query_text": f"red fox number {number}", "namespaces": ["kb"]}
+            found = installation.client.post("/v1/rag/query", json=body).json()
+            assert found["status"] == "succeeded", found
+            return {each["part"]: each["detail"] for each in found["stats"]["degradations"]}
+
+        eventually(lambda: installation.readiness()["failing"] == [], within_s=60)
+        few = _postgres(
+            installation, "ALTER ROLE chordwise CONNECTION LIMIT 1", "ALTER ROLE chordwise CONNECTION LIMIT -1"
+        )
+        with few, ThreadPoolExecutor(8) as pool:
+            lost = [each for each in pool.map(ask, range(24)) if each]
+        assert lost
+        named = {each.get("semantic", "") for each in lost}
+        print(named)  # noqa: T201
+        assert any("PostgreSQL" in sentence for sentence in named), named
