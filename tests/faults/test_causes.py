@@ -15,7 +15,8 @@ from sqlalchemy import create_engine, exc, make_url
 from pipeline.settings import Settings
 from tests.support.clients.operating import eventually
 from tests.support.servers.administration import run_as
-from tests.support.servers.openai_server import OpenAIServer, refused
+from tests.support.servers.openai_answers import refused
+from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stacks.own_installation import OwnInstallation, own_installation
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]

@@ -82,7 +82,10 @@ TABLE: dict[str, dict[Fault, tuple[str, ...] | None]] = {
     },
 }
 # Further losses of an answer that is made at the deadline, when no time is left for these steps.
-NO_TIME_FOR = {("fuse", "timeout"), ("rerank", "timeout"), ("feedback", "timeout"), ("expand", UNANSWERED)}
+NO_TIME_FOR = {
+    *((step, "timeout") for step in ("expand", "fuse", "rerank", "feedback")),
+    ("expand", UNANSWERED),
+}
 
 LIMIT_MS = 400  # of the part at fault
 ONE, THREE = NAMESPACES[:1], NAMESPACES

@@ -131,8 +131,8 @@ class DescribeACommitWithoutAnAnswer:
         engine.dispose()
 
 
-FROZEN_S, DOCUMENTS = 120.0, 3000
-_WHOLE_WITHIN_S = 120.0  # after the thaw
+FROZEN_S, DOCUMENTS = 120.0, 1000
+_WHOLE_WITHIN_S = 240.0  # after the thaw
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def installation(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 class DescribeWorkWhileAServerIsFrozen:
     """The column of the matrix of outages: a server is frozen in the middle of an ingestion, for two minutes in which
     every kind of work is begun again and again. A short one, for Redis, stands in test_brokers.py."""

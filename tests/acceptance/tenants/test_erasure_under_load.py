@@ -27,7 +27,7 @@ LISTS = (
 def key_of(operator: httpx.Client, tenant: str) -> str:
     """Return a key of the tenant with all its scopes."""
     body = {"name": "k", "scopes": ["read", "write", "admin"]}
-    return str(operator.post(f"/v1/tenants/{tenant}/keys", json=body).raise_for_status().json()["key"])
+    return str(operator.post(f"/v1/tenants/{tenant}/keys", json=body).raise_for_status().json()["api_key"])
 
 
 def actions(client: httpx.Client, chance: random.Random) -> list[Callable[[], httpx.Response]]:
