@@ -2,10 +2,10 @@
 their names; only workers load their code."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol, TypedDict, runtime_checkable
+from typing import Final, Protocol, TypedDict, runtime_checkable
 
 import structlog
 
@@ -57,6 +57,15 @@ class TokenChannel(Protocol):
     def indexed(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Terms] | None:
         """Return the tokens of these chunks as numbers, comparable only among each other; None if some are missing."""
         ...
+
+
+# The servers that a channel of ours asks, for sentences about one that fails or does not answer.
+ASKED: Final[Mapping[ChannelName, str]] = {
+    ChannelName.KEYWORD: "the keyword index or MySQL",
+    ChannelName.SEMANTIC: "the embedding model or PostgreSQL",
+    ChannelName.FAQ: "the embedding model, MySQL or PostgreSQL",
+    ChannelName.API: "the business API",
+}
 
 
 class Channel(Protocol):

@@ -7,11 +7,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import structlog
 
-from pipeline.channels.channel import Channel, PreparingChannel
+from pipeline.channels.channel import ASKED, Channel, PreparingChannel
 from pipeline.deadline import Deadline
 from pipeline.errors import ApiSourceTimedOut, CircuitOpen, PipelineError, Unavailable
 from pipeline.query.request import Degradation, Envelope, Query, Recalled, copied
@@ -27,14 +27,6 @@ T = TypeVar("T")
 # Channel calls run in their own pool, so that a hanging one costs its thread until its socket times out, and never the
 # query.
 _ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
-
-# The servers that a channel may have waited for in vain.
-_ASKED: Final[Mapping[ChannelName, str]] = {
-    ChannelName.KEYWORD: "the keyword index or MySQL",
-    ChannelName.SEMANTIC: "the embedding model or PostgreSQL",
-    ChannelName.FAQ: "the embedding model, MySQL or PostgreSQL",
-    ChannelName.API: "the business API",
-}
 
 # Reserved for composing the answer when a channel uses all of its time.
 RESERVE_S = 0.1
@@ -57,7 +49,7 @@ def ask_with_verdict(query: Query, channel: Channel) -> tuple[Envelope, bool]:
         try:
             recalled = aside(channel.recall, query).result(timeout=left_s)
         except TimeoutError:
-            asked = _ASKED.get(channel.name)
+            asked = ASKED.get(channel.name)
             return _lost(
                 channel, "timeout", "timeout", f"no answer{f' from {asked}' if asked else ''} within {timeout_ms} ms"
             ), True

@@ -14,7 +14,7 @@ import structlog
 
 from pipeline.answer.ended_query import NOT_TAKEN, UNDERSTAND, EndedQuery, TaskRun
 from pipeline.answer.result import Answer
-from pipeline.channels.channel import AbsentChannel, Channel
+from pipeline.channels.channel import ASKED, AbsentChannel, Channel
 from pipeline.errors import CircuitOpen, Unavailable
 from pipeline.query.plan import Lane
 from pipeline.query.request import Envelope, Query
@@ -82,7 +82,8 @@ def _ask_within_limits(query: Query, channel: Channel, use: Resources) -> Envelo
         with use.bulkhead.place(channel.name):
             ticket = use.breakers.enter(channel.name, query.tenant_id)
             if ticket is None:
-                raise CircuitOpen(f"the {channel.name} channel failed repeatedly; its circuit is open")
+                asked = f" ({ASKED[channel.name]})" if channel.name in ASKED else ""
+                raise CircuitOpen(f"the {channel.name} channel{asked} failed repeatedly; its circuit is open")
             is_late = query.deadline.before(RESERVE_S).left_s() < query.timeout_ms_of(channel.name) / 1000
             envelope, failed = ask_with_verdict(query, channel)
             # The timeout of a query that came too late for the channel proves nothing about the channel.
