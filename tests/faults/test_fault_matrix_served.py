@@ -64,6 +64,15 @@ def _channels(answer: dict[str, Any]) -> set[str]:
     return {source["channel"] for chunk in answer["chunks"] for source in chunk["sources"] if source["rank"]}
 
 
+def _await_channels(stack: FaultStack, location: str, channels: set[str]) -> None:
+    """Wait until these channels have answered a query, or the query has."""
+    with stack.client.stream("GET", f"{location}/events") as events:
+        for line in events.iter_lines():
+            channels = {name for name in channels if f'"channel":"{name}"' not in line.replace(" ", "")}
+            if not channels:
+                return
+
+
 def _settle(stack: FaultStack) -> None:
     """Everything runs and is loaded, and nothing of the last test is left."""
     stack.let()
@@ -115,7 +124,7 @@ class DescribeKilledWorkers:
             assert accepted.status_code == 202
             while stack.under_way(part) == seen and time.monotonic() - started < 1.0:
                 time.sleep(0.01)
-            time.sleep(0.5)  # the rest is found meanwhile
+            _await_channels(stack, accepted.headers["Location"], set(CHANNELS) - {part})
             stack.kill(queues)
             answer = stack.client.get(accepted.headers["Location"], params={"wait": 10}).json()
             took_s = time.monotonic() - started
