@@ -201,7 +201,7 @@ class Resources:
         if not (url := self.settings.mysql_replica_url):
             return None
         timeout_s = min(REPLICA_TIMEOUT_S, (self.timeout_s or self.settings.store_timeout_s) / 2)
-        engine = mysql_engine(self.settings, timeout_s=timeout_s, replica=url)
+        engine = mysql_engine(self.settings, timeout_s=timeout_s, silent_s=self.silent_s, replica=url)
         return Replica(engine, lambda outcome: self.meter.count("chordwise_replica_reads", result=outcome))
 
     @InheritedProperty
