@@ -45,7 +45,7 @@ def installation(
         own_installation(
             settings.model_copy(update=embedded),
             tmp_path_factory.mktemp("causes"),
-            disks={"mysql": 400, "redis": 60},
+            disks={"redis": 60},
             **variables,
             **service,
         ) as found,
@@ -141,9 +141,9 @@ def _redis_password(installation: OwnInstallation) -> Iterator[None]:
 
 
 @contextmanager
-def _full(installation: OwnInstallation, server: str) -> Iterator[None]:
-    """Fill the disk of a server."""
-    filler = installation.folder / server / "filler"
+def _full(installation: OwnInstallation) -> Iterator[None]:
+    """Fill the disk of Redis."""
+    filler = installation.folder / "redis" / "filler"
     free = os.statvfs(filler.parent)
     with filler.open("wb") as file, suppress(OSError):
         for _ in range(free.f_bavail * free.f_frsize // _MB + 1):
@@ -171,7 +171,7 @@ CELLS: dict[str, tuple[Callable[[OwnInstallation], AbstractContextManager[None]]
     "PostgreSQL refuses the password": (_postgres_password, "postgres", "password authentication failed"),
     "PostgreSQL has no connection left": (_postgres_connections, "postgres", "CONNECTION LIMIT"),
     "Redis refuses the password": (_redis_password, "redis", "password is wrong"),
-    "the disk of Redis is full": (lambda each: _full(each, "redis"), "redis", "cannot write to its disk"),
+    "the disk of Redis is full": (_full, "redis", "cannot write to its disk"),
     "the clock is frozen": (_clock_frozen, "workers_silent", "clock"),
 }
 
