@@ -164,7 +164,7 @@ def _clock_frozen(installation: OwnInstallation) -> Iterator[None]:
         os.killpg(installation.processes["clock"].pid, signal.SIGCONT)
 
 
-# What is wrong: how, the only cause that readiness and the doctor name, and words of its sentence.
+# By fault: how it is made, the only cause that readiness and the doctor name, and words of its sentence.
 CELLS: dict[str, tuple[Callable[[OwnInstallation], AbstractContextManager[None]], str, str]] = {
     "MySQL refuses the password": (_mysql_password, "mysql", "the password is wrong"),
     "MySQL has no connection left": (_mysql_connections, "mysql", "MAX_USER_CONNECTIONS"),
