@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 from sqlalchemy import Connection
@@ -28,15 +27,6 @@ from pipeline.vector_stores.file_store import StoredFiles
 MOST_BYTES_AT_ONCE: Final = 1024 * 1024 * 1024  # of all files of one job: they travel in one transaction
 STORE_PREFIX = "vs_"
 _LONGEST_MEDIA_TYPE = 127  # characters, of the column
-
-# Programs, whose media types senders give in many ways or not at all.
-_TEXT_SUFFIXES = frozenset(
-    f".{name}"
-    for name in (  # noqa: SIM905 - a list of forty is easier to read in a row
-        "c cc cpp cs css go h hpp ini java js kt log lua php pl py r rb rs rst scala sh sql swift tex toml ts xml yaml yml"
-    ).split()
-)
-
 
 # Makes a position in a list, given a look-up of the moment that an id stands for.
 FindPosition = Callable[[Callable[[str], datetime | None]], ListPosition | None]
@@ -272,10 +262,7 @@ def _entry(file: StoredFile, put: Put) -> Upload | Refusal:
 
 
 def _media_type_of(file: StoredFile) -> str:
-    """Return the media type; JSON lines are one document and programs are text. Raises UnsupportedMediaType."""
-    suffix = PurePosixPath(file.filename).suffix.lower()
-    if suffix in _TEXT_SUFFIXES:
-        return PLAIN
+    """Return the media type; JSON lines are one document, and every text is accepted. Raises UnsupportedMediaType."""
     try:
         media_type = media_type_of(file.filename, file.declared_type)
     except UnsupportedMediaType:

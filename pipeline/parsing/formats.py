@@ -89,6 +89,15 @@ PARSERS: dict[str, Parser] = {
     XLSX: _xlsx,
 }
 
+# Programs, settings, logs and subtitles: read as plain text, which keeps their indentation, unless a `Format` is registered.
+_TEXT_KINDS = tuple(
+    f".{name}"
+    for name in (  # noqa: SIM905 - a list of fifty is easier to read in a row
+        "bat c cc cfg conf cpp cs css go h hpp ini java js jsx kt log lua org php pl properties ps1 py r rb rs rst scala sh "
+        "sql srt swift tex toml ts tsx vtt xml yaml yml"
+    ).split()
+)
+
 # Every accepted media type; JSON lines contain many documents and are split before parsing.
 SUFFIXES = {
     ".txt": PLAIN,
@@ -112,6 +121,7 @@ SUFFIXES = {
     ".xltx": XLSX,
     ".xltm": XLSX,
     ".xhtml": HTML,
+    **dict.fromkeys(_TEXT_KINDS, PLAIN),
 }
 _OTHER_NAMES = {
     "text/x-markdown": MARKDOWN,
@@ -148,7 +158,11 @@ def register(format: Format) -> None:
     """Accept and parse another format, once. Raises ValueError if its media type or a suffix belongs to another."""
     if PARSERS.get(format.media_type, format.parse) is not format.parse:
         raise ValueError(f"{format.media_type} has a parser already")
-    taken = [suffix for suffix in format.suffixes if SUFFIXES.get(suffix, format.media_type) != format.media_type]
+    taken = [
+        suffix
+        for suffix in format.suffixes
+        if SUFFIXES.get(suffix, format.media_type) not in (format.media_type, PLAIN if suffix in _TEXT_KINDS else None)
+    ]
     if taken or format.media_type in _OTHER_NAMES or format.media_type == JSONL:
         raise ValueError(f"{taken[0] if taken else format.media_type} stands for another format already")
     PARSERS[format.media_type] = format.parse

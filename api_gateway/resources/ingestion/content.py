@@ -5,6 +5,7 @@ import binascii
 import hashlib
 import unicodedata
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -145,7 +146,11 @@ def _bytes(source: SourceIn, content: str) -> Content:
     try:
         if source.parser_hint or source.filename or source.declared_type:
             media_type = media_type_as(
-                source.filename, source.declared_type, parser_hint=source.parser_hint, charset=source.charset
+                source.filename,
+                source.declared_type,
+                parser_hint=source.parser_hint,
+                charset=source.charset,
+                body=body,
             )
         else:
             media_type = _with_charset(media_type_of_fetched(body, declared=None, uri=""), source.charset)
@@ -186,14 +191,26 @@ def _to_fetch(source: SourceIn, uri: str) -> Content:
     )
 
 
-def media_type_as(filename: str | None, declared: str | None, *, parser_hint: str | None, charset: str | None) -> str:
-    """Return the media type to read bytes as, with the character set of ``charset``, else of the declared type.
-
-    Raises UnsupportedMediaType.
-    """
-    if parser_hint is None:
+def media_type_as(
+    filename: str | None, declared: str | None, *, parser_hint: str | None, charset: str | None, body: bytes
+) -> str:
+    """Return the media type to read a body as, with the character set of ``charset``, else of the declared type. A name
+    without a suffix and a type that says nothing leave it to the body. Raises UnsupportedMediaType."""
+    if parser_hint is not None:
+        return _with_charset(parser_hint, charset or charset_of((declared or "").partition(";")[2]))
+    try:
         return _with_charset(media_type_of(filename, declared), charset)
-    return _with_charset(parser_hint, charset or charset_of((declared or "").partition(";")[2]))
+    except UnsupportedMediaType as error:
+        if _says_nothing(filename, declared):
+            with suppress(UnsupportedMediaType):
+                return _with_charset(media_type_of_fetched(body, declared=None, uri=""), charset)
+        raise UnsupportedMediaType(f"{error}; to read the file as one of these, name it as parser_hint") from None
+
+
+def _says_nothing(filename: str | None, declared: str | None) -> bool:
+    name = (filename or "").replace("\\", "/").rpartition("/")[2]
+    has_suffix = "." in name.strip(".")
+    return bool(name) and not has_suffix and (declared or OCTETS).partition(";")[0].strip().lower() == OCTETS
 
 
 def _with_charset(media_type: str, charset: str | None) -> str:
@@ -208,10 +225,12 @@ def _one_document(media_type: str) -> str:
 
 
 def document_id_of(name: str) -> str:
-    """Return a document id from a file's name. Relative folders stay, so that equal names in two of them differ.
+    """Return a document id from a file's name, composed (NFC). Relative folders stay, so that equal names in two of them
+    differ.
 
     A long name keeps its beginning and ends in a hash of the whole; an empty name gives a new id.
     """
+    name = unicodedata.normalize("NFC", name)  # macOS sends decomposed names
     parts = [part.strip() for part in name.replace("\\", "/").split("/")]
     path = "/".join(part for part in parts if part not in ("", ".", ".."))
     printable = (character for character in path if unicodedata.category(character)[0] not in "CZ" or character == " ")

@@ -2,6 +2,7 @@
 
 import codecs
 import hashlib
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limite
 from api_gateway.http.caller import Caller, Writer
 from api_gateway.http.descriptions import route
 from api_gateway.http.fields import MOST_TAGS, Metadata, NewNamespaceName, Tags, TenantWire, TypeName
+from api_gateway.http.file_names import file_name_of, has_extended_name
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer
 from api_gateway.resources.ingestion.content import Charset, ParserHint, document_id_of, media_type_as, storable
@@ -93,12 +95,12 @@ def _tags(text: str) -> list[Any]:
 
 def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> Iterator[Upload | Refusal]:
     """Yield every document of the files, in order. A file of JSON lines has one document per line."""
-    names: set[str] = set()
+    ids = _ids_of(files)
     for index, file in enumerate(files):
         where = f"/file/{index}"
         try:
             media_type = media_type_as(
-                file.name, file.declared_type, parser_hint=form.parser_hint, charset=form.charset
+                file.name, file.declared_type, parser_hint=form.parser_hint, charset=form.charset, body=file.body
             )
             if media_type.partition(";")[0] == JSONL:
                 yield from _lines(file, charset_of(media_type.partition(";")[2]), form, intake, where)
@@ -107,7 +109,7 @@ def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> It
             yield _refused(file, error, where, intake)
             continue
         upload = Upload(
-            document_id=DocumentId(_unique(document_id_of(file.name), file.body, names)),
+            document_id=DocumentId(ids[index]),
             fields=DocumentFields(type=form.type, tags=tuple(form.tags or ()), metadata=form.metadata or {}),
             body=file.body,
             media_type=storable(media_type),
@@ -153,12 +155,22 @@ def document_of(line: Mapping[str, Any], number: int, file_name: str, form: File
     return document
 
 
-def _unique(document_id: str, body: bytes, taken: set[str]) -> str:
-    """Return another id for a second file of the same name, the same one whenever the same file is sent."""
-    if document_id in taken:
-        document_id = with_hash(document_id, hashlib.sha256(body).digest(), 8)
-    taken.add(document_id)
-    return document_id
+def _ids_of(files: Sequence[SentFile]) -> list[str]:
+    """Return the id of each file. Of several contents under one name, the one with the smallest hash gets the name and
+    each other one its hash, so that the ids do not depend on the order of the files."""
+    ids = [document_id_of(file.name) for file in files]
+    counts = Counter(ids)
+    shared = {index for index, document_id in enumerate(ids) if counts[document_id] > 1}
+    hashes = {index: hashlib.sha256(files[index].body).digest() for index in shared}
+    smallest: dict[str, bytes] = {}
+    for index in shared:
+        smallest[ids[index]] = min(smallest.get(ids[index], hashes[index]), hashes[index])
+    return [
+        with_hash(document_id, hashes[index], 8)
+        if index in shared and hashes[index] != smallest[document_id]
+        else document_id
+        for index, document_id in enumerate(ids)
+    ]
 
 
 def _refused(file: SentFile, error: Rejected, where: str, intake: Intake) -> Refusal:
@@ -170,9 +182,20 @@ _NO_CHARSETS: Final = frozenset({"undefined", "punycode", "idna"})
 
 
 class WholeFormParser(MultiPartParser):
-    """A parser that rejects truncated bodies. The base class would silently drop a part that was cut off."""
+    """A parser that rejects truncated bodies and reads file names in every form that clients send. The base class would
+    silently drop a part that was cut off."""
 
     _ended = False
+
+    def on_headers_finished(self) -> None:
+        """Begin a part, with the name of its file."""
+        part = self._current_part
+        disposition = part.content_disposition or b""
+        if has_extended_name(disposition):  # the base class takes a part for a file only if it has a filename
+            part.content_disposition = disposition + b'; filename="file"'
+        super().on_headers_finished()
+        if part.file is not None:
+            part.file.filename = file_name_of(disposition, part.file.filename)
 
     def on_end(self) -> None:
         """Note the closing boundary."""

@@ -171,11 +171,12 @@ def _of_form(caller: Caller, form: FormData) -> _Document:
     if len(files) != 1:
         raise invalid([{"pointer": "/file", "detail": "is required once: a preview is of one file"}])
     file = files[0][1]
-    name = file.filename or ""
+    name, body = file.filename or "", file.file.read()
+    hint, charset = sent.parser_hint, sent.charset
     return _document(
-        file.file.read(),
+        body,
         caller.gateway,
-        media_type=media_type_as(name, file.content_type, parser_hint=sent.parser_hint, charset=sent.charset),
+        media_type=media_type_as(name, file.content_type, parser_hint=hint, charset=charset, body=body),
         filename=name or None,
         title=sent.title,
         chunking=to_chunking(sent.chunking, caller.gateway.settings),

@@ -41,6 +41,21 @@ class DescribeAFile:
         [found] = entries((name, declared, b"text"))
         assert (found.document_id, found.media_type, found.source_uri) == (name, media_type, name)
 
+    @pytest.mark.parametrize("name", ["app.log", "卷一.rst", "run.py", "字幕.srt", "x.YML", "src/main.rs", "paper.tex"])
+    def it_is_plain_text_if_it_is_a_text_of_another_kind(self, name):
+        [found] = entries((name, "application/x-unheard-of", b"def f():\n    return 1\n"))
+        assert found.media_type == "text/plain"
+
+    @pytest.mark.parametrize("name", ["LICENSE", "说明", "docs.d/Makefile", ".gitignore"])
+    @pytest.mark.parametrize("declared", [None, "application/octet-stream"])
+    def it_is_read_as_its_bytes_say_if_it_has_no_suffix(self, name, declared):
+        text, pdf = entries((name, declared, b"text"), (name, declared, b"%PDF-1.7"))
+        assert (text.media_type, pdf.media_type) == ("text/plain", "application/pdf")
+
+    def it_is_refused_with_the_option_that_helps(self):
+        _, bad = entries(("a.txt", None, b"text"), ("a.unheard", None, b"text"))
+        assert bad.detail.endswith("; to read the file as one of these, name it as parser_hint")
+
     def it_is_read_as_the_hint_says(self):
         [found] = entries(("notes.txt", "text/plain", b"# Title"), parser_hint=".md")
         assert found.media_type == "text/markdown"
@@ -54,7 +69,8 @@ class DescribeAFile:
         ("name", "body", "code"),
         [
             ("a.exe", b"MZ", "unsupported_media_type"),
-            ("a", b"text", "unsupported_media_type"),
+            ("a", b"\x7fELF\0\0", "unsupported_media_type"),
+            ("a.unheard", b"text", "unsupported_media_type"),
             ("a.txt", b"", "empty_document"),
             ("a.txt", b" \n ", "empty_document"),
             ("a.txt", b"x" * 1001, "document_too_large"),
@@ -70,6 +86,16 @@ class DescribeAFile:
         assert first.document_id == "a.txt"
         assert second.document_id.startswith("a.txt~")
         assert third.document_id == second.document_id
+
+    def it_has_the_same_id_in_any_order_of_the_request(self):
+        sent = [(name, None, body) for name in ("r.txt", "说明.txt") for body in (b"1", b"2", b"3")]
+        ids = [{(found.body, found.document_id) for found in entries(*files)} for files in (sent, sent[::-1])]
+        assert ids[0] == ids[1]
+        assert len(ids[0]) == 6
+
+    def it_is_one_document_under_a_composed_and_a_decomposed_name(self):
+        composed, decomposed = entries(("Bücher/Übung.txt", None, b"1"), ("Bu\u0308cher/U\u0308bung.txt", None, b"1"))
+        assert composed.document_id == decomposed.document_id == "Bücher/Übung.txt"
 
 
 class DescribeItsId:

@@ -46,3 +46,41 @@ class DescribeAForm:
     async def it_is_refused_in_what_is_no_character_set(self, charset):
         with pytest.raises(MultiPartException, match="character set"):
             await parsed(BODY + END, f"multipart/form-data; boundary=x; charset={charset}")
+
+
+NAMES = [
+    (b'filename="a.txt"', "a.txt"),
+    ('filename="报.txt"'.encode(), "报.txt"),
+    (b"filename*=UTF-8''%E6%8A%A5.txt", "报.txt"),
+    (b"filename*=utf-8'zh'%e6%8a%a5%22.txt", '报".txt'),
+    (b"filename*=GBK''%B1%A8.txt", "报.txt"),
+    (b"""filename="bao.txt"; filename*=UTF-8''%E6%8A%A5.txt""", "报.txt"),
+    (b'''filename*=UTF-8''%E6%8A%A5.txt; filename="bao.txt"''', "报.txt"),
+    (b'filename="=?utf-8?B?5oqlLnR4dA==?="', "报.txt"),
+    (b"""filename="=?utf-8?B?5oqlLnR4dA==?="; filename*=utf-8''%E6%8A%A5.txt""", "报.txt"),
+    (b'filename="=?utf-8?Q?=E6=8A=A5?= =?utf-8?Q?.txt?="', "报.txt"),
+    (b'filename="a %22b%22.txt"', 'a "b".txt'),
+    (rb'filename="a \"b\".txt"', 'a "b".txt'),
+    (b'filename="100%25.txt"', "100%25.txt"),
+    (b'''filename="a; filename*=UTF-8''b.txt"''', "a; filename*=UTF-8''b.txt"),
+    # What cannot be decoded stays as it is.
+    (b'filename="=?unheard-of?B?5oqlLnR4dA==?="', "=?unheard-of?B?5oqlLnR4dA==?="),
+    (b'filename="=?punycode?B?5oqlLnR4dA==?="', "=?punycode?B?5oqlLnR4dA==?="),
+    (b'filename="=?utf-8?B?5oq?="', "=?utf-8?B?5oq?="),
+    (b"""filename="a.txt"; filename*=unheard-of''b.txt""", "a.txt"),
+    (b"""filename="a.txt"; filename*=UTF-8''%E6%8A.txt""", "a.txt"),
+]
+
+
+class DescribeAFileName:
+    @pytest.mark.parametrize(("written", "name"), NAMES)
+    async def it_is_read_as_clients_write_it(self, written, name):
+        form = await parsed(HEAD + b'"file"; ' + written + b"\r\n\r\nbody" + END)
+        (file,) = form.getlist("file")
+        assert (file.filename, await file.read()) == (name, b"body")
+        await form.close()
+
+    async def it_makes_no_file_of_a_field(self):
+        form = await parsed(HEAD + b'"label"; filename*=UTF-8\r\n\r\ntext' + END)
+        assert form["label"] == "text"
+        await form.close()
