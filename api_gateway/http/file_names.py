@@ -1,6 +1,7 @@
 """The name of a file in a part of a multipart body, in each of the ways that clients write it."""
 
 import re
+import unicodedata
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from urllib.parse import unquote_to_bytes
@@ -37,7 +38,7 @@ def _extended(disposition: bytes) -> str | None:
         if parts is None or codec is None:
             return None
         try:
-            return unquote_to_bytes(parts[2]).decode(codec) or None
+            return _printable(unquote_to_bytes(parts[2]).decode(codec)) or None
         except UnicodeError:
             return None
     return None
@@ -48,6 +49,11 @@ def _encoded_words(name: str) -> str:
     if not _ENCODED_WORDS.fullmatch(name) or not all(map(codec_of, _CHARSET_OF_WORD.findall(name))):
         return name
     try:
-        return str(make_header(decode_header(name)))
+        return _printable(str(make_header(decode_header(name)))) or name
     except (HeaderParseError, LookupError, UnicodeError, ValueError):
         return name
+
+
+def _printable(name: str) -> str:
+    """Return a name without the control characters and lone surrogates that an encoding can smuggle in."""
+    return "".join(character for character in name if unicodedata.category(character) not in ("Cc", "Cs"))

@@ -63,6 +63,9 @@ NAMES = [
     (rb'filename="a \"b\".txt"', 'a "b".txt'),
     (b'filename="100%25.txt"', "100%25.txt"),
     (b'''filename="a; filename*=UTF-8''b.txt"''', "a; filename*=UTF-8''b.txt"),
+    (b"filename*=UTF-8''a%0D%0A%00b.txt", "ab.txt"),
+    (b"filename*=utf-7''+2AA-b.txt", "b.txt"),
+    (b'filename="=?utf-7?Q?+2AA-b.txt?="', "b.txt"),
     # What cannot be decoded stays as it is.
     (b'filename="=?unheard-of?B?5oqlLnR4dA==?="', "=?unheard-of?B?5oqlLnR4dA==?="),
     (b'filename="=?punycode?B?5oqlLnR4dA==?="', "=?punycode?B?5oqlLnR4dA==?="),
