@@ -195,6 +195,9 @@ async def list_items(
     duplicates: Annotated[
         bool, Parameter(description="Only items whose document has the same bytes as an older one.")
     ] = False,
+    warned: Annotated[
+        bool, Parameter(description="Only items with an `encoding_warning` or a `pages_warning`.")
+    ] = False,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
@@ -209,6 +212,7 @@ async def list_items(
         after=after[0] if after else -1,
         limit=limit + 1,
         duplicates=duplicates,
+        warned=warned,
     )
 
     def item_json(view: ItemView) -> dict[str, Any]:

@@ -45,8 +45,8 @@ class DocumentInfo(Result):
     """A document as the server lists it; further fields are in ``raw``. ``status`` is that of its latest upload: queued,
     running, succeeded, failed or cancelled. ``generation``: the upload that searches see. ``chunking``: the strategy and
     options it is cut by. ``duplicate_of``: the oldest document of the namespace with the same bytes. ``source``: where it
-    came from, with ``source_id``, ``kind``, ``uri``, ``media_type``, ``encoding``, ``page_start`` and ``page_end`` among
-    others."""
+    came from, with ``source_id``, ``kind``, ``uri``, ``media_type``, ``encoding``, ``encoding_warning``, ``pages_warning``,
+    ``page_start`` and ``page_end`` among others."""
 
     document_id: str
     namespace: str = ""

@@ -1,4 +1,4 @@
-"""Local files to send: search folders, name files, read JSON Lines as documents."""
+"""Local files to send: search folders, read JSON Lines as documents."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import gzip
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from chordwise.api.documents import FIELDS
+from chordwise.api.file_names import LocalFile, names_of, sendable
 from chordwise.errors import InvalidInput, file_errors
 from chordwise.transport import FilePart
 
@@ -35,12 +36,24 @@ _MEDIA_TYPES = {
     ".ndjson": "application/x-ndjson",
     ".json": "application/json",
 }
+# Kinds that the server knows by their suffix, beside those above. A test compares both with the server's.
+_OTHER_KINDS = frozenset(
+    f".{name}"
+    for name in (  # noqa: SIM905 - a list of sixty is easier to read in a row
+        "docm dotx dotm xlsm xltx xltm pptm xhtml "
+        "adoc asciidoc bat bib c cc cfg conf cpp cs css env go graphql h hpp ini java js jsx kt log lua mjs org patch php "
+        "pl po properties proto ps1 py pyi r rb rs rst scala sh sql srt ssa sub swift tex tf toml ts tsx vtt vue xml yaml "
+        "yml"
+    ).split()
+)
+_LOOKED_AT = 4096  # bytes of a file without a suffix
 _ID_NAMES = ("document_id", "doc_id", "id", "_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFile:
-    """A file to send. ``name``, as sent to the server, is relative to the searched folder, with ``/``."""
+    """A file to send. ``name``, as sent to the server, is relative to the searched folder, with ``/``; if files of
+    several folders have one name, it begins with the folder's own."""
 
     path: Path
     name: str
@@ -53,56 +66,126 @@ class FoundFile:
 
     def read(self) -> FilePart:
         """Read the file for sending. Raises InvalidInput."""
-        with file_errors(self.path, "read"):
+        with file_errors(sendable(str(self.path)), "read"):
             content = self.path.read_bytes()
         media_type = _MEDIA_TYPES.get(self.path.suffix.lower(), "application/octet-stream")
         return FilePart(name=self.name, content=content, media_type=media_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A file or a folder that is not sent. ``reason``: the end of a sentence, such as ``is a link to nothing``."""
+
+    path: str
+    reason: str
+
+
+OTHER_KIND = "is of another kind"
+_UNREADABLE = "cannot be read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileSearch:
-    """The result of a search for files. ``skipped_files``: the paths of files of unknown kind in folders."""
+    """The result of a search for files. ``left_out``: files of other kinds in folders, links, and unreadable files.
+    ``renamed``: the names that files are sent under, by the name that several of them have, or that is not UTF-8."""
 
     files: tuple[FoundFile, ...] = ()
-    skipped_files: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    renamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def skipped_files(self) -> tuple[str, ...]:
+        """Return the paths of files of other kinds."""
+        return tuple(each.path for each in self.left_out if each.reason == OTHER_KIND)
 
     @property
     def skipped(self) -> int:
-        """Return the number of skipped files."""
+        """Return the number of files of other kinds."""
         return len(self.skipped_files)
 
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """Return the paths of files and folders that may not be read."""
+        return tuple(each.path for each in self.left_out if each.reason == _UNREADABLE)
 
-def find_files(paths: Iterable[str | Path]) -> FileSearch:
-    """Return every file named, and every file of a known kind below every folder named, in a stable order.
 
-    Hidden files and folders are left out; links to folders, and to files outside the searched folder, are not followed.
-    Raises InvalidInput for a missing path.
+def find_files(paths: Iterable[FoundFile | str | Path], *, of_every_kind: bool = False) -> FileSearch:
+    """Return every file named, and every file of a known kind below every folder named, in a stable order, each once.
+
+    Files without a suffix count as known if they look like text; with ``of_every_kind`` all do. Hidden files and folders
+    are left out. Links to folders, and to files outside the searched folder, are not followed. Files of one name in
+    several folders get the names of these folders in front, the same ones in every order of ``paths``. A `FoundFile`
+    keeps its name. Raises InvalidInput for a missing path.
     """
-    files: list[FoundFile] = []
-    skipped: list[str] = []
-    for path in map(Path, paths):
-        if path.is_file():
-            files.append(FoundFile(path=path, name=path.name, size=path.stat().st_size))
-        elif path.is_dir():
-            for file in _below(path):
-                if file.is_json_lines or file.path.suffix.lower() in _MEDIA_TYPES:
-                    files.append(file)
+    named: list[FoundFile] = []
+    found: list[LocalFile] = []
+    left_out: list[LeftOut] = []
+    for path in paths:
+        if isinstance(path, FoundFile):
+            named.append(path)
+        elif (path := Path(path)).is_dir():
+            for each in _below(path):
+                if isinstance(each, LeftOut):
+                    left_out.append(each)
+                elif of_every_kind or _is_known(each.path):
+                    found.append(each)
                 else:
-                    skipped.append(str(file.path))
+                    left_out.append(LeftOut(path=sendable(str(each.path)), reason=OTHER_KIND))
+        elif path.is_file():
+            found.append(LocalFile(path=path, root=path.parent))
         else:
-            raise InvalidInput(f"there is no file or folder {path}")
-    return FileSearch(files=tuple(files), skipped_files=tuple(skipped))
+            raise InvalidInput(f"there is no file or folder {sendable(str(path))}")
+    names, renamed = names_of(found)
+    files = [
+        FoundFile(path=each.path, name=names[each], size=each.path.stat().st_size) for each in found if each in names
+    ]
+    return FileSearch(files=(*named, *files), left_out=tuple(left_out), renamed=renamed)
 
 
-def _below(folder: Path) -> Iterator[FoundFile]:
+def _is_known(path: Path) -> bool:
+    suffix = path.suffix.lower()
+    if suffix:
+        return suffix in _MEDIA_TYPES or suffix in _OTHER_KINDS or path.name.lower().endswith((".jsonl", ".jsonl.gz"))
+    try:
+        with path.open("rb") as file:
+            return b"\0" not in file.read(_LOOKED_AT)
+    except OSError:
+        return True  # named when it is read
+
+
+def _below(folder: Path) -> Iterator[LocalFile | LeftOut]:
+    """Yield the files below a folder, and what is left out there for another reason than its kind or a hidden name."""
     root = folder.resolve()
-    for parent, folders, names in os.walk(folder):
+    unreadable: list[LeftOut] = []
+
+    def note(error: OSError) -> None:
+        unreadable.append(LeftOut(path=sendable(str(error.filename)), reason=_UNREADABLE))
+
+    for parent, folders, names in os.walk(folder, onerror=note):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
+        for name in [*folders, *sorted(name for name in names if not name.startswith("."))]:
             path = Path(parent, name)
-            leads_out = path.is_symlink() and not path.resolve().is_relative_to(root)
-            if not name.startswith(".") and not leads_out and path.is_file():
-                yield FoundFile(path=path, name=path.relative_to(folder).as_posix(), size=path.stat().st_size)
+            reason = _reason_to_leave(path, root)
+            if reason:
+                yield LeftOut(path=sendable(str(path)), reason=reason)
+            elif name not in folders:
+                yield LocalFile(path=path, root=folder)
+    yield from unreadable
+
+
+def _reason_to_leave(path: Path, root: Path) -> str | None:
+    if path.is_symlink():
+        if not path.exists():
+            return "is a link to nothing"
+        if path.is_dir():
+            return "is a link to a folder"
+        if not path.resolve().is_relative_to(root):
+            return "is a link to a file outside the folder"
+    if path.is_dir():
+        return None
+    if not path.is_file():
+        return "is no regular file"
+    return None if os.access(path, os.R_OK) else _UNREADABLE
 
 
 def grouped(items: Iterable[T], size: Callable[[T], int], *, at_most: int, max_bytes: int) -> Iterator[list[T]]:
@@ -138,7 +221,7 @@ def read_lines(path: Path, *, charset: str | None = None) -> Iterator[tuple[int,
         reason = getattr(error, "strerror", None) or error
         if isinstance(error, UnicodeDecodeError):
             reason = f"it is not {charset}" if charset else "it is not UTF-8; name its encoding with --charset"
-        raise InvalidInput(f"{path} cannot be read: {reason}") from error
+        raise InvalidInput(f"{sendable(str(path))} cannot be read: {reason}") from error
 
 
 def _refuse(sentence: str) -> None:
@@ -161,7 +244,7 @@ def read_documents(
         if isinstance(value, dict):
             yield as_document(value)
         else:
-            on_bad_line(f"{path}:{number} is not a JSON object")
+            on_bad_line(f"{sendable(str(path))}:{number} is not a JSON object")
 
 
 def as_document(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Required, TypedDict, Unpack
@@ -118,10 +118,12 @@ class IngestionOperations(Resource):
         An address begins with http:// or https://; more may be in ``url``. The server fetches it each time it is sent
         and names the document by it.
 
-        A path may name a folder, which is searched for files; a JSON Lines file has one document per line. Any number
-        of documents is sent in requests of up to 1,000 documents or 16 MB, each of which becomes a job. Returns once
-        everything is durable at the server, not once it is searchable: see ``wait``. ``on_progress`` is called after
-        every request. If one fails, the error's ``accepted`` has the jobs before it.
+        A path may name a folder, which is searched for files; a JSON Lines file has one document per line. Files of one
+        name in several folders are sent with the folders in front: see ``renamed`` of the result.
+
+        Any number of documents is sent in requests of up to 1,000 documents or 16 MB, each of which becomes a job.
+        Returns once everything is durable at the server, not once it is searchable: see ``wait``. ``on_progress`` is
+        called after every request. If one fails, the error's ``accepted`` has the jobs before it.
         """
         items, settings = with_urls(documents, url), IngestOptions(**options)
         paths: list[str | Path] = []
@@ -138,13 +140,14 @@ class IngestionOperations(Resource):
 
         done = yield from self._documents(without_paths(), settings, on_progress, Ingestion())
         try:
-            files = find_files(paths).files
+            search = find_files(paths)
         except ChordwiseError as error:
             error.accepted = done.jobs
             raise
-        for lines in (file for file in files if file.is_json_lines):
+        done = replace(done, left_out=search.left_out, renamed=search.renamed)
+        for lines in (file for file in search.files if file.is_json_lines):
             done = yield from self._documents(read_documents(lines.path), settings, on_progress, done)
-        others = [file for file in files if not file.is_json_lines]
+        others = [file for file in search.files if not file.is_json_lines]
         return (yield from self._files(others, settings, on_progress, done))
 
     @operation
@@ -155,11 +158,11 @@ class IngestionOperations(Resource):
         on_progress: Told | None = None,
         **options: Unpack[FileKeywords],
     ) -> Steps[Ingestion]:
-        """Send files as they are, for the server to parse; folders are searched. Otherwise as ``ingest``."""
-        files = [
-            file for path in paths for file in ([path] if isinstance(path, FoundFile) else find_files([path]).files)
-        ]
-        return self._files(files, IngestOptions(**options), on_progress, Ingestion())
+        """Send files as they are, for the server to parse; folders are searched, with ``parser_hint`` for files of every
+        kind. Otherwise as ``ingest``."""
+        search = find_files(paths, of_every_kind=bool(options.get("parser_hint")))
+        begun = Ingestion(left_out=search.left_out, renamed=search.renamed)
+        return self._files(search.files, IngestOptions(**options), on_progress, begun)
 
     def _documents(
         self, documents: Iterable[Any], options: IngestOptions, on_progress: Told | None, done: Ingestion

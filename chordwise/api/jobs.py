@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chordwise.event_stream import EventStream
 from chordwise.records import Result, decode
 from chordwise.resource import LONGEST_HOLD_S, Resource, entries, given, operation, path
 from chordwise.retries import PATIENT, RetryPolicy, exchange
 from chordwise.transport import Call, Steps
+
+if TYPE_CHECKING:
+    from chordwise.api.files import LeftOut
 
 FINAL_JOB_STATES = frozenset({"succeeded", "partly_failed", "failed", "cancelled"})
 WATCHED_HOLD_S = 1.0  # the longest wait of one request while progress is reported
@@ -51,6 +54,11 @@ class Match(Result):
     job_id: str = ""
 
 
+def warnings_of(encoding_warning: str | None, pages_warning: str | None) -> tuple[str, ...]:
+    """Return the warnings of an item or of a document's source, each without the other."""
+    return tuple(warning for warning in (encoding_warning, pages_warning) if warning)
+
+
 class Job(Result):
     """One batch on its way into the stores. ``total``, ``succeeded``, ``failed`` and ``cancelled`` count documents,
     ``outcomes`` counts them by outcome; ``reused`` counts the chunks that needed no embedding. ``renamed`` is only in
@@ -85,10 +93,13 @@ class Job(Result):
 class Ingestion:
     """The jobs of one call of ``ingest``: several if the documents did not fit into one request.
 
-    It has the counters of a job, summed over all of them.
+    It has the counters of a job, summed over all of them. ``left_out``: files below the folders that were not sent.
+    ``renamed``: the names that files were sent under, by the name that several of them have, or that is not UTF-8.
     """
 
     jobs: tuple[Job, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    renamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def job_id(self) -> str:
@@ -173,6 +184,11 @@ class JobItem(Result):
     encoding_warning: str | None = None
     pages_warning: str | None = None
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return a sentence on each doubt about its text: its encoding, and what was left out of it."""
+        return warnings_of(self.encoding_warning, self.pages_warning)
+
 
 class JobEvent(Result):
     """One event of a job. ``kind``: progress, item_failed or finished.
@@ -247,12 +263,19 @@ class JobOperations(Resource):
 
     @operation
     def job_items(
-        self, job: Job | str, *, status: str | None = None, duplicates: bool = False, limit: int | None = 100
+        self,
+        job: Job | str,
+        *,
+        status: str | None = None,
+        duplicates: bool = False,
+        warned: bool = False,
+        limit: int | None = 100,
     ) -> Steps[list[JobItem]]:
         """List the documents of a job with their outcomes; ``limit`` None for all. ``duplicates``: only those with the same
-        bytes as an older document."""
+        bytes as an older document; ``warned``: only those with ``warnings``."""
         job_id = job if isinstance(job, str) else job.job_id
-        filters = {"status": status, "duplicates": "true" if duplicates else None}
+        chosen = {"duplicates": duplicates, "warned": warned}
+        filters = {"status": status, **{name: "true" for name, asked in chosen.items() if asked}}
         return self._pages(JobItem, path("jobs", job_id, "items"), filters, limit=limit)
 
     @operation
@@ -289,10 +312,10 @@ class JobOperations(Resource):
                 current = yield from self._job(current.job_id, deadline, policy=PATIENT, hold_s=hold_s)
                 jobs[index] = current
                 if on_progress:
-                    on_progress(Ingestion(jobs=tuple(jobs)) if several else current)
+                    on_progress(replace(job, jobs=tuple(jobs)) if several else current)
                 if not current.done:
                     yield from self._pause_between_polls(began, deadline, f"job {current.job_id}", current.status)
-        return Ingestion(jobs=tuple(jobs)) if several else jobs[0]
+        return replace(job, jobs=tuple(jobs)) if several else jobs[0]
 
     def _job(self, job_id: str, deadline: float, *, policy: RetryPolicy | None = None, hold_s: float = 0) -> Steps[Job]:
         """Return a job once it is final, at the latest after ``hold_s``."""
@@ -304,7 +327,11 @@ class JobOperations(Resource):
 
 def together(*ingestions: Ingestion) -> Ingestion:
     """Return one ingestion with the jobs of all."""
-    return Ingestion(jobs=tuple(job for ingestion in ingestions for job in ingestion.jobs))
+    return Ingestion(
+        jobs=tuple(job for ingestion in ingestions for job in ingestion.jobs),
+        left_out=tuple(file for ingestion in ingestions for file in ingestion.left_out),
+        renamed={name: sent for ingestion in ingestions for name, sent in ingestion.renamed.items()},
+    )
 
 
 def failures(errors: Sequence[JobError], *, at_most: int = 3) -> str:

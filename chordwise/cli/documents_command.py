@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from chordwise.api.documents import MOST_CHANGED
-from chordwise.api.jobs import Job
+from chordwise.api.jobs import Job, warnings_of
 from chordwise.cli import screen, short_ids
 from chordwise.cli.jobs_command import require_success
 from chordwise.errors import InvalidInput, ProblemError
@@ -73,6 +73,7 @@ def show(document_id: DocumentIdArgument, namespace: NamespaceOption) -> None:
         "source": " ".join(str(source[name]) for name in ("kind", "uri", "source_id") if source.get(name)),
         "media type": source.get("media_type"),
         "encoding": source.get("encoding"),
+        "warnings": "; ".join(warnings_of(source.get("encoding_warning"), source.get("pages_warning"))),
     }
     screen.print_facts(document, {name: value for name, value in facts.items() if value or value == 0})
 

@@ -45,17 +45,29 @@ def ingest(
     charset: Annotated[
         str | None, Option("--charset", help="The encoding of the files, such as big5. Default: detected.")
     ] = None,
+    parser_hint: Annotated[
+        str | None,
+        Option(
+            "--parser-hint",
+            help="Read every file as this kind, whatever its name: a suffix such as txt, or a media type.",
+        ),
+    ] = None,
     as_json: Annotated[bool, Option("--json", help="Print the jobs as one JSON document.")] = False,
 ) -> None:
     """Ingest files, folders, JSON Lines and web pages.
 
     Each line of a .jsonl or .jsonl.gz file is a document: {"document_id": …, "title": …, "text": …}; doc_id, id and
     _id count as document_id, and unknown keys go into its metadata. Other files are parsed by the
-    server: txt, md, html, pdf, docx, pptx, xlsx, csv, tsv, json. In folders, hidden files and other kinds are left out.
-    Web pages are fetched by the server.
+    server: txt, md, html, pdf, docx, pptx, xlsx, csv, tsv, json; logs, subtitles, settings and programs, as log, srt,
+    yaml and py, as plain text. In folders, hidden files, links that lead out and other kinds are left out and named;
+    with --parser-hint, files of every kind are sent. Web pages are fetched by the server.
+
+    A document's id is its file's name below PATH. Files of one name in several folders get the folders' names in front,
+    and a name that is not UTF-8 is sent with %BA for each such byte; a line names them.
 
     The server detects the encoding of text. With --wait, a line warns of each file with an uncertain encoding: send it
-    again with --charset. JSON Lines are UTF-8 unless --charset names another encoding.
+    again with --charset; and of each whose text is not complete, such as hidden rows or scanned pages. JSON Lines are
+    UTF-8 unless --charset names another encoding.
 
     Names each line that could not be read and, with --wait, each document that could not be ingested, one a line on
     standard error, the first 20 of each (all with --json). Exits with 1 if there is one, and with 2 for wrong usage.
@@ -68,7 +80,7 @@ def ingest(
     for path in paths:
         if not is_url(path) and not Path(path).exists():
             raise typer.BadParameter(f"Path '{path}' does not exist.", param_hint="PATH")
-    search = find_files(path for path in paths if not is_url(path))
+    search = find_files((path for path in paths if not is_url(path)), of_every_kind=parser_hint is not None)
     if not search.files and not urls:
         raise ChordwiseError(f"there is nothing to ingest: {'; '.join(_skipped(search)) or '0 files found'}")
     options: FileKeywords = {
@@ -79,6 +91,7 @@ def ingest(
         "priority": priority,
         "chunking": _chunking(chunking),
         "charset": charset,
+        "parser_hint": parser_hint,
     }
     began = time.monotonic()
     bad_lines: list[str] = []
@@ -89,6 +102,7 @@ def ingest(
                 done = client.wait(done, on_progress=lambda state: ticker.show_finished("documents indexed", state))
         copies, unknown = _copies(client, done)
         same = _same(client, done)
+        warned = [item for job in done.jobs for item in client.job_items(job, warned=True, limit=None)] if wait else []
         if as_json:
             screen.print_json(
                 {
@@ -97,20 +111,32 @@ def ingest(
                     "bad_lines": bad_lines,
                     "skipped": search.skipped,
                     "skipped_files": search.skipped_files,
+                    "left_out": [{"path": each.path, "reason": each.reason} for each in search.left_out],
+                    "renamed": search.renamed,
                     "duplicates": [
                         {"document_id": item.document_id, "duplicate_of": item.duplicate_of} for item in copies
                     ],
                     **{name: [item.document_id for item in items] for name, items in same.items()},
+                    "warnings": [
+                        {"document_id": item.document_id, "warning": warning}
+                        for item in warned
+                        for warning in item.warnings
+                    ],
                 }
             )
         else:
             _summarise(done, waited=wait, search=search, elapsed_s=time.monotonic() - began)
             for line in (*_unchanged(same), *_remarks(sent, copies), *unknown):
                 screen.say(line)
-            if wait:
-                _warn_of_encodings(client, done, search)
+    screen.warn_of_each([f"{item.document_id}: {warning}" for item in warned for warning in item.warnings])
+    screen.warn_of_each([f"{path} cannot be read" for path in search.unreadable])
     screen.warn_of_each(bad_lines)
-    unread = f"{screen.plural(len(bad_lines), 'line')} could not be read; everything else was sent" if bad_lines else ""
+    lost = [
+        screen.plural(len(unread), what)
+        for what, unread in (("line", bad_lines), ("file or folder", search.unreadable))
+        if unread
+    ]
+    unread = f"{' and '.join(lost)} could not be read; everything else was sent" if lost else ""
     if wait:
         require_all(done, "ingested", besides=unread)
     if unread:
@@ -173,23 +199,6 @@ def _is_encoding(charset: str) -> bool:
         return False
 
 
-def _warn_of_encodings(client: Chordwise, done: Ingestion, search: FileSearch) -> None:
-    """Print every document with an uncertain encoding or unread pages on standard error."""
-    if all(file.is_json_lines for file in search.files):
-        return
-    warnings = [
-        f"{item.document_id}: {warning}"
-        for job in done.jobs
-        for item in client.job_items(job, limit=None)
-        for warning in (item.encoding_warning, item.pages_warning)
-        if warning
-    ]
-    for warning in warnings[:_MOST_NAMES]:
-        screen.warn(warning)
-    if len(warnings) > _MOST_NAMES:
-        screen.warn(f"{screen.plural(len(warnings) - _MOST_NAMES, 'more file')} whose text is not sure or not complete")
-
-
 def _chunking(value: str | None) -> dict[str, Any] | None:
     """Return the chunking in an option: a strategy's name, or a JSON object."""
     if value is None or not value.lstrip().startswith("{"):
@@ -238,18 +247,38 @@ def _remarks(sent: Ingestion, copies: Sequence[JobItem]) -> Iterator[str]:
         [f"{document.requested_id} is taken: stored as {document.document_id}" for document in renamed],
         [f"{item.document_id} has the same bytes as {item.duplicate_of}" for item in copies],
     ):
-        yield from lines[:_MOST_NAMES]
-        if len(lines) > _MOST_NAMES:
-            yield f"and {len(lines) - _MOST_NAMES} more (all of them with --json)"
+        yield from _first(lines)
 
 
 def _skipped(search: FileSearch) -> list[str]:
-    """Return a sentence with the names of the files that were skipped, or none."""
-    if not search.skipped:
-        return []
-    names = ", ".join(search.skipped_files[:_MOST_NAMES])
-    more = f" and {search.skipped - _MOST_NAMES} more" if search.skipped > _MOST_NAMES else ""
-    return [f"{screen.plural(search.skipped, 'file')} of other kinds skipped: {names}{more}"]
+    """Return a sentence on the files of other kinds, one on each link, and one on each name that was changed."""
+    sentences = []
+    if search.skipped:
+        names = ", ".join(search.skipped_files[:_MOST_NAMES])
+        more = f" and {search.skipped - _MOST_NAMES} more" if search.skipped > _MOST_NAMES else ""
+        sentences.append(f"{screen.plural(search.skipped, 'file')} of other kinds skipped: {names}{more}")
+    others = [
+        f"{each.path} {each.reason}, skipped"
+        for each in search.left_out
+        if each.path not in (*search.skipped_files, *search.unreadable)
+    ]
+    return [*sentences, *_first(others), *_first(_renamed(search))]
+
+
+def _renamed(search: FileSearch) -> list[str]:
+    """Return a sentence on each name that files were not sent under."""
+    return [
+        f"{len(sent)} files have the name {name}: sent as {', '.join(sent)}"
+        if len(sent) > 1
+        else f"{name}: sent as {sent[0]}"
+        for name, sent in search.renamed.items()
+    ]
+
+
+def _first(lines: list[str]) -> list[str]:
+    """Return the first lines, and how many there are more."""
+    more = len(lines) - _MOST_NAMES
+    return lines if more <= 0 else [*lines[:_MOST_NAMES], f"and {more} more (all of them with --json)"]
 
 
 def _counts(done: Ingestion) -> str:
@@ -276,7 +305,7 @@ def _summarise(done: Ingestion, *, waited: bool, search: FileSearch, elapsed_s: 
     elif done.jobs:
         screen.say(f"follow with: chordwise jobs {done.job_ids[-1]} --watch")
     for sentence in _skipped(search):
-        screen.say(sentence)
+        screen.say(screen.clean(sentence))
 
 
 def export_namespace(

@@ -78,7 +78,10 @@ def jobs(
         job_id = short_ids.job(client, job_id)
         steered = steer[chosen[0]](job_id) if chosen else None
         job = _watch(client, job_id) if watch else steered or client.job(job_id)
+        quiet = screen.as_json() or not job.succeeded
+        warned = [] if quiet else client.job_items(job_id, warned=True, limit=screen.MOST_LINES + 1)
     _print(job)
+    screen.warn_of_each([f"{item.document_id}: {warning}" for item in warned for warning in item.warnings])
     if watch:
         require_success(job)
 

@@ -26,13 +26,15 @@ def list_items(
     after: int,
     limit: int,
     duplicates: bool = False,
+    warned: bool = False,
 ) -> list[ItemView] | None:
-    """Return items above the ordinal ``after``, None without such a job; ``duplicates``: only copies of older ones."""
+    """Return items above the ordinal ``after``, None without such a job; ``duplicates``: only copies of older ones;
+    ``warned``: only those whose text is not sure or not complete."""
 
     def read(connection: Connection) -> list[ItemView] | None:
         views = JobViews(connection, tenant_id)
         if views.is_finished(job_id) is None:
             return None
-        return views.items(job_id, status=status, after=after, limit=limit, duplicates=duplicates)
+        return views.items(job_id, status=status, after=after, limit=limit, duplicates=duplicates, warned=warned)
 
     return read_list(tenant_id, use, read)

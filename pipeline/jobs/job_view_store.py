@@ -98,10 +98,19 @@ class JobViews(TenantStore):
         return self._viewed("AND job_id LIKE :prefix", {"prefix": f"{prefix}%"}, limit=limit, errors=False)
 
     def items(
-        self, job_id: JobId, *, status: str | None, after: int, limit: int, duplicates: bool = False
+        self,
+        job_id: JobId,
+        *,
+        status: str | None,
+        after: int,
+        limit: int,
+        duplicates: bool = False,
+        warned: bool = False,
     ) -> list[ItemView]:
-        """Return items by ordinal above ``after``; ``duplicates``: only those whose document duplicates another."""
-        where = ("AND i.state = :state " if status else "") + (f"AND {is_duplicate('i')}" if duplicates else "")
+        """Return items by ordinal above ``after``; ``duplicates``: only those whose document duplicates another;
+        ``warned``: only those with a warning about their text."""
+        conditions = {"i.state = :state": status, is_duplicate("i"): duplicates, _IS_WARNED: warned}
+        where = " ".join(f"AND {condition}" for condition, asked in conditions.items() if asked)
         rows = self._run(_ITEMS.format(where=where), job=job_id, state=status, after=after, limit=limit).all()
         originals: dict[DocumentId, DocumentId] = {}
         if rows:
@@ -229,6 +238,9 @@ _ITEMS = (
     f" AND i.job_id = :job AND i.ordinal > :after {{where}} ORDER BY i.ordinal LIMIT :limit"
 )
 
+
+# A warning that is null is not stored.
+_IS_WARNED = "JSON_CONTAINS_PATH(g.encoding, 'one', '$.warning', '$.pages_warning')"
 
 _SNAPSHOT = sql(
     "SELECT j.job_id, j.namespace, j.revision, j.total, j.created_at, j.updated_at, j.finished_at, j.paused_at,"

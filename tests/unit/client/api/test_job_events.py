@@ -101,7 +101,7 @@ class DescribeEvents:
         stub.jobs["j"] = {"job_id": "j", "status": "succeeded", "total": 1, "succeeded": 1}
         stub.looks_until_done = 2
         assert run(["jobs", "j", "--watch"]) == 0
-        assert stub.paths() == ["GET /v1/jobs/j/events", *["GET /v1/jobs/j"] * 2]
+        assert stub.paths() == ["GET /v1/jobs/j/events", *["GET /v1/jobs/j"] * 2, "GET /v1/jobs/j/items"]
 
 
 def part(text: str) -> str:

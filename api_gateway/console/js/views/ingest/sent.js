@@ -75,8 +75,8 @@ function Warned({ id, namespace }) {
     const warned = [];
     let cursor = null;
     do {
-      const page = await get(`v1/jobs/${id}/items${query({ status: "succeeded", limit: 200, cursor })}`, { signal });
-      warned.push(...page.data.filter((item) => warningsOf(item).length));
+      const page = await get(`v1/jobs/${id}/items${query({ status: "succeeded", warned: true, limit: 200, cursor })}`, { signal });
+      warned.push(...page.data);
       cursor = page.next_cursor;
     } while (cursor && warned.length < MOST_WARNED);
     return warned.slice(0, MOST_WARNED);
