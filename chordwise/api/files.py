@@ -42,8 +42,7 @@ _OTHER_KINDS = frozenset(
     for name in (  # noqa: SIM905 - a list of sixty is easier to read in a row
         "docm dotx dotm xlsm xltx xltm pptm xhtml "
         "adoc asciidoc bat bib c cc cfg conf cpp cs css env go graphql h hpp ini java js jsx kt log lua mjs org patch php "
-        "pl po properties proto ps1 py pyi r rb rs rst scala sh sql srt ssa sub swift tex tf toml ts tsx vtt vue xml yaml "
-        "yml"
+        "pl po properties proto py pyi r rb rs rst scala sh sql srt ssa sub swift tex tf toml ts tsx vtt vue xml yaml yml"
     ).split()
 )
 _LOOKED_AT = 4096  # bytes of a file without a suffix

@@ -57,10 +57,13 @@ def ingest(
     """Ingest files, folders, JSON Lines and web pages.
 
     Each line of a .jsonl or .jsonl.gz file is a document: {"document_id": …, "title": …, "text": …}; doc_id, id and
-    _id count as document_id, and unknown keys go into its metadata. Other files are parsed by the
-    server: txt, md, html, pdf, docx, pptx, xlsx, csv, tsv, json; logs, subtitles, settings and programs, as log, srt,
-    yaml and py, as plain text. In folders, hidden files, links that lead out and other kinds are left out and named;
-    with --parser-hint, files of every kind are sent. Web pages are fetched by the server.
+    _id count as document_id, and unknown keys go into its metadata. Other files are parsed by the server: txt, md,
+    html, xhtml, pdf, docx, docm, dotx, dotm, pptx, pptm, xlsx, xlsm, xltx, xltm, csv, tsv, json, and as plain text
+    adoc, asciidoc, bat, bib, c, cc, cfg, conf, cpp, cs, css, env, go, graphql, h, hpp, ini, java, js, jsx, kt, log,
+    lua, mjs, org, patch, php, pl, po, properties, proto, py, pyi, r, rb, rs, rst, scala, sh, sql, srt, ssa, sub,
+    swift, tex, tf, toml, ts, tsx, vtt, vue, xml, yaml, yml, and text without a suffix. In folders, hidden files are
+    left out; links that lead out and other kinds are left out and named; with --parser-hint, files of every kind
+    are sent. Web pages are fetched by the server.
 
     A document's id is its file's name below PATH. Files of one name in several folders get the folders' names in front,
     and a name that is not UTF-8 is sent with %BA for each such byte; a line names them.

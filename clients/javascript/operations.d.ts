@@ -2542,6 +2542,8 @@ export class Operations extends Transport {
     status?: "queued" | "running" | "succeeded" | "failed" | "cancelled" | null;
     /** Only items whose document has the same bytes as an older one. */
     duplicates?: boolean;
+    /** Only items with an `encoding_warning` or a `pages_warning`. */
+    warned?: boolean;
     /** Entries per page. */
     limit?: number;
     /** `next_cursor` of the previous page. */

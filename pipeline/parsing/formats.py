@@ -89,12 +89,13 @@ PARSERS: dict[str, Parser] = {
     XLSX: _xlsx,
 }
 
-# Programs, settings, logs and subtitles: read as plain text, which keeps their indentation, unless a `Format` is registered.
+# Programs, settings, logs and subtitles: read as plain text, which keeps their indentation, unless a `Format` is
+# registered. The client has the same list.
 _TEXT_KINDS = tuple(
     f".{name}"
-    for name in (  # noqa: SIM905 - a list of fifty is easier to read in a row
-        "bat c cc cfg conf cpp cs css go h hpp ini java js jsx kt log lua org php pl properties ps1 py r rb rs rst scala sh "
-        "sql srt swift tex toml ts tsx vtt xml yaml yml"
+    for name in (  # noqa: SIM905 - a list of sixty is easier to read in a row
+        "adoc asciidoc bat bib c cc cfg conf cpp cs css env go graphql h hpp ini java js jsx kt log lua mjs org patch php "
+        "pl po properties proto py pyi r rb rs rst scala sh sql srt ssa sub swift tex tf toml ts tsx vtt vue xml yaml yml"
     ).split()
 )
 
@@ -142,15 +143,17 @@ RECOGNISED = frozenset({PDF, PNG, JPEG, TIFF})  # formats whose text may depend 
 _PICTURES = {".png": PNG, ".jpg": JPEG, ".jpeg": JPEG, ".tif": TIFF, ".tiff": TIFF}
 if find_spec("pptx") is not None:
     PARSERS[PPTX] = _pptx
-    SUFFIXES[".pptx"] = PPTX
+    SUFFIXES |= {".pptx": PPTX, ".pptm": PPTX}
 _WITHOUT_PPTX = "; to read slides, install the extra slides (pip install 'chordwise[slides]')"
 _WITHOUT_OCR = "; to read pictures, install tesseract-ocr and 'chordwise[ocr]', and set CHORDWISE_OCR_LANGUAGES"
 # The remedy for what this installation could read and does not.
 _REMEDIES = {
-    ".pptx": _WITHOUT_PPTX,
-    PPTX: _WITHOUT_PPTX,
+    **dict.fromkeys((".pptx", ".pptm", PPTX), _WITHOUT_PPTX),
     **dict.fromkeys((*_PICTURES, *_PICTURES.values()), _WITHOUT_OCR),
-    ".odp": "; save slides as .pptx or .pdf",
+    **dict.fromkeys((".odp", ".ppt", ".pps", ".ppsx", ".key"), "; save slides as .pptx or .pdf"),
+    **dict.fromkeys((".doc", ".odt", ".rtf", ".wps", ".pages", ".epub"), "; save it as .docx, .pdf or .html"),
+    **dict.fromkeys((".xls", ".xlsb", ".ods", ".et", ".numbers"), "; save it as .xlsx or .csv"),
+    **dict.fromkeys((".zip", ".gz", ".tgz", ".tar", ".7z", ".rar"), "; unpack it and send its files"),
 }
 
 
@@ -231,5 +234,10 @@ def charset_of(parameters: str) -> str | None:
 
 
 def _refusal(what: str) -> str:
-    suffixes, media_types = ", ".join(sorted(SUFFIXES)), ", ".join(sorted({*SUFFIXES.values(), *PARSERS}))
-    return f"{what} is not supported{_REMEDIES.get(what, '')}; accepted are {suffixes} ({media_types})"
+    if what in _REMEDIES:
+        return f"{what} is not supported{_REMEDIES[what]}"
+    kinds = ", ".join(sorted({media_type: suffix for suffix, media_type in reversed(SUFFIXES.items())}.values()))
+    return (
+        f"{what} is not supported; accepted are {kinds}, and texts such as .log, .py and .yaml; to read it as one of these,"
+        " name that in parser_hint (--parser-hint)"
+    )

@@ -8,6 +8,8 @@ from pipeline.parsing import formats
 from pipeline.parsing.containers import what_it_is
 
 _GENERIC = frozenset({"", formats.PLAIN, "application/octet-stream", "binary/octet-stream", "application/zip"})
+_ZIP = b"PK\x03\x04"
+_FOLDERS = {formats.DOCX: b"word/", formats.XLSX: b"xl/", formats.PPTX: b"ppt/"}  # of their parts
 _LOOKED_AT = 4096  # bytes
 _HTML = (b"<!doctype html", b"<html", b"<head", b"<body")
 
@@ -27,13 +29,26 @@ def media_type_of_fetched(body: bytes, *, declared: str | None, uri: str) -> str
     try:
         return _parsable(formats.media_type_of(file_name_of(uri), None)) + charset
     except UnsupportedMediaType:
-        beginning = body[:_LOOKED_AT].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-        if beginning.startswith(_HTML):
+        if _begins_as_html(body):
             return formats.HTML + charset
         is_binary = base != formats.PLAIN and b"\0" in body[:_LOOKED_AT]
         if is_binary or what_it_is(body) != "something else":
             raise UnsupportedMediaType(f"the document is {what_it_is(body)}, for which there is no parser") from None
         return formats.PLAIN + charset
+
+
+def media_type_shown(body: bytes, named: str | None) -> str | None:
+    """Return the media type that the bytes show beyond doubt where ``named``, without parameters, is another one or None:
+    PDF and Office by their signature, an HTML page instead of these or of no known format. None if there is none."""
+    shown = _by_signature(body)
+    is_office = named in _FOLDERS and body.startswith(_ZIP) and _FOLDERS[named] in body
+    if shown is None and named in (None, formats.PDF, *_FOLDERS) and _begins_as_html(body):
+        shown = formats.HTML
+    return None if is_office or shown == named else shown
+
+
+def _begins_as_html(body: bytes) -> bool:
+    return body[:_LOOKED_AT].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_HTML)
 
 
 def file_name_of(uri: str) -> str:
@@ -50,7 +65,7 @@ def _parsable(media_type: str) -> str:
 def _by_signature(body: bytes) -> str | None:
     if body[:1024].lstrip().startswith(b"%PDF-"):
         return formats.PDF
-    if body.startswith(b"PK\x03\x04"):
+    if body.startswith(_ZIP):
         # Names are stored uncompressed in the archive. The parser looks closer.
         if b"word/document.xml" in body:
             return formats.DOCX

@@ -5,7 +5,6 @@ import binascii
 import hashlib
 import unicodedata
 import uuid
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -18,7 +17,7 @@ from pipeline.errors import FetchRefused, UnsupportedMediaType
 from pipeline.outbound.web import LONGEST_URI, web_address
 from pipeline.parsing.detection import codec_of
 from pipeline.parsing.formats import JSONL, charset_of, media_type_of
-from pipeline.parsing.sniffing import media_type_of_fetched
+from pipeline.parsing.sniffing import media_type_of_fetched, media_type_shown
 from pipeline.records import OCTETS
 
 _HASH_DIGITS = 16
@@ -194,17 +193,20 @@ def _to_fetch(source: SourceIn, uri: str) -> Content:
 def media_type_as(
     filename: str | None, declared: str | None, *, parser_hint: str | None, charset: str | None, body: bytes
 ) -> str:
-    """Return the media type to read a body as, with the character set of ``charset``, else of the declared type. A name
-    without a suffix and a type that says nothing leave it to the body. Raises UnsupportedMediaType."""
+    """Return the media type to read a body as, with the character set of ``charset``, else of the declared type. The bytes
+    decide where they show another format beyond doubt, and for a name without a suffix and a type that says nothing.
+    Raises UnsupportedMediaType."""
     if parser_hint is not None:
         return _with_charset(parser_hint, charset or charset_of((declared or "").partition(";")[2]))
     try:
-        return _with_charset(media_type_of(filename, declared), charset)
-    except UnsupportedMediaType as error:
-        if _says_nothing(filename, declared):
-            with suppress(UnsupportedMediaType):
-                return _with_charset(media_type_of_fetched(body, declared=None, uri=""), charset)
-        raise UnsupportedMediaType(f"{error}; to read the file as one of these, name it as parser_hint") from None
+        named = media_type_of(filename, declared)
+    except UnsupportedMediaType:
+        if shown := media_type_shown(body, None):
+            return _with_charset(shown, charset)
+        if not _says_nothing(filename, declared):
+            raise
+        return _with_charset(media_type_of_fetched(body, declared=None, uri=""), charset)
+    return _with_charset(media_type_shown(body, named.partition(";")[0]) or named, charset)
 
 
 def _says_nothing(filename: str | None, declared: str | None) -> bool:

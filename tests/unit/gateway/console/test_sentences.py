@@ -73,6 +73,23 @@ def reasons_of_documents() -> Iterator[str]:
             yield from (said for node in call.args[:1] if (said := literal(node)))
 
 
+def warnings_of_parsers() -> set[str]:
+    """Every sentence that a parser adds to ``warnings``."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "pipeline/parsing").glob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    added = [
+        node.args[0] for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.append"
+    ]
+    assigned = [
+        element
+        for node in nodes
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "warnings"
+        for element in ast.walk(node.value)
+        if isinstance(element, (ast.Constant, ast.JoinedStr)) and literal(element)
+    ]
+    return {said for node in (*added, *assigned) if (said := literal(node))}
+
+
 class DescribeCodes:
     def it_has_a_sentence_for_every_code_that_the_server_can_answer(self):
         answered = {*all_codes(), *(kind.code for kind in ERRORS.values())}
@@ -95,6 +112,11 @@ class DescribeDetails:
     def it_translates_every_reason_of_a_failed_document(self):
         untranslated = {said for said in reasons_of_documents() if not is_translated(said)}
         assert sorted(untranslated) == []
+
+    @pytest.mark.parametrize("warning", sorted(warnings_of_parsers()))
+    def it_translates_every_warning_of_a_parser_also_beside_others(self, warning):
+        assert is_translated(warning)
+        assert [part for part in warning.split("; ") if not is_translated(part)] == []
 
     @pytest.mark.parametrize("template", [*problems._SENTENCES.values(), "is empty", "has fewer than {n} characters"])
     def it_translates_the_faults_of_fields(self, template):

@@ -54,7 +54,7 @@ class DescribeAFile:
 
     def it_is_refused_with_the_option_that_helps(self):
         _, bad = entries(("a.txt", None, b"text"), ("a.unheard", None, b"text"))
-        assert bad.detail.endswith("; to read the file as one of these, name it as parser_hint")
+        assert bad.detail.endswith("to read it as one of these, name that in parser_hint (--parser-hint)")
 
     def it_is_read_as_the_hint_says(self):
         [found] = entries(("notes.txt", "text/plain", b"# Title"), parser_hint=".md")
