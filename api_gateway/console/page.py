@@ -21,7 +21,7 @@ from api_gateway.gateway import gateway_of
 from api_gateway.http.openapi import describe
 from api_gateway.http.problems import Problem, instance_of
 from api_gateway.http.responses import json_response
-from pipeline.parsing.formats import SUFFIXES
+from pipeline.parsing.formats import SUFFIXES, main_suffixes
 
 router = APIRouter(include_in_schema=False)
 
@@ -133,6 +133,7 @@ async def config(request: Request) -> Response:
         "documents_per_batch": settings.max_documents_per_batch,
         "preview_bytes": min(settings.max_preview_bytes, settings.max_document_bytes),
         "suffixes": sorted(SUFFIXES),
+        "kinds": main_suffixes(),
     }
     flower_url = settings.flower_link or settings.flower_url or None
     facts = {"flower_url": flower_url, "language_model": bool(settings.llm_model), "limits": limits}

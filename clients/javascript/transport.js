@@ -266,7 +266,7 @@ function formOf(fields) {
 }
 
 function fileOf(value) {
-  if (value instanceof Blob) return [value, value.name];
+  if (value instanceof Blob) return [value, value.webkitRelativePath || value.name]; // of a chosen folder, with its folders
   if (value?.name !== undefined && value?.data !== undefined) {
     return [value.data instanceof Blob ? value.data : new Blob([value.data], { type: value.type ?? "" }), value.name];
   }

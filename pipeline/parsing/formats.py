@@ -233,10 +233,15 @@ def charset_of(parameters: str) -> str | None:
     return None
 
 
+def main_suffixes() -> list[str]:
+    """Return the first suffix of each accepted format, in order of the alphabet."""
+    return sorted({media_type: suffix for suffix, media_type in reversed(SUFFIXES.items())}.values())
+
+
 def _refusal(what: str) -> str:
     if what in _REMEDIES:
         return f"{what} is not supported{_REMEDIES[what]}"
-    kinds = ", ".join(sorted({media_type: suffix for suffix, media_type in reversed(SUFFIXES.items())}.values()))
+    kinds = ", ".join(main_suffixes())
     return (
         f"{what} is not supported; accepted are {kinds}, and texts such as .log, .py and .yaml; to read it as one of these,"
         " name that in parser_hint (--parser-hint)"

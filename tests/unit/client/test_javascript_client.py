@@ -146,10 +146,14 @@ class DescribeTransport:
         run(
             "await client.uploadFiles({ namespace: 'kb', tags: ['a', 'b'], metadata: { k: 1 },"
             " file: [{ name: '茶.md', data: 'Tee' }, new Blob(['x'])] });"
+            "const chosen = new File(['y'], 'r.txt');"  # as of a chosen folder
+            "Object.defineProperty(chosen, 'webkitRelativePath', { value: 'a/r.txt' });"
+            "await client.uploadFiles({ namespace: 'kb', file: [chosen] });"
             "await client.listJobs({ status: ['queued', 'failed'], limit: 3 });"
             "await fault(client.getDocument('a/b c', { namespace: 'kb' }, { requestId: 'r-1', ifMatch: '\"e\"' }));"
         )
-        upload, listing, single = run.stub.received
+        upload, of_a_folder, listing, single = run.stub.received
+        assert [filename for name, filename, _, _ in of_a_folder.parts() if name == "file"] == ["a/r.txt"]
         parts = [(name, filename, content) for name, filename, _, content in upload.parts()]
         assert ("file", "茶.md", b"Tee") in parts
         assert ("metadata", None, b'{"k":1}') in parts

@@ -7,19 +7,26 @@ import { t, word } from "../../words.js";
 
 const SHOWN = 100;
 // Formats that need an extra of the server, and the reasons that name it.
+const KIND = ["format", "slides", "picture"]; // reasons that a named format overrules
 const OPTIONAL = { ".pptx": "slides", ".png": "picture", ".jpg": "picture", ".jpeg": "picture", ".tif": "picture", ".tiff": "picture" };
+
+/** The server makes one document of a composed and a decomposed name. */
+const idOf = (path) => path.normalize("NFC");
 
 /** `{file, path, reason}`: the reason why it stays behind, or null. */
 function judged(file, path, limits) {
   const name = path.split("/").pop();
   const suffix = /\.[^.]+$/.exec(name)?.[0].toLowerCase() ?? "";
   const reason = path.split("/").some((part) => part.startsWith(".")) || name === "Thumbs.db" ? "hidden"
-    : !limits.suffixes.includes(suffix) ? OPTIONAL[suffix] ?? "format"
+    : suffix && !limits.suffixes.includes(suffix) ? OPTIONAL[suffix] ?? "format"
     : file.size === 0 ? "empty"
     : file.size > limits.document_bytes && suffix !== ".jsonl" ? "large"
     : file.size > limits.body_bytes - 65536 ? "large" : null;
   return { file, path, reason };
 }
+
+/** Whether a file is sent, read as its own kind or as `readAs`. */
+export const isSent = (each, readAs) => !each.reason || (Boolean(readAs) && KIND.includes(each.reason));
 
 /** Every file below an entry of a drop. A folder gives its files by hundreds. */
 async function below(entry) {
@@ -41,19 +48,23 @@ async function dropped(transfer) {
   return (await Promise.all(entries.map(below))).flat();
 }
 
-export function Choosing({ files, setFiles, limits }) {
+export function Choosing({ files, setFiles, limits, readAs }) {
   const [over, setOver] = useState(false);
   const [reading, setReading] = useState(false);
   const input = useRef(null);
   const folder = useRef(null);
-  const ready = files.filter((each) => !each.reason);
-  const skipped = files.filter((each) => each.reason);
+  const ready = files.filter((each) => isSent(each, readAs));
+  const skipped = files.filter((each) => !isSent(each, readAs));
   const size = ready.reduce((sum, each) => sum + each.file.size, 0);
 
   const add = (pairs) => {
-    const byPath = new Map(files.map((each) => [each.path, each]));
-    for (const [file, path] of pairs) byPath.set(path, judged(file, path, limits));
-    setFiles([...byPath.values()]);
+    const all = [...files];
+    const taken = new Set(files.map((each) => idOf(each.path)));
+    for (const [file, path] of pairs) {
+      all.push(taken.has(idOf(path)) ? { file, path, reason: "same" } : judged(file, path, limits));
+      taken.add(idOf(path));
+    }
+    setFiles(all);
   };
   async function drop(event) {
     event.preventDefault();
@@ -71,9 +82,9 @@ export function Choosing({ files, setFiles, limits }) {
       onDragLeave=${() => setOver(false)} onDrop=${drop}>
       <p>${t("upload.drop")} <button type="button" onClick=${() => input.current.click()}>${t("upload.choose")}</button>${" "}
         <button type="button" onClick=${() => folder.current.click()}>${t("upload.choose_folder")}</button></p>
-      <p class="hint">${t("upload.kinds", { kinds: limits.suffixes.join(" "), each: bytes(limits.document_bytes) })}</p>
+      <p class="hint">${t("upload.kinds", { kinds: limits.kinds.join(" "), each: bytes(limits.document_bytes) })}</p>
       ${reading && html`<p role="status">${t("upload.reading")}</p>`}
-      <input ref=${input} type="file" multiple accept=${limits.suffixes.join(",")} class="visually-hidden" tabindex="-1" aria-label=${t("upload.files")} onChange=${chosen} />
+      <input ref=${input} type="file" multiple class="visually-hidden" tabindex="-1" aria-label=${t("upload.files")} onChange=${chosen} />
       <input ref=${folder} type="file" webkitdirectory class="visually-hidden" tabindex="-1" aria-label=${t("upload.folder")} onChange=${chosen} />
     </div>
     ${ready.length > 0 && html`<div class="row between"><b>${t("upload.ready", { count: count(ready.length), size: bytes(size) })}</b>
@@ -88,7 +99,7 @@ export function Choosing({ files, setFiles, limits }) {
       </ul>`}
     ${skipped.length > 0 && html`<details class="skipped" open=${skipped.length <= 5}>
       <summary>${t("upload.skipped", { count: count(skipped.length) })}</summary>
-      <ul class="plain lines files">${skipped.slice(0, SHOWN * 5).map((each) => html`<li key=${each.path}>
+      <ul class="plain lines files">${skipped.slice(0, SHOWN * 5).map((each, at) => html`<li key=${`${at} ${each.path}`}>
         ${each.path} <span class="muted">${word("skipped", each.reason)}</span></li>`)}
         ${skipped.length > SHOWN * 5 && html`<li class="muted">${t("upload.more", { count: count(skipped.length - SHOWN * 5) })}</li>`}</ul>
     </details>`}`;

@@ -14,10 +14,11 @@ import { sendForm } from "../../sending.js";
 import { may } from "../../session.js";
 import { Heading } from "../../shell.js";
 import { t } from "../../words.js";
-import { Choosing } from "./choosing.js";
+import { Choosing, isSent } from "./choosing.js";
 import { Sent, SentMany } from "./sent.js";
 
 const CONFLICTS = ["replace", "skip", "error", "new"];
+const READ_AS = ["txt", "md", "html", "csv", "json", "jsonl"];
 const NOTHING = { title: "", document_id: "", text: "" };
 const FILES_AT_ONCE = 200; // in one request, so that a lost connection costs little
 const BYTES_AT_ONCE = 24 * 1024 * 1024;
@@ -28,12 +29,12 @@ export function Upload() {
   const [files, setFiles] = useState([]);
   const [document, setDocument] = useState(NOTHING);
   const [addresses, setAddresses] = useState("");
-  const [into, setInto] = useState({ namespace: route.get().query.get("namespace") ?? "", tags: "", type: "", on_conflict: "replace" });
+  const [into, setInto] = useState({ namespace: route.get().query.get("namespace") ?? "", tags: "", type: "", on_conflict: "replace", parser_hint: "" });
   const [chunking, setChunking] = useState(NO_CHUNKING);
   const [sent, setSent] = useState(null);
   const [uploads, setUploads] = useState([]);
   const set = (name) => (value) => setInto({ ...into, [name]: value });
-  const ready = files.filter((each) => !each.reason);
+  const ready = files.filter((each) => isSent(each, into.parser_hint));
   const { good, bad } = linesOf(addresses);
 
   /** Sends the files in several requests. Those that were accepted leave the list, so that a second attempt sends the rest; those left out stay named. */
@@ -86,7 +87,7 @@ export function Upload() {
       <${Segments} label=${t("upload.way")} value=${way} onInput=${setWay}
         options=${[["files", t("upload.files")], ["text", t("upload.text")], ["addresses", t("upload.addresses")]]} />
       ${way === "files" && html`<${Loaded} of=${limits} isEmpty=${() => false} lines=${2}>
-        ${(data) => html`<${Choosing} files=${files} setFiles=${setFiles} limits=${data} />`}<//>`}
+        ${(data) => html`<${Choosing} files=${files} setFiles=${setFiles} limits=${data} readAs=${into.parser_hint} />`}<//>`}
       ${way === "text" && html`<div class="fields">
           <${Text} label=${t("field.title")} value=${document.title} onInput=${(title) => setDocument({ ...document, title })} />
           <${Text} label=${t("field.document_id")} value=${document.document_id} maxlength="64" hint=${t("upload.id_hint")}
@@ -102,6 +103,8 @@ export function Upload() {
         <${Text} label=${t("field.type")} value=${into.type} onInput=${set("type")} maxlength="64" />
         <${Choice} label=${t("upload.conflict")} value=${into.on_conflict} onInput=${set("on_conflict")}
           options=${CONFLICTS.map((each) => [each, t(`upload.conflict_${each}`)])} />
+        ${way === "files" && html`<${Choice} label=${t("upload.read_as")} value=${into.parser_hint} onInput=${set("parser_hint")} hint=${t("upload.read_as_hint")}
+          options=${[["", t("upload.read_as_own")], ...READ_AS.map((each) => [each, `.${each}`])]} />`}
       </div>
       <${Chunking} value=${chunking} onInput=${setChunking} />
       ${hand.error && html`<${Problem} error=${hand.error} />`}
@@ -149,6 +152,7 @@ function formOf(files, into, chunking) {
   form.set("namespace", into.namespace.trim());
   form.set("on_conflict", into.on_conflict);
   if (into.type.trim()) form.set("type", into.type.trim());
+  if (into.parser_hint) form.set("parser_hint", into.parser_hint);
   if (tagsOf(into.tags).length) form.set("tags", JSON.stringify(tagsOf(into.tags)));
   const cut = chunkingOf(chunking);
   if (cut) form.set("chunking", JSON.stringify(cut));
