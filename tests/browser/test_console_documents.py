@@ -325,6 +325,25 @@ class DescribeUpload:
         warned.get_by_role("link", name="notes/scan.pdf").click()
         expect(page.locator(".panel .note.warn")).to_contain_text("1 of 3 pages holds only pictures (2)")
 
+    def it_names_a_second_file_of_one_path_and_reads_files_as_the_kind_that_is_chosen(self, console, tmp_path):
+        made = console()
+        for place in ("one", "two"):
+            (tmp_path / place / "docs").mkdir(parents=True)
+            (tmp_path / place / "docs" / "a.txt").write_text(f"The note of {place}.", encoding="utf-8")
+        (tmp_path / "two" / "docs" / "b.unheard").write_text("# A title", encoding="utf-8")
+        page = made.open("upload")
+        for place in ("one", "two"):
+            page.get_by_label("Folder", exact=True).set_input_files(tmp_path / place / "docs")
+        skipped = page.locator(".skipped")
+        expect(skipped).to_contain_text("docs/a.txt has the path of another file of the list")
+        expect(skipped).to_contain_text("docs/b.unheard has a format")
+        page.get_by_label("Read files as").select_option(".md")
+        expect(page.get_by_text("2 files")).to_be_visible()
+        page.get_by_label("Namespace").fill("notes")
+        page.get_by_role("button", name="Upload", exact=True).click()
+        expect(page.locator("section .badge").first).to_have_text("Succeeded")
+        assert [each["document_id"] for each in documents(made.client, "notes")] == ["docs/a.txt", "docs/b.unheard"]
+
     def it_sends_many_files_in_several_requests(self, console):
         made = console()
         page = made.open("upload")
