@@ -194,7 +194,7 @@ def read_pictures(reader: PageReader) -> None:
 def media_type_of(filename: str | None, declared: str | None) -> str:
     """Return the media type to parse as: by the name's suffix, else as ``declared``, whose character set is kept.
     Raises UnsupportedMediaType, which names what is accepted."""
-    suffix = PurePosixPath((filename or "").replace("\\", "/")).suffix.lower()
+    suffix = PurePosixPath((filename or "").replace("\\", "/")).suffix.lower().strip()
     base, _, parameters = (declared or "").partition(";")
     base = base.strip().lower()
     media_type = (

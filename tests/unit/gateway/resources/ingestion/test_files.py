@@ -14,6 +14,7 @@ from api_gateway.http.problems import Problem
 from api_gateway.resources.ingestion.files import SentFile, document_id_of, entries_of, to_form
 from api_gateway.resources.ingestion.uploads import Intake, to_chunking
 from pipeline.ingestion.accept import Refusal
+from pipeline.parsing.formats import DOCX, HTML, PDF, PLAIN, XLSX
 from pipeline.records import Upload
 from pipeline.settings import load
 
@@ -51,6 +52,23 @@ class DescribeAFile:
     def it_is_read_as_its_bytes_say_if_it_has_no_suffix(self, name, declared):
         text, pdf = entries((name, declared, b"text"), (name, declared, b"%PDF-1.7"))
         assert (text.media_type, pdf.media_type) == ("text/plain", "application/pdf")
+
+    @pytest.mark.parametrize(
+        ("name", "body", "media_type"),
+        [
+            ("a.docx", b"%PDF-1.7", PDF),
+            ("a.xls", b"PK\x03\x04 xl/workbook.xml", XLSX),
+            ("a.csv", b"PK\x03\x04 xl/workbook.xml", XLSX),
+            ("a.xls", b"\xef\xbb\xbf<html><table></table>", HTML),
+            ("a.pdf", b"<!DOCTYPE html><p>words", HTML),
+            ("a.docx", b"PK\x03\x04 word/document2.xml word/embeddings/a.xlsx xl/workbook.xml", DOCX),
+            ("a.txt", b"<html>", PLAIN),
+            ("a.TXT ", b"words", PLAIN),
+        ],
+    )
+    def it_is_read_as_its_bytes_show_beyond_doubt(self, name, body, media_type):
+        [found] = entries((name, None, body))
+        assert found.media_type == media_type
 
     def it_is_refused_with_the_option_that_helps(self):
         _, bad = entries(("a.txt", None, b"text"), ("a.unheard", None, b"text"))
