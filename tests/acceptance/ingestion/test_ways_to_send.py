@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -32,7 +33,7 @@ def stored(client: httpx.Client) -> dict[str, str]:
 
 
 def text_of(client: httpx.Client, document_id: str) -> str:
-    path = f"/v1/documents/{document_id.replace('%', '%25').replace('#', '%23')}/chunks"
+    path = f"/v1/documents/{quote(document_id, safe='')}/chunks"
     chunks = client.get(path, params={"namespace": "kb"}).json()["data"]
     return "\n".join(chunk["text"] for chunk in chunks)
 
@@ -109,7 +110,7 @@ class DescribeTheCommandLine:
 
     def it_shows_each_warning_here_on_the_job_and_on_the_document(self, client, ingest, tmp_path, capsys):
         (tmp_path / "page.html").write_text("<p>Seen words.</p><p style='display:none'>Hidden.</p>")
-        (tmp_path / "row.csv").write_text('name,note\nPump,24" wide\nValve,new\n')
+        (tmp_path / "row.csv").write_text('name,note\nPump,"24 wide\nValve,new\n')
         (tmp_path / "plain.txt").write_text("words")
         warnings = {
             "page.html": "1 elements that the page does not show were left out",
@@ -137,11 +138,11 @@ class DescribeTheCommandLine:
             (tmp_path / folder).mkdir()
             (tmp_path / folder / "r.txt").write_text(folder)
         (tmp_path / "a" / "link.txt").symlink_to("nothing")
-        ours = Chordwise(str(client.base_url), os.environ["CHORDWISE_API_KEY"])
-        for send in (ours.ingest, ours.ingest_files):
-            done = ours.wait(send([tmp_path / "b", tmp_path / "a"], namespace="kb"))
-            assert (done.succeeded, done.renamed) == (2, {"r.txt": ("a/r.txt", "b/r.txt")})
-            assert [each.reason for each in done.left_out] == ["is a link to nothing"]
+        with Chordwise(str(client.base_url), os.environ["CHORDWISE_API_KEY"]) as ours:
+            for send in (ours.ingest, ours.ingest_files):
+                done = ours.wait(send([tmp_path / "b", tmp_path / "a"], namespace="kb"))
+                assert (done.succeeded, done.renamed) == (2, {"r.txt": ("a/r.txt", "b/r.txt")})
+                assert [each.reason for each in done.left_out] == ["is a link to nothing"]
         assert stored(client) == {"a/r.txt": "a", "b/r.txt": "b"}
 
 
