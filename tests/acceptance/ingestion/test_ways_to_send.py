@@ -130,7 +130,8 @@ class DescribeTheCommandLine:
             assert document["source"]["pages_warning"] == warning
             assert run(["documents", "show", name, "--namespace", "kb"]) == 0
             assert warning in " ".join(capsys.readouterr().out.split())
-        status, out, _ = ingest(tmp_path / "page.html", "--on-conflict", "new", "--json")
+        (tmp_path / "page.html").write_text("<p>New words.</p><p style='display:none'>Hidden.</p>")
+        status, out, _ = ingest(tmp_path / "page.html", "--json")
         assert [each["warning"] for each in json.loads(out)["warnings"]] == [warnings["page.html"]]
 
     def it_is_the_same_from_python(self, client, tmp_path):
