@@ -11,7 +11,7 @@ from pipeline.parsing.detection import codec_of
 _PARAMETER = re.compile(rb';\s*([^\s;="]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;"]*)')
 _EXTENDED = re.compile(r"([^']+)'[^']*'((?:[^%]|%[0-9A-Fa-f]{2})*)", re.DOTALL)
 _ENCODED_WORDS = re.compile(r"\s*(?:=\?[^?\s]+\?[BbQq]\?[^?]*\?=\s*)+")
-_CHARSET_OF_WORD = re.compile(r"=\?([^?*\s]+)[^?\s]*\?[BbQq]\?")
+_CHARSET_OF_WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?[BbQq]\?")
 
 
 def file_name_of(disposition: bytes, plain: str | None) -> str | None:

@@ -61,8 +61,8 @@ def id_of(name: str) -> str:
 def names_of(found: Iterable[LocalFile]) -> tuple[dict[LocalFile, str], dict[str, tuple[str, ...]]]:
     """Return the name of each file, and by relative name those of files that are sent under another one.
 
-    Files with one relative name are told apart by the last folders of their roots, as many as are needed, and files of one
-    root by a hash of their name. The order of ``found`` does not matter. A file that was found twice has one name.
+    The last folders of the roots, as many as are needed, tell files with one relative name apart; a hash of the name tells
+    files of one root apart. The order of ``found`` does not matter. A file that was found twice has one name.
     """
     files = _each_once(found)
     names = _told_apart_by_hash(files)

@@ -239,10 +239,8 @@ def main_suffixes() -> list[str]:
 
 
 def _refusal(what: str) -> str:
+    kinds, media_types = ", ".join(main_suffixes()), ", ".join(sorted({*SUFFIXES.values(), *PARSERS}))
+    accepted = f"accepted are {kinds} and texts such as .log, .py and .yaml ({media_types})"
     if what in _REMEDIES:
-        return f"{what} is not supported{_REMEDIES[what]}"
-    kinds = ", ".join(main_suffixes())
-    return (
-        f"{what} is not supported; accepted are {kinds}, and texts such as .log, .py and .yaml; to read it as one of these,"
-        " name that in parser_hint (--parser-hint)"
-    )
+        return f"{what} is not supported{_REMEDIES[what]}; {accepted}"
+    return f"{what} is not supported; {accepted}; to read it as one of these, name that in parser_hint (--parser-hint)"

@@ -66,7 +66,7 @@ NAMES = [
     (b"filename*=UTF-8''a%0D%0A%00b.txt", "ab.txt"),
     (b"filename*=utf-7''+2AA-b.txt", "b.txt"),
     (b'filename="=?utf-7?Q?+2AA-b.txt?="', "b.txt"),
-    # What cannot be decoded stays as it is.
+    # A name that cannot be decoded stays as it is.
     (b'filename="=?unheard-of?B?5oqlLnR4dA==?="', "=?unheard-of?B?5oqlLnR4dA==?="),
     (b'filename="=?punycode?B?5oqlLnR4dA==?="', "=?punycode?B?5oqlLnR4dA==?="),
     (b'filename="=?utf-8?B?5oq?="', "=?utf-8?B?5oq?="),
