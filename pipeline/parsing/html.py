@@ -18,6 +18,7 @@ _DECLARED_CHARSET = re.compile(
 _DECLARED_WITHIN = 4096  # bytes
 _TAG_BEGINS = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
 _SPACES = re.compile(r"[ \t\r\n\f]+")
+_SEVERAL_SPACES = re.compile(r"  +")
 _SPACED_LINE_END = re.compile(r"[ \t]?\n[ \t]?")
 _UNSEEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|(?:opacity|font-size)\s*:\s*0+(?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:!|;|$)"
@@ -30,6 +31,13 @@ def _set_of(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
+_LIST_STYLE = re.compile(r"list-style(?:-type)?\s*+:\s*+([a-z-]+)", re.IGNORECASE)
+_LIST_STYLES = {
+    **dict.fromkeys(("lower-alpha", "lower-latin"), "a"),
+    **dict.fromkeys(("upper-alpha", "upper-latin"), "A"),
+    "lower-roman": "i",
+    "upper-roman": "I",
+}
 _ELEMENTS = INLINE | _set_of(
     """address applet area article aside audio base basefont blink blockquote body br button canvas caption center col
     colgroup datalist dd details dialog dir div dl dt embed fieldset figcaption figure footer form frame frameset h1 h2
@@ -160,12 +168,12 @@ class _Writer:
         handler = getattr(self, f"_{tag}", None) if tag in _HANDLED else None
         if handler is not None:
             handler(element)
-        elif _role(element) in ("table", "grid") and any(_rows_of(element)):
-            self._table(element)
         elif tag in _HEADINGS:
             self._heading(element)
         elif tag in _LISTS:
             self._list(element)
+        elif element.source and element.attributes.get("role") in _ARIA_TABLES:
+            self._table(element)
         elif tag in INLINE or tag not in _ELEMENTS:
             self._children(element)
         else:
@@ -235,7 +243,7 @@ class _Writer:
         items = [child for child in element.elements() if child.tag == "li"]
         number = _whole(element.attributes.get("start"), len(items) if "reversed" in element.attributes else 1)
         step = -1 if "reversed" in element.attributes else 1
-        style = element.attributes.get("type", "1")
+        style = element.attributes.get("type") or _number_style(element)
         for child in element.children:
             if not isinstance(child, Element):
                 self._text(child)
@@ -271,10 +279,12 @@ class _Writer:
             if isinstance(child, str):
                 self._text(child)
             elif child.tag not in self._dropped and not _is_unseen(child):
-                self._end_block()
-                self._children(child)
-                self._end_block()
-                self._tight = True
+                for part in child.elements() if child.tag == "div" else (child,):
+                    if part.tag not in self._dropped and not _is_unseen(part):
+                        self._end_block()
+                        self._children(part)
+                        self._end_block()
+                        self._tight = True
         self._tight = False
 
     def _table(self, element: Element) -> None:
@@ -318,7 +328,7 @@ class _Writer:
     def _end_block(self) -> None:
         text = with_fractions("".join(self._pieces))
         self._pieces = []
-        text = _SPACED_LINE_END.sub("\n", text).strip(" \n")
+        text = _SPACED_LINE_END.sub("\n", _SEVERAL_SPACES.sub(" ", text)).strip(" \n")
         if text.strip():
             if self._level is not None:
                 text = one_line(text)
@@ -337,24 +347,25 @@ def _is_line(block: Block) -> bool:
     return block.level is None and not block.is_code and not block.lead and "|" not in block.text
 
 
+_ARIA_TABLES = _set_of("table grid treegrid")
+_ROW_ROLES, _GROUP_ROLES = _set_of("row"), _set_of("rowgroup")
+_CELL_ROLES, _HEADER_ROLES = _set_of("cell gridcell"), _set_of("columnheader rowheader")
+
+
+def _is(element: Element, tag: str, roles: frozenset[str]) -> bool:
+    return element.tag == tag or (bool(element.source) and element.attributes.get("role") in roles)
+
+
 def _rows_of(table: Element) -> Iterator[list[Element]]:
     for child in table.elements():
-        if _is_unseen(child):
-            continue
-        if child.tag == "tr" or _role(child) == "row":
-            cells = (cell for cell in child.elements() if cell.tag in ("td", "th") or _role(cell) in _CELL_ROLES)
-            yield [cell for cell in cells if not _is_unseen(cell)]
-        elif child.tag in ("thead", "tbody", "tfoot") or _role(child) == "rowgroup":
+        if _is(child, "tr", _ROW_ROLES) and not _is_unseen(child):
+            yield [
+                cell
+                for cell in child.elements()
+                if (_is(cell, "td", _CELL_ROLES) or _is(cell, "th", _HEADER_ROLES)) and not _is_unseen(cell)
+            ]
+        elif (child.tag in ("thead", "tbody", "tfoot") or _is(child, "", _GROUP_ROLES)) and not _is_unseen(child):
             yield from _rows_of(child)
-
-
-def _role(element: Element) -> str:
-    return element.attributes.get("role", "") if element.source else ""
-
-
-def _names(cell: Element) -> bool:
-    """Return whether a cell is marked as the name of a column or a row."""
-    return cell.tag == "th" or _role(cell) in ("columnheader", "rowheader")
 
 
 def _is_layout(table: Element, rows: Sequence[Sequence[Element]]) -> bool:
@@ -370,19 +381,24 @@ def _is_layout(table: Element, rows: Sequence[Sequence[Element]]) -> bool:
     )
 
 
-_CELL_ROLES = ("cell", "gridcell", "columnheader", "rowheader")
 _PARAGRAPHS = _set_of("p div table ul ol h1 h2 h3 h4 h5 h6 section article pre form")
 
 
 def _header_rows(rows: Sequence[Sequence[Element]], grid: Sequence[Sequence[str]]) -> int:
     marked = 0
     for row in rows:
-        if not row or not all(map(_names, row)):
+        if not row or not all(_is(cell, "th", _HEADER_ROLES) for cell in row):
             break
         marked += 1
     if marked:
         return marked if marked < len(rows) else 0
     return int(len(grid) > 1 and looks_like_header(grid[0]))
+
+
+def _number_style(ordered: Element) -> str:
+    """Return the type of an ordered list's numbers that its style names."""
+    style = _LIST_STYLE.search(ordered.attributes.get("style", "")) if ordered.source else None
+    return _LIST_STYLES.get(style[1].lower(), "1") if style else "1"
 
 
 def _span(cell: Element, name: str) -> int:

@@ -12,10 +12,12 @@ from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line
 from pipeline.parsing.containers import office_archive
 from pipeline.parsing.recognition import refusal, unread
-from pipeline.records import Encoding, Parsed
+from pipeline.parsing.tables import bar_blocks, looks_like_header, spread
+from pipeline.records import Parsed
 
 _BODY = "ppt/presentation.xml"
 _MOST_SLIDES = 2_000
+_MOST_COLUMNS = 1000
 _MOST_NESTED = 20  # groups within groups
 _ROW_HEIGHT = 228_600  # EMU, a quarter of an inch: shapes whose tops differ by less are beside each other
 _FREE_TITLES = frozenset({"powerpoint presentation", "presentation", "untitled"})  # of presentations without a title
@@ -41,11 +43,14 @@ def parse_pptx(body: bytes) -> Parsed:
         title = one_line(presentation.core_properties.title or "")
     except (PythonPptxError, SyntaxError, KeyError, ValueError, AttributeError, IndexError, TypeError) as error:
         raise MalformedDocument(f"the presentation is damaged ({type(error).__name__})") from None
-    warning = unread(reading.unread, len(numbers), _REMEDY, what="slide") if reading.unread else None
-    parsed = assemble(blocks, title=None if title.lower() in _FREE_TITLES else title)
-    if warning and not parsed.text:
-        raise refusal(warning, is_limit=False)
-    return replace(parsed, encoding=Encoding(pages_warning=warning)) if warning else parsed
+    unread_slides = unread(reading.unread, len(numbers), _REMEDY, what="slide") if reading.unread else None
+    warnings = [unread_slides] if unread_slides else []
+    if hidden := len(numbers) - len(slides):
+        warnings.append(f"{hidden} hidden slides were left out")
+    parsed = assemble(blocks, title=None if title.lower() in _FREE_TITLES else title, warnings=warnings)
+    if unread_slides and not parsed.text:
+        raise refusal(unread_slides, is_limit=False)
+    return parsed
 
 
 class _Reading:
@@ -96,19 +101,28 @@ class _Reading:
                 is_first = False
 
     def _table(self, table: Any) -> Iterator[Block]:
-        is_first = True
-        for row in table.rows:
-            cells = [one_line(cell.text) for cell in row.cells if not cell.is_spanned]
-            if any(cells):
-                line = " | ".join(cells)
-                self._count(line)
-                yield Block(text=line, tight=not is_first)
-                is_first = False
+        """Yield a table with merged cells in every place that they cover. Later parts repeat its header."""
+        rows = [
+            [(one_line(cell.text), cell.span_width, cell.span_height) for cell in row.cells if not cell.is_spanned]
+            for row in table.rows
+        ]
+        grid = spread([[_spanned(*cell) for cell in row] for row in rows], most_columns=_MOST_COLUMNS)
+        is_headed = len(grid) > 1 and (table.first_row or looks_like_header(grid[0]))
+        depth = max((down for _, _, down in rows[0]), default=1) if rows and is_headed else 0
+        if rows and is_headed and any(across > 1 for _, across, _ in rows[0]):
+            depth = max(depth, 2)
+        for block in bar_blocks(grid, header_rows=depth):
+            self._count(block.text)
+            yield block
 
     def _count(self, text: str) -> None:
         self._characters += len(text)
         if self._characters > LONGEST_TEXT:
             raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
+
+
+def _spanned(text: str, across: int, down: int) -> tuple[str, int, int]:
+    return text, max(1, across), max(1, down)
 
 
 def _position(shape: Any) -> tuple[int, int]:
