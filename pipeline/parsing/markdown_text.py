@@ -159,6 +159,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self._lines: list[str] = []  # lines of the open block
+        self._items: list[int] = []  # those of its lines that begin an item
         self._end = -1  # the line of the source at which they end
         self._lists: list[int | None] = []  # the next number of each open list, None for bullets
         self._markers: list[str] = []  # marks of items without text so far
@@ -222,6 +223,8 @@ class _Writer:
         first, last = lines or (self._end, self._end)
         if first != self._end:
             yield from self._flushed()
+        if self._markers:
+            self._items.append(len(self._lines))
         self._lines.append(self._marked(text))
         self._end = last
 
@@ -232,10 +235,18 @@ class _Writer:
         return markers[-1] + text
 
     def _flushed(self) -> Iterator[Block]:
-        if self._lines:
-            yield Block(text="\n".join(self._lines))
-            self._lines = []
-        self._end = -1
+        """Yield the open block: of a list with nested items one for each outer item, whose line leads those below."""
+        lines, self._lines, self._end = self._lines, [], -1
+        begins = [index for index in self._items if not lines[index].startswith(" ")]
+        self._items = []
+        if not begins or begins[0] or len(begins) == len(lines):
+            if lines:
+                yield Block(text="\n".join(lines))
+            return
+        for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
+            item = "\n".join(lines[begin:end])
+            is_parent = end - begin > 1 and all(line.startswith(" ") for line in lines[begin + 1 : end])
+            yield Block(text=item, tight=begin > 0, lead=len(lines[begin]) if is_parent else 0)
 
 
 def _code(token: Token) -> str:

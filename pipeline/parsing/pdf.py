@@ -40,7 +40,7 @@ _FULL_LINE = 0.7  # share of the page's usual width from which a line continues 
 _USUAL_WIDTH = 0.9  # this share of the lines is not wider than the usual width
 _LIST_ITEM = re.compile(r"(?:[-*•‣◦▪–]|\(?\d{1,3}[.)])\s")
 _SOFT_HYPHEN = "\ufffe"  # pdfium's hyphen at a line's end, with which it joins the next line
-_HYPHEN = re.compile("[\u00ad\u0002]$|(?<=[^\\W\\d_])-$")
+_HYPHEN = re.compile("[\u00ad\u0002]$|(?<=[^\\W_])-$")
 _CJK = re.compile("[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _SOFT = "\u00ad"  # a hyphen at a line's end, as `_HYPHEN` finds it
 _LINE = re.compile("[^\n\ufffe]*[\n\ufffe]|[^\n\ufffe]+")
@@ -338,11 +338,35 @@ def _recognised(page: pypdfium2.PdfPage, reader: PageReader) -> str:
 def _blocks(pages: Sequence[_Page], outline: Mapping[int, Mapping[str, int]]) -> Iterator[Block]:
     body = body_size([page.lines for page in pages])
     sizes = heading_sizes([page.lines for page in pages], body)
-    hyphenated = _Hyphens(pages)
+    hyphenated, tables = _Hyphens(pages), _Tables()
     for index, page in enumerate(pages):
+        tables.begin_page(page.lines)
         yield from _page(
-            page.lines, index + 1, outline.get(index, {}), _Sizes(sizes, has_outline=bool(outline)), hyphenated
+            page.lines, index + 1, outline.get(index, {}), _Sizes(sizes, has_outline=bool(outline)), hyphenated, tables
         )
+
+
+class _Tables:
+    """Writes tables. One that goes on at the top of a page has the header of the one at the end of the page before."""
+
+    def __init__(self) -> None:
+        self._header: tuple[str, ...] | None = None
+        self._at_top = False
+        self._is_open = False  # whether the page ends with a table
+
+    def begin_page(self, lines: Sequence[Line]) -> None:
+        if not self._is_open:
+            self._header = None
+        self._at_top = bool(lines) and bool(lines[0].cells)
+        self._is_open = bool(lines) and bool(lines[-1].cells)
+
+    def blocks(self, rows: Sequence[tuple[str, ...]], page: int) -> Iterator[Block]:
+        is_headed = looks_like_header(rows[0])
+        if self._at_top and not is_headed and self._header is not None and len(rows[0]) == len(self._header):
+            rows, is_headed = [self._header, *rows], True
+        self._at_top = False
+        self._header = rows[0] if is_headed else None
+        yield from bar_blocks(rows, header_rows=int(is_headed), page=page)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +401,12 @@ class _Hyphens:
 
 
 def _page(
-    lines: Sequence[Line], number: int, headings: Mapping[str, int], sizes: _Sizes, hyphens: _Hyphens
+    lines: Sequence[Line],
+    number: int,
+    headings: Mapping[str, int],
+    sizes: _Sizes,
+    hyphens: _Hyphens,
+    tables: _Tables,
 ) -> Iterator[Block]:
     widths = sorted(len(line.text) for line in lines if line.text and not line.cells)
     width = widths[int(len(widths) * _USUAL_WIDTH)] if widths else 0
@@ -394,7 +423,7 @@ def _page(
             yield Block(text=heading[0], level=heading[1], page=number)
             heading = None
         if rows and not line.cells:
-            yield from bar_blocks(rows, header_rows=int(looks_like_header(rows[0])), page=number)
+            yield from tables.blocks(rows, number)
             rows = []
         differs = bool(size and line.size and abs(size - line.size) > _OTHER_SIZE * size)
         if level is not None or line.cells or not text or not goes_on or differs or _LIST_ITEM.match(text):

@@ -52,7 +52,7 @@ def reading_order(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
     the same places stand in columns: of prose, which is read column by column, or of a table, which is read row by row.
     A table that was drawn column by column is put together by the places of its cells.
     """
-    rows = _rows_of_cells(rows)
+    rows = _rows_of_cells(_at_one_height(rows))
     lines: list[Line] = []
     for zone in _zones(rows):
         if len(zone[0]) > 1 and len(zone) >= _LEAST_ROWS and _is_prose(zone):
@@ -173,6 +173,22 @@ def _table(zone: Sequence[Sequence[LinePart]]) -> Iterator[Line]:
             place = _place(segment, model)
             cells[place] = f"{cells[place]} {segment.text}".strip()
         yield replace(_line(row), cells=tuple(map(tidy, cells)))
+
+
+def _at_one_height(rows: Sequence[Sequence[LinePart]]) -> list[list[LinePart]]:
+    """Join rows that were drawn one after the other at the same height, from left to right, across a wide gap."""
+    joined: list[list[LinePart]] = []
+    for row in rows:
+        last = joined[-1][-1] if joined else None
+        if (
+            last is not None
+            and abs(last.bottom - row[0].bottom) <= _SAME_ROW * last.height
+            and row[0].left - last.right > _WIDE_GAP * last.height
+        ):
+            joined[-1] += row
+        else:
+            joined.append(list(row))
+    return joined
 
 
 def _rows_of_cells(rows: Sequence[Sequence[LinePart]]) -> list[list[LinePart]]:

@@ -19,6 +19,7 @@ _LONG_VALUE = 400  # characters of a value from which a row may need several chu
 _MOST_CELLS = 1_000_000  # of a table, those that merged cells cover included
 _MOST_BESIDE = 8  # tables beside each other
 _MOST_REPEATED = 2000  # characters that one merged cell may become
+_MOST_HEADER_ROWS = 4
 _SAMPLE_ROWS = 50  # from which the kind of a column is judged
 _MOST_LINES = 20  # of one cell each, between tables; more are a table of one column
 _LONGEST_NAME = 200  # characters of a cell that may name a column
@@ -29,6 +30,13 @@ _UNIT = re.compile(
     r"|min|d|t|kt|bar|mbar|dB|K|°C|°F|℃|EUR|USD|CNY|RMB|GBP|JPY|[kKTM]\s?(?:€|EUR|USD|\$)|pcs\.?|pieces|units|days|hours|years"
     r"|[千万亿百]*(?:元|美元|欧元)|[百千万亿]?(?:个|台|件|次|人|户|吨|套|辆)|[千毫]?克|[千厘毫]?米|公[里斤]|平方米|立方米|升|小时|分钟|秒|天|年|度)$"
 )
+_LONG_NOTE = 60  # characters
+_NOTE = re.compile(
+    r"\*|†|‡|\(?\d\)|(?:notes?|n\.?b\.?|sources?|remarks?|hint|disclaimer|anmerkung|hinweis|quelle|注释?|备注|说明|附注|來源|来源|"
+    r"资料来源|数据来源|註|備註)\s?\d?[:：.]",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"\d{4}-\d\d-\d\d|[A-Za-z]{1,4}-?\d{2,}|\d{3,}|@\w+\.|://")
 _YEAR = re.compile(r"(?:FY\s?)?(?:19|20)\d\d(?:\s?[-/]\s?\d\d(?:\d\d)?)?(?:\s?(?:年度?|[AEFP]|Q[1-4]|H[12]))?$")
 
 Cells = Mapping[int, str]  # values that are not empty, by column from 0
@@ -53,24 +61,30 @@ def sheet_blocks(rows: Iterable[tuple[int, Cells]], spans: Sequence[Span] = (), 
     """
     header: Cells = {}
     body: list[tuple[int, Cells]] = []  # of the open table
+    below: list[tuple[int, Cells]] = []  # notes below the open table
     last_number = 0
     filled = _filled(rows, spans)
     is_wide = any(len(cells) > 1 for _, cells in filled)
     for region in _regions(filled):
         for part in _side_by_side(region):
             lines, rows_below = _lines_above(part, is_wide=is_wide)
+            rows_below, notes = _notes_below(rows_below)
             gap = part[0][0] - last_number - 1
             last_number = part[-1][0]
             if rows_below and not lines and _goes_on(rows_below, header, body, gap):
                 body += rows_below
+                below += notes
                 continue
             yield from field_blocks(header, body)
+            yield from _marked([(number, _bar_line(cells, sorted(cells))) for number, cells in below])
             header, body = _form(rows_below) or _table(rows_below, spans)
+            below = notes
             title = lines.pop() if lines and header and _is_title(lines[-1][1]) else None
             yield from _marked([(number, _bar_line(cells, sorted(cells))) for number, cells in lines])
             if title is not None:
                 yield Block(text=one_line(*title[1].values()), level=level, mark=_mark([title[0]]))
     yield from field_blocks(header, body)
+    yield from _marked([(number, _bar_line(cells, sorted(cells))) for number, cells in below])
 
 
 def field_blocks(header: Cells, rows: Sequence[tuple[int, Cells]]) -> Iterator[Block]:
@@ -217,7 +231,7 @@ def _lines_above(
 def _form(body: Sequence[tuple[int, Cells]]) -> tuple[Cells, list[tuple[int, Cells]]] | None:
     """Return the rows of a form of two columns, names and their values, as one line each; None for another table.
 
-    The names end with a colon, or the first row cannot name the columns and the values are of several kinds.
+    The names end with a colon, or the first value is a code or a date, which names no column of such values.
     """
     columns = sorted({column for _, cells in body for column in cells})
     if len(columns) != 2 or len(body) < 2:
@@ -226,12 +240,10 @@ def _form(body: Sequence[tuple[int, Cells]]) -> tuple[Cells, list[tuple[int, Cel
     values = [one_line(cells.get(columns[1], "")) for _, cells in body]
     if not all(0 < len(name) <= _LONGEST_NAME and not _NUMBER.match(name) for name in names):
         return None
-    colons = sum(1 for name in names if name.endswith((":", "：")))
-    is_named = any(map(str.isdigit, values[0])) and not _YEAR.match(values[0])
-    kinds = {_kind(value) for value in values[1:] if value}
-    if colons < len(names) - 1 and not (
-        len(body) > 2 and len(set(names)) == len(names) and is_named and len(kinds) > 1
-    ):
+    have_colons = sum(1 for name in names if name.endswith((":", "："))) * 2 > len(names)
+    begins_with_code = bool(_CODE.search(values[0])) and not _YEAR.match(values[0]) and not _NUMBER.match(values[0])
+    are_numbers = all(map(_NUMBER.match, values[1:]))
+    if not have_colons and (not begins_with_code or are_numbers or len(set(names)) < len(names)):
         return None
     lines = (f"{name.rstrip(':： ')}: {value}" if value else name for name, value in zip(names, values, strict=True))
     return {}, [(number, {columns[0]: line}) for (number, _), line in zip(body, lines, strict=True)]
@@ -241,6 +253,25 @@ def _kind(value: str) -> str:
     if _NUMBER.match(value):
         return "number"
     return "date" if _DATE.match(value) else "text"
+
+
+def _notes_below(
+    region: list[tuple[int, Cells]],
+) -> tuple[list[tuple[int, Cells]], list[tuple[int, Cells]]]:
+    """Divide a region into its table and the notes below it: lines of one cell that begin as notes do, or a sentence
+    far longer than the cells above it."""
+    end = len(region)
+    first = min((min(cells) for _, cells in region), default=0)
+    while end > 2 and len(region[end - 1][1]) == 1 and first in region[end - 1][1]:
+        end -= 1
+    if end == len(region):
+        return region, []
+    usual = max(len(cells[first]) for _, cells in region[:end] if first in cells) if end else 0
+    while end < len(region) and not (
+        _NOTE.match(text := region[end][1][first].strip()) or len(text) > max(_LONG_NOTE, 2 * usual)
+    ):
+        end += 1
+    return region[:end], region[end:]
 
 
 def _goes_on(body: Sequence[tuple[int, Cells]], header: Cells, above: Sequence[tuple[int, Cells]], gap: int) -> bool:
@@ -302,7 +333,7 @@ def _units(body: Sequence[tuple[int, Cells]], header: Cells) -> Cells:
 
 
 def _header_rows(body: Sequence[tuple[int, Cells]], spans: Sequence[Span], columns: Sequence[int]) -> int:
-    """Return how many rows at the top name the columns: 0, 1 or 2."""
+    """Return how many rows at the top name the columns: 0 to 4."""
     number, first = body[0]
     across = [span for span in spans if span.top <= number <= span.bottom and span.right > span.left]
     second = body[1][1]
@@ -312,10 +343,26 @@ def _header_rows(body: Sequence[tuple[int, Cells]], spans: Sequence[Span], colum
         or (_repeats_beside(first) and any(map(_NUMBER.match, body[2][1].values())))
     )
     if is_group and _are_names(second) and _are_names(first):
-        return 2
+        return _merged_depth(body, spans)
     wide = [column for column in columns if column in first or any(column in cells for _, cells in body[1:])]
     named = [first.get(column, "") for column in wide if wide[0] <= column <= max(first)]
     return 1 if looks_like_header([one_line(cell) for cell in named]) else 0
+
+
+def _merged_depth(body: Sequence[tuple[int, Cells]], spans: Sequence[Span]) -> int:
+    """Return the depth of a header of several rows: 2, or more where its second row has cells merged over columns, or
+    a cell of its first row is merged over more rows."""
+    depth, top = 2, body[0][0]
+    most = min(_MOST_HEADER_ROWS, len(body) - 1)
+    while depth < most and _are_names(body[depth][1]):
+        last = body[depth - 1][0]
+        goes_on = any(span.top == last and span.right > span.left for span in spans) or any(
+            span.top == top and span.bottom > last and span.right - span.left < len(body[0][1]) - 1 for span in spans
+        )
+        if not goes_on:
+            break
+        depth += 1
+    return depth
 
 
 def _fills_gaps(first: Cells, second: Cells, columns: Sequence[int]) -> bool:
