@@ -4,6 +4,7 @@ import io
 import posixpath
 import stat
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ def office_archive(body: bytes, what: str) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             _refuse_harmful(archive)
             yield archive
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
         raise MalformedDocument(
             f"the file is cut off or damaged: its archive cannot be read ({type(error).__name__})"
         ) from None
@@ -124,7 +125,7 @@ class XmlReader:
                 while piece := stream.read(_READ_AT_ONCE):
                     parser.Parse(piece, False)
                 parser.Parse(b"", True)
-            except (expat.ExpatError, zipfile.BadZipFile) as error:
+            except (expat.ExpatError, zipfile.BadZipFile, LookupError) as error:  # the last for an unknown encoding
                 raise MalformedDocument(f"a part of the document is not well-formed ({type(error).__name__})") from None
 
 

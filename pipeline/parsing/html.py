@@ -213,7 +213,9 @@ class _Writer:
     def _select(self, element: Element) -> None:
         options = [option for option in element.descendants() if option.tag == "option" and not _is_unseen(option)]
         chosen = [option for option in options if "selected" in option.attributes]
-        self._text(" " + " / ".join(filter(None, (self._inline(option) for option in chosen or options))) + " ")
+        without = self._dropped | {"select", "option"}  # each option once, in linear time
+        texts = [one_line(*(b.text for b in _Writer(dropped=without).blocks(option))) for option in chosen or options]
+        self._text(" " + " / ".join(filter(None, texts)) + " ")
 
     def _input(self, element: Element) -> None:
         attributes = element.attributes
@@ -279,8 +281,10 @@ class _Writer:
             if isinstance(child, str):
                 self._text(child)
             elif child.tag not in self._dropped and not _is_unseen(child):
-                for part in child.elements() if child.tag == "div" else (child,):
-                    if part.tag not in self._dropped and not _is_unseen(part):
+                for part in child.children if child.tag == "div" else (child,):
+                    if isinstance(part, str):
+                        self._text(part)
+                    elif part.tag not in self._dropped and not _is_unseen(part):
                         self._end_block()
                         self._children(part)
                         self._end_block()

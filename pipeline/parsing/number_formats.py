@@ -38,8 +38,8 @@ _PART = re.compile(
 )
 _QUOTED = re.compile(r'"[^"]*+(?:"|\Z)|[\\!].')
 _GENERAL = re.compile(r"@|General|G/通用格式", re.IGNORECASE)
-_EXPONENT = re.compile(r"([#0?]++(?:\.[#0?]*+)?)[Ee]([+-])(0++)")
-_FRACTION = re.compile(r"(?:([#0?]++)\s++)?[#0?]++\s*+/\s*+([#0?]++|\d++)")
+_EXPONENT = re.compile(r"([#0?]{1,20}+(?:\.[#0?]{0,20}+)?)[Ee]([+-])(0{1,9}+)")
+_FRACTION = re.compile(r"(?:([#0?]{1,9}+)\s{1,3}+)?[#0?]{1,9}+\s{0,3}+/\s{0,3}+([#0?]{1,9}+|\d{1,9}+)")
 _CONDITION = re.compile(r"\[\s*+(<=|>=|<>|<|>|=)\s*+([-+]?\d+(?:\.\d*)?)\s*+\]")
 _COMPARE: dict[str, Callable[[Decimal, Decimal], bool]] = {
     "<": operator.lt,

@@ -1,9 +1,11 @@
 """PowerPoint presentations to text, slide by slide."""
 
 import io
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
+from zipfile import BadZipFile
 
 from pptx import Presentation
 from pptx.exc import PythonPptxError
@@ -21,6 +23,10 @@ _MOST_COLUMNS = 1000
 _MOST_NESTED = 20  # groups within groups
 _ROW_HEIGHT = 228_600  # EMU, a quarter of an inch: shapes whose tops differ by less are beside each other
 _FREE_TITLES = frozenset({"powerpoint presentation", "presentation", "untitled"})  # of presentations without a title
+_DAMAGED = (
+    *(PythonPptxError, SyntaxError, KeyError, ValueError, AttributeError, IndexError, TypeError),
+    *(BadZipFile, zlib.error, EOFError, NotImplementedError),
+)
 _REMEDY = "save the slides as PDF, whose pages can be recognised"
 
 
@@ -41,7 +47,7 @@ def parse_pptx(body: bytes) -> Parsed:
         reading = _Reading()
         blocks = [block for slide in slides for block in reading.blocks(slide, numbers[slide.slide_id])]
         title = one_line(presentation.core_properties.title or "")
-    except (PythonPptxError, SyntaxError, KeyError, ValueError, AttributeError, IndexError, TypeError) as error:
+    except _DAMAGED as error:
         raise MalformedDocument(f"the presentation is damaged ({type(error).__name__})") from None
     unread_slides = unread(reading.unread, len(numbers), _REMEDY, what="slide") if reading.unread else None
     warnings = [unread_slides] if unread_slides else []

@@ -36,7 +36,7 @@ _NOTE = re.compile(
     r"资料来源|数据来源|註|備註)\s?\d?[:：.]",
     re.IGNORECASE,
 )
-_CODE = re.compile(r"\d{4}-\d\d-\d\d|[A-Za-z]{1,4}-?\d{2,}|\d{3,}|@\w+\.|://")
+_CODE = re.compile(r"\d{4}-\d\d-\d\d|[A-Za-z]{1,4}(?:-\d|\d\d)|\d{3,}|@\w+\.|://")
 _YEAR = re.compile(r"(?:FY\s?)?(?:19|20)\d\d(?:\s?[-/]\s?\d\d(?:\d\d)?)?(?:\s?(?:年度?|[AEFP]|Q[1-4]|H[12]))?$")
 
 Cells = Mapping[int, str]  # values that are not empty, by column from 0

@@ -130,7 +130,7 @@ def _pumped(archive: ZipFile, part: str, reader: SheetReader | Strings) -> Itera
                 yield
             parser.Parse(b"", True)
             yield
-    except (expat.ExpatError, BadZipFile, ValueError, IndexError) as error:
+    except (expat.ExpatError, BadZipFile, ValueError, LookupError) as error:
         raise MalformedDocument(f"a sheet of the workbook is damaged ({type(error).__name__})") from None
 
 

@@ -1,0 +1,178 @@
+"""Further shapes of the same kinds as `test_files_as_people_have_them`, made here: each with what a reader knows."""
+
+import contextlib
+import io
+import random
+from collections.abc import Sequence
+
+import pytest
+from openpyxl import Workbook
+
+from pipeline.documents.cut_document import cut_document
+from pipeline.errors import Rejected
+from pipeline.parsing.formats import CSV, DOCX, HTML, JSON, MARKDOWN, PDF, XLSX, parse
+from pipeline.parsing.number_formats import shown_number
+from pipeline.parsing.slides import parse_pptx
+from pipeline.records import Chunking, Parsed
+from tests.support.corpora.formats import docx, paragraph, pdf, table
+
+
+def _xlsx(rows: Sequence[Sequence[object]], merged: Sequence[str] = ()) -> bytes:
+    workbook = Workbook()
+    sheet = workbook.active
+    for number, row in enumerate(rows, start=1):
+        for column, value in enumerate(row, start=1):
+            if value is not None:
+                sheet.cell(number, column, value)
+    for reference in merged:
+        sheet.merge_cells(reference)
+    written = io.BytesIO()
+    workbook.save(written)
+    return written.getvalue()
+
+
+def _read(body: str | bytes, media_type: str) -> str:
+    return parse(body.encode() if isinstance(body, str) else body, media_type=media_type).text
+
+
+def _chunks(parsed: Parsed) -> list[str]:
+    cut = cut_document(parsed, title=None, chunking=Chunking(), tokenizer=None, most=10_000)
+    return [passage.text for passage in cut.passages]
+
+
+class DescribeSheets:
+    def it_names_columns_by_headers_of_three_rows(self):
+        rows = [["Plant", "Output"], [None, "Q1", None, "Q2"], [None, "plan", "actual", "plan"], ["Ulm", 1, 2, 3]]
+        text = _read(_xlsx(rows, ["A1:A3", "B1:D1", "B2:C2"]), XLSX)
+        assert "Plant: Ulm\nOutput Q1 plan: 1\nOutput Q1 actual: 2\nOutput Q2 plan: 3" in text
+
+    def it_reads_headers_that_differ_in_depth(self):
+        rows = [["Region", "2023", None, "2024"], [None, "Units", "Revenue", "Units"], ["East", 10, 100, 12]]
+        text = _read(_xlsx(rows, ["A1:A2", "B1:C1"]), XLSX)
+        assert "Region: East\n2023 Units: 10\n2023 Revenue: 100\n2024 Units: 12" in text
+
+    @pytest.mark.parametrize("note", ["Note: prices are net", "* without transport", "注：不含税", "来源：销售部"])
+    def it_tells_a_note_below_a_table_from_a_row(self, note: str):
+        text = _read(_xlsx([["Item", "Price"], ["Pump", 940], ["Valve", 66], [note]]), XLSX)
+        assert f"\n\n{note}" in text
+
+    def it_keeps_a_last_row_without_values(self):
+        text = _read(_xlsx([["Item", "Price"], ["Pump", 940], ["Valve", 66], ["Seal"]]), XLSX)
+        assert text.endswith("Item: Seal")
+
+    def it_reads_labels_and_values_without_a_header(self):
+        text = _read(_xlsx([["Contract no.", "C-77"], ["Customer", "Ann Ltd"], ["Amount", 940]]), XLSX)
+        assert "Contract no.: C-77\n\nCustomer: Ann Ltd\n\nAmount: 940" in text
+
+    def it_reads_settings_with_a_header(self):
+        text = _read(_xlsx([["Setting", "Value"], ["Host", "db1"], ["Port", 3306]]), XLSX)
+        assert "Setting: Port\nValue: 3306" in text
+
+    @pytest.mark.parametrize(
+        ("raw", "code", "shown"),
+        [
+            ("123456789", "0.00E+00", "1.23E+08"),
+            ("-0.00012", "0.0E+0", "-1.2E-4"),
+            ("0.75", "# ?/?", "3/4"),
+            ("1.5", "# ?/?", "1 1/2"),
+            ("2.25", "# ?/4", "2 1/4"),
+            ("5551234567", "(000) 000-0000", "(555) 123-4567"),
+            ("12", '[>100]"high";[<=100]"low"', "low"),
+            ("20000000", '0!.0,"万"', "2000.0万"),
+            ("45200", '_ * #,##0_ ;_ * -#,##0_ ;_ * "-"_ ;_ @_ ', "45,200"),
+            ("0", '_ * #,##0_ ;_ * -#,##0_ ;_ * "-"_ ;_ @_ ', "-"),
+            ("5", "General", None),
+            ("5", "@", None),
+        ],
+    )
+    def it_shows_numbers_as_their_cells_do(self, raw: str, code: str, shown: str | None):
+        assert shown_number(raw, code) == shown
+
+
+class DescribePages:
+    def it_reads_tables_that_are_marked_by_roles(self):
+        page = (
+            "<div role=table><div role=row><span role=columnheader>Item</span><span role=columnheader>Price</span></div>"
+            "<div role=row><span role=cell>Pump</span><span role=cell>940</span></div></div>"
+        )
+        assert _read(page, HTML) == "Item | Price\nPump | 940"
+
+    def it_numbers_lists_by_their_style(self):
+        assert _read("<ol style='list-style-type: lower-alpha'><li>one<li>two</ol>", HTML) == "a. one\nb. two"
+
+    def it_keeps_the_groups_of_a_definition_list_together(self):
+        text = _read("<dl><div><dt>Host<dd>db1</div><div><dt>Port<dd>3306</div></dl>", HTML)
+        assert "Host\ndb1" in text
+        assert "Port\n3306" in text
+
+
+class DescribeMarkdownLists:
+    def it_repeats_the_line_of_the_outer_item(self):
+        items = "".join(f"  - child {number} with some longer words to fill a chunk\n" for number in range(150))
+        chunks = _chunks(parse(f"- Parent one\n{items}- Parent two\n{items}".encode(), media_type=MARKDOWN))
+        assert len(chunks) > 2
+        assert all("Parent" in chunk for chunk in chunks)
+
+    def it_leaves_the_text_of_lists_unchanged(self):
+        source = "- Fruit\n  - Apple\n    - Red\n  - Pear\n- Veg\n  - Leek"
+        assert _read(source, MARKDOWN) == source
+
+
+class DescribeSlides:
+    def it_repeats_merged_cells_and_the_header_of_a_table(self):
+        pptx = pytest.importorskip("pptx")
+        presentation = pptx.Presentation()
+        slide = presentation.slides.add_slide(presentation.slide_layouts[5])
+        grid = slide.shapes.add_table(90, 3, 0, 0, 100, 100).table
+        for column, name in enumerate(["Region", "Part", "Torque in Nm"]):
+            grid.cell(0, column).text = name
+        for row in range(1, 90):
+            grid.cell(row, 1).text, grid.cell(row, 2).text = f"PX-{row}", f"{row} and some words that fill the row"
+        grid.cell(1, 0).text = "East"
+        grid.cell(1, 0).merge(grid.cell(2, 0))
+        hidden = presentation.slides.add_slide(presentation.slide_layouts[5])
+        hidden.shapes.title.text = "Secret"
+        hidden._element.set("show", "0")
+        written = io.BytesIO()
+        presentation.save(written)
+        parsed = parse_pptx(written.getvalue())
+        assert "East | PX-2 | 2 and" in parsed.text
+        assert "Secret" not in parsed.text
+        assert parsed.encoding is not None
+        assert parsed.encoding.pages_warning == "1 hidden slides were left out"
+        assert all("Torque in Nm" in chunk for chunk in _chunks(parsed) if "PX-" in chunk)
+
+
+class DescribeMutatedFiles:
+    def it_reads_nested_lists_of_options_in_linear_time(self):
+        text = _read("<select><option>a" * 60, HTML)
+        assert text.count("a") == 60
+
+    @pytest.mark.parametrize(
+        ("body", "media_type"),
+        [
+            (b'a;b\n1;"x\n2;y"\n', CSV),
+            (b'{"a": [1, {"b": "c"}], "d": NaN}', JSON),
+            (b"# T\n\n- a\n  - b\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\n<dl><dt>k<dd>v</dl>", MARKDOWN),
+            (
+                b"<ol type=i><li>a<table><tr><th rowspan=2>b<td>c<tr><td>d</table><select><option>e</ol><math><mfrac>",
+                HTML,
+            ),
+            (docx(paragraph("One", "Heading1") + table(("a", "b"), ("1", "2"))), DOCX),
+            (_xlsx([["a", "b"], [1, 2]], ["A1:B1"]), XLSX),
+            (pdf("Some words", "a 1\nb 2"), PDF),
+        ],
+        ids=["csv", "json", "md", "html", "docx", "xlsx", "pdf"],
+    )
+    def it_refuses_or_reads_them(self, body: bytes, media_type: str):
+        chance = random.Random(40)
+        for _ in range(60):
+            mutated = bytearray(body)
+            for _ in range(chance.choice((1, 3, 10))):
+                position = chance.randrange(len(mutated))
+                if chance.random() < 0.5:
+                    mutated[position] = chance.randrange(256)
+                else:
+                    mutated[position:position] = mutated[position : position + chance.randrange(1, 80)]
+            with contextlib.suppress(Rejected):
+                parse(bytes(mutated), media_type=media_type)
