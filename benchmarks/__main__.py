@@ -24,6 +24,7 @@ from benchmarks import (
     lanes,
     migration,
     operation,
+    parsers,
     paths,
     query,
     schema_changes,
@@ -43,6 +44,7 @@ _ON_REQUEST = (
     "lanes",
     "migration",
     "operation",
+    "parsers",
     "paths",
     "schema",
     "writes",
@@ -54,6 +56,7 @@ _WITHOUT_CORPUS = {
     "index",
     "keyword",
     "operation",
+    "parsers",
     "paths",
     "schema",
     "semantic",
@@ -105,6 +108,8 @@ def main(arguments: list[str]) -> int:
         report("operation", operation.run(quick=chosen.quick), operation.show)
     if "console" in sections:
         report("console", console.run(quick=chosen.quick), console.show)
+    if "parsers" in sections:
+        report("parsers", parsers.run(), parsers.show)
     if "paths" in sections:
         report("paths", paths.run(), paths.show)
     if "keyword" in sections:

@@ -91,7 +91,7 @@ def _or_skipped(peer: Peer, measured: Callable[[], dict[str, Any]]) -> dict[str,
 
 def _run(peer: Peer, task: dict[str, Any]) -> dict[str, Any]:
     done = subprocess.run(
-        [str(_installed(peer)), "-P", str(Path(__file__).with_name(peer.child))],
+        [str(installed(peer)), "-P", str(Path(__file__).with_name(peer.child))],
         input=json.dumps(task | {"url": settings().postgres_url.get_secret_value()}),
         env=os.environ | {"PYTHONPATH": str(_ROOT)},
         check=True,
@@ -103,7 +103,7 @@ def _run(peer: Peer, task: dict[str, Any]) -> dict[str, Any]:
     return figures
 
 
-def _installed(peer: Peer) -> Path:
+def installed(peer: Peer) -> Path:
     """Return the Python of the peer's virtual environment, made at the first call."""
     venv = _ROOT / ".local" / f"bench-{peer.name.lower()}"
     python, done = venv / "bin" / "python", venv / "installed"
