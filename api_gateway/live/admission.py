@@ -14,7 +14,7 @@ import random
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import structlog
@@ -25,7 +25,7 @@ from starlette.types import Receive
 from api_gateway.http.metrics import PLACES, REFUSED
 from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import disconnected
-from pipeline.query.places import LONGEST_WAIT, Pace, Place, Verdict, WorkKind, most_places, retry_after_s
+from pipeline.query.places import LONGEST_WAIT, Pace, Place, Verdict, WorkKind, hung_pool, most_places, retry_after_s
 from pipeline.records import TenantId
 from workers.names import Queue
 
@@ -212,11 +212,16 @@ class Admission:
         pool.most = most_places(each * threads)
         PLACES.labels(pool.name).set(pool.most)
         left_s = max(0.0, waiting.left_s()) + _GRACE_S
-        verdict = await waiting.attempt(Place(pool=pool.name, most=pool.most, left_s=left_s))
+        tenant = pool.of(tenant_id)
+        place = Place(pool=pool.name, most=pool.most, left_s=left_s)
+        is_query = pool.name not in (WorkKind.MODEL, WorkKind.COMPUTE)
+        if is_query and tenant.began and pool.most and tenant.pace.hangs(asyncio.get_running_loop().time()):
+            place = replace(place, pool=hung_pool(pool.name), most=2 * pool.most)
+        verdict = await waiting.attempt(place)
         if verdict is Verdict.TAKEN and not waiting.turn.done():  # it is done if the request left meanwhile
-            tenant = pool.of(tenant_id)
             tenant.began[waiting.work_id] = asyncio.get_running_loop().time()
-            tenant.pace.turned(tenant.began[waiting.work_id])
+            if place.pool == pool.name:
+                tenant.pace.turned(tenant.began[waiting.work_id])
             self._work[waiting.work_id] = pool.name, tenant_id
         return verdict
 

@@ -86,7 +86,7 @@ class Turns:
         if lane.waiting >= MOST_WAITING or (lane.waiting and lane.waiting_bytes + size > self.most_bytes):
             raise _too_many()
         pace = self._paces.setdefault(key, Pace())
-        is_measured = pace.service_s is not None
+        is_measured = bool(pace.services)
         if (
             is_measured
             and lane.waiting >= at_once

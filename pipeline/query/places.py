@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
+import statistics
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,8 +22,8 @@ UNKNOWN_SERVICE_S: Final = 0.1  # of work that was not measured yet
 LONGEST_RETRY_S: Final = 60
 _SHARE_OF_TIME: Final = 0.7  # of the time left that waiting and answering may be predicted to take
 LONGEST_WAIT: Final = 0.65  # the share of its time that a request waits for a place at most
-_RECENT: Final = 0.2  # the weight of a new measurement
 _TURNS: Final = 16  # the last ones, over which their rate is measured
+_HANGS_S, _HANGS_TIMES = 0.1, 5  # without a turn: at least, and in service times
 
 
 class WorkKind(enum.StrEnum):
@@ -70,18 +71,17 @@ def verdict(*, most: int, held: int, own: int) -> Verdict:
 
 @dataclass(slots=True)
 class Pace:
-    """The measured speed of one tenant's work in a pool. ``service_s``: a moving average, from a place to its answer;
+    """The measured speed of one tenant's work in a pool. ``services``: the last times from a place to its answer;
     ``line_since``: when requests began to wait, None while none does; ``turns``: when the last of them got places. Times
     are seconds of one clock."""
 
-    service_s: float | None = None
+    services: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS))
     line_since: float | None = None
     turns: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS))
 
     def served(self, seconds: float) -> None:
         """Note the service time of one piece of work."""
-        before = seconds if self.service_s is None else self.service_s
-        self.service_s = before + _RECENT * (seconds - before)
+        self.services.append(seconds)
 
     def line_begins(self, now: float) -> None:
         """Note that requests begin to wait."""
@@ -99,8 +99,16 @@ class Pace:
             self.turns.append(now)
 
     def expected_service_s(self) -> float:
-        """Return the service time to expect."""
-        return UNKNOWN_SERVICE_S if self.service_s is None else self.service_s
+        """Return the service time to expect: the median of the last ones."""
+        return statistics.median(self.services) if self.services else UNKNOWN_SERVICE_S
+
+    def hangs(self, now: float) -> bool:
+        """Return whether no request had its turn for far longer than work takes, so that work under way waits for
+        something that hangs and not for a processor."""
+        if self.line_since is None or not self.services:
+            return False
+        quiet_s = now - (self.turns[-1] if self.turns else self.line_since)
+        return quiet_s >= max(_HANGS_S, _HANGS_TIMES * min(self.services))
 
     def wait_s(self, before: int, *, share: int, now: float) -> float:
         """Return the seconds until a request with ``before`` others ahead gets a place.
@@ -137,6 +145,12 @@ def retry_after_s(wait_s: float, *, jitter: Callable[[], float]) -> int:
     """Return whole seconds until a place is expected, between 1 and a minute, spread so that the refused do not come back
     together. ``jitter`` returns a number from 0 to 1."""
     return max(1, min(LONGEST_RETRY_S, math.ceil(wait_s * (1 + jitter()))))
+
+
+def hung_pool(pool: str) -> str:
+    """Return the pool of further places for tenants whose work in a pool hangs, as for a store: it waits and takes no
+    processor, and the answer of its other parts is better than a refusal."""
+    return f"{pool}/hung"
 
 
 def pool_key(pool: str) -> str:

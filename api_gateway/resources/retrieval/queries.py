@@ -212,7 +212,7 @@ QueryInPath = Annotated[QueryId, AfterValidator(parse_query_id)]
 
 Wait = Annotated[float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for.")]
 
-_LEAST_PATIENCE_S = 2.0  # for a place, also of a caller that does not wait for the answer
+_LEAST_PATIENCE_S = 10.0  # for a place, also of a caller that does not wait for the answer
 MAX_BODY_BYTES = 1024 * 1024  # ten times the largest valid query; it is parsed on the event loop
 EXAMPLE = {
     "query_text": "How do I reset the controller?",

@@ -7,6 +7,7 @@ import pytest
 from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.attacks import FOR_OPERATORS, MANY_IN_ONE, READING, attack
+from tests.support.clients.operating import eventually
 from tests.support.corpora.planted import plant
 from tests.support.repository.described import Operation, operations
 
@@ -54,6 +55,9 @@ def answered(use: Resources) -> dict[str, tuple[int, str, list[str]]]:
     with gateway(key) as client:
         planted = plant(client, tenant, use)
         for number, operation in enumerate(sorted(filter(writes, operations()), key=_turn)):
+            if str(operation) == "DELETE /v1/dead-letters/{letter_id}":  # it was replayed, and fails again
+                letter = f"/v1/dead-letters/{planted.ids['dead-letters']}"
+                eventually(lambda letter=letter: client.get(letter).status_code == 200)
             client.headers["X-Request-ID"] = f"write-{number}"
             answer = attack(client, operation, planted)
             answers[str(operation)] = (f"write-{number}", answer.status_code, answer.text[:300])
@@ -84,4 +88,4 @@ class DescribeTheAudit:
     def it_holds_no_write_that_was_refused(self, answered):
         refused = {name: each for name, each in answered.items() if each[0] >= 300}
         assert {name: each for name, each in refused.items() if each[2]} == {}
-        assert refused.keys() <= _IDLE, refused
+        assert {name: refused[name] for name in refused.keys() - _IDLE} == {}

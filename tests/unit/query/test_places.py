@@ -42,6 +42,13 @@ def taken(places: Places, tenant: TenantId, times: int, **how: float) -> int:
     return sum(places.take(tenant, f"{tenant}{number}", place(**how)) is TAKEN for number in range(times))  # type: ignore[arg-type]
 
 
+def paced(service_s: float) -> Pace:
+    """Return the pace of work that took so long."""
+    pace = Pace()
+    pace.served(service_s)
+    return pace
+
+
 class DescribeShares:
     @pytest.mark.parametrize(
         ("held", "own", "expected"),
@@ -78,11 +85,11 @@ class DescribeShares:
 
 class DescribeWaits:
     def it_follows_littles_law(self):
-        pace = Pace(service_s=0.5)
+        pace = paced(0.5)
         assert [pace.wait_s(before, share=4, now=9.0) for before in (0, 3, 7)] == [0.125, 0.5, 1.0]
 
     def it_believes_turns_that_were_measured(self):
-        pace = Pace(service_s=0.5)
+        pace = paced(0.5)
         pace.line_begins(10.0)
         for turn in range(16):
             pace.turned(10.0 + turn)
@@ -91,7 +98,7 @@ class DescribeWaits:
         assert pace.wait_s(1, share=4, now=26.0) == 0.25
 
     def it_expects_the_longer_the_longer_no_place_comes_back(self):
-        pace = Pace(service_s=0.1)
+        pace = paced(0.1)
         pace.line_begins(10.0)
         assert [pace.wait_s(3, share=4, now=now) for now in (10.0, 11.0, 12.0)] == [0.1, 1.0, 2.0]
 
@@ -107,6 +114,23 @@ class DescribeWaits:
         assert pace.expected_service_s() == pytest.approx(0.1, abs=0.01)
 
     @pytest.mark.parametrize(
+        ("service_s", "quiet_s", "expected"),
+        [(0.02, 0.09, False), (0.02, 0.11, True), (1.0, 4.9, False), (1.0, 5.1, True)],
+    )
+    def it_notices_that_work_hangs_by_the_shortest_service(self, service_s, quiet_s, expected):
+        pace = paced(service_s)
+        pace.served(9.0)
+        pace.line_begins(10.0)
+        assert pace.hangs(10.0 + quiet_s) is expected
+        pace.turned(10.0 + quiet_s)
+        assert not pace.hangs(10.0 + quiet_s)
+
+    def it_does_not_call_unmeasured_work_hanging(self):
+        pace = Pace()
+        pace.line_begins(10.0)
+        assert not pace.hangs(20.0)
+
+    @pytest.mark.parametrize(
         ("before", "patience_s", "only_begins", "expected"),
         [
             (11, 9.0, False, True),  # 12 turns of 0.125 s, and 0.5 s
@@ -119,13 +143,13 @@ class DescribeWaits:
     )
     def it_leaves_room_before_the_deadline(self, before, patience_s, only_begins, expected):
         """Of 3 s, 2.1 may be needed by prediction."""
-        pace = Pace(service_s=0.5)
+        pace = paced(0.5)
         fits = pace.fits(before, share=4, most=0, left_s=3.0, patience_s=patience_s, now=0.0, only_begins=only_begins)
         assert fits is expected
 
     @pytest.mark.parametrize(("before", "left_s", "expected"), [(7, 3.0, True), (8, 3.0, False), (7, 1.5, False)])
     def it_judges_no_wait_within_one_more_round_before_a_turn_was_measured(self, before, left_s, expected):
-        pace = Pace(service_s=1.0)
+        pace = paced(1.0)
         pace.line_begins(0.0)
         fits = pace.fits(before, share=4, most=8, left_s=left_s, patience_s=9.0, now=1.0, only_begins=False)
         assert fits is expected
