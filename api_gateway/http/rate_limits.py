@@ -7,6 +7,7 @@ remainder. The limit applies to a tenant, not to an address; `auth` limits the w
 import math
 import re
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
@@ -51,12 +52,20 @@ class RateLimits:
         if refusal is not None:
             await refusal.response(scope)(scope, receive, send)
             return
-        if tenant_id is not None and scope["method"] == "POST" and _ASKING.fullmatch(scope["path"]):
+        if tenant_id is None or scope["method"] != "POST" or not _ASKING.fullmatch(scope["path"]):
+            await self._limited(tenant_id, scope, receive, send)
+            return
+        async with AsyncExitStack() as inside:
             try:
-                await gateway.admission.refuse_crowd(tenant_id)
+                await inside.enter_async_context(gateway.admission.counted(tenant_id))
             except Problem as problem:
                 await problem.response(scope)(scope, receive, send)
                 return
+            await self._limited(tenant_id, scope, receive, send)
+
+    async def _limited(self, tenant_id: TenantId | None, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of a tenant, with 429 beyond its rate."""
+        gateway: Gateway = scope["app"].state.gateway
         rate = None if tenant_id is None else await gateway.own_rates.of(tenant_id)
         allowance = None if tenant_id is None or rate is None else await self._take(tenant_id, rate, gateway)
         if rate is None or allowance is None:

@@ -12,8 +12,8 @@ import asyncio
 import math
 import random
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -25,7 +25,18 @@ from starlette.types import Receive
 from api_gateway.http.metrics import PLACES, REFUSED
 from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import disconnected
-from pipeline.query.places import LONGEST_WAIT, Pace, Place, Verdict, WorkKind, hung_pool, most_places, retry_after_s
+from pipeline.query.places import (
+    LONGEST_WAIT,
+    NEW,
+    WAITING,
+    Pace,
+    Place,
+    Verdict,
+    WorkKind,
+    hung_pool,
+    most_places,
+    retry_after_s,
+)
 from pipeline.records import TenantId
 from workers.names import Queue
 
@@ -38,7 +49,7 @@ _LOOK_S: Final = 0.03  # between attempts, for places that other gateways give b
 _JUDGED_S: Final = 0.1  # a request that waits is judged again so often, by the turns since
 _HELD_BACK_S: Final = (0.09, 0.14)  # before a refusal, so that clients which try again at once come less often
 _MOST_HELD_BACK: Final = 2_000  # requests; further ones are refused at once
-_SHED_S: Final = 0.1  # after a refusal, requests of its tenant are refused before they are read
+_SHED_S: Final = 0.5  # after a refusal, requests of its tenant are refused before they are read, while its line is full
 _MOST_TRIED: Final = 8  # tenants in one round
 _MOST_PACES: Final = 10_000
 
@@ -71,12 +82,14 @@ class _Tenant:
     pace: Pace = field(default_factory=Pace)
     began: dict[str, float] = field(default_factory=dict)
     line: deque[_Waiting] = field(default_factory=deque)
+    inside: int = 0  # requests that are read, wait, or are answered
     shed_until: float = 0.0
+    shed_left_s: float = 0.0  # the time that the refused query had
 
     def wait_s(self, before: int, now: float) -> float:
         return self.pace.wait_s(before, share=len(self.began), now=now)
 
-    def fits(self, waiting: _Waiting, before: int, most: int, now: float) -> bool:
+    def fits(self, waiting: _Waiting, before: int, most: int, now: float, *, most_of: float = WAITING) -> bool:
         return self.pace.fits(
             before,
             share=len(self.began),
@@ -85,6 +98,20 @@ class _Tenant:
             patience_s=waiting.until - now,
             now=now,
             only_begins=waiting.only_begins,
+            most_of=most_of,
+        )
+
+    def is_full(self, before: int, most: int, now: float, *, left_s: float, patience_s: float = math.inf) -> bool:
+        """Return whether a further query with so much time would be refused behind ``before`` others."""
+        return not self.pace.fits(
+            before,
+            share=len(self.began),
+            most=most,
+            left_s=left_s,
+            patience_s=patience_s,
+            now=now,
+            only_begins=False,
+            most_of=NEW,
         )
 
 
@@ -149,13 +176,35 @@ class Admission:
         """Return whether requests of a tenant wait for a place."""
         return tenant_id in self._pool(pool_name).lines
 
-    async def refuse_crowd(self, tenant_id: TenantId) -> None:
-        """Refuse a query of a tenant, before it is read, if one was refused a moment ago. Raises Problem(503)."""
-        pool = self._pools.get(WorkKind.QUERY)
-        tenant = None if pool is None else pool.tenants.get(tenant_id)
+    @asynccontextmanager
+    async def counted(self, tenant_id: TenantId) -> AsyncIterator[None]:
+        """Count a query of a tenant while it is read, waits and is answered. Raises Problem(503), before it is read, if one
+        was refused a moment ago and as many are still inside."""
+        pool = self._pool(WorkKind.QUERY)
+        tenant = pool.of(tenant_id)
         now = asyncio.get_running_loop().time()
-        if tenant is not None and now < tenant.shed_until:
-            raise await self._refusal(WorkKind.QUERY, tenant.wait_s(len(tenant.line), now), "crowd")
+        before = max(0, tenant.inside - len(tenant.began))
+        if now < tenant.shed_until and tenant.is_full(before, pool.most, now, left_s=tenant.shed_left_s):
+            raise await self._refusal(WorkKind.QUERY, tenant.wait_s(before, now), "crowd")
+        tenant.inside += 1
+        try:
+            yield
+        finally:
+            tenant.inside -= 1
+
+    async def refuse_late(self, pool_name: str, tenant_id: TenantId, *, left_s: float, patience_s: float) -> None:
+        """Refuse a query, before anything is read for it, if its tenant's line is too long for it. Raises Problem(503)."""
+        pool = self._pool(pool_name)
+        tenant = pool.lines.get(tenant_id)
+        now = asyncio.get_running_loop().time()
+        if tenant is None or not tenant.is_full(len(tenant.line), pool.most, now, left_s=left_s, patience_s=patience_s):
+            return
+        if pool_name == WorkKind.QUERY and min(left_s, patience_s / LONGEST_WAIT) >= 0.6 * self._usual_s:
+            tenant.shed_until, tenant.shed_left_s = (
+                now + _SHED_S,
+                left_s,
+            )  # one with little time says nothing about others
+        raise await self._refusal(pool_name, tenant.wait_s(len(tenant.line), now), "line")
 
     async def enter(
         self,
@@ -230,9 +279,7 @@ class Admission:
         tenant = pool.of(tenant_id)
         loop = asyncio.get_running_loop()
         now = loop.time()
-        if not tenant.fits(waiting, len(tenant.line), pool.most, now):
-            if pool.name == WorkKind.QUERY and waiting.until - now >= 0.9 * LONGEST_WAIT * self._usual_s:
-                tenant.shed_until = now + _SHED_S  # one with little time says nothing about others
+        if not tenant.fits(waiting, len(tenant.line), pool.most, now, most_of=NEW):
             raise await self._refusal(pool.name, tenant.wait_s(len(tenant.line), now), "line")
         if not tenant.line:
             tenant.pace.line_begins(now)

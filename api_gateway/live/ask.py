@@ -145,6 +145,7 @@ async def send(
     """
     in_lane = waits and gateway.lane.is_for(query)
     pool, slots = _pool_of(query, gateway, in_lane=in_lane)
+    await gateway.admission.refuse_late(pool, query.tenant_id, left_s=query.deadline.left_s(), patience_s=patience_s)
     timer = gateway.deadlines.start(query)
     answer: bytes | None = None
     sent = False

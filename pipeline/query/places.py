@@ -20,7 +20,7 @@ from pipeline.records import TenantId
 LEAST_PLACES: Final = 4  # so that several tenants find one where a single worker has a thread or two
 UNKNOWN_SERVICE_S: Final = 0.1  # of work that was not measured yet
 LONGEST_RETRY_S: Final = 60
-_SHARE_OF_TIME: Final = 0.7  # of the time left that waiting and answering may be predicted to take
+NEW, WAITING = 0.5, 0.75  # shares of the time left that waiting and answering may be predicted to take
 LONGEST_WAIT: Final = 0.65  # the share of its time that a request waits for a place at most
 _TURNS: Final = 16  # the last ones, over which their rate is measured
 _HANGS_S, _HANGS_TIMES = 0.1, 5  # without a turn: at least, and in service times
@@ -127,10 +127,20 @@ class Pace:
         return (before + 1) * turn_s
 
     def fits(
-        self, before: int, *, share: int, most: int, left_s: float, patience_s: float, now: float, only_begins: bool
+        self,
+        before: int,
+        *,
+        share: int,
+        most: int,
+        left_s: float,
+        patience_s: float,
+        now: float,
+        only_begins: bool,
+        most_of: float,
     ) -> bool:
         """Return whether a request behind ``before`` others, in a pool of ``most`` places, gets a place within
-        ``patience_s`` and ends well before its time is over; with ``only_begins`` it has to begin by then.
+        ``patience_s`` and ends within ``most_of`` its time (`NEW`, or `WAITING` once it is in line, so that a request is not
+        refused for a slight change); with ``only_begins`` it has to begin by then.
 
         Until a turn was measured, as in a burst, the requests of one more round of places are not judged by their wait.
         """
@@ -138,7 +148,7 @@ class Pace:
         if not self.turns and before < most and service_s <= left_s * LONGEST_WAIT:
             return True
         wait_s = self.wait_s(before, share=share, now=now)
-        return wait_s <= patience_s and wait_s + service_s <= left_s * _SHARE_OF_TIME
+        return wait_s <= patience_s and wait_s + service_s <= left_s * most_of
 
 
 def retry_after_s(wait_s: float, *, jitter: Callable[[], float]) -> int:

@@ -144,14 +144,18 @@ class DescribeWaits:
     def it_leaves_room_before_the_deadline(self, before, patience_s, only_begins, expected):
         """Of 3 s, 2.1 may be needed by prediction."""
         pace = paced(0.5)
-        fits = pace.fits(before, share=4, most=0, left_s=3.0, patience_s=patience_s, now=0.0, only_begins=only_begins)
+        fits = pace.fits(
+            before, share=4, most=0, left_s=3.0, patience_s=patience_s, now=0.0, only_begins=only_begins, most_of=0.7
+        )
         assert fits is expected
 
     @pytest.mark.parametrize(("before", "left_s", "expected"), [(7, 3.0, True), (8, 3.0, False), (7, 1.5, False)])
     def it_judges_no_wait_within_one_more_round_before_a_turn_was_measured(self, before, left_s, expected):
         pace = paced(1.0)
         pace.line_begins(0.0)
-        fits = pace.fits(before, share=4, most=8, left_s=left_s, patience_s=9.0, now=1.0, only_begins=False)
+        fits = pace.fits(
+            before, share=4, most=8, left_s=left_s, patience_s=9.0, now=1.0, only_begins=False, most_of=0.7
+        )
         assert fits is expected
 
     @pytest.mark.parametrize(
