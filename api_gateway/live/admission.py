@@ -266,12 +266,17 @@ class Admission:
         is_query = pool.name not in (WorkKind.MODEL, WorkKind.COMPUTE)
         if is_query and tenant.began and pool.most and tenant.pace.hangs(asyncio.get_running_loop().time()):
             place = replace(place, pool=hung_pool(pool.name), most=2 * pool.most)
-        verdict = await waiting.attempt(place)
-        if verdict is Verdict.TAKEN and not waiting.turn.done():  # it is done if the request left meanwhile
+        self._work[waiting.work_id] = pool.name, tenant_id
+        verdict = Verdict.ALL_TAKEN
+        try:
+            verdict = await waiting.attempt(place)
+        finally:
+            if verdict is not Verdict.TAKEN or waiting.turn.done():  # it is done if the request left meanwhile
+                self._work.pop(waiting.work_id, None)
+        if verdict is Verdict.TAKEN and waiting.work_id in self._work:  # otherwise it has ended already
             tenant.began[waiting.work_id] = asyncio.get_running_loop().time()
-            if place.pool == pool.name:
-                tenant.pace.turned(tenant.began[waiting.work_id])
-            self._work[waiting.work_id] = pool.name, tenant_id
+        if verdict is Verdict.TAKEN and place.pool == pool.name:
+            tenant.pace.turned(asyncio.get_running_loop().time())
         return verdict
 
     async def _line_up(self, pool: _Pool, tenant_id: TenantId, waiting: _Waiting, receive: Receive | None) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 import math
-import statistics
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from pipeline.records import TenantId
 LEAST_PLACES: Final = 4  # so that several tenants find one where a single worker has a thread or two
 UNKNOWN_SERVICE_S: Final = 0.1  # of work that was not measured yet
 LONGEST_RETRY_S: Final = 60
-NEW, WAITING = 0.5, 0.75  # shares of the time left that waiting and answering may be predicted to take
+NEW, WAITING = 0.5, 0.75  # shares of the time left beside the work's own that waiting may be predicted to take
 LONGEST_WAIT: Final = 0.65  # the share of its time that a request waits for a place at most
 _TURNS: Final = 16  # the last ones, over which their rate is measured
 _HANGS_S, _HANGS_TIMES = 0.1, 5  # without a turn: at least, and in service times
@@ -99,8 +98,8 @@ class Pace:
             self.turns.append(now)
 
     def expected_service_s(self) -> float:
-        """Return the service time to expect: the median of the last ones."""
-        return statistics.median(self.services) if self.services else UNKNOWN_SERVICE_S
+        """Return the service time to expect: the shortest of the last ones, as some wait for a store that hangs."""
+        return min(self.services, default=UNKNOWN_SERVICE_S)
 
     def hangs(self, now: float) -> bool:
         """Return whether no request had its turn for far longer than work takes, so that work under way waits for
@@ -139,8 +138,8 @@ class Pace:
         most_of: float,
     ) -> bool:
         """Return whether a request behind ``before`` others, in a pool of ``most`` places, gets a place within
-        ``patience_s`` and ends within ``most_of`` its time (`NEW`, or `WAITING` once it is in line, so that a request is not
-        refused for a slight change); with ``only_begins`` it has to begin by then.
+        ``patience_s`` and in time, after waiting for ``most_of`` the time that its work leaves: `NEW`, or `WAITING` once it
+        is in line, so that a slight change refuses nobody. With ``only_begins`` it has to begin by then.
 
         Until a turn was measured, as in a burst, the requests of one more round of places are not judged by their wait.
         """
@@ -148,7 +147,7 @@ class Pace:
         if not self.turns and before < most and service_s <= left_s * LONGEST_WAIT:
             return True
         wait_s = self.wait_s(before, share=share, now=now)
-        return wait_s <= patience_s and wait_s + service_s <= left_s * most_of
+        return wait_s <= min(patience_s, (left_s - service_s) * most_of)
 
 
 def retry_after_s(wait_s: float, *, jitter: Callable[[], float]) -> int:

@@ -312,7 +312,7 @@ class DescribeOverload:
                 assert took_s <= DEADLINE_S + LATE_S
                 if response.status_code == 503:
                     assert response.json()["code"] == "overloaded"
-                    assert 1 <= int(response.headers["retry-after"]) <= 5
+                    assert 1 <= int(response.headers["retry-after"]) <= 60
                 else:
                     assert response.json()["status"] == "succeeded"
             assert sum(response.status_code == 200 for _, response in answers) >= 4

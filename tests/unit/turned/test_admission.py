@@ -157,6 +157,16 @@ class DescribeAdmission:
             await channel.tasks["gone"]
         assert channel.admission.waiting == {"query": 0}
 
+    async def it_notes_no_beginning_of_work_that_ended_before_its_place_was_known(self, channel):
+        """An answer may be announced before the reply of Redis has come through its thread."""
+        channel.attempt_s = 0.05
+        await channel.ask("quick")
+        channel.admission.ended("quick")
+        await asyncio.sleep(0.1)
+        assert channel.tasks["quick"].done()
+        assert not channel.admission._work
+        assert not channel.admission._pool(WorkKind.QUERY).of(BUSY).began
+
     async def it_forgets_one_who_leaves_while_its_place_is_taken(self, channel):
         channel.attempt_s = 0.05
         await channel.ask("left")
