@@ -197,6 +197,7 @@ async def compute(
 
                 outcome = await await_outcome(kind, read, wait, begin_s=begin_s)
             finally:
+                has_left = True  # a renewal of its place may still be under way in a thread
                 gateway.admission.ended(work_id)
                 gateway.spawn(_drop(computation, pool, gateway))
     if isinstance(outcome, Done):
