@@ -44,6 +44,7 @@ T = TypeVar("T")
 THREADS = 40
 HEAVY_THREADS = 4  # for large bodies and deletions, separate from other requests' threads
 CALLING_THREADS = 8  # for servers that tenants name: a slow one must not keep other requests from a thread
+LOOKING = 4  # queries with a line before them that look for a cached answer at a time
 QUICK_TIMEOUT_S = 2.0  # for the short look-ups ahead of a request
 SILENT_S = 3.0  # of a store that greets nobody: callers learn at once that nothing was accepted
 CACHE_TIMEOUT_S = 0.3  # for the answer cache: waiting longer would cost more than a hit saves
@@ -106,6 +107,7 @@ class Gateway:
         self.live_workers = LiveWorkers(self.run, lambda: quick.heartbeats.all())
         self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, spawn=self.spawn, use=resources)
         self.admission = Admission(self.live_workers.slots, spawn=self.spawn, usual_s=settings.query_deadline_ms / 1000)
+        self.looking = asyncio.Semaphore(LOOKING)
         self.deadlines = Deadlines(
             self.wakes,
             self.run_or_leave,

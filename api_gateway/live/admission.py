@@ -49,7 +49,7 @@ _LOOK_S: Final = 0.03  # between attempts, for places that other gateways give b
 _JUDGED_S: Final = 0.1  # a request that waits is judged again so often, by the turns since
 _HELD_BACK_S: Final = (0.09, 0.14)  # before a refusal, so that clients which try again at once come less often
 _MOST_HELD_BACK: Final = 2_000  # requests; further ones are refused at once
-_SHED_S: Final = 0.5  # after a refusal, requests of its tenant are refused before they are read, while its line is full
+_MOST_TRIES: Final = 8  # attempts of a pool at a time: each takes a thread, and threads slow down the event loop
 _MOST_TRIED: Final = 8  # tenants in one round
 _MOST_PACES: Final = 10_000
 
@@ -83,8 +83,7 @@ class _Tenant:
     began: dict[str, float] = field(default_factory=dict)
     line: deque[_Waiting] = field(default_factory=deque)
     inside: int = 0  # requests that are read, wait, or are answered
-    shed_until: float = 0.0
-    shed_left_s: float = 0.0  # the time that the refused query had
+    usual_s: float = 0.0  # the time that its last query had
 
     def wait_s(self, before: int, now: float) -> float:
         return self.pace.wait_s(before, share=len(self.began), now=now)
@@ -102,10 +101,12 @@ class _Tenant:
         )
 
     def is_full(self, before: int, most: int, now: float, *, left_s: float, patience_s: float = math.inf) -> bool:
-        """Return whether a further query with so much time would be refused behind ``before`` others."""
+        """Return whether a further query with so much time would be refused behind ``before`` others. Without a line the
+        tenant can still get its share of the places."""
+        share = len(self.began) if self.line else max(len(self.began), most // 2)
         return not self.pace.fits(
             before,
-            share=len(self.began),
+            share=share,
             most=most,
             left_s=left_s,
             patience_s=patience_s,
@@ -126,6 +127,7 @@ class _Pool:
     lines: OrderedDict[TenantId, _Tenant] = field(default_factory=OrderedDict)  # in the order of their turns
     freed: asyncio.Event = field(default_factory=asyncio.Event)
     is_pumped: bool = False
+    tries: int = 0  # attempts that are under way
 
     def of(self, tenant_id: TenantId) -> _Tenant:
         """Return a tenant's use of the pool; one that waits is always found, however many others came since."""
@@ -178,13 +180,13 @@ class Admission:
 
     @asynccontextmanager
     async def counted(self, tenant_id: TenantId) -> AsyncIterator[None]:
-        """Count a query of a tenant while it is read, waits and is answered. Raises Problem(503), before it is read, if one
-        was refused a moment ago and as many are still inside."""
+        """Count a query of a tenant while it is read, waits and is answered. Raises Problem(503) before it is read if more are
+        inside than are answered in the time that the tenant's queries have."""
         pool = self._pool(WorkKind.QUERY)
         tenant = pool.of(tenant_id)
         now = asyncio.get_running_loop().time()
-        before = max(0, tenant.inside - len(tenant.began))
-        if now < tenant.shed_until and tenant.is_full(before, pool.most, now, left_s=tenant.shed_left_s):
+        before = max(0, tenant.inside - self._beside_line(tenant_id))
+        if pool.most and tenant.is_full(before, pool.most, now, left_s=max(tenant.usual_s, self._usual_s)):
             raise await self._refusal(WorkKind.QUERY, tenant.wait_s(before, now), "crowd")
         tenant.inside += 1
         try:
@@ -195,15 +197,13 @@ class Admission:
     async def refuse_late(self, pool_name: str, tenant_id: TenantId, *, left_s: float, patience_s: float) -> None:
         """Refuse a query, before anything is read for it, if its tenant's line is too long for it. Raises Problem(503)."""
         pool = self._pool(pool_name)
-        tenant = pool.lines.get(tenant_id)
+        tenant = pool.of(tenant_id)
+        tenant.usual_s = left_s
         now = asyncio.get_running_loop().time()
-        if tenant is None or not tenant.is_full(len(tenant.line), pool.most, now, left_s=left_s, patience_s=patience_s):
+        if not tenant.line or not tenant.is_full(
+            len(tenant.line), pool.most, now, left_s=left_s, patience_s=patience_s
+        ):
             return
-        if pool_name == WorkKind.QUERY and min(left_s, patience_s / LONGEST_WAIT) >= 0.6 * self._usual_s:
-            tenant.shed_until, tenant.shed_left_s = (
-                now + _SHED_S,
-                left_s,
-            )  # one with little time says nothing about others
         raise await self._refusal(pool_name, tenant.wait_s(len(tenant.line), now), "line")
 
     async def enter(
@@ -234,7 +234,8 @@ class Admission:
         until = loop.time() + min(patience_s, left_s() * LONGEST_WAIT)
         waiting = _Waiting(work_id, attempt, left_s, until, only_begins, loop.create_future())
         try:
-            if tenant.line or await self._try(pool, tenant_id, waiting) <= Verdict.ALL_TAKEN:
+            waits = bool(tenant.line) or pool.tries >= _MOST_TRIES
+            if waits or await self._try(pool, tenant_id, waiting) <= Verdict.ALL_TAKEN:
                 await self._line_up(pool, tenant_id, waiting, receive)
         finally:
             waiting.turn.cancel()
@@ -250,6 +251,15 @@ class Admission:
         if began is not None:
             tenant.pace.served(asyncio.get_running_loop().time() - began)
         pool.freed.set()
+
+    def _beside_line(self, tenant_id: TenantId) -> int:
+        """Return how many queries of a tenant are answered, or wait for another pool than that of queries."""
+        count = 0
+        for name, pool in self._pools.items():
+            tenant = pool.tenants.get(tenant_id)
+            if tenant is not None and name != WorkKind.COMPUTE:
+                count += len(tenant.began) + (0 if name == WorkKind.QUERY else len(tenant.line))
+        return count
 
     def _pool(self, name: str) -> _Pool:
         return self._pools.setdefault(name, _Pool(name))
@@ -268,9 +278,11 @@ class Admission:
             place = replace(place, pool=hung_pool(pool.name), most=2 * pool.most)
         self._work[waiting.work_id] = pool.name, tenant_id
         verdict = Verdict.ALL_TAKEN
+        pool.tries += 1
         try:
             verdict = await waiting.attempt(place)
         finally:
+            pool.tries -= 1
             if verdict is not Verdict.TAKEN or waiting.turn.done():  # it is done if the request left meanwhile
                 self._work.pop(waiting.work_id, None)
         if verdict is Verdict.TAKEN and waiting.work_id in self._work:  # otherwise it has ended already

@@ -157,8 +157,9 @@ async def send(
             async def attempt(place: Place) -> Verdict:
                 return await gateway.run_or_leave(sending.attempt, place)
 
-            if gateway.admission.has_line(pool, query.tenant_id):  # a cached answer needs no place
-                await gateway.run_or_leave(sending.prepare)
+            if gateway.admission.has_line(pool, query.tenant_id) and not gateway.looking.locked():
+                async with gateway.looking:
+                    await gateway.run_or_leave(sending.prepare)  # a cached answer needs no place
             if not sending.is_over:
                 await gateway.admission.enter(
                     pool,

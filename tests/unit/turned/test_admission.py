@@ -314,7 +314,7 @@ class DescribeRefusals:
         assert "next" in channel.held
         await channel.stop()
 
-    async def it_refuses_the_next_requests_of_a_refused_tenant_unread(self, channel):
+    async def it_refuses_the_requests_of_a_tenant_with_a_long_line_unread(self, channel):
         for number in range(60):
             await channel.ask(f"busy{number}")
         await asyncio.sleep(1.5)
@@ -330,6 +330,29 @@ class DescribeRefusals:
         await asyncio.sleep(0.6)
         async with channel.admission.counted(BUSY):  # which may have more time
             pass
+
+    async def it_refuses_a_crowd_while_nobody_waits_yet(self, channel):
+        """Requests that are read or prepared are no line, and take the same threads."""
+        await channel.ask("first")
+        await asyncio.sleep(5.0)
+        async with AsyncExitStack() as inside:
+            entered = 0
+            with suppress(Problem):
+                for entered in range(500):  # noqa: B007 - the number of the refused one counts
+                    await inside.enter_async_context(channel.admission.counted(BUSY))
+            assert PLACES <= entered < 100
+
+    async def it_does_not_count_queries_that_wait_for_a_model_as_a_crowd(self, channel):
+        async def attempt(_place: Place) -> Verdict:
+            return Verdict.TAKEN
+
+        await channel.ask("first")
+        await asyncio.sleep(5.0)
+        async with AsyncExitStack() as inside:
+            for number in range(200):
+                await inside.enter_async_context(channel.admission.counted(BUSY))
+                await channel.admission.enter(WorkKind.MODEL, BUSY, f"model{number}", attempt, left_s=lambda: 60.0)
+            await inside.enter_async_context(channel.admission.counted(BUSY))
 
     async def it_hands_the_error_of_an_attempt_to_its_request(self, channel):
         async def attempt(_place: Place) -> Verdict:
