@@ -29,6 +29,7 @@ from benchmarks import (
     query,
     schema_changes,
     semantic,
+    words_kept,
 )
 from benchmarks.keyword_search import costs as keyword
 from benchmarks.keyword_search import large as keyword_large
@@ -109,7 +110,10 @@ def main(arguments: list[str]) -> int:
     if "console" in sections:
         report("console", console.run(quick=chosen.quick), console.show)
     if "parsers" in sections:
-        report("parsers", parsers.run(), parsers.show)
+        if chosen.folder:
+            report("parsers", words_kept.run(chosen.folder), words_kept.show)
+        else:
+            report("parsers", parsers.run(), parsers.show)
     if "paths" in sections:
         report("paths", paths.run(), paths.show)
     if "keyword" in sections:
@@ -164,6 +168,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"growth: also {growth.LARGE:,} chunks; index: {keyword_large.LARGE:,}",
     )
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="parsers: the words kept of the PDF files and Word documents in it")
     parser.add_argument("--no-peers", action="store_true", help="do not install and measure other products")
     return parser
 
