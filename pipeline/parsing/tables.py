@@ -266,7 +266,7 @@ def _notes_below(
         end -= 1
     if end == len(region):
         return region, []
-    usual = max(len(cells[first]) for _, cells in region[:end] if first in cells) if end else 0
+    usual = max((len(cells[first]) for _, cells in region[:end] if first in cells), default=0)
     while end < len(region) and not (
         _NOTE.match(text := region[end][1][first].strip()) or len(text) > max(_LONG_NOTE, 2 * usual)
     ):
