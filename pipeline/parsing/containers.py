@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from xml.parsers import expat
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument, UnsupportedMediaType
@@ -116,7 +117,7 @@ class XmlReader:
         parser.buffer_text = True
         parser.EntityDeclHandler = refuse_entities
         parser.StartElementHandler = lambda name, attributes: self.started(
-            _local(name), {_local(key): value for key, value in attributes.items()}
+            _local(name), {_local(key): value for key, value in attributes.items()} if attributes else {}
         )
         parser.EndElementHandler = lambda name: self.ended(_local(name))
         parser.CharacterDataHandler = self.text
@@ -202,8 +203,8 @@ class Links:
     links: tuple[tuple[str, str, str], ...]
 
     def of_kind(self, kind: str) -> list[str]:
-        """Return the parts to which links of a type that ends in ``kind`` lead."""
-        return [part for _, name, part in self.links if name.endswith(kind)]
+        """Return the parts to which links of a type that ends in ``kind`` lead, each once."""
+        return list(dict.fromkeys(part for _, name, part in self.links if name.endswith(kind)))
 
     def by_id(self, kind: str) -> dict[str, str]:
         """Return the parts of a kind by the ids of their links."""
@@ -234,6 +235,7 @@ def main_part(archive: zipfile.ZipFile, parts: frozenset[str]) -> str | None:
     return next(iter(linked_parts(archive, "", parts).of_kind("/officeDocument")), None)
 
 
+@lru_cache(maxsize=4096)  # a document has few names, and millions of elements
 def _local(name: str) -> str:
     return name.rpartition(" ")[2]
 
