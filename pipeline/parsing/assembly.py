@@ -59,7 +59,7 @@ def assemble(
             length += len(separator)
         if block.level is not None:
             heading = one_line(text)
-            if block.level == 1 and first_heading is None:
+            if block.level == 1 and first_heading is None and not _CONTENTS.fullmatch(heading):
                 first_heading = heading
             open_headings = [entry for entry in open_headings if entry[0] < block.level]
             open_headings.append((block.level, heading[:_LONGEST_HEADING]))
@@ -96,9 +96,13 @@ def one_line(*texts: str) -> str:
     return " ".join(" ".join(texts).split())
 
 
+_CONTENTS = re.compile(
+    r"(?:table of )?contents|目\s*[录錄次]|inhalt(?:sverzeichnis)?|sommaire|abstract|摘\s*要", re.IGNORECASE
+)
 _PROGRAM_TITLES = re.compile(
-    r"untitled|microsoft (?:word|excel|powerpoint)|无标题|未命名|(?:powerpoint|word) (?:presentation|document)$|演示文稿\d*$"
-    r"|文档\s*\d*$|document\s*\d*$|(?:doi:?\s*)?10\.\d{4,9}/\S+$|.*\.(?:docx?|xlsx?|pptx?|tex|dvi|indd|qxd|pages|pdf|rtf|odt|wps)$",
+    r"untitled|\(?anonymous\)?$|paper title|microsoft (?:word|excel|powerpoint)|无标题|未命名|normal(?:\.dotm?)?$"
+    r"|(?:powerpoint |word )?(?:presentation|document)$|(?:slide|diapositiv[ae]|folie|幻灯片|演示文稿|文档|document)\s*\d*$"
+    r"|(?:doi:?\s*)?10\.\d{4,9}/\S+$|.*\.(?:docx?|xlsx?|pptx?|tex|dvi|indd|qxd|pages|pdf|rtf|odt|wps|exe|html?)$",
     re.IGNORECASE,
 )
 

@@ -143,14 +143,14 @@ RECOGNISED = frozenset({PDF, PNG, JPEG, TIFF})  # formats whose text may depend 
 _PICTURES = {".png": PNG, ".jpg": JPEG, ".jpeg": JPEG, ".tif": TIFF, ".tiff": TIFF}
 if find_spec("pptx") is not None:
     PARSERS[PPTX] = _pptx
-    SUFFIXES |= {".pptx": PPTX, ".pptm": PPTX}
+    SUFFIXES |= dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx"), PPTX)
 _WITHOUT_PPTX = "; to read slides, install the extra slides (pip install 'chordwise[slides]')"
 _WITHOUT_OCR = "; to read pictures, install tesseract-ocr and 'chordwise[ocr]', and set CHORDWISE_OCR_LANGUAGES"
 # The remedy for what this installation could read and does not.
 _REMEDIES = {
-    **dict.fromkeys((".pptx", ".pptm", PPTX), _WITHOUT_PPTX),
+    **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", PPTX), _WITHOUT_PPTX),
     **dict.fromkeys((*_PICTURES, *_PICTURES.values()), _WITHOUT_OCR),
-    **dict.fromkeys((".odp", ".ppt", ".pps", ".ppsx", ".key"), "; save slides as .pptx or .pdf"),
+    **dict.fromkeys((".odp", ".ppt", ".pps", ".key"), "; save slides as .pptx or .pdf"),
     **dict.fromkeys((".doc", ".odt", ".rtf", ".wps", ".pages", ".epub"), "; save it as .docx, .pdf or .html"),
     **dict.fromkeys((".xls", ".xlsb", ".ods", ".et", ".numbers"), "; save it as .xlsx or .csv"),
     **dict.fromkeys((".zip", ".gz", ".tgz", ".tar", ".7z", ".rar"), "; unpack it and send its files"),

@@ -4,7 +4,7 @@ import codecs
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument, UndecodableText
@@ -20,13 +20,15 @@ _MOST_VALUES = 500_000
 _HEADING_LEVELS = 3  # of nested objects whose names become headings; deeper names are joined: `a.b: value`
 _NEXT_VALUE = re.compile(r"[\s\x1e]*")
 _WRITTEN = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\Z|True\Z|False\Z")
+_DATA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")  # a picture or another file within a value
 _TITLES = ("title", "name", "headline", "subject")
 
 
 def parse_json(body: bytes, charset: str | None) -> Parsed:
-    """Return `name: value` lines: nested objects get headings, objects of a list paragraphs; null and empty values are
-    left out. Values of one name repeated in an object stand together. JSON lines are read as a list. Title: the top
-    object's ``title``, ``name``, ``headline`` or ``subject``. Raises MalformedDocument, also beyond 100 levels."""
+    """Return `name: value` lines: nested objects get headings, objects of a list paragraphs; null, empty values and
+    embedded files are left out. Values of one name repeated in an object stand together. JSON lines are read as a list.
+    Title: the top object's ``title``, ``name``, ``headline`` or ``subject``. Raises MalformedDocument, also beyond 100
+    levels."""
     decoded = read_text(body, declared=charset)
     value = _value_of(decoded.text)
     title = None
@@ -34,7 +36,8 @@ def parse_json(body: bytes, charset: str | None) -> Parsed:
         title = next(
             (value[name] for name in _TITLES if isinstance(value.get(name), str) and value[name].strip()), None
         )
-    return assemble(_Writer().blocks(value, level=1, depth=0), title=title, encoding=decoded.encoding)
+    parsed = assemble(_Writer().blocks(value, level=1, depth=0), title=title, encoding=decoded.encoding)
+    return parsed if title else replace(parsed, title=None)  # the name of a member is no title
 
 
 def _value_of(text: str) -> Any:
@@ -137,7 +140,8 @@ class _Writer:
         self._count(0)
         if value is None or isinstance(value, dict | list):
             return ""
-        return str(value).lower() if isinstance(value, bool) else str(value).strip()
+        text = str(value).lower() if isinstance(value, bool) else str(value).strip()
+        return "" if _DATA.match(text) else text
 
     def _count(self, depth: int) -> None:
         if depth > _DEEPEST:

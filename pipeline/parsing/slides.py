@@ -2,27 +2,25 @@
 
 import io
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
-from pptx import Presentation
 from pptx.exc import PythonPptxError
+from pptx.package import Package
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
-from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line
-from pipeline.parsing.containers import office_archive
+from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line, usable_title
+from pipeline.parsing.containers import Texts, main_part, office_archive
 from pipeline.parsing.recognition import refusal, unread
 from pipeline.parsing.tables import bar_blocks, looks_like_header, spread
 from pipeline.records import Parsed
 
-_BODY = "ppt/presentation.xml"
 _MOST_SLIDES = 2_000
 _MOST_COLUMNS = 1000
 _MOST_NESTED = 20  # groups within groups
 _ROW_HEIGHT = 228_600  # EMU, a quarter of an inch: shapes whose tops differ by less are beside each other
-_FREE_TITLES = frozenset({"powerpoint presentation", "presentation", "untitled"})  # of presentations without a title
 _DAMAGED = (
     *(PythonPptxError, SyntaxError, KeyError, ValueError, AttributeError, IndexError, TypeError),
     *(BadZipFile, zlib.error, EOFError, NotImplementedError),
@@ -32,28 +30,31 @@ _REMEDY = "save the slides as PDF, whose pages can be recognised"
 
 def parse_pptx(body: bytes) -> Parsed:
     """Return every shown slide as a page: its title as heading, then text, tables and groups from top to bottom and
-    left to right, then its notes. The title is that of the properties, else the first heading. Text in pictures,
-    SmartArt and charts (but for their titles) is not read. Raises MalformedDocument, EncryptedDocument,
+    left to right, diagrams, then its notes. The title is that of the properties, else the first heading. Text in
+    pictures and charts (but for their titles) is not read. Raises MalformedDocument, EncryptedDocument,
     DocumentTooLarge, EmptyDocument."""
-    with office_archive(body, "a PowerPoint presentation") as archive:
-        if _BODY not in archive.namelist():
-            raise MalformedDocument("the archive holds no PowerPoint presentation")
     try:
-        presentation = Presentation(io.BytesIO(body))
-        slides = [slide for slide in presentation.slides if slide.element.get("show", "1") not in ("0", "false")]
-        if len(slides) > _MOST_SLIDES:
-            raise DocumentTooLarge(f"the presentation has {len(slides)} slides; at most {_MOST_SLIDES} are read")
+        with office_archive(body, "a PowerPoint presentation") as archive:
+            if main_part(archive, frozenset(archive.namelist())) is None:
+                raise MalformedDocument("the archive holds no PowerPoint presentation")
+            presentation = Package.open(
+                io.BytesIO(body)
+            ).main_document_part.presentation  # slide shows and templates too
+            slides = [slide for slide in presentation.slides if slide.element.get("show", "1") not in ("0", "false")]
+            if len(slides) > _MOST_SLIDES:
+                raise DocumentTooLarge(f"the presentation has {len(slides)} slides; at most {_MOST_SLIDES} are read")
+            diagrams = {slide.slide_id: _diagrams(archive, slide) for slide in slides}
         numbers = {slide.slide_id: number for number, slide in enumerate(presentation.slides, start=1)}
-        reading = _Reading()
+        reading = _Reading(diagrams)
         blocks = [block for slide in slides for block in reading.blocks(slide, numbers[slide.slide_id])]
-        title = one_line(presentation.core_properties.title or "")
+        title = usable_title(presentation.core_properties.title)
     except _DAMAGED as error:
         raise MalformedDocument(f"the presentation is damaged ({type(error).__name__})") from None
     unread_slides = unread(reading.unread, len(numbers), _REMEDY, what="slide") if reading.unread else None
     warnings = [unread_slides] if unread_slides else []
     if hidden := len(numbers) - len(slides):
         warnings.append(f"{hidden} hidden slides were left out")
-    parsed = assemble(blocks, title=None if title.lower() in _FREE_TITLES else title, warnings=warnings)
+    parsed = assemble(blocks, title=title, warnings=warnings)
     if unread_slides and not parsed.text:
         raise refusal(unread_slides, is_limit=False)
     return parsed
@@ -62,8 +63,9 @@ def parse_pptx(body: bytes) -> Parsed:
 class _Reading:
     """Reads slides, and notes which hold only pictures."""
 
-    def __init__(self) -> None:
+    def __init__(self, diagrams: Mapping[int, Sequence[Sequence[str]]]) -> None:
         self.unread: list[int] = []
+        self._diagrams = diagrams
         self._characters = 0
 
     def blocks(self, slide: Any, number: int) -> list[Block]:
@@ -71,6 +73,7 @@ class _Reading:
         title = slide.shapes.title
         heading = one_line(title.text_frame.text) if title is not None and title.has_text_frame else ""
         shown = [block for block in self._shapes(slide.shapes, without=title) if block.text.strip()]
+        shown += [Block(text="\n".join(texts)) for texts in self._diagrams[slide.slide_id]]
         if heading:
             shown.insert(0, Block(text=heading, level=1))
         if not shown and _has_picture(slide.shapes):
@@ -125,6 +128,17 @@ class _Reading:
         self._characters += len(text)
         if self._characters > LONGEST_TEXT:
             raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
+
+
+def _diagrams(archive: ZipFile, slide: Any) -> list[list[str]]:
+    """Return the texts of each diagram (SmartArt) of a slide."""
+    found = []
+    for relation in slide.part.rels.values():
+        if not relation.is_external and relation.reltype.endswith("/diagramData"):
+            texts = Texts(within=None)
+            texts.read(archive, relation.target_partname.lstrip("/"))
+            found.append(texts.texts)
+    return found
 
 
 def _spanned(text: str, across: int, down: int) -> tuple[str, int, int]:
