@@ -1,12 +1,14 @@
 """PDF to text, page by page."""
 
 import ctypes
+import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import islice
+from functools import cached_property, partial
+from itertools import islice, pairwise
+from typing import TypeVar
 
 import pypdfium2
 import pypdfium2.raw
@@ -14,16 +16,19 @@ import pypdfium2.raw
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
+from pipeline.parsing.formulas import raised
 from pipeline.parsing.pdf_layout import (
+    BREAK,
+    NEW,
+    DrawnRule,
     Line,
     LinePart,
-    beside,
     body_size,
-    divided,
     heading_sizes,
     reading_order,
     running_heads,
-    tidy,
+    segments_of,
+    unplaced,
 )
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
 from pipeline.parsing.tables import bar_blocks, looks_like_header
@@ -35,21 +40,29 @@ _MOST_BOOKMARKS = 10_000
 _HEADING_LEVELS = 6
 _POINTS_PER_INCH = 72
 _MOST_FORMS = 4  # depth of forms within forms in which pictures are looked for
-_JOINED_WIDTH = 40  # characters; a page of shorter lines is a table or a poem, and its lines stay lines
-_FULL_LINE = 0.7  # share of the page's usual width from which a line continues in the next one
-_USUAL_WIDTH = 0.9  # this share of the lines is not wider than the usual width
-_LIST_ITEM = re.compile(r"(?:[-*•‣◦▪–]|\(?\d{1,3}[.)])\s")
 _SOFT_HYPHEN = "\ufffe"  # pdfium's hyphen at a line's end, with which it joins the next line
-_HYPHEN = re.compile("[\u00ad\u0002]$|(?<=[^\\W_])-$")
+_HYPHEN = re.compile("\u00ad$|(?<=[^\\W_])-$")
 _CJK = re.compile("[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
+_OPEN_END = re.compile("(?<=\\S)[–/]$")  # a range or an address that goes on
 _SOFT = "\u00ad"  # a hyphen at a line's end, as `_HYPHEN` finds it
 _LINE = re.compile("[^\n\ufffe]*[\n\ufffe]|[^\n\ufffe]+")
 _HYPHENATED = re.compile(r"(?<![^\W_])[^\W_]++-[^\W_]++")
+_LEAST_PART = 3  # letters of a part of a word that is looked up
 _LAST_WORD, _FIRST_WORD = re.compile(r"(?<![^\W_])[^\W_]++$"), re.compile(r"[^\W_]++")
-_WORD = re.compile("[^ \t\r\n\ufffe]+")
-_UPRIGHT = 0.05  # radians
-_OTHER_SIZE = 0.12  # share by which the sizes of a heading and the text below it differ at least
+_LEADERS = re.compile(r"[.·•‧…_](?: {0,3}[.·•‧…_]){3,}+")
+_WORD = re.compile("[^\\s\x00-\x1f\u200b\ufeff\ufffe]+")
+_QUARTER = math.pi / 2
+_RECTANGLE = 5  # points of its path
+_SMALLER = 0.85  # times the size of the digits before: raised ones
+_SKEWED = 0.2  # radians from the nearest right angle: such lines are stamps and watermarks
+_MOST_OBJECTS = 20_000  # of a page in which rules are looked for
+_MOST_POINTS = 2_000  # of a drawn line
+_THIN = 3.0  # points; a rectangle that is not higher or not wider is a rule
+_NUMBER = re.compile(r"[\d.]+|第\w{1,4}[章节条]|[一二三四五六七八九十]{1,3}、|[(（]")
 _LONGEST_HEADING = 200  # characters
+_MOST_HEADING_LINES = 4
+_TITLE_SIZE = 1.14  # times the size of most letters
+_LEADING_NUMBER = re.compile(r"^(?:[\d.]+|第\w{1,4}[章节])")
 _STAMP = 200  # characters; a page with fewer may be a picture with a stamp on it
 _MOST_OF_PAGE = 0.6  # share of a page that pictures cover
 _MOST_ANNOTATIONS = 2000  # of a page
@@ -58,7 +71,9 @@ _MOST_NAMED = 20  # pages in a warning
 _ENOUGH_LETTERS, _ENOUGH_LATIN = 100, 300
 _MOST_ODD = 0.25
 _LEAST_VOWELS = 0.15  # share of Latin letters; languages have from 0.3
+_LATIN, _VOWELS = re.compile("[A-Za-z]"), re.compile("[AEIOUYaeiouy]")
 _ODD = re.compile("[\x00-\x1f\x7f-\x9f\u0180-\u019f\u01a2-\u01ae\u01b1-\u036f\ue000-\uf8ff\ufffd]")
+_Box = TypeVar("_Box", DrawnRule, LinePart)
 
 
 def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
@@ -71,7 +86,6 @@ def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
     try:
         if len(document) > _MOST_PAGES:
             raise DocumentTooLarge(f"the PDF file has {len(document)} pages; at most {_MOST_PAGES} are read")
-        title = usable_title(document.get_metadata_value("Title"))
         if document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE:
             document.init_forms()
         pages = [_page_of(document, index) for index in range(len(document))]
@@ -87,8 +101,9 @@ def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
         flaw = _recognise(document, texts, pictures, reader) if pictures else None
         for index in pictures:
             if texts[index] is not None:
-                pages[index].lines = [Line(text=line) for line in _lines_of_text(texts[index] or "")]
+                pages[index].lines = unplaced((texts[index] or "").splitlines())
         warnings = _refuse_unreadable(pages)
+        title = usable_title(document.get_metadata_value("Title")) or _largest(pages)
         parsed = assemble(_blocks(pages, outline), title=title, warnings=warnings)
     finally:
         document.close()
@@ -156,26 +171,25 @@ def _page_of(document: pypdfium2.PdfDocument, index: int) -> _Page:
     try:
         page = document[index]
         try:
-            text_page = page.get_textpage()
-            text: str = text_page.get_text_range(errors="replace")
-            additions = list(_annotations(document, page))
-            rows = _rows(text_page, text) if page.get_rotation() == 0 else None
-            if rows is None:
-                lines = [Line(text=tidy(line)) for line in _lines_of_text(text)]
-                lines += [Line(text=added.text) for added in additions]
-            else:
-                lines = reading_order(beside(rows, additions) if additions else rows)
+            placed, skewed = _segments(page.get_textpage())
+            turns = Counter[int]()
+            for turn, segment in placed:
+                turns[turn] += len(segment.text)
+            order = [turn for turn, _ in turns.most_common()] or [0]
+            fields = [_turned(segment, order[0]) for segment in _annotations(document, page)]
+            rules = _rules(page) if placed else []
+            lines: list[Line] = []
+            for turn in order:
+                segments = [segment for of, segment in placed if of == turn] + (fields if turn == order[0] else [])
+                lines += reading_order(segments, [_turned(rule, turn) for rule in rules])
+            lines += unplaced(skewed)
             few = sum(len(line.text) for line in lines) < _STAMP
-            return _Page(lines, covered=few and _is_covered(page, has_words=any(map(str.isalnum, text))))
+            has_words = any(any(map(str.isalnum, line.text)) for line in lines)
+            return _Page(lines, covered=few and _is_covered(page, has_words=has_words))
         finally:
             page.close()
     except pypdfium2.PdfiumError:
         raise MalformedDocument(f"page {index + 1} of the PDF file is damaged") from None
-
-
-def _lines_of_text(text: str) -> list[str]:
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace(_SOFT_HYPHEN, f"{_SOFT}\n")
-    return [line.rstrip() for line in text.split("\n")]
 
 
 def _is_covered(page: pypdfium2.PdfPage, *, has_words: bool) -> bool:
@@ -190,39 +204,114 @@ def _is_covered(page: pypdfium2.PdfPage, *, has_words: bool) -> bool:
     return bool(covered >= _MOST_OF_PAGE * width * height)
 
 
-def _rows(text_page: pypdfium2.PdfTextPage, text: str) -> list[list[LinePart]] | None:
-    """Return the lines of a page, divided at wide gaps; None where characters and places do not belong together, or
-    where lines do not run from left to right."""
-    count = text_page.count_chars()
-    is_wide = len(text) != count
-    units = len(text.encode("utf-16-le", "surrogatepass")) // 2 if is_wide else count
-    if units != count:
-        return None
-    rows: list[list[LinePart]] = []
+def _segments(text_page: pypdfium2.PdfTextPage) -> tuple[list[tuple[int, LinePart]], list[str]]:
+    """Return the words of a page, each run with the quarter turns of its direction, and the lines that run aslant."""
+    text: str = text_page.get_text_range(errors="replace")
+    raw, count = text_page.raw, text_page.count_chars()
+    if len(text) != count:  # characters without a meaning, or beyond 16 bits
+        text = "".join(chr(pypdfium2.raw.FPDFText_GetUnicode(raw, index)) for index in range(count))
+    text = text.replace("\x02", _SOFT_HYPHEN)
+    text = _LEADERS.sub(lambda dots: " " * len(dots[0]), text)
+    box = pypdfium2.raw.FS_RECTF()
+    read_box, read_size = pypdfium2.raw.FPDFText_GetLooseCharBox, pypdfium2.raw.FPDFText_GetFontSize
+    segments: list[tuple[int, LinePart]] = []
+    skewed: list[str] = []
     position = 0
-    raw = text_page.raw
     for line in _LINE.findall(text):
-        if line.strip("\r\n" + _SOFT_HYPHEN).strip():
-            if pypdfium2.raw.FPDFText_GetCharAngle(raw, position) > _UPRIGHT:
-                return None
-            size = round(float(pypdfium2.raw.FPDFText_GetFontSize(raw, position + len(line) - len(line.lstrip()))), 1)
-            words = [_segment(text_page, word, line, position, size, is_wide=is_wide) for word in _WORD.finditer(line)]
-            if line.endswith(_SOFT_HYPHEN) and words:
-                words[-1] = replace(words[-1], text=words[-1].text + _SOFT)
-            rows.append(divided(words))
-        position += len(line.encode("utf-16-le", "surrogatepass")) // 2 if is_wide else len(line)
-    return rows
+        matches = list(_WORD.finditer(line))
+        start, position = position, position + len(line)
+        if not matches:
+            continue
+        angle = pypdfium2.raw.FPDFText_GetCharAngle(raw, start + matches[0].start())
+        turn = round(angle / _QUARTER)
+        if abs(angle - turn * _QUARTER) > _SKEWED:
+            skewed.append(line.strip())
+            continue
+        turn %= 4
+        words, bottom, top, longest = [], 0.0, 0.0, matches[0]
+        for match in matches:
+            read_box(raw, start + match.start(), box)
+            left, low, right, high = _turned_box(box, turn) if turn else (box.left, box.bottom, 0.0, box.top)
+            if match is longest or len(match[0]) > len(longest[0]):  # fonts of formulas have boxes of any height
+                bottom, top, longest = low, high, match
+            if match.end() - match.start() > 1:
+                read_box(raw, start + match.end() - 1, box)
+            right = _turned_box(box, turn)[2] if turn else box.right
+            word = match[0]
+            if len(word) > 1 and word.isdecimal():
+                word = _with_power(raw, start + match.start(), word)
+            words.append((left, right if right > left else left, word))
+        if line.endswith(_SOFT_HYPHEN):
+            words[-1] = (*words[-1][:2], words[-1][2] + _SOFT)
+        size = round(abs(float(read_size(raw, start + longest.start()))), 1)
+        if not math.isfinite(size + bottom + top + sum([word[0] + word[1] for word in words])):
+            skewed.append(line.strip())
+            continue
+        segments += [(turn, segment) for segment in segments_of(words, bottom, top, size)]
+    return segments, skewed
 
 
-def _segment(
-    text_page: pypdfium2.PdfTextPage, word: re.Match[str], line: str, position: int, size: float, *, is_wide: bool
-) -> LinePart:
-    def place(index: int) -> int:
-        return position + (len(line[:index].encode("utf-16-le", "surrogatepass")) // 2 if is_wide else index)
+def _with_power(raw: object, start: int, digits: str) -> str:
+    """Return digits of which the last are smaller and raised as a power: ``10^6``, not 106."""
+    size = pypdfium2.raw.FPDFText_GetFontSize
+    whole = size(raw, start)
+    if size(raw, start + len(digits) - 1) >= _SMALLER * whole:
+        return digits
+    at = next(index for index in range(1, len(digits)) if size(raw, start + index) < _SMALLER * whole)
+    return digits[:at] + raised(digits[:at], digits[at:])
 
-    left, bottom, _, top = text_page.get_charbox(place(word.start()), loose=True)
-    _, _, right, _ = text_page.get_charbox(place(word.end() - 1), loose=True)
-    return LinePart(text=word[0], left=left, right=max(left, right), bottom=bottom, top=top, size=size)
+
+def _turned_box(box: DrawnRule | LinePart | pypdfium2.raw.FS_RECTF, turn: int) -> tuple[float, float, float, float]:
+    """Return left, bottom, right and top as seen by a reader who has turned the page by quarters."""
+    if turn == 0:
+        return box.left, box.bottom, box.right, box.top
+    if turn == 3:
+        return box.bottom, -box.right, box.top, -box.left
+    return (-box.right, -box.top, -box.left, -box.bottom) if turn == 2 else (-box.top, box.left, -box.bottom, box.right)
+
+
+def _turned(box: _Box, turn: int) -> _Box:
+    left, bottom, right, top = _turned_box(box, turn)
+    return box._replace(left=left, bottom=bottom, right=right, top=top)
+
+
+def _rules(page: pypdfium2.PdfPage) -> list[DrawnRule]:
+    """Return the upright and level lines that are drawn on a page, among them the edges of rectangles."""
+    raw, rules = pypdfium2.raw, []
+    count = raw.FPDFPage_CountObjects(page.raw)
+    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+    for index in range(count if count <= _MOST_OBJECTS else 0):
+        drawn = raw.FPDFPage_GetObject(page.raw, index)
+        if raw.FPDFPageObj_GetType(drawn) != raw.FPDF_PAGEOBJ_PATH:
+            continue
+        raw.FPDFPageObj_GetBounds(drawn, left, bottom, right, top)
+        box = DrawnRule(left.value, right.value, bottom.value, top.value)
+        if not math.isfinite(sum(box)):
+            continue
+        if box.top - box.bottom <= _THIN or box.right - box.left <= _THIN:
+            rules.append(box)
+        elif (points := raw.FPDFPath_CountSegments(drawn)) <= _RECTANGLE:
+            rules += [box._replace(top=box.bottom), box._replace(bottom=box.top)]
+            rules += [box._replace(right=box.left), box._replace(left=box.right)]
+        elif points <= _MOST_POINTS:
+            rules += _strokes(drawn, points)
+    return rules
+
+
+def _strokes(drawn: object, points: int) -> Iterator[DrawnRule]:
+    """Yield the upright and level strokes of a drawing of many."""
+    raw, matrix, x, y = pypdfium2.raw, pypdfium2.raw.FS_MATRIX(), ctypes.c_float(), ctypes.c_float()
+    raw.FPDFPageObj_GetMatrix(drawn, matrix)
+    last: tuple[float, float] | None = None
+    for index in range(points):
+        segment = raw.FPDFPath_GetPathSegment(drawn, index)
+        raw.FPDFPathSegment_GetPoint(segment, x, y)
+        at = (matrix.a * x.value + matrix.c * y.value + matrix.e, matrix.b * x.value + matrix.d * y.value + matrix.f)
+        if last is not None and raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_LINETO:
+            (left, right), (bottom, top) = sorted((last[0], at[0])), sorted((last[1], at[1]))
+            if math.isfinite(left + right + bottom + top) and (right - left <= 1 or top - bottom <= 1):
+                yield DrawnRule(left, right, bottom, top)
+        last = at
 
 
 def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> Iterator[LinePart]:
@@ -245,10 +334,11 @@ def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> It
             else:
                 continue
             box = raw.FS_RECTF()
-            if text.strip() and raw.FPDFAnnot_GetRect(annotation, box):
-                yield LinePart(
-                    text=one_line(text), left=box.left, right=box.right, bottom=box.bottom, top=box.top, size=0.0
-                )
+            is_placed = raw.FPDFAnnot_GetRect(annotation, box)
+            if text.strip() and is_placed and math.isfinite(box.left + box.right + box.bottom + box.top):
+                text = one_line(text)
+                words = ((box.left, box.right, text),)
+                yield LinePart(text, box.left, box.right, box.bottom, box.top, words=words)
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
 
@@ -289,15 +379,13 @@ def _refuse_unreadable(pages: Sequence[_Page]) -> list[str]:
 def is_garbled(text: str) -> bool:
     """Return whether a text consists of letters that no language puts beside each other: private and rare characters,
     or hardly any vowel."""
-    letters = [character for character in text if not character.isspace()]
-    if len(letters) < _ENOUGH_LETTERS:
+    count = len("".join(text.split()))
+    if count < _ENOUGH_LETTERS:
         return False
-    odd = sum(1 for character in letters if _ODD.match(character))
-    if odd > _MOST_ODD * len(letters):
+    if len(_ODD.findall(text)) > _MOST_ODD * count:
         return True
-    latin = [character for character in letters if character.isascii() and character.isalpha()]
-    vowels = sum(1 for character in latin if character.lower() in "aeiouy")
-    return len(latin) > _ENOUGH_LATIN and len(latin) > 0.5 * len(letters) and vowels < _LEAST_VOWELS * len(latin)
+    latin = len(_LATIN.findall(text))
+    return latin > max(_ENOUGH_LATIN, 0.5 * count) and len(_VOWELS.findall(text)) < _LEAST_VOWELS * latin
 
 
 def _recognise(
@@ -335,113 +423,139 @@ def _recognised(page: pypdfium2.PdfPage, reader: PageReader) -> str:
     return reader.read(pixels, **size)
 
 
-def _blocks(pages: Sequence[_Page], outline: Mapping[int, Mapping[str, int]]) -> Iterator[Block]:
+def _largest(pages: Sequence[_Page]) -> str | None:
+    """Return the largest text of the first page, if it stands out as a title does."""
     body = body_size([page.lines for page in pages])
-    sizes = heading_sizes([page.lines for page in pages], body)
-    hyphenated, tables = _Hyphens(pages), _Tables()
-    for index, page in enumerate(pages):
-        tables.begin_page(page.lines)
-        yield from _page(
-            page.lines, index + 1, outline.get(index, {}), _Sizes(sizes, has_outline=bool(outline)), hyphenated, tables
-        )
+    lines = [line for line in pages[0].lines if not line.cells] if pages else []
+    size = max((line.size for line in lines if sum(map(str.isalpha, line.text)) > 2), default=0.0)
+    if not body or size < _TITLE_SIZE * body:
+        return None
+    first = next(index for index, line in enumerate(lines) if line.size == size)
+    level = _Headings({}, [round(size, 1)]).level(lines[first:])
+    return one_line(*(line.text for line in lines[first : first + level[1]])) if level else None
+
+
+def _blocks(pages: Sequence[_Page], outline: Mapping[int, Mapping[str, int]]) -> Iterator[Block]:
+    lines_of_pages = [page.lines for page in pages]
+    sizes = [] if outline else heading_sizes(lines_of_pages, body_size(lines_of_pages))
+    hyphens, tables = _Hyphens(pages), _Tables()
+    for index, lines in enumerate(lines_of_pages):
+        tables.begin_page(lines)
+        yield from _page(lines, index + 1, _Headings(outline.get(index, {}), sizes), hyphens, tables)
 
 
 class _Tables:
     """Writes tables. One that goes on at the top of a page has the header of the one at the end of the page before."""
 
     def __init__(self) -> None:
-        self._header: tuple[str, ...] | None = None
+        self._header: Sequence[tuple[str, ...]] = ()
         self._at_top = False
         self._is_open = False  # whether the page ends with a table
 
     def begin_page(self, lines: Sequence[Line]) -> None:
         if not self._is_open:
-            self._header = None
+            self._header = ()
         self._at_top = bool(lines) and bool(lines[0].cells)
         self._is_open = bool(lines) and bool(lines[-1].cells)
 
     def blocks(self, rows: Sequence[tuple[str, ...]], page: int) -> Iterator[Block]:
-        is_headed = looks_like_header(rows[0])
-        if self._at_top and not is_headed and self._header is not None and len(rows[0]) == len(self._header):
-            rows, is_headed = [self._header, *rows], True
+        while len(rows) > 2 and not any(rows[0][1:]):  # a title within the table
+            yield Block(text=rows[0][0], page=page)
+            rows = rows[1:]
+        depth = int(looks_like_header(rows[0]))
+        if self._at_top and not depth and self._header and len(rows[0]) == len(self._header[0]):
+            rows, depth = [*self._header, *rows], len(self._header)
+        elif len(rows) > 2 and any(name and name == other for name, other in pairwise(rows[0])):
+            depth += looks_like_header(rows[1])  # below names of groups
         self._at_top = False
-        self._header = rows[0] if is_headed else None
-        yield from bar_blocks(rows, header_rows=int(is_headed), page=page)
+        self._header = rows[:depth]
+        yield from bar_blocks(rows, header_rows=depth, page=page)
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    """The sizes of headings, largest first. With an outline, large lines stand alone and are no headings."""
+class _Headings:
+    """Which lines of a page are headings: those of the outline, in one line or several; without one large lines."""
 
+    outline: Mapping[str, int]
     sizes: Sequence[float]
-    has_outline: bool
 
-    def rank(self, line: Line) -> int | None:
-        """Return the level of a line of a heading's size, from 1, or None."""
-        size = round(line.size, 1)
-        if not line.size or size not in self.sizes or len(line.text) > _LONGEST_HEADING or line.cells:
+    def level(self, lines: Sequence[Line]) -> tuple[int, int] | None:
+        """Return the level of the heading with which the lines begin, and of how many lines it consists."""
+        if self.outline:
+            text = ""
+            for count, line in enumerate(lines[:_MOST_HEADING_LINES], start=1):
+                text += line.text
+                key = _squeezed(text)
+                level = self.outline.get(key, self.outline.get(_LEADING_NUMBER.sub("", key)))
+                if level is not None:
+                    return level, count
             return None
-        return self.sizes.index(size) + 1 if any(map(str.isalpha, line.text)) else None
+        first, size = lines[0], round(lines[0].size, 1)
+        if size not in self.sizes or len(first.text) > _LONGEST_HEADING or not any(map(str.isalpha, first.text)):
+            return None
+        count = 1
+        while (
+            count < min(len(lines), _MOST_HEADING_LINES)
+            and round(lines[count].size, 1) == size
+            and lines[count].follows != NEW
+            and not _NUMBER.match(lines[count].text)
+        ):
+            count += 1
+        return self.sizes.index(size) + 1, count
 
 
 class _Hyphens:
-    """Decides whether a hyphen at a line's end belongs to the word: the document writes it so elsewhere, or a digit or
-    a capital follows."""
+    """Decides whether a hyphen at a line's end belongs to the word: the document writes it so elsewhere, or has both of
+    its parts as words but not the whole, or a digit or a capital follows."""
 
     def __init__(self, pages: Sequence[_Page]) -> None:
-        words = (word for page in pages for line in page.lines for word in _HYPHENATED.findall(line.text))
-        self._words = {word.lower() for word in words}
+        self._pages = pages
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        lines = (line.text.lower() for page in self._pages for line in page.lines)
+        whole = (line.partition(" ")[2].rpartition(" ")[0] for line in lines)  # without words at the ends of lines
+        return frozenset(word for text in whole for rule in (_HYPHENATED, _FIRST_WORD) for word in rule.findall(text))
 
     def stays(self, left: str, right: str) -> bool:
         """Return whether the hyphen between two parts stays."""
         if right[:1].isdigit() or right[:1].isupper() or left[-1:].isdigit():
             return True
-        first, second = _LAST_WORD.search(left), _FIRST_WORD.match(right)
-        return first is not None and second is not None and f"{first[0]}-{second[0]}".lower() in self._words
+        ends, begins = _LAST_WORD.search(left), _FIRST_WORD.match(right)
+        if ends is None or begins is None:
+            return False
+        first, second = ends[0].lower(), begins[0].lower()
+        if f"{first}-{second}" in self._words:
+            return True
+        is_long = min(len(first), len(second)) >= _LEAST_PART
+        return is_long and first + second not in self._words and {first, second} <= self._words
 
 
 def _page(
-    lines: Sequence[Line],
-    number: int,
-    headings: Mapping[str, int],
-    sizes: _Sizes,
-    hyphens: _Hyphens,
-    tables: _Tables,
+    lines: Sequence[Line], number: int, headings: _Headings, hyphens: _Hyphens, tables: _Tables
 ) -> Iterator[Block]:
-    widths = sorted(len(line.text) for line in lines if line.text and not line.cells)
-    width = widths[int(len(widths) * _USUAL_WIDTH)] if widths else 0
-    paragraph, goes_on, size = "", False, 0.0
-    rows: list[tuple[str, ...]] = []
-    heading: tuple[str, int] | None = None
-    for line in (*lines, Line(text="")):
-        text = line.text
-        level = headings.get(_squeezed(line.text)) if headings else None
-        rank = sizes.rank(line) if level is None else None
-        if rank is not None and not sizes.has_outline:
-            level = rank
-        if heading is not None and (level != heading[1] or len(heading[0]) + len(text) > _LONGEST_HEADING or headings):
-            yield Block(text=heading[0], level=heading[1], page=number)
-            heading = None
+    paragraph, rows, index = "", list[tuple[str, ...]](), 0
+    while index < len(lines):
+        line = lines[index]
+        heading = None if line.cells else headings.level(lines[index : index + _MOST_HEADING_LINES])
+        if paragraph and (heading or line.cells or line.follows == NEW):
+            yield Block(text=paragraph, page=number)
+            paragraph = ""
         if rows and not line.cells:
             yield from tables.blocks(rows, number)
             rows = []
-        differs = bool(size and line.size and abs(size - line.size) > _OTHER_SIZE * size)
-        if level is not None or line.cells or not text or not goes_on or differs or _LIST_ITEM.match(text):
-            if paragraph:
-                yield Block(text=paragraph, page=number)
-            paragraph = ""
-        size = line.size
-        if level is not None:
-            heading = (f"{heading[0]} {text}", level) if heading else (text, level)
+        if heading:
+            level, count = heading
+            yield Block(text=one_line(*(each.text for each in lines[index : index + count])), level=level, page=number)
+            index += count
             continue
         if line.cells:
             rows.append(tuple(cell.replace(_SOFT, "-") for cell in line.cells))
-            continue
-        paragraph = _joined(paragraph, text, hyphens)
-        goes_on = (width >= _JOINED_WIDTH and len(line.text) >= width * _FULL_LINE) or line.text.endswith(_SOFT)
-        goes_on = goes_on and rank is None
-        if text and not goes_on and width < _JOINED_WIDTH and rank is None:
-            paragraph, goes_on = paragraph + "\n", True
+        else:
+            paragraph = _joined(paragraph + "\n" * (line.follows == BREAK and bool(paragraph)), line.text, hyphens)
+        index += 1
+    if rows:
+        yield from tables.blocks(rows, number)
     if paragraph:
         yield Block(text=paragraph, page=number)
 
@@ -452,7 +566,8 @@ def _joined(paragraph: str, line: str, hyphens: _Hyphens) -> str:
     if _HYPHEN.search(paragraph):
         stays = hyphens.stays(paragraph[:-1], line) or (paragraph[-1] == "-" and not line[:1].islower())
         return paragraph[:-1] + "-" * stays + line
-    return paragraph + line if _CJK.match(paragraph[-1]) and _CJK.match(line) else f"{paragraph} {line}"
+    is_close = (_CJK.match(paragraph[-1]) and _CJK.match(line)) or _OPEN_END.search(paragraph)
+    return paragraph + line if is_close else f"{paragraph} {line}"
 
 
 def _squeezed(text: str) -> str:

@@ -3,6 +3,8 @@
 import contextlib
 import io
 import random
+import re
+import zipfile
 from collections.abc import Sequence
 
 import pytest
@@ -10,11 +12,11 @@ from openpyxl import Workbook
 
 from pipeline.documents.cut_document import cut_document
 from pipeline.errors import Rejected
-from pipeline.parsing.formats import CSV, DOCX, HTML, JSON, MARKDOWN, PDF, XLSX, parse
+from pipeline.parsing.formats import CSV, DOCX, HTML, JSON, MARKDOWN, PDF, PPTX, XLSX, parse
 from pipeline.parsing.number_formats import shown_number
 from pipeline.parsing.slides import parse_pptx
 from pipeline.records import Chunking, Parsed
-from tests.support.corpora.formats import docx, paragraph, pdf, table
+from tests.support.corpora.formats import archive, docx, paragraph, pdf, table
 
 
 def _xlsx(rows: Sequence[Sequence[object]], merged: Sequence[str] = ()) -> bytes:
@@ -55,6 +57,9 @@ class DescribeSheets:
     def it_tells_a_note_below_a_table_from_a_row(self, note: str):
         text = _read(_xlsx([["Item", "Price"], ["Pump", 940], ["Valve", 66], [note]]), XLSX)
         assert f"\n\n{note}" in text
+
+    def it_tells_a_note_below_a_table_with_an_empty_first_column(self):
+        assert _read(",Item,Price\n,Pump,940\n,Valve,66\nNote: net\n", CSV).endswith("\n\nNote: net")
 
     def it_keeps_a_last_row_without_values(self):
         text = _read(_xlsx([["Item", "Price"], ["Pump", 940], ["Valve", 66], ["Seal"]]), XLSX)
@@ -176,3 +181,66 @@ class DescribeMutatedFiles:
                     mutated[position:position] = mutated[position : position + chance.randrange(1, 80)]
             with contextlib.suppress(Rejected):
                 parse(bytes(mutated), media_type=media_type)
+
+    @pytest.mark.parametrize("media_type", [DOCX, PPTX, XLSX])
+    def it_refuses_or_reads_archives_of_mutated_parts(self, media_type: str):
+        chance, read = random.Random(41), 0
+        parts = _parts(media_type)
+        for _ in range(60):
+            changed = dict(parts)
+            for name in chance.sample([name for name in parts if name.endswith((".xml", ".rels"))], 2):
+                changed[name] = _mutated_xml(parts[name], chance)
+            with contextlib.suppress(Rejected):
+                parse(archive(changed), media_type=media_type)
+                read += 1
+        assert read > 6  # the others break before any of our code is reached
+
+
+def _parts(media_type: str) -> dict[str, bytes]:
+    if media_type == DOCX:
+        written = docx(paragraph("One", "Heading1") + table(("a", "b"), ("1", "2")) + paragraph("x", listed=True))
+    elif media_type == XLSX:
+        written = _xlsx([["a", "b"], [1, 2], ["c", "d"]], ["A1:B1"])
+    else:
+        presentation = pytest.importorskip("pptx").Presentation()
+        slide = presentation.slides.add_slide(presentation.slide_layouts[5])
+        slide.shapes.title.text = "Title"
+        slide.shapes.add_table(2, 2, 0, 0, 100, 100)
+        output = io.BytesIO()
+        presentation.save(output)
+        written = output.getvalue()
+    with zipfile.ZipFile(io.BytesIO(written)) as opened:
+        return {name: opened.read(name) for name in opened.namelist()}
+
+
+def _mutated_xml(part: bytes, chance: random.Random) -> bytes:
+    """Return XML that is mostly well-formed still: with other values of attributes, elements repeated or left out."""
+    for _ in range(chance.choice((1, 3))):
+        if chance.random() < 0.5:
+            found = list(re.finditer(rb'="([^"]*)"', part))
+            value = chance.choice((b"", b"0", b"-1", b"99999999999", b"x", b"rId99"))
+            replaced = [(match.start(1), match.end(1), value) for match in found]
+        else:
+            found = list(re.finditer(rb"<([\w:]+)[^<>]*/>|<([\w:]+)[^<>]*>[^<]*</\2>", part))
+            replaced = [(match.start(), match.end(), match[0] * chance.choice((0, 2, 50))) for match in found]
+        if replaced:
+            start, end, value = chance.choice(replaced)
+            part = part[:start] + value + part[end:]
+    return part
+
+
+class DescribeJsonTitles:
+    @pytest.mark.parametrize(
+        ("source", "title"),
+        [
+            ('{"items": {"a": [{"b": 1}]}}', "report"),
+            ('{"title": "Fees", "items": {"a": 1}}', "Fees"),
+            ("[[1], {}]", "report"),
+        ],
+    )
+    def it_takes_no_member_for_a_title(self, source: str, title: str):
+        assert parse(source.encode(), media_type=JSON, filename="report.json").title == title
+
+    def it_leaves_out_files_within_values(self):
+        text = _read('{"logo": "data:image/png;base64,iVBORw0KGgo=", "name": "Ann"}', JSON)
+        assert text == "name: Ann"

@@ -188,3 +188,16 @@ class DescribeTheRegistry:
     def it_loads_no_large_library_for_a_media_type(self):
         code = "import pipeline.parsing, sys; sys.exit(bool({'openpyxl', 'pypdfium2'} & set(sys.modules)))"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class DescribeLinksOfOfficeDocuments:
+    def it_reads_a_part_once_however_often_it_is_linked(self):
+        kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/header"
+        links = "".join(f'<Relationship Id="r{at}" Type="{kind}" Target="header1.xml"/>' for at in range(200))
+        header = (
+            '<w:hdr xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+            + paragraph("Above")
+            + "</w:hdr>"
+        )
+        parts = {"word/_rels/document.xml.rels": f"<Relationships>{links}</Relationships>", "word/header1.xml": header}
+        assert parse(docx(paragraph("One"), parts=parts), media_type=DOCX).text == "One\n\nAbove"

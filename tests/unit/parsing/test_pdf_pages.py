@@ -1,0 +1,167 @@
+"""PDF pages are read as their readers see them: tables, columns, paragraphs, hyphens, numbers, titles."""
+
+import pytest
+
+from pipeline.parsing.formats import PDF, parse
+from tests.support.corpora.formats import written
+
+_PROSE = (
+    "words",
+    "of",
+    "a",
+    "report",
+    "that",
+    "go",
+    "on",
+    "and",
+    "on",
+    "until",
+    "the",
+    "edge",
+    "of",
+    "their",
+    "column",
+)
+
+
+def _page(*marks: str, extra: str = "", title: str = "") -> bytes:
+    """A page of marks: `text` and `rule` make them."""
+    stream = "\n".join(marks)
+    return written(
+        {
+            1: "<< /Type /Catalog /Pages 2 0 R >>",
+            2: "<< /Type /Pages /Count 1 /Kids [6 0 R] >>",
+            3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+            5: f"<< /Title ({title}) >>",
+            6: f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] {extra} /Resources << /Font << /F1 3 0 R >> >>"
+            " /Contents 7 0 R >>",
+            7: f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
+        },
+        extra="/Info 5 0 R",
+    )
+
+
+def text(x: float, y: float, *words: str, size: float = 10, turned: bool = False) -> str:
+    matrix = f"0 1 -1 0 {x} {y}" if turned else f"1 0 0 1 {x} {y}"
+    return f"BT /F1 {size} Tf {matrix} Tm ({' '.join(words)}) Tj ET"
+
+
+def rule(x: float, y: float, to_x: float, to_y: float) -> str:
+    return f"{x} {y} m {to_x} {to_y} l S"
+
+
+def _read(*marks: str, **options: str) -> str:
+    return parse(_page(*marks, **options), media_type=PDF).text
+
+
+def _grid(xs: list[float], ys: list[float]) -> list[str]:
+    level = [rule(xs[0], y, xs[-1], y) for y in ys]
+    return level + [rule(x, ys[0], x, ys[-1]) for x in xs]
+
+
+class DescribeTablesOfPages:
+    def it_reads_cells_of_several_lines_between_rules(self):
+        cells = [
+            *(text(52, 700, "Part"), text(152, 700, "Use"), text(302, 700, "Price")),
+            *(text(52, 680, "Valve"), text(152, 685, "opens the circuit of"), text(152, 673, "the cooling pump")),
+            *(text(302, 680, "66"), text(52, 650, "Seal"), text(152, 650, "keeps it dry"), text(302, 650, "4")),
+        ]
+        rows = "Part | Use | Price\nValve | opens the circuit of the cooling pump | 66\nSeal | keeps it dry | 4"
+        assert _read(*_grid([50, 150, 300, 400], [640, 665, 695, 712]), *cells) == rows
+
+    def it_repeats_a_cell_that_is_merged_over_rows(self):
+        rules = [
+            *(rule(50, y, 400, y) for y in (640, 695, 712)),
+            rule(150, 665, 400, 665),
+            *(rule(x, 640, x, 712) for x in (50, 150, 300, 400)),
+        ]
+        cells = [
+            *(text(52, 700, "Region"), text(152, 700, "Part"), text(302, 700, "Price"), text(52, 666, "East")),
+            *(text(152, 675, "Valve"), text(302, 675, "66"), text(152, 648, "Seal"), text(302, 648, "4")),
+        ]
+        assert _read(*rules, *cells) == "Region | Part | Price\nEast | Valve | 66\nEast | Seal | 4"
+
+    def it_divides_columns_of_numbers_that_stand_close_to_each_other(self):
+        rows = [("Violent crime", "467.9", "69.1"), ("Robbery", "102.1", "25.5"), ("Arson", "11,909.8", "11,904.3")]
+        marks = []
+        for index, (name, first, second) in enumerate(rows):
+            y = 700 - 14 * index
+            marks += [
+                text(50, y, name),
+                text(240 - 5.2 * len(first), y, first),
+                text(285 - 5.2 * len(second), y, second),
+            ]
+        assert _read(*marks).split("\n") == [" | ".join(row) for row in rows]
+
+    def it_reads_a_table_that_was_turned_with_its_page(self):
+        words = [("Part", "Price"), ("Valve", "66"), ("Seal", "4"), ("Pump", "940")]
+        marks = [
+            text(200 + 14 * at, 100 + 150 * of, word, turned=True)
+            for at, row in enumerate(words)
+            for of, word in enumerate(row)
+        ]
+        assert _read(*marks, extra="/Rotate 90") == "Part | Price\nValve | 66\nSeal | 4\nPump | 940"
+
+    def it_drops_the_leaders_of_a_table_of_contents(self):
+        marks = [text(50, 700 - 14 * at, f"Chapter {at} {'. ' * 40} {at}1") for at in range(1, 5)]
+        assert "Chapter 2 | 21" in _read(*marks)
+
+
+class DescribeTheOrderOfPages:
+    def it_reads_columns_whose_lines_do_not_stand_beside_each_other(self):
+        left = [text(50, 700 - 12 * at, "left", str(at), *_PROSE[:7]) for at in range(8)]
+        right = [text(320, 695 - 13 * at, "right", str(at), *_PROSE[:7]) for at in range(7)]
+        mixed = [mark for pair in zip(left, right, strict=False) for mark in pair] + left[7:]
+        found = " ".join(_read(*mixed, text(50, 740, "A title above both columns of the page", size=16)).split())
+        assert found.index("title") < found.index("left 0") < found.index("left 7") < found.index("right 0")
+
+    @pytest.mark.parametrize("size", [-10, 0, 1e38])
+    def it_reads_letters_of_any_size(self, size: float):
+        assert "Words that stay" in _read(text(50, 700, "Words that stay"), text(50, 600, "odd", size=size))
+
+    def it_leaves_out_the_numbers_of_lines(self):
+        marks = []
+        for at in range(1, 12):
+            marks += [text(50, 700 - 14 * at, str(at)), text(90, 700 - 14 * at, *_PROSE, f"line{at}")]
+        found = _read(*marks)
+        assert "line3 words of a report" in found
+        assert "11" not in found.replace("line11", "")
+
+
+class DescribeParagraphsOfPages:
+    def it_keeps_the_lines_of_an_address(self):
+        lines = ["Ann Ltd", "4567 Innovation Boulevard", "San Francisco, CA 94103"]
+        assert _read(*(text(50, 700 - 12 * at, line) for at, line in enumerate(lines))) == "\n".join(lines)
+
+    def it_divides_paragraphs_at_indented_lines(self):
+        lines = ["nnnn nnnn nnnn nnnn nnnn nn", "nnnnnn nnnn nnnn nnnn nnnn nn"] * 3  # an n is 5.56 points wide
+        marks = [text(61.12 if len(line) == 27 else 50, 700 - 12 * at, line) for at, line in enumerate(lines)]
+        assert _read(*marks).count("\n\n") == 2
+
+    @pytest.mark.parametrize(
+        ("ending", "begin", "whole"),
+        [
+            ("multi-", "agent work", "multi-agent"),
+            ("impor-", "tant work", "important"),
+            ("mixed-", "mode work", "mixed-mode"),
+        ],
+    )
+    def it_keeps_a_hyphen_between_words_of_the_document(self, ending: str, begin: str, whole: str):
+        known = text(50, 720, "a multi agent in mixed ways of a mode here")
+        assert whole in _read(known, text(50, 700, *_PROSE, ending), text(50, 688, begin, *_PROSE))
+
+    def it_writes_raised_digits_as_a_power(self):
+        assert "10^6 cells" in _read(
+            "BT /F1 10 Tf 1 0 0 1 50 700 Tm (about 10) Tj 6 Ts /F1 6 Tf (6) Tj 0 Ts /F1 10 Tf ( cells) Tj ET"
+        )
+
+
+class DescribeTitlesOfPages:
+    @pytest.mark.parametrize("title", ["", "\\(anonymous\\)", "10811.exe", "Slide 1"])
+    def it_takes_the_largest_text_if_a_program_wrote_the_title(self, title: str):
+        body = [text(50, 700 - 12 * at, *_PROSE) for at in range(6)]
+        heads = [text(80, 780, "The response of flow curves", size=18), text(133, 758, "to afforestation", size=18)]
+        assert (
+            parse(_page(*body, *heads, title=title), media_type=PDF).title
+            == "The response of flow curves to afforestation"
+        )
