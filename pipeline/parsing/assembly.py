@@ -18,7 +18,8 @@ class Block:
     """A paragraph, list item, table row or heading. ``level``: 1 to 6 for a heading. ``tight``: no blank line before.
     ``page``: from 1, where there are pages. ``mark``: such as ``rows 2-40``, last in its section's heading path.
     ``lead``: so many characters at the beginning are repeated above later parts of a long block, such as the header of
-    a table. ``is_code``: indentation of the first line stays. ``outside``: it stands under no heading, as a note."""
+    a table. ``is_code``: indentation of the first line stays. ``outside``: it stands under no heading, as a note.
+    ``stored``: shown values with those behind them, as ``23.5%`` and ``0.23491``."""
 
     text: str
     level: int | None = None
@@ -28,6 +29,7 @@ class Block:
     lead: int = 0
     is_code: bool = False
     outside: bool = False
+    stored: tuple[tuple[str, str], ...] = ()
 
 
 def assemble(
@@ -46,6 +48,7 @@ def assemble(
     mark: str | None = None
     open_headings: list[tuple[int, str]] = []
     first_heading: str | None = None
+    heads: str | None = None  # the mark of the heading above
     leads: list[Lead] = []
     for block in blocks:
         if length + len(block.text) > LONGEST_TEXT:
@@ -74,7 +77,12 @@ def assemble(
         ):
             mark = block.mark
             path = tuple(heading for _, heading in open_headings)
-            openings.append((length, (*path, mark) if mark else path, block.page))
+            if heads is not None and heads == mark:  # a heading below another one, of the same rows
+                length_before, _, _ = openings.pop()
+            else:
+                length_before = length
+            openings.append((length_before, (*path, mark) if mark else path, block.page))
+        heads = mark if block.level is not None else None
         pieces.append(text)
         if block.lead and text.startswith(lead := clean(block.text[: block.lead])) and len(lead) < len(text):
             leads.append(Lead(start=length, lead_end=length + len(lead), end=length + len(text)))

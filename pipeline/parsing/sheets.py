@@ -1,22 +1,12 @@
 """One sheet of a workbook, read as a stream of XML: rows of text, and their properties."""
 
-import datetime
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pipeline.parsing.number_formats import BUILT_IN_CODES, shown_number
+from pipeline.parsing.number_formats import BUILT_IN_CODES, shown_text, shown_value
 
-_BUILT_IN_DATES = frozenset((*range(14, 23), *range(27, 37), 45, 46, 47, *range(50, 59)))
-_BUILT_IN_DURATION = 46
 _LONGEST_CODE = 255  # characters of a number format: Excel's limit
-_NOT_SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*+(?:\]|\Z)', re.IGNORECASE)
-_DURATION = re.compile(r"\[(h+|m+|s+)\]", re.IGNORECASE)
-_DATE = re.compile(r"[dmhysDMHYS]")
-_EPOCH, _EPOCH_1904 = datetime.datetime(1899, 12, 30), datetime.datetime(1904, 1, 1)
-_LEAP_DAY_THAT_NEVER_WAS = 60  # Excel counts 29 February 1900; numbers below it are a day off
-_DAY_S = 86_400
-_LARGEST_WHOLE = 1e15  # from here on a float cannot represent every integer
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")  # the notation of a workbook for characters that XML lacks
 _MOST_COLUMNS = 16_384
 _LAST_ROW = 1_048_576
@@ -26,67 +16,31 @@ _PICTURE = re.compile(r"=?_?(?:xlfn\.)?(?:DISPIMG|IMAGE)\(", re.IGNORECASE)  # a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
-    """Which cell styles show a number as a date, and which as a duration. ``codes``: the number formats of the others."""
+    """The number format of each cell style that has one, and whether dates count from 1904."""
 
-    dates: frozenset[int]
-    durations: frozenset[int]
+    codes: Mapping[int, str]
     from_1904: bool
-    codes: Mapping[int, str] = field(default_factory=dict)
 
 
 def number_formats(used: Sequence[int], codes: Mapping[int, str], *, from_1904: bool) -> Formats:
     """Return the formats of a workbook: ``used`` has the number format of each style, ``codes`` those the workbook
     defines.
     """
-    dates, durations = set(), set()
-    others: dict[int, str] = {}
-    for style, number in enumerate(used):
-        whole = (codes.get(number) or BUILT_IN_CODES.get(number, ""))[:_LONGEST_CODE]
-        code = _NOT_SHOWN.sub("", codes.get(number, "")[:_LONGEST_CODE])
-        if number == _BUILT_IN_DURATION or _DURATION.search(code):
-            durations.add(style)
-        elif number in _BUILT_IN_DATES or _DATE.search(code.partition(";")[0]):
-            dates.add(style)
-        elif whole:
-            others[style] = whole
-    return Formats(dates=frozenset(dates), durations=frozenset(durations), from_1904=from_1904, codes=others)
-
-
-def number_text(raw: str) -> str:
-    """Return a number as people write it: ``3`` for ``3.0``, ``0.1`` for ``0.10000000000000001``. Raises ValueError."""
-    if raw.isdecimal() and len(raw) < 16 and (raw[0] != "0" or raw == "0"):
-        return raw
-    value = float(raw)
-    return str(int(value)) if value.is_integer() and abs(value) < _LARGEST_WHOLE else str(value)
-
-
-def moment_text(raw: str, style: int, formats: Formats) -> str:
-    """Return a number with the format of a date, time or duration as text. Any other number stays a number."""
-    try:
-        days = float(raw)
-        if style in formats.durations:
-            return str(datetime.timedelta(seconds=round(days * _DAY_S)))
-        if 0 <= days < 1:
-            return str((_EPOCH + datetime.timedelta(seconds=round(days * _DAY_S))).time())
-        if days < _LEAP_DAY_THAT_NEVER_WAS and not formats.from_1904:
-            days += 1
-        epoch = _EPOCH_1904 if formats.from_1904 else _EPOCH
-        moment = epoch + datetime.timedelta(seconds=round(days * _DAY_S))
-    except OverflowError:
-        return number_text(raw)
-    return moment.isoformat(sep=" ").removesuffix(" 00:00:00")
+    named = {style: codes.get(number) or BUILT_IN_CODES.get(number, "") for style, number in enumerate(used)}
+    return Formats(codes={style: code[:_LONGEST_CODE] for style, code in named.items() if code}, from_1904=from_1904)
 
 
 @dataclass(slots=True, kw_only=True)
 class Row:
     """One row. ``cells``: values that are not empty, by column from 0, never formulas. ``without_value``: columns whose
-    formula was saved without its value. ``errors``: columns with an error such as ``#N/A``."""
+    formula was saved without its value. ``errors``: columns with an error such as ``#N/A``. ``style``: of the first cell."""
 
     number: int
     cells: dict[int, str] = field(default_factory=dict)
     is_hidden: bool = False
     without_value: tuple[int, ...] = ()
     errors: tuple[int, ...] = ()
+    style: str = ""
 
 
 class Strings:
@@ -131,7 +85,6 @@ class SheetReader:
         self.merged: list[str] = []
         self._strings = strings
         self._formats = formats
-        self._moments = formats.dates | formats.durations
         self._columns: dict[str, int] = {}
         self._done: list[Row] = []
         self._row = Row(number=0)
@@ -196,27 +149,23 @@ class SheetReader:
     def _keep(self, raw: str) -> None:
         text = self._text(raw) if raw and not _PICTURE.match(raw) else ""
         if text:
+            if not self._row.cells:
+                self._row.style = self._style
             self._row.cells[self._column] = text
         elif self._is_formula and not raw and self._kind != "str":  # an empty string is a value
             self._row.without_value = (*self._row.without_value, self._column)
 
     def _text(self, raw: str) -> str:
-        kind = self._kind
-        if kind == "s":
-            return self._strings[int(raw)].strip()
+        kind, style = self._kind, self._style
+        code = self._formats.codes.get(int(style), "") if style and style != "0" else ""
         if kind == "n":
-            style = self._style
-            if style and style != "0":
-                if int(style) in self._moments:
-                    return moment_text(raw, int(style), self._formats)
-                if (code := self._formats.codes.get(int(style))) and (shown := shown_number(raw, code)):
-                    return shown
-            return number_text(raw)
+            return shown_value(raw, code, from_1904=self._formats.from_1904)
         if kind == "b":
             return "true" if raw == "1" else "false"
         if kind == "e":
             self._row.errors = (*self._row.errors, self._column)
-        return _unescaped(raw).strip()
+        text = (self._strings[int(raw)] if kind == "s" else _unescaped(raw)).strip()
+        return shown_text(text, code) if "@" in code and len(code) > 1 and kind != "e" else text
 
     def _column_of(self, letters: str) -> int:
         column = self._columns.get(letters)

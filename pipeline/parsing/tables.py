@@ -5,12 +5,14 @@ between bars, below their header. A `Sheet` of cells is first divided into its t
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 from pipeline.errors import DocumentTooLarge
 from pipeline.parsing.assembly import Block, one_line
+from pipeline.parsing.number_formats import Shown
 
 _MARKED_TOGETHER = 1300  # characters of rows; about the size of a usual chunk
 _LONGEST_TITLE = 120  # characters of a line above a table that is its heading
@@ -31,6 +33,15 @@ _UNIT = re.compile(
     r"|[千万亿百]*(?:元|美元|欧元)|[百千万亿]?(?:个|台|件|次|人|户|吨|套|辆)|[千毫]?克|[千厘毫]?米|公[里斤]|平方米|立方米|升|小时|分钟|秒|天|年|度)$"
 )
 _LONG_NOTE = 60  # characters
+_LONGEST_REPEATED = 40  # characters of a merged cell that stands in each column it covers
+_LEAST_COLUMNS = 3  # of a table whose rows stand in groups
+_LEAST_COUNTED = 4  # whole numbers in a row that count columns, as hours do
+_MOST_NAME_ROWS = 12  # above the first number of a table
+_MOST_TITLES = 4
+_SIGNS = frozenset("$€£¥￥")
+_PLACEHOLDERS = _SIGNS | frozenset("-–—")
+_LONGEST_SIGN = 4  # characters of a cell that may stand beside an equal one
+_TOTAL = re.compile(r"(?:grand |sub-?)?totals?\b|sum\b|合计|总计|小计|總計|合計", re.IGNORECASE)
 _NOTE = re.compile(
     r"\*|†|‡|\(?\d\)|(?:notes?|n\.?b\.?|sources?|remarks?|hint|disclaimer|anmerkung|hinweis|quelle|注释?|备注|说明|附注|來源|来源|"
     r"资料来源|数据来源|註|備註)\s?\d?[:：.]",
@@ -40,6 +51,9 @@ _CODE = re.compile(r"\d{4}-\d\d-\d\d|[A-Za-z]{1,4}(?:-\d|\d\d)|\d{3,}|@\w+\.|://
 _YEAR = re.compile(r"(?:FY\s?)?(?:19|20)\d\d(?:\s?[-/]\s?\d\d(?:\d\d)?)?(?:\s?(?:年度?|[AEFP]|Q[1-4]|H[12]))?$")
 
 Cells = Mapping[int, str]  # values that are not empty, by column from 0
+Spans = Mapping[int, Sequence["Span"]]  # by their first row
+TableRow = tuple[int, Cells]  # number and cells of a row
+WrittenRow = tuple[int, str, tuple[tuple[str, str], ...]]  # number and text of a row, shown and stored values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,54 +66,117 @@ class Span:
     right: int
 
 
-def sheet_blocks(rows: Iterable[tuple[int, Cells]], spans: Sequence[Span] = (), *, level: int = 1) -> Iterator[Block]:
+def sheet_blocks(
+    rows: Iterable[TableRow], spans: Sequence[Span] = (), *, level: int = 1, labels: Container[int] = ()
+) -> Iterator[Block]:
     """Yield the tables of a sheet, and the lines above, between and below them, as blocks.
 
     ``rows``: number and cells of each row that has any, in order. Rows without a gap stand together; after a gap a new
-    table begins if its columns or its header differ, else the rows go on with the header above. A single short line
-    directly above a header becomes a heading of this ``level``. Rows that fit a chunk are marked by number.
+    table begins if its columns or its header differ, else the rows go on with the header above. Up to four short lines
+    above a header become headings below each other, the first of this ``level``. Rows that fit a chunk are marked by
+    number. ``labels``: numbers of rows of one cell that name the rows below them.
     """
+    yield from _with_marks(_sheet_blocks(rows, spans, level, labels))
+
+
+def _sheet_blocks(
+    rows: Iterable[TableRow], spans: Sequence[Span], level: int, labels: Container[int]
+) -> Iterator[Block]:
     header: Cells = {}
-    body: list[tuple[int, Cells]] = []  # of the open table
-    below: list[tuple[int, Cells]] = []  # notes below the open table
+    body: list[TableRow] = []  # of the open table
+    lines: list[TableRow] = []  # of one cell, below the open table or above the next one
     last_number = 0
     filled = _filled(rows, spans)
+    merged: defaultdict[int, list[Span]] = defaultdict(list)
+    for span in spans:
+        merged[span.top].append(span)
     is_wide = any(len(cells) > 1 for _, cells in filled)
     for region in _regions(filled):
         for part in _side_by_side(region):
-            lines, rows_below = _lines_above(part, is_wide=is_wide)
-            rows_below, notes = _notes_below(rows_below)
+            above, below = _lines_above(part, is_wide=is_wide)
+            table, notes = _notes_below(below)
             gap = part[0][0] - last_number - 1
             last_number = part[-1][0]
-            if rows_below and not lines and _goes_on(rows_below, header, body, gap):
-                body += rows_below
-                below += notes
+            if table and not lines and len(above) < 2 and _goes_on(table, header, body, gap, merged):
+                body += [*above, *table]
+                lines += notes
                 continue
-            yield from field_blocks(header, body)
-            yield from _marked([(number, _bar_line(cells, sorted(cells))) for number, cells in below])
-            header, body = _form(rows_below) or _table(rows_below, spans)
-            below = notes
-            title = lines.pop() if lines and header and _is_title(lines[-1][1]) else None
-            yield from _marked([(number, _bar_line(cells, sorted(cells))) for number, cells in lines])
-            if title is not None:
-                yield Block(text=one_line(*title[1].values()), level=level, mark=_mark([title[0]]))
-    yield from field_blocks(header, body)
-    yield from _marked([(number, _bar_line(cells, sorted(cells))) for number, cells in below])
+            lines += above
+            if not table:
+                lines += notes
+                continue
+            yield from field_blocks(header, body, labels)
+            header, body, scattered = _form(table) or _table(table, merged)
+            lines += scattered
+            titles = _titles(lines) if header else []
+            yield from _bars(lines[: len(lines) - len(titles)])
+            for depth, (_, cells) in enumerate(titles):
+                yield Block(text=_bar_line(cells, sorted(cells)), level=level + depth)
+            lines = notes
+    yield from field_blocks(header, body, labels)
+    yield from _bars(lines)
 
 
-def field_blocks(header: Cells, rows: Sequence[tuple[int, Cells]]) -> Iterator[Block]:
-    """Yield rows as paragraphs of `column: value` lines, or of cells between bars where no header was recognised."""
+def _with_marks(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the blocks, headings with the mark of the rows below them."""
+    headings: list[Block] = []
+    for block in blocks:
+        if block.level is not None:
+            headings.append(block)
+            continue
+        yield from (replace(heading, mark=block.mark) for heading in headings)
+        headings = []
+        yield block
+    yield from headings
+
+
+def field_blocks(header: Cells, rows: Sequence[TableRow], labels: Container[int] = ()) -> Iterator[Block]:
+    """Yield rows as paragraphs of `column: value` lines, or of cells between bars where no header was recognised. Rows
+    below a line of one cell begin with this line. Columns that hold nothing are named once, above."""
     columns = sorted({column for _, cells in rows for column in cells})
+    if not columns:
+        return
     is_even = len(columns) * len(rows) <= _MOST_CELLS  # otherwise most of its places are empty
-    written: list[tuple[int, str]] = []
-    for number, cells in rows:
+    written: list[WrittenRow] = []
+    if empty := sorted(header.keys() - columns):
+        written.append((rows[0][0], " | ".join(header[column] for column in empty), ()))
+    label = ""
+    begun = _begins_with_label(rows, columns)
+    for index, (number, cells) in enumerate(rows):
+        if (begun or number in labels) and len(cells) == 1 and _is_label(rows, index, columns[0]):
+            label = one_line(*cells.values())
+            continue
         if header:
             named = ((header.get(column, ""), cells[column]) for column in sorted(cells))
             text = "\n".join(f"{name}: {one_line(value)}" if name else one_line(value) for name, value in named)
         else:
             text = _bar_line(cells, columns if is_even else sorted(cells))
-        written.append((number, text))
+        written.append((number, f"{label}\n{text}" if label else text, _stored(cells)))
+        if label and _TOTAL.match(cells.get(columns[0], "")):
+            label = ""
     yield from _marked(written)
+
+
+def _begins_with_label(rows: Sequence[TableRow], columns: Sequence[int]) -> bool:
+    """Return whether rows stand in several groups, each below a line of one cell, from the first row on."""
+    if len(columns) < _LEAST_COLUMNS or len(rows[0][1]) > 1:
+        return False
+    return sum(1 for index, (_, cells) in enumerate(rows) if len(cells) == 1 and _is_label(rows, index, columns[0])) > 1
+
+
+def _is_label(rows: Sequence[TableRow], index: int, first: int) -> bool:
+    """Return whether a row of one cell names the rows below it."""
+    text = rows[index][1].get(first, "")
+    return (
+        0 < len(text) <= _LONGEST_TITLE
+        and not _NUMBER.match(text)
+        and index + 1 < len(rows)
+        and len(rows[index + 1][1]) > 1
+    )
+
+
+def _stored(cells: Cells) -> tuple[tuple[str, str], ...]:
+    return tuple((one_line(value), value.stored) for value in cells.values() if isinstance(value, Shown))
 
 
 def bar_blocks(rows: Sequence[Sequence[str]], *, header_rows: int, page: int | None = None) -> Iterator[Block]:
@@ -159,34 +236,56 @@ def looks_like_header(cells: Sequence[str]) -> bool:
     return len(set(filled)) * 2 > len(filled)
 
 
-def _filled(rows: Iterable[tuple[int, Cells]], spans: Sequence[Span]) -> Sequence[tuple[int, Cells]]:
-    """Return the rows with every merged cell's value in each row and column that it covers, but for cells as wide as
-    the sheet, which are lines of text."""
+def _filled(rows: Iterable[TableRow], spans: Sequence[Span]) -> Sequence[TableRow]:
+    """Return the rows with every merged cell's value in each row and column that it covers, but for cells alone in their
+    row, which are lines of text, and long texts, which stand once in a row. A sign beside a number is part of it."""
     kept = [(number, dict(cells)) for number, cells in rows if cells]
     by_number = dict(kept)
-    widest = max((max(cells) - min(cells) + 1 for _, cells in kept), default=0)
     left = _MOST_CELLS
     for span in spans:
         left -= (span.bottom - span.top + 1) * (span.right - span.left + 1)
         if left < 0:
             break
-        value = by_number.get(span.top, {}).get(span.left)
-        is_line = span.right - span.left + 1 >= widest > 1 and span.top == span.bottom
-        if value is None or is_line:
+        first = by_number.get(span.top, {})
+        value = first.get(span.left)
+        if value is None or (span.top == span.bottom and len(first) == 1):
             continue
+        right = span.right if len(value) <= _LONGEST_REPEATED else span.left
         for number in range(span.top, span.bottom + 1):
             if number in by_number:
-                by_number[number].update(dict.fromkeys(range(span.left, span.right + 1), value))
+                by_number[number].update(dict.fromkeys(range(span.left, right + 1), value))
+    for _, cells in kept:
+        for column in [column for column, value in cells.items() if value in _SIGNS]:
+            if _NUMBER.match(cells.get(column + 1, "")):
+                cells[column + 1] = cells.pop(column) + cells[column + 1]
     return kept
 
 
-def _regions(rows: Sequence[tuple[int, Cells]]) -> Iterator[list[tuple[int, Cells]]]:
-    """Yield the rows that follow each other without a gap."""
+def _regions(rows: Sequence[TableRow]) -> Iterator[list[TableRow]]:
+    """Yield the rows that follow each other without a gap, and headers with the numbers below a gap of one row."""
+    header: list[TableRow] = []
     for _, run in groupby(enumerate(rows), key=lambda entry: entry[1][0] - entry[0]):
-        yield [row for _, row in run]
+        region = [row for _, row in run]
+        if header and (region[0][0] - header[-1][0] > 2 or not _has_numbers_below(header, region)):
+            yield header
+            header = []
+        region = header + region
+        is_header = len(region) <= _MOST_HEADER_ROWS + 2 and len(region[-1][1]) > 1
+        header = region if is_header and all(_are_names(cells) for _, cells in region) else []
+        if not header:
+            yield region
+    if header:
+        yield header
 
 
-def _side_by_side(region: list[tuple[int, Cells]]) -> list[list[tuple[int, Cells]]]:
+def _has_numbers_below(header: Sequence[TableRow], region: Sequence[TableRow]) -> bool:
+    """Return whether a region without names of its own has numbers, and texts before them, below names."""
+    first = next((cells for _, cells in region if len(cells) > 1), {})
+    named = {column for _, cells in header for column in cells}
+    return not _are_names(first) and min(named) <= min(first) + 1 and max(first) <= max(named)
+
+
+def _side_by_side(region: list[TableRow]) -> list[list[TableRow]]:
     """Return the tables that stand beside each other: divided by an empty column, each with a header of its own."""
     used = sorted({column for _, cells in region for column in cells})
     groups: list[list[int]] = []
@@ -197,7 +296,7 @@ def _side_by_side(region: list[tuple[int, Cells]]) -> list[list[tuple[int, Cells
             groups.append([column])
     if not 1 < len(groups) <= _MOST_BESIDE or any(len(group) < 2 for group in groups):
         return [region]
-    parts: list[list[tuple[int, Cells]]] = []
+    parts: list[list[TableRow]] = []
     for group in groups:
         part = ((number, {c: cells[c] for c in group if c in cells}) for number, cells in region)
         parts.append([(number, cells) for number, cells in part if cells])
@@ -210,15 +309,15 @@ def _side_by_side(region: list[tuple[int, Cells]]) -> list[list[tuple[int, Cells
     return parts if len(set(names)) < len(names) or len(lengths) > 1 or are_keyed else [region]
 
 
-def _has_keys(rows: Sequence[tuple[int, Cells]], column: int) -> bool:
+def _has_keys(rows: Sequence[TableRow], column: int) -> bool:
     """Return whether a column tells rows apart by texts."""
     keys = [one_line(cells.get(column, "")) for _, cells in rows]
     return all(key and _kind(key) == "text" for key in keys) and len(set(keys)) == len(keys)
 
 
 def _lines_above(
-    region: list[tuple[int, Cells]], *, is_wide: bool
-) -> tuple[list[tuple[int, Cells]], list[tuple[int, Cells]]]:
+    region: list[TableRow], *, is_wide: bool
+) -> tuple[list[TableRow], list[TableRow]]:
     """Divide a region into lines of one cell above its table, and the table. All of it is lines if no row has two, or a
     table of one column if the sheet is not ``is_wide`` anywhere."""
     width = len({column for _, cells in region for column in cells})
@@ -228,7 +327,7 @@ def _lines_above(
     return region[:first], region[first:]
 
 
-def _form(body: Sequence[tuple[int, Cells]]) -> tuple[Cells, list[tuple[int, Cells]]] | None:
+def _form(body: Sequence[TableRow]) -> tuple[Cells, list[TableRow], list[TableRow]] | None:
     """Return the rows of a form of two columns, names and their values, as one line each; None for another table.
 
     The names end with a colon, or the first value is a code or a date, which names no column of such values.
@@ -246,7 +345,7 @@ def _form(body: Sequence[tuple[int, Cells]]) -> tuple[Cells, list[tuple[int, Cel
     if not have_colons and (not begins_with_code or are_numbers or len(set(names)) < len(names)):
         return None
     lines = (f"{name.rstrip(':： ')}: {value}" if value else name for name, value in zip(names, values, strict=True))
-    return {}, [(number, {columns[0]: line}) for (number, _), line in zip(body, lines, strict=True)]
+    return {}, [(number, {columns[0]: line}) for (number, _), line in zip(body, lines, strict=True)], []
 
 
 def _kind(value: str) -> str:
@@ -256,8 +355,8 @@ def _kind(value: str) -> str:
 
 
 def _notes_below(
-    region: list[tuple[int, Cells]],
-) -> tuple[list[tuple[int, Cells]], list[tuple[int, Cells]]]:
+    region: list[TableRow],
+) -> tuple[list[TableRow], list[TableRow]]:
     """Divide a region into its table and the notes below it: lines of one cell that begin as notes do, or a sentence
     far longer than the cells above it."""
     end = len(region)
@@ -274,24 +373,25 @@ def _notes_below(
     return region[:end], region[end:]
 
 
-def _goes_on(body: Sequence[tuple[int, Cells]], header: Cells, above: Sequence[tuple[int, Cells]], gap: int) -> bool:
+def _goes_on(body: Sequence[TableRow], header: Cells, above: Sequence[TableRow], gap: int, merged: Spans) -> bool:
     """Return whether rows after a gap belong to the table above: they fill its columns and bring no header of their
     own, as texts above numbers, or texts where the table has numbers."""
     if not header or not body or gap < 1:
         return False
-    columns = sorted(header)
+    columns = sorted({*header, *(column for _, row in above[:_SAMPLE_ROWS] for column in row)})
     inside = all(columns[0] <= column <= columns[-1] for _, row in body for column in row)
     if not inside or len(body[0][1]) < 2:
         return False
     if len(body) < 2:
         return True
     own = sorted({column for _, row in body for column in row})
-    names = looks_like_header([one_line(body[0][1].get(column, "")) for column in own])
-    return not (names and (gap > 1 or len(own) < len(columns) or _kinds_differ(body, above[:_SAMPLE_ROWS], columns)))
+    top, depth = _header_rows(body, merged, own)
+    is_new = gap > 1 or top + depth > 1 or len(own) < len(columns) or _kinds_differ(body, above[:_SAMPLE_ROWS], columns)
+    return not (depth and is_new)
 
 
 def _kinds_differ(
-    body: Sequence[tuple[int, Cells]], rows_above: Sequence[tuple[int, Cells]], columns: Sequence[int]
+    body: Sequence[TableRow], rows_above: Sequence[TableRow], columns: Sequence[int]
 ) -> bool:
     """Return whether a column has numbers below the first row, or has none where it has them in the table above."""
     first, below = body[0][1], body[1 : _SAMPLE_ROWS + 1]
@@ -305,24 +405,53 @@ def _kinds_differ(
     return False
 
 
-def _table(body: list[tuple[int, Cells]], spans: Sequence[Span]) -> tuple[Cells, list[tuple[int, Cells]]]:
-    """Return the names of a table's columns, empty where none is recognised, and its rows without the header."""
+def _table(body: list[TableRow], merged: Spans) -> tuple[Cells, list[TableRow], list[TableRow]]:
+    """Return the names of a table's columns, empty where none is recognised, its rows without the header, and the rows
+    above the header."""
     columns = sorted({column for _, cells in body for column in cells})
-    if len(body) < 2 or not columns:
-        return {}, body
-    depth = _header_rows(body, spans, columns)
+    top, depth = _header_rows(body, merged, columns) if len(body) > 1 and columns else (0, 0)
     if not depth:
-        return {}, body
-    header = {column: _name(body[:depth], column) for column in columns}
-    header_row = body[depth - 1][1]
-    if units := _units(body[depth:], header):
+        return {}, body, []
+    above, named, rows = body[:top], body[top : top + depth], body[top + depth :]
+    header = {column: _name(named, column, merged) for column in columns}
+    if units := _units(rows, header):
         header |= {column: f"{header[column]} ({unit.strip('()[]（）')})" for column, unit in units.items()}
-        body = [*body[:depth], *body[depth + 1 :]]
-    rows = [row for row in body[depth:] if row[1] != header_row]  # without headers repeated for printing
-    return {column: name for column, name in header.items() if name}, rows
+        rows = rows[1:]
+    rows = [row for row in rows if row[1] != named[-1][1]]  # without headers repeated for printing
+    header = _over_values({column: name for column, name in header.items() if name}, rows)
+    return header, _filled_down(rows, columns), above
 
 
-def _units(body: Sequence[tuple[int, Cells]], header: Cells) -> Cells:
+def _over_values(header: Cells, rows: Sequence[TableRow]) -> Cells:
+    """Return a header with the names of empty columns moved over the values beside them that have no name."""
+    used = {column for _, cells in rows for column in cells}
+    moved = dict(header)
+    for column in sorted(header.keys() - used):
+        beside = next((near for near in (column + 1, column - 1) if near in used and near not in moved), None)
+        if beside is not None:
+            moved[beside] = moved.pop(column)
+    return moved
+
+
+def _filled_down(rows: list[TableRow], columns: Sequence[int]) -> list[TableRow]:
+    """Return the rows with empty first cells filled from above where they group rows: the second column has a text in
+    every row, the first one in some of them."""
+    if len(columns) < _LEAST_COLUMNS or not rows or columns[0] not in rows[0][1]:
+        return rows
+    first, second = columns[:2]
+    is_grouped = any(first not in cells for _, cells in rows) and all(
+        second in cells and _kind(cells[second]) == "text" and _kind(cells.get(first, "-")) == "text" for _, cells in rows
+    )
+    if not is_grouped:
+        return rows
+    filled, value = [], ""
+    for number, cells in rows:
+        value = cells.get(first, value)
+        filled.append((number, {first: value, **cells}))
+    return filled
+
+
+def _units(body: Sequence[TableRow], header: Cells) -> Cells:
     """Return the units of columns if the first row below the header holds nothing else, but for its own first cell."""
     if len(body) < 2 or not header:
         return {}
@@ -332,43 +461,75 @@ def _units(body: Sequence[tuple[int, Cells]], header: Cells) -> Cells:
     return units if are_units and have_numbers else {}
 
 
-def _header_rows(body: Sequence[tuple[int, Cells]], spans: Sequence[Span], columns: Sequence[int]) -> int:
-    """Return how many rows at the top name the columns: 0 to 4."""
-    number, first = body[0]
-    across = [span for span in spans if span.top <= number <= span.bottom and span.right > span.left]
-    second = body[1][1]
-    is_group = len(body) > 2 and (
-        bool(across)
-        or (len(first) < len(columns) and _fills_gaps(first, second, columns))
-        or (_repeats_beside(first) and any(map(_NUMBER.match, body[2][1].values())))
+def _header_rows(body: Sequence[TableRow], merged: Spans, columns: Sequence[int]) -> tuple[int, int]:
+    """Return the first row that names the columns, and how many do: 0 to 4.
+
+    A header stands directly above the first row with a number. It is a full row of names that differ, or several rows of
+    which the upper ones name groups, or, above numbers, a row with gaps.
+    """
+    names = 0  # rows without a number
+    while names < min(len(body), _MOST_NAME_ROWS) and _are_names(body[names][1], columns[0]):
+        names += 1
+    if names == len(body):
+        names = 1  # nothing but texts: only the first row can be a header
+    used = {column for _, cells in body[names:] for column in cells}
+    wide = [column for column in columns if column in used] or columns
+    complete = next((row for row in range(names) if _is_complete(body[row][1], wide)), 0)
+    for top in range(names):
+        is_group = any(span.right > span.left for span in merged.get(body[top][0], ())) or _repeats_beside(body[top][1])
+        if (top >= complete or is_group) and (depth := _depth(body, top, names, merged, wide)):
+            return top, depth
+    last = body[names - 1][1] if names else {}
+    over_numbers = any(
+        column in last and _NUMBER.match(cells.get(column, "")) for _, cells in body[names:][:2] for column in cells
     )
-    if is_group and _are_names(second) and _are_names(first):
-        return _merged_depth(body, spans)
-    wide = [column for column in columns if column in first or any(column in cells for _, cells in body[1:])]
-    named = [first.get(column, "") for column in wide if wide[0] <= column <= max(first)]
-    return 1 if looks_like_header([one_line(cell) for cell in named]) else 0
+    differ = len(set(last.values())) * 2 > len(last)
+    has_gaps = len(last) > 1 and 2 * len(last) >= len(wide) and differ and over_numbers
+    return (names - 1, 1) if has_gaps else (0, 0)
 
 
-def _merged_depth(body: Sequence[tuple[int, Cells]], spans: Sequence[Span]) -> int:
-    """Return the depth of a header of several rows: 2, or more where its second row has cells merged over columns, or
-    a cell of its first row is merged over more rows."""
-    depth, top = 2, body[0][0]
-    most = min(_MOST_HEADER_ROWS, len(body) - 1)
-    while depth < most and _are_names(body[depth][1]):
-        last = body[depth - 1][0]
-        goes_on = any(span.top == last and span.right > span.left for span in spans) or any(
-            span.top == top and span.bottom > last and span.right - span.left < len(body[0][1]) - 1 for span in spans
-        )
-        if not goes_on:
+def _is_complete(cells: Cells, columns: Sequence[int]) -> bool:
+    """Return whether a row names every column, and each one differently."""
+    names = [one_line(cells.get(column, "")) for column in columns]
+    return looks_like_header(names) and len(set(names)) == len(names)
+
+
+def _depth(body: Sequence[TableRow], top: int, names: int, merged: Spans, columns: Sequence[int]) -> int:
+    """Return how many rows from ``top`` on give every column, but for a blank corner, a name of its own; 0 for none."""
+    last_possible = min(top + _MOST_HEADER_ROWS, names, len(body) - 1)
+    number, cells = body[top]
+    named = [one_line(cells.get(column, "")) for column in columns if columns[0] <= column <= max(cells)]
+    is_full = looks_like_header(named)
+    for bottom in range(top + 1, last_possible + 1):
+        rows = body[top:bottom]
+        if bottom > top + 1 and _names_again(rows, columns, merged):
             break
-        depth += 1
-    return depth
+        found = [_name(rows, column, merged) for column in columns]
+        goes_deeper = any(span.right > span.left for span in merged.get(rows[-1][0], ())) or any(
+            span.bottom > rows[-1][0] and span.right - span.left < len(cells) - 1 for span in merged.get(number, ())
+        )
+        if bottom == top + 1 and is_full and not goes_deeper and not _repeats_beside(cells):
+            return 1
+        if all(found[1:]) and len(set(found)) == len(found) and not goes_deeper:
+            fills_corner = not found[0] and bottom < last_possible and columns[0] in body[bottom][1]
+            if not fills_corner or _names_again(body[top : bottom + 1], columns, merged):
+                return bottom - top
+    return int(is_full)
 
 
-def _fills_gaps(first: Cells, second: Cells, columns: Sequence[int]) -> bool:
-    """Return whether the second row names exactly what the first one leaves open, as below a group's name."""
-    gaps = [column for column in columns if column not in first]
-    return bool(gaps) and all(column in second for column in gaps) and min(first) < gaps[0]
+def _names_again(rows: Sequence[TableRow], columns: Sequence[int], merged: Spans) -> bool:
+    """Return whether the last row has a cell below a name that is no group's: not merged, and with another one beside."""
+    below = rows[-1][1]
+    for column in columns:
+        own = next(((number, cells) for number, cells in reversed(rows[:-1]) if column in cells), None)
+        if own is None or column not in below or below[column] == own[1][column]:
+            continue
+        number, cells = own
+        opens_group = column + 1 not in cells and column != columns[-1] and number not in merged
+        is_merged = any(span.right > span.left for span in merged.get(number, ()))
+        if not (is_merged or opens_group or _repeats_beside(cells)):
+            return True
+    return False
 
 
 def _repeats_beside(cells: Cells) -> bool:
@@ -376,50 +537,88 @@ def _repeats_beside(cells: Cells) -> bool:
     return any(cells.get(column + 1) == value for column, value in cells.items())
 
 
-def _are_names(cells: Cells) -> bool:
-    values = [one_line(value) for value in cells.values()]
-    return bool(values) and not any(_NUMBER.match(value) and not _YEAR.match(value) for value in values)
+def _are_names(cells: Cells, first: int | None = None) -> bool:
+    """Return whether cells are texts or years, or right of the ``first`` column whole numbers that count."""
+    columns = [column for column in sorted(cells) if column != first]
+    values = [one_line(cells[column]) for column in sorted(cells)]
+    if not any(value in _PLACEHOLDERS or (_NUMBER.match(value) and not _YEAR.match(value)) for value in values):
+        return True
+    counted = [one_line(cells[column]) for column in columns]
+    return (
+        first is not None
+        and len(counted) >= _LEAST_COUNTED
+        and all(value.isdecimal() and int(value) == int(counted[0]) + step for step, value in enumerate(counted))
+        and not _NUMBER.match(cells.get(first, ""))
+    )
 
 
-def _name(rows: Sequence[tuple[int, Cells]], column: int) -> str:
-    """Return the name of a column: of its groups, from the top, and its own."""
+def _name(rows: Sequence[TableRow], column: int, merged: Spans) -> str:
+    """Return the name of a column: of its groups, from the top, and its own. A group's name that is not merged stands
+    above its first column alone."""
     names: list[str] = []
-    for index, (_, cells) in enumerate(rows):
+    first = min(min(cells) for _, cells in rows)
+    has_own = False
+    for index, (number, cells) in enumerate(rows):
         name = cells.get(column)
-        if name is None and index < len(rows) - 1:  # a group's name stands above its first column alone
-            before = [left for left in cells if left < column]
-            name = cells[max(before)] if before and max(before) > 0 else None
+        if name is None and index < len(rows) - 1 and not has_own:
+            group = max((left for left in cells if left < column), default=-1)
+            is_merged = any(span.right > span.left for span in merged.get(number, ()))
+            name = cells[group] if group > first and not is_merged else None
+        else:
+            has_own = has_own or name is not None
         if name and (not names or one_line(name) != names[-1]):
             names.append(one_line(name))
     return " ".join(names)
 
 
+def _titles(lines: Sequence[TableRow]) -> list[TableRow]:
+    """Return the lines above a table that are its headings: up to four short ones, else the last one."""
+    are_titles = [_is_title(cells) for _, cells in lines]
+    if len(lines) <= _MOST_TITLES and all(are_titles):
+        return list(lines)
+    return list(lines[-1:]) if are_titles[-1:] == [True] else []
+
+
 def _is_title(cells: Cells) -> bool:
-    text = next(iter(cells.values()))
-    return len(cells) == 1 and len(text) <= _LONGEST_TITLE and "\n" not in text.strip() and not text.startswith("#")
+    text = _bar_line(cells, sorted(cells))
+    is_one_line = len(cells) > 1 or "\n" not in text
+    return len(text) <= _LONGEST_TITLE and is_one_line and not text.startswith("#")
 
 
 def _bar_line(cells: Cells, columns: Iterable[int]) -> str:
-    return " | ".join(one_line(cells.get(column, "")) for column in columns).rstrip(" |")
+    """Return cells between bars; a text that is merged over columns stands in the first."""
+    places: list[str] = []
+    before = ""
+    for column in columns:
+        value = one_line(cells.get(column, ""))
+        places.append("" if value == before and len(value) > _LONGEST_SIGN and not _NUMBER.match(value) else value)
+        before = value
+    return " | ".join(places).rstrip(" |")
 
 
-def _marked(rows: Sequence[tuple[int, str]]) -> Iterator[Block]:
+def _bars(rows: Sequence[TableRow]) -> Iterator[Block]:
+    """Yield rows as lines of cells between bars."""
+    yield from _marked([(number, _bar_line(cells, sorted(cells)), _stored(cells)) for number, cells in rows])
+
+
+def _marked(rows: Sequence[WrittenRow]) -> Iterator[Block]:
     """Yield rows as blocks, marked by the numbers of those that fit a chunk together."""
-    together: list[tuple[int, str]] = []
+    together: list[WrittenRow] = []
     size = 0
-    for number, text in rows:
-        if together and size + len(text) > _MARKED_TOGETHER:
+    for row in rows:
+        if together and size + len(row[1]) > _MARKED_TOGETHER:
             yield from _blocks(together)
             together, size = [], 0
-        together.append((number, text))
-        size += len(text)
+        together.append(row)
+        size += len(row[1])
     yield from _blocks(together)
 
 
-def _blocks(rows: Sequence[tuple[int, str]]) -> Iterator[Block]:
+def _blocks(rows: Sequence[WrittenRow]) -> Iterator[Block]:
     if rows:
-        block = Block(text="", mark=_mark([number for number, _ in rows]))
-        yield from (replace(block, text=text, lead=_key_length(text)) for _, text in rows)
+        block = Block(text="", mark=_mark([number for number, _, _ in rows]))
+        for _, text, stored in rows:
+            yield replace(block, text=text, lead=_key_length(text), stored=stored)
 
 
 def _mark(numbers: Sequence[int]) -> str:

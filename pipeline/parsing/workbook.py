@@ -219,9 +219,10 @@ def _blocks(workbook: Workbook, warnings: list[str]) -> Iterator[Block]:
     unseen = without_value = 0
     for sheet in visible_sheets(workbook):
         reader = workbook.open(sheet)
-        rows, hidden, empty = _shown_rows(workbook, sheet, reader, rows_left)
+        labels: set[int] = set()
+        rows, hidden, empty = _shown_rows(workbook, sheet, reader, rows_left, labels)
         unseen, without_value = unseen + hidden, without_value + empty
-        blocks = chain(sheet_blocks(rows, spans_of(reader.merged), level=2), workbook.notes(sheet))
+        blocks = chain(sheet_blocks(rows, spans_of(reader.merged), level=2, labels=labels), workbook.notes(sheet))
         first = next(blocks, None)
         if first is not None:
             yield Block(text=sheet.name, level=1, mark=first.mark)
@@ -245,12 +246,13 @@ def visible_sheets(workbook: Workbook) -> list[SheetName]:
 
 
 def _shown_rows(
-    workbook: Workbook, sheet: SheetName, reader: SheetReader, rows_left: Iterator[int]
+    workbook: Workbook, sheet: SheetName, reader: SheetReader, rows_left: Iterator[int], labels: set[int]
 ) -> tuple[list[tuple[int, Cells]], int, int]:
     """Return number and cells of the rows of a sheet that are shown, how many rows and columns are hidden, and how many
-    cells lack their value."""
+    cells lack their value. Add to ``labels`` the rows of one cell that looks other than the cell below it."""
     rows: list[tuple[int, Cells]] = []
     seen = without_value = 0
+    style = ""
     hidden_rows, hidden_columns = 0, set[int]()
     for row in workbook.rows(sheet, reader):
         if next(rows_left, None) is None:
@@ -265,6 +267,9 @@ def _shown_rows(
         if seen > MOST_CELLS:
             raise DocumentTooLarge(f"the sheet holds more than {MOST_CELLS} cells")
         if cells:
+            if rows and style != row.style and len(rows[-1][1]) == 1 and min(cells) in rows[-1][1]:
+                labels.add(rows[-1][0])
+            style = row.style
             rows.append((row.number, cells))
     return rows, hidden_rows + len(hidden_columns), without_value
 
