@@ -125,20 +125,31 @@ class Lead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredValues:
+    """The values behind those that ``text[start:end]`` shows, each with the shown one, as ``23.5%`` and ``0.23491``."""
+
+    start: int
+    end: int
+    values: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A document as text. Sections cover it in order without overlap; ``leads`` are in order, without overlap.
-    ``encoding``: None where bytes leave no doubt."""
+    """A document as text. Sections cover it in order without overlap; ``leads`` and ``stored`` are in order, without
+    overlap. ``encoding``: None where bytes leave no doubt."""
 
     text: str
     sections: tuple[Section, ...]
     title: str | None = None
     encoding: Encoding | None = None
     leads: tuple[Lead, ...] = ()
+    stored: tuple[StoredValues, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """The fields of a story's segment. ``attributes``: further fields beside the known ones, as text."""
+    """The fields of a story's segment. ``attributes``: further fields beside the known ones, as text; of a chunk of a
+    workbook its shown values with the stored ones."""
 
     chapter_id: str | None = None
     story_time: int | None = None

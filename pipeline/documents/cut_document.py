@@ -1,6 +1,7 @@
 """Cut a parsed document into analysed pieces, name them as chunks of a generation, and rebuild a chunk that was edited."""
 
 import hashlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,9 +11,22 @@ from pipeline.chunking.tokens import count_tokens
 from pipeline.errors import EmptyDocument
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.terms import Tokenizer, tokenizer_of
-from pipeline.records import Chunk, Chunking, DocumentFields, Encoding, Generation, ParentChunk, Parsed, Passage, Scope
+from pipeline.records import (
+    Chunk,
+    Chunking,
+    DocumentFields,
+    Encoding,
+    Generation,
+    ParentChunk,
+    Parsed,
+    Passage,
+    Scope,
+    Segment,
+    StoredValues,
+)
 
 LONGEST_TITLE = 1024  # characters
+_MOST_STORED = 1000  # characters of a passage's shown values with the stored ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +62,7 @@ def cut_document(
     every chunk. Raises EmptyDocument, and DocumentTooLarge above ``most`` chunks."""
     title = (title or parsed.title or "")[:LONGEST_TITLE] or None
     pieces = cut(parsed, chunking, most=most)
-    passages = in_order(pieces.passages)
+    passages = [_with_stored_values(passage, parsed.stored) for passage in in_order(pieces.passages)]
     if not passages:
         raise EmptyDocument("the document has no text to index")
     searched = [searched_text(passage, chunking.strategy) for passage in passages]
@@ -62,6 +76,26 @@ def cut_document(
         parents=pieces.parents,
         encoding=parsed.encoding,
     )
+
+
+def _with_stored_values(passage: Passage, stored: Sequence[StoredValues]) -> Passage:
+    """Return a passage of a workbook with the values behind those that it shows, up to a limit of characters."""
+    if not stored or passage.segment is not None:
+        return passage
+    values: dict[str, str] = {}
+    left = _MOST_STORED
+    first = bisect_right(stored, passage.start, key=lambda row: row.end)
+    end = bisect_left(stored, passage.end, lo=first, key=lambda row: row.start)
+    for row in range(first, end):
+        for shown, behind in stored[row].values:
+            known = values.get(shown)
+            if shown not in passage.text or (known is not None and behind in known.split("; ")):
+                continue
+            left -= len(behind) + (len(shown) if known is None else 2)
+            if left < 0:
+                return replace(passage, segment=Segment(attributes=values))
+            values[shown] = behind if known is None else f"{known}; {behind}"
+    return replace(passage, segment=Segment(attributes=values)) if values else passage
 
 
 def cut_as(parsed: Parsed, request: CutRequest) -> CutDocument:

@@ -25,7 +25,8 @@ def indexed(passage: Passage, title: str | None, *, strategy: str, tokenizer: To
     with the stems of its German or French words, the body's language being that of the others (`keyword.inflections`).
     """
     segment = passage.segment
-    searched = searched_text(passage, strategy) if segment is None else passage.text
+    has_fields = segment is not None and bool(segment.summary or segment.entity_names)
+    searched = passage.text if has_fields else searched_text(passage, strategy)
     language = language_of(searched)
     body = _terms(searched, language)
     of_title = _terms_of_title(title, language) if title else ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from pipeline.documents.clean_text import clean, clean_code
 from pipeline.errors import DocumentTooLarge
-from pipeline.records import Encoding, Lead, Parsed, Section
+from pipeline.records import Encoding, Lead, Parsed, Section, StoredValues
 
 _LONGEST_HEADING = 200  # characters of a heading that are kept in a heading path
 _LONGEST_TITLE = 500  # characters
@@ -50,6 +50,7 @@ def assemble(
     first_heading: str | None = None
     heads: str | None = None  # the mark of the heading above
     leads: list[Lead] = []
+    stored: list[StoredValues] = []
     for block in blocks:
         if length + len(block.text) > LONGEST_TEXT:
             raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
@@ -86,6 +87,8 @@ def assemble(
         pieces.append(text)
         if block.lead and text.startswith(lead := clean(block.text[: block.lead])) and len(lead) < len(text):
             leads.append(Lead(start=length, lead_end=length + len(lead), end=length + len(text)))
+        if block.stored:
+            stored.append(StoredValues(start=length, end=length + len(text), values=block.stored))
         length += len(text)
     ends = [start for start, _, _ in openings[1:]] + [length]
     sections = tuple(
@@ -96,7 +99,14 @@ def assemble(
     title = one_line(clean(title or first_heading or ""))[:_LONGEST_TITLE]
     if warnings:
         encoding = replace(encoding or Encoding(), pages_warning="; ".join(warnings))
-    return Parsed(text="".join(pieces), sections=sections, title=title or None, encoding=encoding, leads=tuple(leads))
+    return Parsed(
+        text="".join(pieces),
+        sections=sections,
+        title=title or None,
+        encoding=encoding,
+        leads=tuple(leads),
+        stored=tuple(stored),
+    )
 
 
 def one_line(*texts: str) -> str:

@@ -1,13 +1,13 @@
 """HTML to text: headings, paragraphs, lists with their numbers, tables with merged cells, formulas in a line."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.encodings import read_text
 from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
-from pipeline.parsing.html_tree import INLINE, Element, read_tree
+from pipeline.parsing.html_tree import INLINE, TAG, VOID, Element, read_tree
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.tables import bar_blocks, looks_like_header, spread
 from pipeline.records import Parsed
@@ -31,6 +31,8 @@ def _set_of(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
+_OPEN_ENDED = _set_of("p li dt dd td th tr option")  # whose end tags are often left out
+_MAY_HIDE = re.compile(r"hidden|style", re.IGNORECASE)
 _LIST_STYLE = re.compile(r"list-style(?:-type)?\s*+:\s*+([a-z-]+)", re.IGNORECASE)
 _LIST_STYLES = {
     **dict.fromkeys(("lower-alpha", "lower-latin"), "a"),
@@ -46,10 +48,14 @@ _ELEMENTS = INLINE | _set_of(
     style summary svg table tbody td template textarea tfoot th thead title tr track ul video xmp"""
 )
 _DROPPED = _set_of(
-    "template noscript svg canvas object audio video map datalist script style iframe noembed noframes title head rt rp"
+    "template noscript canvas object audio video map datalist script style iframe noembed noframes title head rp"
 )
 _NAVIGATION = _set_of("nav")
 _FURNITURE = _set_of("header footer aside")  # of a page, outside its main content
+_LEAST_LINKS = 5  # of a block that is nothing but navigation
+_LINK_SHARE = 0.8  # of its characters
+_LEAST_SENTENCE = 40  # bytes of UTF-8 outside of links by which a text is content
+_LARGEST = 2**40
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = _set_of("ul ol menu dir")
 _LONG_CELL = 200  # characters in a cell above which its paragraphs stay paragraphs, because the table is a layout
@@ -85,17 +91,72 @@ def blocks_of_fragment(fragment: str) -> list[Block]:
     return _Writer(dropped=_DROPPED | _NAVIGATION).blocks(read_tree(shown))
 
 
+def hides(fragment: str) -> str | None:
+    """Return the name of an element that a fragment opens, does not close and does not show, or None."""
+    if "<" not in fragment or not _MAY_HIDE.search(fragment):
+        return None
+    opened: list[tuple[str, bool]] = []
+    for tag in TAG.finditer(fragment):
+        name = tag[2].lower()
+        if tag[1]:
+            while any(name == each for each, _ in opened) and opened.pop()[0] != name:
+                pass
+        elif name not in VOID and name not in _OPEN_ENDED and not tag[3].endswith("/"):
+            opened.append((name, _is_unseen(Element(name, tag[3]))))
+    return next((name for name, is_unseen in opened if is_unseen), None)
+
+
 def _page(root: Element) -> list[Block]:
     """Return the main content, and below it the remaining text that is no part of every page of a site."""
     dropped = _DROPPED | _NAVIGATION
     main = _main_of(root)
-    if main is None:
-        return _Writer(dropped=dropped).blocks(root)
-    blocks = _Writer(dropped=dropped).blocks(main)
-    if not blocks:
-        return _Writer(dropped=dropped).blocks(root)
-    others = _Writer(dropped=dropped | _FURNITURE, without=main).blocks(root)
-    return blocks + [replace(block, outside=True) if block.level is None else block for block in others]
+    if main is not None and (blocks := _Writer(dropped=dropped, without=_link_blocks(main)).blocks(main)):
+        others = _Writer(dropped=dropped | _FURNITURE, without={id(main), *_link_blocks(root, main)}).blocks(root)
+        return blocks + [replace(block, outside=True) if block.level is None else block for block in others]
+    return _Writer(dropped=dropped, without=_link_blocks(root)).blocks(root)
+
+
+def _link_blocks(root: Element, main: Element | None = None) -> set[int]:
+    """Return the ids of blocks of links above the first sentence of a page, or outside of its sentences if it is the whole
+    page: menus, languages, partners. A page without sentences has none."""
+    spans: dict[int, tuple[int, int, int, int, int]] = {}  # by id: first and last text, characters, those of links, links
+    sentences: list[int] = []
+    texts = 0
+
+    def measure(element: Element, is_link: bool) -> tuple[int, int, int]:
+        nonlocal texts
+        begin = texts
+        characters = of_links = links = 0
+        for child in element.children:
+            if isinstance(child, str):
+                if length := len(child.strip()):
+                    texts += 1
+                    characters += length
+                    of_links += length * is_link
+                    if not is_link and length * 3 >= _LEAST_SENTENCE <= len(child.strip().encode()):
+                        sentences.append(texts)
+            elif child.tag not in _DROPPED and not _is_unseen(child):
+                link = child.tag == "a"
+                of_child = measure(child, is_link or link)
+                characters, of_links, links = (
+                    characters + of_child[0], of_links + of_child[1], links + of_child[2] + (link and of_child[0] > 0)
+                )  # fmt: skip
+        if element.tag == "h1":
+            of_links = -_LARGEST  # a menu holds no title
+        spans[id(element)] = (begin, texts, characters, of_links, links)
+        return characters, of_links, links
+
+    measure(root, False)
+    if not sentences:
+        return set()
+    is_whole = root.tag == "#root"
+
+    def is_menu(element: Element) -> bool:
+        begin, end, characters, of_links, links = spans[id(element)]
+        outside = end < sentences[0] or (is_whole and begin >= sentences[-1])
+        return outside and links >= _LEAST_LINKS and of_links >= _LINK_SHARE * characters and element.tag not in INLINE
+
+    return {id(each) for each in (root, *root.descendants()) if id(each) in spans and each is not main and is_menu(each)}
 
 
 def _main_of(root: Element) -> Element | None:
@@ -136,7 +197,7 @@ def _is_withheld(element: Element) -> bool:
 class _Writer:
     """Walks a tree and collects blocks."""
 
-    def __init__(self, *, dropped: frozenset[str], without: Element | None = None) -> None:
+    def __init__(self, *, dropped: frozenset[str], without: Container[int] = ()) -> None:
         self._dropped = dropped
         self._without = without
         self._blocks: list[Block] = []
@@ -154,11 +215,16 @@ class _Writer:
         return self._blocks
 
     def _children(self, element: Element) -> None:
+        before = ""
         for child in element.children:
             if isinstance(child, str):
                 self._text(child)
-            elif child.tag not in self._dropped and child is not self._without and not _is_unseen(child):
+                before = ""
+            elif child.tag not in self._dropped and id(child) not in self._without and not _is_unseen(child):
+                if before == child.tag == "a":
+                    self._pieces.append(" ")  # pages keep neighbouring links apart by their style
                 self._element(child)
+                before = child.tag
 
     def _text(self, text: str) -> None:
         self._pieces.append(text if self._verbatim else _SPACES.sub(" ", text))
@@ -200,6 +266,22 @@ class _Writer:
 
     def _sub(self, element: Element) -> None:
         self._pieces.append(lowered("".join(self._pieces[-1:]), self._inline(element)))
+
+    def _ruby(self, element: Element) -> None:
+        """Write the readings of a word behind it."""
+        readings = " ".join(self._inline(child) for child in element.descendants() if child.tag == "rt")
+        self._children(element)
+        if readings:
+            self._pieces.append(f"({readings})")
+
+    def _rt(self, _element: Element) -> None:
+        """Leave out a reading, which stands behind its word."""
+
+    def _svg(self, element: Element) -> None:
+        """Write the labels of a drawing."""
+        labels = (self._inline(child) for child in element.descendants() if child.tag == "text" and not _is_unseen(child))
+        if text := "; ".join(filter(None, labels)):
+            self._text(f" {text} ")
 
     def _math(self, element: Element) -> None:
         self._text(linear_mathml(element))
@@ -344,7 +426,7 @@ class _Writer:
         self._blocks.append(block)
 
 
-_HANDLED = _set_of("br img sup sub math button select input textarea pre dl table")
+_HANDLED = _set_of("br img sup sub math ruby rt svg button select input textarea pre dl table")
 
 
 def _is_line(block: Block) -> bool:

@@ -2,7 +2,8 @@
 as text; links lose their address, emphasis its stars."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from markdown_it import MarkdownIt
@@ -14,13 +15,17 @@ from pipeline.documents.clean_text import clean
 from pipeline.parsing.assembly import Block, assemble
 from pipeline.parsing.encodings import read_text
 from pipeline.parsing.formulas import lowered, raised
-from pipeline.parsing.html import blocks_of_fragment, is_element
+from pipeline.parsing.html import blocks_of_fragment, hides, is_element
 from pipeline.parsing.tables import bar_blocks
 from pipeline.records import Parsed
 
 _FRONT_MATTER = re.compile(
     r"\A(?:---[ \t]*\n(?P<yaml>.*?\n)?(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?\n)?\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
 )
+_NOTE = re.compile(r"^\[\^([^\]\s]+)\]:", re.MULTILINE)
+_CALL = re.compile(r"\[\^([^\]\s]+)\](?!:)")
+_HEADING_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")
+_CONTAINER = re.compile(r"^:{3,}[ \t]*(?:[\w-]+|\{[^}\n]*\})?[ \t]*", re.MULTILINE)
 _FRONT_MATTER_WITHIN = 64 * 1024  # characters
 _FRONT_MATTER_LINE = re.compile(r"\s*$|\s*#|\s+\S|-\s|[\w.-]+\s*:|[\w.\"'-]+\s*=|\[[^\]]+\]+\s*$|[\]}]")
 _FRONT_MATTER_TITLE = re.compile(r"^title\s*+[:=]\s*+(.+)$", re.MULTILINE | re.IGNORECASE)
@@ -49,8 +54,12 @@ def parse_markdown(body: bytes, charset: str | None) -> Parsed:
     """Return the text under its headings. The title is that of the front matter, else the first heading of level 1."""
     decoded = read_text(body, declared=charset)
     text, front, title = _without_front_matter(clean(decoded.text))
-    blocks = _Writer().blocks(_PARSER.parse(text)) if len(text) <= _LONGEST else _headings_alone(text)
-    return assemble(chain([Block(text=front)], blocks), title=title, encoding=decoded.encoding)
+    writer = _Writer()
+    blocks = _with_notes(writer.blocks(_PARSER.parse(text))) if len(text) <= _LONGEST else _headings_alone(text)
+    warnings: list[str] = []
+    return assemble(
+        chain([Block(text=front)], blocks, writer.told(warnings)), title=title, encoding=decoded.encoding, warnings=warnings
+    )
 
 
 def _without_front_matter(text: str) -> tuple[str, str, str | None]:
@@ -64,6 +73,28 @@ def _without_front_matter(text: str) -> tuple[str, str, str | None]:
         return text[found.end() :], front, None
     rest = front[: title.start()] + front[title.end() :].lstrip("\n")
     return text[found.end() :], rest, title[1].strip().strip("\"'")
+
+
+def _with_notes(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the blocks, each with the notes that it is the first to call. Notes that nothing above calls stay in place."""
+    parts: list[tuple[str, Block]] = []  # the name of a note, or nothing
+    for block in blocks:
+        begins = [] if block.is_code or block.level else list(_NOTE.finditer(block.text))
+        if not begins or begins[0].start():
+            parts.append(("", block))
+            continue
+        ends = [begin.start() for begin in begins[1:]] + [len(block.text)]
+        for begin, end in zip(begins, ends, strict=True):
+            parts.append((begin[1], Block(text=block.text[begin.start() : end].rstrip())))
+    notes = {name: block for name, block in reversed(parts) if name}
+    for name, block in parts:
+        if not name:
+            yield block
+            for call in _CALL.finditer("" if block.is_code else block.text):
+                if note := notes.pop(call[1], None):
+                    yield replace(note, tight=True)
+        elif notes.get(name) is block:
+            yield notes.pop(name)
 
 
 def _headings_alone(text: str) -> Iterator[Block]:
@@ -165,21 +196,29 @@ class _Writer:
         self._markers: list[str] = []  # marks of items without text so far
         self._cells: list[str] | None = None  # of the open row
         self._rows: list[list[str]] = []  # of the open table
+        self._hidden: str | None = None  # an open element of HTML that is not shown
+        self._unseen = 0  # elements with words that are not shown
 
     def blocks(self, tokens: Sequence[Token]) -> Iterator[Block]:
         """Yield the blocks of a document."""
         level: int | None = None
         for token in tokens:
             kind = token.type
-            if kind == "inline":
-                text = _inline(token.children or ())
+            if self._hidden and kind in ("inline", "fence", "code_block", "html_block"):
+                _, end, rest = token.content.lower().rpartition(f"</{self._hidden}>") if kind == "html_block" else ("",) * 3
+                if not end:
+                    continue
+                self._hidden = None
+                yield from blocks_of_fragment(token.content[len(token.content) - len(rest) :])
+            elif kind == "inline":
+                text = self._inline(token.children or (), is_heading=level is not None)
                 if self._cells is not None:
                     self._cells.append(" ".join(text.split()))
                 elif level is not None:
                     yield from self._flushed()
-                    yield Block(text=self._marked(text), level=level)
+                    yield Block(text=self._marked(_HEADING_ATTRIBUTES.sub("", text)), level=level)
                 else:
-                    yield from self._added(text, token.map)
+                    yield from self._added(_CONTAINER.sub("", text) if ":::" in text else text, token.map)
             elif kind == "heading_open":
                 level = int(token.tag[1])
             elif kind == "heading_close":
@@ -190,9 +229,44 @@ class _Writer:
             elif kind == "html_block":
                 yield from self._flushed()
                 yield from blocks_of_fragment(token.content)
+                self._hidden = hides(token.content)
+                self._unseen += self._hidden is not None
             else:
                 yield from self._structure(token)
         yield from self._flushed()
+
+    def _inline(self, tokens: Sequence[Token], *, is_heading: bool = False) -> str:
+        """Return text without the marks around it, without elements that are not shown, and in a heading of words without
+        the names of its pictures."""
+        pieces: list[str] = []
+        moved: tuple[str, int] | None = None  # an open <sup> or <sub>, and where its text begins
+        hidden: tuple[str, int] | None = None  # an open element that is not shown, and how many are open within
+        has_words = is_heading and any(token.type in ("text", "code_inline") and token.content.strip() for token in tokens)
+        for token in tokens:
+            if hidden is not None:
+                hidden = _closed_by(hidden, token)
+            elif token.type in ("text", "text_special", "code_inline"):
+                pieces.append(token.content)
+            elif token.type == "html_inline" and (tag := _MOVED.match(token.content)):
+                if tag[1] and moved is not None:
+                    write, begin = (raised if moved[0] == "sup" else lowered), moved[1]
+                    pieces[begin:] = [write("".join(pieces[:begin])[-20:], "".join(pieces[begin:]))]
+                moved = None if tag[1] else (tag[2].lower(), len(pieces))
+            elif token.type in ("softbreak", "hardbreak"):
+                pieces.append("\n")
+            elif token.type == "image" and not has_words:
+                pieces.append(self._inline(token.children or ()))
+            elif token.type == "html_inline":
+                if name := hides(token.content):
+                    hidden, self._unseen = (name, 1), self._unseen + 1
+                pieces.append(_of_tag(token.content))
+        return "".join(pieces)
+
+    def told(self, warnings: list[str]) -> Iterator[Block]:
+        """Add a warning of elements that are not shown, after the last block."""
+        if self._unseen:
+            warnings.append(f"{self._unseen} elements that the page does not show were left out")
+        yield from ()
 
     def _structure(self, token: Token) -> Iterator[Block]:
         kind = token.type
@@ -255,25 +329,14 @@ def _code(token: Token) -> str:
     return f"{words.strip()}\n{token.content}".strip("\n") if words.strip() else token.content.strip("\n")
 
 
-def _inline(tokens: Sequence[Token]) -> str:
-    """Return text without the marks around it."""
-    pieces: list[str] = []
-    moved: tuple[str, int] | None = None  # an open <sup> or <sub>, and where its text begins
-    for token in tokens:
-        if token.type in ("text", "text_special", "code_inline"):
-            pieces.append(token.content)
-        elif token.type == "html_inline" and (tag := _MOVED.match(token.content)):
-            if tag[1] and moved is not None:
-                write, begin = (raised if moved[0] == "sup" else lowered), moved[1]
-                pieces[begin:] = [write("".join(pieces[:begin])[-20:], "".join(pieces[begin:]))]
-            moved = None if tag[1] else (tag[2].lower(), len(pieces))
-        elif token.type in ("softbreak", "hardbreak"):
-            pieces.append("\n")
-        elif token.type == "image":
-            pieces.append(_inline(token.children or ()))
-        elif token.type == "html_inline":
-            pieces.append(_of_tag(token.content))
-    return "".join(pieces)
+def _closed_by(hidden: tuple[str, int], token: Token) -> tuple[str, int] | None:
+    """Return an element that is not shown, and how many of its name are open after a token; None if it is closed."""
+    name, depth = hidden
+    tag = _TAG_NAME.match(token.content) if token.type == "html_inline" else None
+    if tag is None or tag[1].lower() != name:
+        return hidden
+    depth += -1 if token.content.startswith("</") else 1
+    return (name, depth) if depth else None
 
 
 def _of_tag(tag: str) -> str:

@@ -185,6 +185,7 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
         "chapter_id": segment and segment.chapter_id,
         "entity_names": segment and list(segment.entity_names),
         "summary": segment and segment.summary,
+        "attributes": (segment and dict(segment.attributes)) or None,
         "page_start": chunk.page,
     }
     return copied(
