@@ -217,7 +217,8 @@ def parse(body: bytes, *, media_type: str, filename: str | None = None) -> Parse
         raise UnsupportedMediaType(_refusal(base.strip() or "an empty media type"))
     parsed = parser(body, charset_of(parameters))
     if not parsed.text.strip():
-        raise EmptyDocument("the document holds no text")
+        warning = parsed.encoding.pages_warning if parsed.encoding else None
+        raise EmptyDocument(f"the document holds no text; {warning}" if warning else "the document holds no text")
     if parsed.title is None and filename:
         stem = PurePosixPath(filename.replace("\\", "/")).stem
         parsed = replace(parsed, title=one_line(clean(stem)) or None)

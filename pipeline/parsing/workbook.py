@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
-from pipeline.parsing.assembly import Block, assemble, usable_title
+from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import (
     PROPERTIES,
     Properties,
@@ -27,6 +27,7 @@ from pipeline.records import Parsed
 
 _WORKBOOK = "xl/workbook.xml"
 _RANGE = re.compile(r"([A-Za-z]{1,3})(\d{1,7}):([A-Za-z]{1,3})(\d{1,7})")
+_PLAIN_NAME = re.compile(r"(?:sheet|tabelle|feuil|hoja|foglio|planilha|лист|シート|工作表|sheet页)\s?\d*$", re.IGNORECASE)
 _READ_AT_ONCE = 64 * 1024  # bytes
 
 
@@ -88,7 +89,7 @@ class Workbook:
         """Yield the notes and comments of a sheet's cells, and its text boxes."""
         links = linked_parts(self._archive, sheet.part, self._parts)
         notes, boxes = _CellNotes(), Texts(within="txBody")
-        for part in (*links.of_kind("/comments"), *links.of_kind("/threadedComment")):
+        for part in (*links.of_kind("/threadedComment"), *links.of_kind("/comments")):
             notes.read(self._archive, part)
         for part in links.of_kind("/drawing"):
             boxes.read(self._archive, part)
@@ -171,10 +172,11 @@ class _Styles(XmlReader):
 
 
 class _CellNotes(XmlReader):
-    """The notes of cells: `B2: text`."""
+    """The notes of cells: `B2: text`. Threads of comments are read first; their copies for older programs are left out."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self._threads: set[str] = set()
         self._cell = ""
         self._pieces: list[str] = []
         self._reads = False
@@ -185,7 +187,10 @@ class _CellNotes(XmlReader):
         self._reads = name in ("t", "text") and name != "comment"
 
     def ended(self, name: str, /) -> None:
-        if name in ("comment", "threadedComment") and (text := "".join(self._pieces).strip()):
+        if name == "threadedComment":
+            self._threads.add(self._cell)
+        is_copy = name == "comment" and self._cell in self._threads
+        if name in ("comment", "threadedComment") and not is_copy and (text := "".join(self._pieces).strip()):
             self.texts.append(f"{self._cell}: {text}")
         self._reads = False
 
@@ -208,10 +213,21 @@ TOO_MANY_ROWS = f"the workbook holds more than {MOST_ROWS} rows, empty ones incl
 def parse_xlsx(body: bytes) -> Parsed:
     """Return the tables of every visible sheet as `sheet_blocks` writes them, values as they are shown, formulas by
     their saved value, without hidden rows and columns, which a warning counts; then notes of cells and text boxes. The
-    title is that of the workbook's properties."""
+    title is that of the workbook's properties, else its first heading that is no name such as Sheet1."""
     warnings: list[str] = []
+    headings: list[str] = []
     with open_workbook(body) as workbook:
-        return assemble(_blocks(workbook, warnings), title=usable_title(workbook.title), warnings=warnings)
+        parsed = assemble(_noted(_blocks(workbook, warnings), headings), warnings=warnings)
+        title = usable_title(workbook.title) or next((text for text in headings if not _PLAIN_NAME.match(text)), None)
+    return replace(parsed, title=title)
+
+
+def _noted(blocks: Iterator[Block], headings: list[str]) -> Iterator[Block]:
+    """Yield the blocks, adding the headings to a list."""
+    for block in blocks:
+        if block.level is not None:
+            headings.append(one_line(block.text))
+        yield block
 
 
 def _blocks(workbook: Workbook, warnings: list[str]) -> Iterator[Block]:
