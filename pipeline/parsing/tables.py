@@ -475,9 +475,14 @@ def _header_rows(body: Sequence[TableRow], merged: Spans, columns: Sequence[int]
     used = {column for _, cells in body[names:] for column in cells}
     wide = [column for column in columns if column in used] or columns
     complete = next((row for row in range(names) if _is_complete(body[row][1], wide)), 0)
-    for top in range(names):
-        is_group = any(span.right > span.left for span in merged.get(body[top][0], ())) or _repeats_beside(body[top][1])
-        if (top >= complete or is_group) and (depth := _depth(body, top, names, merged, wide)):
+    corner = body[complete][1].get(wide[0])
+    above = complete  # the first row of groups above a complete one
+    while above and complete - above < _MOST_HEADER_ROWS - 1 and body[above - 1][1].get(wide[0]) in (None, corner):
+        above -= 1
+    if above < complete:
+        return above, complete - above + 1
+    for top in range(complete, names):
+        if depth := _depth(body, top, names, merged, wide):
             return top, depth
     last = body[names - 1][1] if names else {}
     over_numbers = any(

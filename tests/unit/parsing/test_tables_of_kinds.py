@@ -38,6 +38,78 @@ class DescribeForms:
         assert expected in text_of("table.csv", rows)
 
 
+class DescribeHeaders:
+    @pytest.mark.parametrize(
+        ("rows", "expected"),
+        [
+            pytest.param(
+                "In millions,,2023\n,Sales,Profit\n\nNorth,12,3\nSouth,9,1\n",
+                ["In millions | 2023", "North\nSales: 12\nProfit: 3", "South\nSales: 9\nProfit: 1"],
+                id="above a blank row",
+            ),
+            pytest.param(
+                "Survey,,Yes,No\nHeating,in winter,12,3\nCooling,in summer,9,6\n",
+                ["Survey: Heating\nin winter\nYes: 12\nNo: 3", "Survey: Cooling\nin summer\nYes: 9\nNo: 6"],
+                id="with a gap",
+            ),
+            pytest.param(
+                ",,Child,,Adult,\n,,No,Yes,No,Yes\nClass,Sex\n1st,Male,0,5,118,57\n,Female,0,1,4,140\n",
+                [
+                    "Class: 1st\nSex: Male\nChild No: 0\nChild Yes: 5\nAdult No: 118\nAdult Yes: 57",
+                    "Class: 1st\nSex: Female\nChild No: 0\nChild Yes: 1\nAdult No: 4\nAdult Yes: 140",
+                ],
+                id="of groups, with keys that go on",
+            ),
+            pytest.param(
+                "地区,水稻,,小麦,\n,面积,产量,面积,产量\n河南,600,4.2,5700,3.6\n湖北,2300,18.6,1100,4.0\n",
+                [
+                    "地区: 河南\n水稻 面积: 600\n水稻 产量: 4.2\n小麦 面积: 5700\n小麦 产量: 3.6",
+                    "地区: 湖北\n水稻 面积: 2300\n水稻 产量: 18.6\n小麦 面积: 1100\n小麦 产量: 4.0",
+                ],
+                id="of groups in Chinese",
+            ),
+            pytest.param(
+                "Hour,1,2,3,4\nLoad,629,632,615,628\n",
+                ["Hour: Load\n1: 629\n2: 632\n3: 615\n4: 628"],
+                id="that counts",
+            ),
+            pytest.param(
+                "Prepared by,,Kim\nPart,Count,Price\nBolt,3,9\nNut,4,2\n",
+                ["Prepared by | Kim", "Part: Bolt\nCount: 3\nPrice: 9", "Part: Nut\nCount: 4\nPrice: 2"],
+                id="below other cells",
+            ),
+            pytest.param(
+                "Name,City,Note\nAnn,Ulm,none\nBob,Bonn,5\nEve,Kiel,7\n",
+                ["Name: Ann\nCity: Ulm\nNote: none", "Name: Bob\nCity: Bonn\nNote: 5", "Name: Eve\nCity: Kiel\nNote: 7"],
+                id="above a row of texts",
+            ),
+        ],
+    )
+    def it_names_the_values(self, rows, expected):
+        assert text_of("table.csv", rows).split("\n\n") == expected
+
+    def it_names_columns_without_values_once(self):
+        assert text_of("table.csv", "Part,Price,Stock\nBolt,9,\nNut,2,\n").split("\n\n")[0] == "Stock"
+
+    def it_reads_a_sign_with_its_number(self):
+        found = text_of("costs.csv", "Costs,2001,,2002\nOffice,195,$,240\nTravel,93,$,290\n")
+        assert "Costs: Office\n2001: 195\n2002: $240" in found
+
+
+class DescribeGroupsOfRows:
+    def it_begins_each_row_with_the_line_above_its_group(self):
+        found = text_of("groups.csv", "Test,Unit,Value\nClimate\nHumidity,%,100\nTemperature,C,40\nPower\nVoltage,kV,130\n")
+        assert found.split("\n\n") == [
+            "Climate\nTest: Humidity\nUnit: %\nValue: 100",
+            "Climate\nTest: Temperature\nUnit: C\nValue: 40",
+            "Power\nTest: Voltage\nUnit: kV\nValue: 130",
+        ]
+
+    def it_takes_a_row_without_values_for_no_group(self):
+        found = text_of("parts.csv", "Part,Count,Price\nBolt,3,9\nSeal\nNut,4,2\n")
+        assert found.split("\n\n")[1:] == ["Part: Seal", "Part: Nut\nCount: 4\nPrice: 2"]
+
+
 class DescribeUnits:
     @pytest.mark.parametrize(
         ("rows", "expected"),
