@@ -1,7 +1,7 @@
 """HTML to text: headings, paragraphs, lists with their numbers, tables with merged cells, formulas in a line."""
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.parsing.assembly import Block, assemble, one_line
@@ -32,7 +32,7 @@ def _set_of(names: str) -> frozenset[str]:
 
 
 _OPEN_ENDED = _set_of("p li dt dd td th tr option")  # whose end tags are often left out
-_MAY_HIDE = re.compile(r"hidden|style", re.IGNORECASE)
+_MAY_HIDE = re.compile(r"hidden|style|navigation", re.IGNORECASE)
 _LIST_STYLE = re.compile(r"list-style(?:-type)?\s*+:\s*+([a-z-]+)", re.IGNORECASE)
 _LIST_STYLES = {
     **dict.fromkeys(("lower-alpha", "lower-latin"), "a"),
@@ -70,10 +70,11 @@ def parse_html(body: bytes, charset: str | None) -> Parsed:
     declared = _DECLARED_CHARSET.search(body[:_DECLARED_WITHIN])
     decoded = read_text(body, declared=charset or (declared.group(1).decode("ascii") if declared else None))
     root = read_tree(decoded.text)
-    title = next((_raw(element) for element in root.descendants() if element.tag == "title"), None)
-    blocks = _page(root)
+    elements = list(root.descendants())
+    title = next((_raw(element) for element in elements if element.tag == "title"), None)
+    blocks = _page(root, _main_of(elements))
     warnings = []
-    if hidden := sum(1 for element in root.descendants() if _is_withheld(element)):
+    if hidden := sum(map(_is_withheld, elements)):
         warnings.append(f"{hidden} elements that the page does not show were left out")
     if not blocks and (blocks := _Writer(dropped=_DROPPED).blocks(root)):
         warnings.append("the page holds nothing but navigation")
@@ -106,63 +107,67 @@ def hides(fragment: str) -> str | None:
     return next((name for name, is_unseen in opened if is_unseen), None)
 
 
-def _page(root: Element) -> list[Block]:
+def _page(root: Element, main: Element | None) -> list[Block]:
     """Return the main content, and below it the remaining text that is no part of every page of a site."""
-    dropped = _DROPPED | _NAVIGATION
-    main = _main_of(root)
-    if main is not None and (blocks := _Writer(dropped=dropped, without=_link_blocks(main)).blocks(main)):
-        others = _Writer(dropped=dropped | _FURNITURE, without={id(main), *_link_blocks(root, main)}).blocks(root)
+    dropped, menus = _DROPPED | _NAVIGATION, _menus(root, main)
+    if main is not None and (blocks := _Writer(dropped=dropped, without=menus).blocks(main)):
+        others = _Writer(dropped=dropped | _FURNITURE, without={id(main), *menus}).blocks(root)
         return blocks + [replace(block, outside=True) if block.level is None else block for block in others]
-    return _Writer(dropped=dropped, without=_link_blocks(root)).blocks(root)
+    return _Writer(dropped=dropped, without=menus).blocks(root)
 
 
-def _link_blocks(root: Element, main: Element | None = None) -> set[int]:
-    """Return the ids of blocks of links above the first sentence of a page, or outside of its sentences if it is the whole
-    page: menus, languages, partners. A page without sentences has none."""
-    spans: dict[int, tuple[int, int, int, int, int]] = {}  # by id: first and last text, characters, those of links, links
+def _menus(root: Element, main: Element | None) -> set[int]:
+    """Return the ids of blocks of links that stand above the first sentence of a page or of its main content, or below
+    the last one of the page: menus, languages, partners. A page without sentences has none."""
+    blocks: list[tuple[int, int, int]] = []  # id, and the texts around
     sentences: list[int] = []
+    content = (0, 0)
     texts = 0
 
     def measure(element: Element, is_link: bool) -> tuple[int, int, int]:
-        nonlocal texts
+        """Return the characters within an element, those of links, and the number of links."""
+        nonlocal texts, content
         begin = texts
         characters = of_links = links = 0
         for child in element.children:
             if isinstance(child, str):
-                if length := len(child.strip()):
+                if length := len(text := child.strip()):
                     texts += 1
                     characters += length
-                    of_links += length * is_link
-                    if not is_link and length * 3 >= _LEAST_SENTENCE <= len(child.strip().encode()):
+                    if is_link:
+                        of_links += length
+                    elif length >= _LEAST_SENTENCE or (length * 3 >= _LEAST_SENTENCE <= len(text.encode())):
                         sentences.append(texts)
             elif child.tag not in _DROPPED and not _is_unseen(child):
-                link = child.tag == "a"
-                of_child = measure(child, is_link or link)
-                characters, of_links, links = (
-                    characters + of_child[0], of_links + of_child[1], links + of_child[2] + (link and of_child[0] > 0)
-                )  # fmt: skip
-        if element.tag == "h1":
+                within = measure(child, is_link or child.tag == "a")
+                characters += within[0]
+                of_links += within[1]
+                links += within[2]
+        if element.tag == "a":
+            links += characters > 0
+        elif element.tag == "h1":
             of_links = -_LARGEST  # a menu holds no title
-        spans[id(element)] = (begin, texts, characters, of_links, links)
+        if element is main:
+            content = (begin, texts)
+        elif links >= _LEAST_LINKS and of_links >= _LINK_SHARE * characters and element.tag not in INLINE:
+            blocks.append((id(element), begin, texts))
         return characters, of_links, links
 
     measure(root, False)
     if not sentences:
         return set()
-    is_whole = root.tag == "#root"
-
-    def is_menu(element: Element) -> bool:
-        begin, end, characters, of_links, links = spans[id(element)]
-        outside = end < sentences[0] or (is_whole and begin >= sentences[-1])
-        return outside and links >= _LEAST_LINKS and of_links >= _LINK_SHARE * characters and element.tag not in INLINE
-
-    return {id(each) for each in (root, *root.descendants()) if id(each) in spans and each is not main and is_menu(each)}
+    first = next((text for text in sentences if content[0] < text <= content[1]), 0)
+    return {
+        block
+        for block, begin, end in blocks
+        if end < sentences[0] or begin >= sentences[-1] or content[0] <= begin <= end < first
+    }
 
 
-def _main_of(root: Element) -> Element | None:
+def _main_of(elements: Iterable[Element]) -> Element | None:
     articles = []
-    for element in root.descendants():
-        if element.tag == "main" or element.attributes.get("role") == "main":
+    for element in elements:
+        if element.tag == "main" or ("main" in element.source and element.attributes.get("role") == "main"):
             return element
         if element.tag == "article":
             articles.append(element)
@@ -174,7 +179,7 @@ def _raw(element: Element) -> str:
 
 
 def _is_unseen(element: Element) -> bool:
-    if not element.source:
+    if not element.source or not _MAY_HIDE.search(element.source):
         return False
     attributes = element.attributes
     return (
@@ -188,7 +193,7 @@ def _is_unseen(element: Element) -> bool:
 
 def _is_withheld(element: Element) -> bool:
     """Return whether an element holds words that a page does not show."""
-    if not element.source or element.tag in _DROPPED:
+    if not element.source or element.tag in _DROPPED or not _MAY_HIDE.search(element.source):
         return False
     is_unseen = "hidden" in element.attributes or bool(_UNSEEN_STYLE.search(element.attributes.get("style", "")))
     return is_unseen and element.length > 0
@@ -238,7 +243,7 @@ class _Writer:
             self._heading(element)
         elif tag in _LISTS:
             self._list(element)
-        elif element.source and element.attributes.get("role") in _ARIA_TABLES:
+        elif "role" in element.source and element.attributes.get("role") in _ARIA_TABLES:
             self._table(element)
         elif tag in INLINE or tag not in _ELEMENTS:
             self._children(element)
@@ -279,7 +284,9 @@ class _Writer:
 
     def _svg(self, element: Element) -> None:
         """Write the labels of a drawing."""
-        labels = (self._inline(child) for child in element.descendants() if child.tag == "text" and not _is_unseen(child))
+        labels = (
+            self._inline(child) for child in element.descendants() if child.tag == "text" and not _is_unseen(child)
+        )
         if text := "; ".join(filter(None, labels)):
             self._text(f" {text} ")
 
@@ -439,7 +446,7 @@ _CELL_ROLES, _HEADER_ROLES = _set_of("cell gridcell"), _set_of("columnheader row
 
 
 def _is(element: Element, tag: str, roles: frozenset[str]) -> bool:
-    return element.tag == tag or (bool(element.source) and element.attributes.get("role") in roles)
+    return element.tag == tag or ("role" in element.source and element.attributes.get("role") in roles)
 
 
 def _rows_of(table: Element) -> Iterator[list[Element]]:

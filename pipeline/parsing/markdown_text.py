@@ -3,7 +3,6 @@ as text; links lose their address, emphasis its stars."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 
 from markdown_it import MarkdownIt
@@ -58,7 +57,10 @@ def parse_markdown(body: bytes, charset: str | None) -> Parsed:
     blocks = _with_notes(writer.blocks(_PARSER.parse(text))) if len(text) <= _LONGEST else _headings_alone(text)
     warnings: list[str] = []
     return assemble(
-        chain([Block(text=front)], blocks, writer.told(warnings)), title=title, encoding=decoded.encoding, warnings=warnings
+        chain([Block(text=front)], blocks, writer.told(warnings)),
+        title=title,
+        encoding=decoded.encoding,
+        warnings=warnings,
     )
 
 
@@ -92,7 +94,7 @@ def _with_notes(blocks: Iterable[Block]) -> Iterator[Block]:
             yield block
             for call in _CALL.finditer("" if block.is_code else block.text):
                 if note := notes.pop(call[1], None):
-                    yield replace(note, tight=True)
+                    yield note
         elif notes.get(name) is block:
             yield notes.pop(name)
 
@@ -205,7 +207,9 @@ class _Writer:
         for token in tokens:
             kind = token.type
             if self._hidden and kind in ("inline", "fence", "code_block", "html_block"):
-                _, end, rest = token.content.lower().rpartition(f"</{self._hidden}>") if kind == "html_block" else ("",) * 3
+                _, end, rest = (
+                    token.content.lower().rpartition(f"</{self._hidden}>") if kind == "html_block" else ("",) * 3
+                )
                 if not end:
                     continue
                 self._hidden = None
@@ -241,7 +245,9 @@ class _Writer:
         pieces: list[str] = []
         moved: tuple[str, int] | None = None  # an open <sup> or <sub>, and where its text begins
         hidden: tuple[str, int] | None = None  # an open element that is not shown, and how many are open within
-        has_words = is_heading and any(token.type in ("text", "code_inline") and token.content.strip() for token in tokens)
+        has_words = is_heading and any(
+            token.type in ("text", "code_inline") and token.content.strip() for token in tokens
+        )
         for token in tokens:
             if hidden is not None:
                 hidden = _closed_by(hidden, token)

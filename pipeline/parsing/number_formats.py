@@ -146,7 +146,9 @@ def is_moment(code: str) -> bool:
 def _moment_parts(code: str) -> tuple[tuple[str, str], ...]:
     """Return kind and text of the parts of a date's format; minutes have the kind ``minute``."""
     parts = [
-        (str(part.lastgroup), part[part.lastgroup]) for part in _MOMENT_PART.finditer(_sections(code)[0]) if part.lastgroup
+        (str(part.lastgroup), part[part.lastgroup])
+        for part in _MOMENT_PART.finditer(_sections(code)[0])
+        if part.lastgroup
     ]
     clock = [index for index, (kind, _) in enumerate(parts) if kind in ("field", "elapsed")]
     for place, index in enumerate(clock):
@@ -186,7 +188,11 @@ def _shown_moment(days: float, code: str, *, from_1904: bool) -> str | None:
 
 def _moment_part(moment: datetime.datetime, kind: str, part: str, *, halves: bool) -> str:
     if kind == "half":
-        return ("上午", "下午")[moment.hour >= 12] if part[0] == "上" else ("AM", "PM")[moment.hour >= 12][: len(part) // 2]
+        return (
+            ("上午", "下午")[moment.hour >= 12]
+            if part[0] == "上"
+            else ("AM", "PM")[moment.hour >= 12][: len(part) // 2]
+        )
     if kind == "fraction":
         return f".{moment.microsecond:06}"[: len(part) + 1]
     if kind not in ("field", "minute"):

@@ -315,9 +315,7 @@ def _has_keys(rows: Sequence[TableRow], column: int) -> bool:
     return all(key and _kind(key) == "text" for key in keys) and len(set(keys)) == len(keys)
 
 
-def _lines_above(
-    region: list[TableRow], *, is_wide: bool
-) -> tuple[list[TableRow], list[TableRow]]:
+def _lines_above(region: list[TableRow], *, is_wide: bool) -> tuple[list[TableRow], list[TableRow]]:
     """Divide a region into lines of one cell above its table, and the table. All of it is lines if no row has two, or a
     table of one column if the sheet is not ``is_wide`` anywhere."""
     width = len({column for _, cells in region for column in cells})
@@ -390,9 +388,7 @@ def _goes_on(body: Sequence[TableRow], header: Cells, above: Sequence[TableRow],
     return not (depth and is_new)
 
 
-def _kinds_differ(
-    body: Sequence[TableRow], rows_above: Sequence[TableRow], columns: Sequence[int]
-) -> bool:
+def _kinds_differ(body: Sequence[TableRow], rows_above: Sequence[TableRow], columns: Sequence[int]) -> bool:
     """Return whether a column has numbers below the first row, or has none where it has them in the table above."""
     first, below = body[0][1], body[1 : _SAMPLE_ROWS + 1]
     for column in columns:
@@ -440,7 +436,8 @@ def _filled_down(rows: list[TableRow], columns: Sequence[int]) -> list[TableRow]
         return rows
     first, second = columns[:2]
     is_grouped = any(first not in cells for _, cells in rows) and all(
-        second in cells and _kind(cells[second]) == "text" and _kind(cells.get(first, "-")) == "text" for _, cells in rows
+        second in cells and _kind(cells[second]) == "text" and _kind(cells.get(first, "-")) == "text"
+        for _, cells in rows
     )
     if not is_grouped:
         return rows

@@ -27,7 +27,9 @@ from pipeline.records import Parsed
 
 _WORKBOOK = "xl/workbook.xml"
 _RANGE = re.compile(r"([A-Za-z]{1,3})(\d{1,7}):([A-Za-z]{1,3})(\d{1,7})")
-_PLAIN_NAME = re.compile(r"(?:sheet|tabelle|feuil|hoja|foglio|planilha|лист|シート|工作表|sheet页)\s?\d*$", re.IGNORECASE)
+_PLAIN_NAME = re.compile(
+    r"(?:sheet|tabelle|feuil|hoja|foglio|planilha|лист|シート|工作表|sheet页)\s?\d*$", re.IGNORECASE
+)
 _READ_AT_ONCE = 64 * 1024  # bytes
 
 

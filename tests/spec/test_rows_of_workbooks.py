@@ -37,66 +37,118 @@ def _yield_of(crop: str, base: float) -> list[list[object]]:
 
 WORKBOOKS: dict[str, dict[str, Rows]] = {
     "half-year": {
-        "Segments": [["3. Analyses by segment"], [], ["Revenue and results"], [], *_segments(2023, 311), *_segments(2022, 207)],
+        "Segments": [
+            ["3. Analyses by segment"],
+            [],
+            ["Revenue and results"],
+            [],
+            *_segments(2023, 311),
+            *_segments(2022, 207),
+        ],
         "Notes": [["(a)", "Inter-segment sales are not significant."], ["(b)", "Before restructuring costs."]],
     },
     "index": {
         "Index": [
-            ["Financial performance"], ["Topic", "Period", None, "Page"], ["Cash flow", "FY 22", "FY 23", 5],
-            ["Quarterly revenue", "Nine quarters", None, 1], [],
-            ["Operational metrics"], ["Topic", "Period", None, "Page"], ["Mobile churn", "Nine quarters", None, 11],
+            ["Financial performance"],
+            ["Topic", "Period", None, "Page"],
+            ["Cash flow", "FY 22", "FY 23", 5],
+            ["Quarterly revenue", "Nine quarters", None, 1],
+            [],
+            ["Operational metrics"],
+            ["Topic", "Period", None, "Page"],
+            ["Mobile churn", "Nine quarters", None, 11],
             ["TV customers", "Nine quarters", None, 9],
         ],
     },
     "voyage": {
         "Sheet1": [
-            [None, None, "Child", None, "Adult"], [None, None, "Lost", "Saved", "Lost", "Saved"], ["Class", "Sex"],
-            *([c if s == "Men" else None, s, n, n + 3, n + 40, n + 61] for n, (c, s) in enumerate(
-                (c, s) for c in ("First", "Second", "Steerage") for s in ("Men", "Women"))),
+            [None, None, "Child", None, "Adult"],
+            [None, None, "Lost", "Saved", "Lost", "Saved"],
+            ["Class", "Sex"],
+            *(
+                [c if s == "Men" else None, s, n, n + 3, n + 40, n + 61]
+                for n, (c, s) in enumerate((c, s) for c in ("First", "Second", "Steerage") for s in ("Men", "Women"))
+            ),
         ],
     },
     "election": {
         "Precincts": [
-            [None, "Governor", None, "Treasurer"], [None, "Rep.", "Dem.", "Rep."], ["Precinct", "D. Kempe", "R. Hunt", "R. Crane"],
-            [], ["ADA COUNTY"], *([n, 111 + n, 57 + n, 22 + n] for n in range(1, 9)),
-            [], ["BOISE COUNTY"], *([n, 311 + n, 157 + n, 122 + n] for n in range(1, 9)),
+            [None, "Governor", None, "Treasurer"],
+            [None, "Rep.", "Dem.", "Rep."],
+            ["Precinct", "D. Kempe", "R. Hunt", "R. Crane"],
+            [],
+            ["ADA COUNTY"],
+            *([n, 111 + n, 57 + n, 22 + n] for n in range(1, 9)),
+            [],
+            ["BOISE COUNTY"],
+            *([n, 311 + n, 157 + n, 122 + n] for n in range(1, 9)),
         ],
     },
     "plan": {
         "Sheet1": [
-            ["喀什大学2026年普通本科招生专业与计划"], ["学院", "专业名称", *_PROVINCES],
-            *([f"{major[:2]}学院", major, *(3 * n + k for k in range(len(_PROVINCES)))] for n, major in enumerate(_MAJORS)),
+            ["喀什大学2026年普通本科招生专业与计划"],
+            ["学院", "专业名称", *_PROVINCES],
+            *(
+                [f"{major[:2]}学院", major, *(3 * n + k for k in range(len(_PROVINCES)))]
+                for n, major in enumerate(_MAJORS)
+            ),
         ],
     },
     "harvest": {
-        "产量": [["表3 主要农作物产量"], ["单位：万吨"], ["地区", "产量", "人均产量"], *_yield_of("水稻", 400), *_yield_of("小麦", 900)],
+        "产量": [
+            ["表3 主要农作物产量"],
+            ["单位：万吨"],
+            ["地区", "产量", "人均产量"],
+            *_yield_of("水稻", 400),
+            *_yield_of("小麦", 900),
+        ],
     },
     "datasheet": {
         "Page 1": [
-            ["Item", "Requirement", "Unit", "Value"], ["Environment"], ["1", "Humidity", "%", "100"], ["2", "Ambient temperature", "°C", "40"],
-            ["Power system"], ["3", "Rated voltage", "kV", "130"], ["4", "Rated frequency", "Hz", "50"], ["5", "Phases", None, "3"],
+            ["Item", "Requirement", "Unit", "Value"],
+            ["Environment"],
+            ["1", "Humidity", "%", "100"],
+            ["2", "Ambient temperature", "°C", "40"],
+            ["Power system"],
+            ["3", "Rated voltage", "kV", "130"],
+            ["4", "Rated frequency", "Hz", "50"],
+            ["5", "Phases", None, "3"],
         ],
     },
     "load": {
         "Preschedule": [
-            [datetime.date(2002, 1, 25)], [None, *range(1, 13)],
-            *([name, *(base + hour for hour in range(12))] for name, base in (("Load", 629), ("Purchases", 50), ("Palo Verde", 75))),
+            [datetime.date(2002, 1, 25)],
+            [None, *range(1, 13)],
+            *(
+                [name, *(base + hour for hour in range(12))]
+                for name, base in (("Load", 629), ("Purchases", 50), ("Palo Verde", 75))
+            ),
         ],
     },
     "budget": {
         "Expense": [
-            ["West Office"], ["2002 Direct Expense Plan"], [None, 2001, 2001, 2002], [None, "Forecast", "Plan", "Plan"],
-            *([name, 87 * n, 99 * n, 110 * n] for n, name in enumerate(("Salaries", "Payroll taxes", "Travel", "Consulting"), 1)),
+            ["West Office"],
+            ["2002 Direct Expense Plan"],
+            [None, 2001, 2001, 2002],
+            [None, "Forecast", "Plan", "Plan"],
+            *(
+                [name, 87 * n, 99 * n, 110 * n]
+                for n, name in enumerate(("Salaries", "Payroll taxes", "Travel", "Consulting"), 1)
+            ),
         ],
     },
     "prices": {
         "Price list": [
-            ["Price list 2024"], ["Part no.", "Name", "Price", "Margin", "Valid from"],
-            *([f"PX-{n:03}", f"Valve size {n}", 4.5 * n, 0.2 + n / 700, datetime.date(2024, 1 + n % 12, 1)] for n in range(1, 60)),
+            ["Price list 2024"],
+            ["Part no.", "Name", "Price", "Margin", "Valid from"],
+            *(
+                [f"PX-{n:03}", f"Valve size {n}", 4.5 * n, 0.2 + n / 700, datetime.date(2024, 1 + n % 12, 1)]
+                for n in range(1, 60)
+            ),
         ],
         "Opening hours": [["Branch", "Mon–Fri", "Sat"], ["Kiel", "9–18", "9–13"], ["Bonn", "8–17", "closed"]],
     },
-}  # fmt: skip
+}
 
 QUESTIONS = [
     ("trading operating profit of East in January–June 2023", ["East", "Sales: 933", "Trading operating profit: 622"]),

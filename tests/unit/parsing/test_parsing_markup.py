@@ -53,7 +53,10 @@ class DescribeHtml:
             ("<a href='x>y' title=\"a>b\">link</a>", "link"),
             ("<textarea>a\n&lt;b&gt;</textarea>", "a\n<b>"),
             ("<img alt='A chart' src=x>", "A chart"),
-            ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字</ruby>", "漢字"),
+            ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字</ruby>", "漢字(kan)"),
+            ("<ruby>北<rt>běi</rt>京<rt>jīng</rt></ruby>市", "北京(běi jīng)市"),
+            ("Plan: <svg><title>icon</title><g><text>Hall</text><text>大门</text></g></svg>", "Plan: Hall; 大门"),
+            ("<a>Print</a><a>Share</a>", "Print Share"),
             ("</div></p><p>stray", "stray"),
         ],
     )
@@ -118,6 +121,37 @@ class DescribeHtml:
         assert document.sections[-1].end == len(document.text)
 
 
+class DescribeMenus:
+    MENU = "<div><ul>" + "".join(f"<li><a href=/{n}>Topic {n}</a>" for n in range(9)) + "</ul></div>"
+    TEXT = "<p>Turn the valve slowly, until the pressure has fallen to three bar.</p>"
+
+    @pytest.mark.parametrize(
+        "page",
+        [
+            MENU + "<h1>Valves</h1>" + TEXT + "<div>" + MENU + "</div>",
+            "<table><tr><td>" + MENU + "<td><h1>Valves</h1>" + TEXT + "</table>",
+            "<main>" + MENU + "<h1>Valves</h1>" + TEXT + "</main>",
+            MENU + "<main><h1>Valves</h1>" + TEXT + "</main>",
+        ],
+    )
+    def it_leaves_out_blocks_of_links_around_the_text(self, page):
+        assert html(page).text == "Valves\n\nTurn the valve slowly, until the pressure has fallen to three bar."
+
+    def it_leaves_out_chinese_menus(self):
+        menu = "".join(f"<a href=/{n}>栏目{n}</a>" for n in range(9))
+        text = "<h1>通知</h1><p>各单位请于十二月一日前报送年度总结和明年的工作计划。</p>"
+        assert html(f"<div>{menu}</div>{text}").text == "通知\n\n各单位请于十二月一日前报送年度总结和明年的工作计划。"
+
+    @pytest.mark.parametrize(
+        "page",
+        [MENU, "<div><h1>Valves</h1>" + MENU + "</div>" + TEXT, TEXT + MENU + TEXT],
+        ids=["a page of links", "a heading", "links between sentences"],
+    )
+    def it_keeps_links_that_are_content(self, page):
+        found = html(page).text
+        assert ("Topic 8" in found) is not ("Valves" in found)
+
+
 class DescribeMarkdown:
     @pytest.mark.parametrize(
         ("source", "text"),
@@ -147,6 +181,17 @@ class DescribeMarkdown:
             ("<placeholder>\n\n<div>see <name></div>", "<placeholder>\n\nsee <name>"),
             ("3) three\n4) four\n\n   更多", "3) three\n4) four\n\n更多"),
             (">" * 60 + " 深 deep", ">" * 20 + " 深 deep"),
+            (
+                "One[^1] two[^n].\n\nThree.\n\n[^1]: First.\n[^n]: 说明",
+                "One[^1] two[^n].\n\n[^1]: First.\n\n[^n]: 说明\n\nThree.",
+            ),
+            ("`[^1]`\n\n- a[^1]\n- b\n\nc\n\n[^1]: x", "[^1]\n\n[^1]: x\n\n- a[^1]\n- b\n\nc"),
+            ('a <span style="display:none">no <span>no</span> no</span> b', "a  b"),
+            ("a\n\n<div hidden>\n\n不 **no**\n\n- no\n\n</div>\n\nb", "a\n\nb"),
+            ("# Title {#id .class}\n\nx {#y}", "Title\n\nx {#y}"),
+            ("# PDF.js ![ci](a.svg) [![cov](b.svg)](c)", "PDF.js"),
+            ("# ![Logo](a.svg)", "Logo"),
+            ("::: warning 注意\nHot.\n:::", "注意\nHot."),
         ],
     )
     def it_keeps_the_words_and_drops_the_marks(self, source, text):

@@ -58,6 +58,21 @@ class DescribeCells:
             (datetime.time(12, 30), None, "12:30:00"),
             (datetime.timedelta(hours=30), "[h]:mm:ss", "30:00:00"),
             (44197, 'yyyy"年"m"月"', "2021年1月"),
+            (45413, 'yyyy"年"m"月"d"日";@', "2024年5月1日"),
+            (45413, "mmm-yy", "May-24"),
+            (45413, "d-mmm", "1-May"),
+            (45413, "[$-409]dddd, mmmm d, yyyy", "Wednesday, May 1, 2024"),
+            (45413, "aaaa", "星期三"),
+            (45413.75, "yyyy/m/d h:mm AM/PM", "2024/5/1 6:00 PM"),
+            (45413.75, '上午/下午h"时"mm"分"', "下午6时00分"),
+            (1.26, "[h]:mm", "30:14"),
+            (0.0104, "mm:ss.0", "14:58.5"),
+            (5, '"ID-"@', "ID-5"),
+            ("A7", '"ID-"@', "ID-A7"),
+            ("A7", "#,##0;-#,##0;-;@", "A7"),
+            (12.34, '0.0"万元"', "12.3万元"),
+            (5, 'General" kg"', "5 kg"),
+            (1 / 3, None, "0.3333333333"),
             (44197, "[Red]0.00", "44197.00"),
             (44197, '0.00" days"', "44197.00 days"),
             (0.235, "0.0%", "23.5%"),
@@ -74,6 +89,22 @@ class DescribeCells:
     def it_reads(self, value, number_format, text):
         [row] = rows(saved(value, formats={1: number_format} if number_format else None))
         assert row.cells == {0: text}
+
+    @pytest.mark.parametrize(
+        ("value", "number_format", "stored"),
+        [
+            (0.23491, "0.0%", "0.23491"),
+            (45413, 'm"月"d"日"', "2024-05-01"),
+            (1234567, "0.0,,", "1234567"),
+            (0.235, "0.0%", None),
+            (1234.5, "#,##0.00", None),
+            (7089, "00000", None),
+            (datetime.date(2026, 1, 2), None, None),
+        ],
+    )
+    def it_keeps_the_value_behind_a_shown_one(self, value, number_format, stored):
+        [row] = rows(saved(value, formats={1: number_format} if number_format else None))
+        assert getattr(row.cells[0], "stored", None) == stored
 
     @settings(max_examples=30)
     @given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn"))), max_size=8))
@@ -124,6 +155,23 @@ class DescribeColumns:
     @pytest.mark.parametrize(("letters", "number"), [("A", 0), ("Z", 25), ("AA", 26), ("XFD", 16383)])
     def it_counts_in_letters(self, letters, number):
         assert (column_number(letters), column_letters(number)) == (number, letters)
+
+
+class DescribeLinesOfLabels:
+    def it_knows_them_by_another_look_than_the_cells_below(self):
+        workbook = openpyxl.Workbook()
+        for values in (["Part", "Count", "Price"], ["Bolt", 3, 9], ["Pipes"], ["Elbow", 1, 2], ["Seal"], ["Tee", 5, 6]):
+            workbook.active.append(values)
+        workbook.active["A4"].font = openpyxl.styles.Font(bold=True)
+        out = io.BytesIO()
+        workbook.save(out)
+        found = parse(out.getvalue(), media_type=XLSX).text.split("\n\n")[1:]
+        assert found == [
+            "Part: Bolt\nCount: 3\nPrice: 9",
+            "Pipes\nPart: Elbow\nCount: 1\nPrice: 2",
+            "Pipes\nPart: Seal",
+            "Pipes\nPart: Tee\nCount: 5\nPrice: 6",
+        ]
 
 
 class DescribeATitleOverATable:

@@ -80,7 +80,11 @@ class DescribeHeaders:
             ),
             pytest.param(
                 "Name,City,Note\nAnn,Ulm,none\nBob,Bonn,5\nEve,Kiel,7\n",
-                ["Name: Ann\nCity: Ulm\nNote: none", "Name: Bob\nCity: Bonn\nNote: 5", "Name: Eve\nCity: Kiel\nNote: 7"],
+                [
+                    "Name: Ann\nCity: Ulm\nNote: none",
+                    "Name: Bob\nCity: Bonn\nNote: 5",
+                    "Name: Eve\nCity: Kiel\nNote: 7",
+                ],
                 id="above a row of texts",
             ),
         ],
@@ -98,7 +102,9 @@ class DescribeHeaders:
 
 class DescribeGroupsOfRows:
     def it_begins_each_row_with_the_line_above_its_group(self):
-        found = text_of("groups.csv", "Test,Unit,Value\nClimate\nHumidity,%,100\nTemperature,C,40\nPower\nVoltage,kV,130\n")
+        found = text_of(
+            "groups.csv", "Test,Unit,Value\nClimate\nHumidity,%,100\nTemperature,C,40\nPower\nVoltage,kV,130\n"
+        )
         assert found.split("\n\n") == [
             "Climate\nTest: Humidity\nUnit: %\nValue: 100",
             "Climate\nTest: Temperature\nUnit: C\nValue: 40",
