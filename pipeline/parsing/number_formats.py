@@ -112,8 +112,11 @@ def number_text(raw: str) -> str:
 
 def shown_value(raw: str, code: str, *, from_1904: bool = False) -> str:
     """Return a number as a cell of this format shows it. Raises ValueError."""
-    if not code and raw.isdecimal():
-        return number_text(raw)
+    return _shown_value(raw, code, from_1904) if code or not raw.isdecimal() else number_text(raw)
+
+
+@lru_cache(maxsize=16_384)
+def _shown_value(raw: str, code: str, from_1904: bool) -> str:
     if code and is_moment(code):
         return _shown_moment(float(raw), code, from_1904=from_1904) or number_text(raw)
     text = (shown_number(raw, code) if code else None) or number_text(raw)
@@ -172,10 +175,7 @@ def _shown_moment(days: float, code: str, *, from_1904: bool) -> str | None:
         rounded = moment.replace(microsecond=0) + datetime.timedelta(seconds=moment.microsecond >= 500_000)
     except (OverflowError, ValueError):
         return None
-    if 0 <= days < 1:
-        iso = str(rounded.time())
-    else:
-        iso = rounded.isoformat(sep=" ").removesuffix(" 00:00:00")
+    iso = str(rounded.time()) if 0 <= days < 1 else rounded.isoformat(sep=" ").removesuffix(" 00:00:00")
     if _ISO.match(code):
         return iso
     if not any(kind == "fraction" for kind, _ in parts):
@@ -236,7 +236,7 @@ def shown_number(raw: str, code: str) -> str | None:
         return None
     if not value.is_finite() or abs(value.adjusted()) > _MOST_DIGITS:
         return None
-    section, is_signed = _section_for(value, _sections(code))
+    section, is_signed = _section_for(value, code)
     text = _written(abs(value), section) if section is not None else None
     if text is None:
         return None
@@ -254,14 +254,19 @@ def _sections(code: str) -> tuple[str, ...]:
     return tuple(sections)
 
 
-def _section_for(value: Decimal, sections: Sequence[str]) -> tuple[str | None, bool]:
+@lru_cache(maxsize=512)
+def _number_sections(code: str) -> tuple[tuple[str, ...], bool]:
+    """Return the sections of a format that are not for texts alone, and whether one has a condition."""
+    sections = _sections(code)[:4]
+    numbers = tuple(section for section in sections if "@" not in _QUOTED.sub("", section)) or sections[:1]
+    return numbers, any(map(_CONDITION.search, numbers))
+
+
+def _section_for(value: Decimal, code: str) -> tuple[str | None, bool]:
     """Return the section of a format that shows a number, and whether a minus is written before it. A section may have
-    a condition; the others are for positive and negative numbers and for zero; a section with ``@`` is for texts."""
-    numbers = [section for section in sections[:4] if "@" not in _QUOTED.sub("", section)]
-    if not numbers:
-        return sections[0], True
-    sections = numbers
-    if not any(map(_CONDITION.search, sections)):
+    a condition; the others are for positive and negative numbers and for zero."""
+    sections, have_conditions = _number_sections(code)
+    if not have_conditions:
         index = 1 if value < 0 and len(sections) > 1 else 2 if value == 0 and len(sections) > 2 else 0
         return sections[index], index == 0
     for section in sections:
@@ -271,27 +276,41 @@ def _section_for(value: Decimal, sections: Sequence[str]) -> tuple[str | None, b
     return None, True
 
 
-def _written(value: Decimal, section: str) -> str | None:
-    plain = _QUOTED.sub("", section)
-    if general := _GENERAL.search(section):
-        return _with_text(section, general, number_text(str(value))) if section.strip() != general[0] else None
-    for special, write in ((_EXPONENT, _exponent), (_FRACTION, _fraction)):
-        if special.search(plain):
-            match = special.search(section)
-            return None if match is None else _with_text(section, match, write(value, match))
-    parts = list(_PART.finditer(section))
-    numbers = [part["digits"] for part in parts if part["digits"]]
-    value = value.scaleb(2 * sum(1 for part in parts if part["percent"]))
-    written = iter([_digits(value, numbers[0])] if len(numbers) == 1 else _divided(value, numbers))
-    pieces: list[str] = []
-    for part in parts:
+@lru_cache(maxsize=512)
+def _parts(section: str) -> tuple[tuple[str, ...], tuple[str, ...], int]:
+    """Return the placeholders of a section, the texts before, between and behind them, and its percent signs."""
+    texts, patterns, percents = [""], [], 0
+    for part in _PART.finditer(section):
         if part["digits"]:
-            pieces.append(next(written))
+            patterns.append(part["digits"])
+            texts.append("")
         else:
-            text = part["quoted"] or part["escaped"] or part["currency"] or part["percent"] or part["other"] or ""
-            pieces.append(text)
-    text = "".join(pieces).strip()
-    return text or None
+            percents += bool(part["percent"])
+            texts[-1] += part["quoted"] or part["escaped"] or part["currency"] or part["percent"] or part["other"] or ""
+    return tuple(patterns), tuple(texts), percents
+
+
+def _written(value: Decimal, section: str) -> str | None:
+    if special := _special(section):
+        match, write = special
+        if write is None and section.strip() == match[0]:
+            return None
+        return _with_text(section, match, number_text(str(value)) if write is None else write(value, match))
+    patterns, texts, percents = _parts(section)
+    value = value.scaleb(2 * percents) if percents else value
+    written = [_digits(value, patterns[0])] if len(patterns) == 1 else _divided(value, patterns)
+    text = texts[0] + "".join(number + text for number, text in zip(written, texts[1:], strict=True))
+    return text.strip() or None
+
+
+@lru_cache(maxsize=512)
+def _special(section: str) -> tuple[re.Match[str], Callable[[Decimal, re.Match[str]], str] | None] | None:
+    """Return the part of a section that is general, an exponent or a fraction, and its writer."""
+    plain = _QUOTED.sub("", section)
+    for pattern, write in ((_GENERAL, None), (_EXPONENT, _exponent), (_FRACTION, _fraction)):
+        if pattern.search(plain) and (match := pattern.search(section)):
+            return match, write
+    return None
 
 
 def _with_text(section: str, match: re.Match[str], text: str) -> str:
@@ -347,17 +366,23 @@ def _fraction(value: Decimal, match: re.Match[str]) -> str:
     return f"{whole} {top}/{bottom}" if whole else f"{top}/{bottom}"
 
 
-def _digits(value: Decimal, pattern: str) -> str:
-    """Return a number by its placeholders; each comma behind them divides it by a thousand."""
+@lru_cache(maxsize=512)
+def _placeholders(pattern: str) -> tuple[int, Decimal, int, int, bool]:
+    """Return of placeholders: the power of ten, the smallest step, the least digits before and behind the point, and
+    whether thousands are grouped."""
     places = pattern.rstrip(",")
     whole, _, decimals = places.partition(".")
-    value = value.scaleb(-3 * (len(pattern) - len(places)))
-    rounded = value.quantize(Decimal(1).scaleb(-len(decimals)), rounding=ROUND_HALF_UP)
+    scale, step = 3 * (len(places) - len(pattern)), Decimal(1).scaleb(-len(decimals))
+    return scale, step, whole.count("0"), len(decimals.rstrip("#?")), "," in whole
+
+
+def _digits(value: Decimal, pattern: str) -> str:
+    """Return a number by its placeholders; each comma behind them divides it by a thousand."""
+    scale, step, least, kept, is_grouped = _placeholders(pattern)
+    rounded = (value.scaleb(scale) if scale else value).quantize(step, rounding=ROUND_HALF_UP)
     number, _, fraction = f"{rounded:f}".partition(".")
-    least = sum(1 for sign in whole if sign == "0")
     number = number.lstrip("0").rjust(least, "0")
-    kept = len(decimals.rstrip("#?"))
     fraction = fraction[:kept] + fraction[kept:].rstrip("0")
-    if "," in whole:
-        number = f"{int(number or 0):,}".rjust(least, "0") if number else number
+    if is_grouped and number:
+        number = f"{int(number):,}".rjust(least, "0")
     return f"{number}.{fraction}" if fraction else number or "0"

@@ -84,7 +84,8 @@ class SheetReader:
     def __init__(self, strings: list[str], formats: Formats) -> None:
         self.merged: list[str] = []
         self._strings = strings
-        self._formats = formats
+        self._codes = {str(style): code for style, code in formats.codes.items()}
+        self._from_1904 = formats.from_1904
         self._columns: dict[str, int] = {}
         self._done: list[Row] = []
         self._row = Row(number=0)
@@ -94,9 +95,15 @@ class SheetReader:
         self._reads = self._silent = self._is_formula = False
         self._hidden: list[tuple[int, int]] = []  # first and last of adjacent columns
 
-    def is_hidden(self, column: int) -> bool:
-        """Return whether a column, from 0, is hidden."""
-        return any(first <= column <= last for first, last in self._hidden)
+    def shown(self, cells: dict[int, str]) -> dict[int, str]:
+        """Return the cells that are in no hidden column."""
+        if not self._hidden:
+            return cells
+        return {
+            column: text
+            for column, text in cells.items()
+            if not any(first <= column <= last for first, last in self._hidden)
+        }
 
     def taken(self) -> list[Row]:
         """Return the rows that were finished since the last call."""
@@ -147,7 +154,7 @@ class SheetReader:
             self._value.append(text)
 
     def _keep(self, raw: str) -> None:
-        text = self._text(raw) if raw and not _PICTURE.match(raw) else ""
+        text = self._text(raw) if raw and (self._kind == "n" or not _PICTURE.match(raw)) else ""
         if text:
             if not self._row.cells:
                 self._row.style = self._style
@@ -156,10 +163,10 @@ class SheetReader:
             self._row.without_value = (*self._row.without_value, self._column)
 
     def _text(self, raw: str) -> str:
-        kind, style = self._kind, self._style
-        code = self._formats.codes.get(int(style), "") if style and style != "0" else ""
+        kind = self._kind
+        code = self._codes.get(self._style, "")
         if kind == "n":
-            return shown_value(raw, code, from_1904=self._formats.from_1904)
+            return shown_value(raw, code, from_1904=self._from_1904)
         if kind == "b":
             return "true" if raw == "1" else "false"
         if kind == "e":

@@ -279,8 +279,9 @@ def _shown_rows(
             hidden_rows += bool(row.cells)
             continue
         without_value += len(row.without_value)
-        cells = {column: text for column, text in row.cells.items() if not reader.is_hidden(column)}
-        hidden_columns |= row.cells.keys() - cells.keys()
+        cells = reader.shown(row.cells)
+        if len(cells) < len(row.cells):
+            hidden_columns |= row.cells.keys() - cells.keys()
         seen += len(cells)
         if seen > MOST_CELLS:
             raise DocumentTooLarge(f"the sheet holds more than {MOST_CELLS} cells")
