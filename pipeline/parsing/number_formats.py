@@ -11,45 +11,15 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
 
+_BUILT_IN = """1|0 2|0.00 3|#,##0 4|#,##0.00 9|0% 10|0.00% 11|0.00E+00 12|#~?/? 13|#~??/?? 37,38|#,##0;(#,##0)
+39,40|#,##0.00;(#,##0.00) 41,42|#,##0;-#,##0;- 43,44|#,##0.00;-#,##0.00;- 48|##0.0E+0 14,30|yyyy-mm-dd 15|d-mmm-yy
+16|d-mmm 17|mmm-yy 18|h:mm~AM/PM 19|h:mm:ss~AM/PM 20|h:mm 21|h:mm:ss 22|yyyy-mm-dd~h:mm 45,47|mm:ss 46|[h]:mm:ss
+27,36,50,52,57|yyyy年m月 28,29,51,53,54,58|m月d日 31|yyyy年m月d日 32|h时mm分 33|h时mm分ss秒 34,55|上午/下午h时mm分
+35,56|上午/下午h时mm分ss秒"""  # numbers, and the format as Excel shows it in English and Chinese; a tilde is a space
 BUILT_IN_CODES = {
-    1: "0",
-    2: "0.00",
-    3: "#,##0",
-    4: "#,##0.00",
-    9: "0%",
-    10: "0.00%",
-    11: "0.00E+00",
-    12: "# ?/?",
-    13: "# ??/??",
-    37: "#,##0;(#,##0)",
-    38: "#,##0;(#,##0)",
-    39: "#,##0.00;(#,##0.00)",
-    40: "#,##0.00;(#,##0.00)",
-    41: "#,##0;-#,##0;-",
-    42: "#,##0;-#,##0;-",
-    43: "#,##0.00;-#,##0.00;-",
-    44: "#,##0.00;-#,##0.00;-",
-    48: "##0.0E+0",
-    14: "yyyy-mm-dd",
-    15: "d-mmm-yy",
-    16: "d-mmm",
-    17: "mmm-yy",
-    18: "h:mm AM/PM",
-    19: "h:mm:ss AM/PM",
-    20: "h:mm",
-    21: "h:mm:ss",
-    22: "yyyy-mm-dd h:mm",
-    30: "yyyy-mm-dd",
-    45: "mm:ss",
-    46: "[h]:mm:ss",
-    47: "mm:ss.0",
-    **dict.fromkeys((27, 36, 50, 52, 57), "yyyy年m月"),
-    **dict.fromkeys((28, 29, 51, 53, 54, 58), "m月d日"),
-    31: "yyyy年m月d日",
-    32: "h时mm分",
-    33: "h时mm分ss秒",
-    **dict.fromkeys((34, 55), "上午/下午h时mm分"),
-    **dict.fromkeys((35, 56), "上午/下午h时mm分ss秒"),
+    int(number): code.replace("~", " ")
+    for numbers, _, code in (entry.partition("|") for entry in _BUILT_IN.split())
+    for number in numbers.split(",")
 }
 _SECTION = re.compile(r'"[^"]*+(?:"|\Z)|[\\!].|;|[^";\\!]++|[\\!]\Z', re.DOTALL)
 _PART = re.compile(
@@ -74,10 +44,16 @@ _MOST_DIGITS = 30
 _NOT_SHOWN = re.compile(r'"[^"]*+(?:"|\Z)|[\\!_*].|\[(?!(?:h+|m+|s+)\])[^\]]*+(?:\]|\Z)', re.IGNORECASE | re.DOTALL)
 _MOMENT_LETTER = re.compile(r"[dmhys]|aaa", re.IGNORECASE)
 _MOMENT_PART = re.compile(
-    r'"(?P<quoted>[^"]*+)(?:"|\Z)|[\\!](?P<escaped>.)|[_*].|\[(?P<elapsed>h+|m+|s+)\]|\[[^\]]*+(?:\]|\Z)'
-    r"|(?P<half>AM/PM|A/P|上午/下午)|(?P<field>y+|m+|d+|h+|s+|a{3,4}|e+)|\.(?P<fraction>0+)|(?P<other>.)",
+    r'"(?P<quoted>[^"]*+)(?:"|\Z)|[\\!](?P<escaped>.)|[_*].|\[(?P<elapsed>[hms])[hms]*\]|\[[^\]]*+(?:\]|\Z)|\.0+'
+    r"|(?P<field>AM/PM|A/P|上午/下午|y+|m+|d+|h+|s+|a{3,4}|e+)|(?P<other>.)",
     re.IGNORECASE | re.DOTALL,
 )
+_WEEKDAY, _HALF, _ELAPSED = "\x01", "\x02", {"h": ("\x03", 3600), "m": ("\x04", 60), "s": ("\x05", 1)}
+_FIELDS = {
+    **{"y": "%y", "yy": "%y", "yyy": "%Y", "yyyy": "%Y", "e": "%Y", "m": "%-m", "mm": "%m", "mmm": "%b", "mmmm": "%B", "mmmmm": "%b"},
+    **{"d": "%-d", "dd": "%d", "ddd": "%a", "dddd": "%A", "h": "%-H", "hh": "%H", "s": "%-S", "ss": "%S"},
+    **{"aaa": _WEEKDAY, "aaaa": f"星期{_WEEKDAY}", "am/pm": "%p", "a/p": "%p", "上午/下午": _HALF},
+}
 _ISO = re.compile(r"yyyy\\?-mm\\?-dd", re.IGNORECASE)
 _WEEKDAYS = "一二三四五六日"
 _EPOCH, _EPOCH_1904 = datetime.datetime(1899, 12, 30), datetime.datetime(1904, 1, 1)
@@ -146,86 +122,52 @@ def is_moment(code: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _moment_parts(code: str) -> tuple[tuple[str, str], ...]:
-    """Return kind and text of the parts of a date's format; minutes have the kind ``minute``."""
-    parts = [
-        (str(part.lastgroup), part[part.lastgroup])
-        for part in _MOMENT_PART.finditer(_sections(code)[0])
-        if part.lastgroup
-    ]
-    clock = [index for index, (kind, _) in enumerate(parts) if kind in ("field", "elapsed")]
+def _strftime(code: str) -> str:
+    """Return a format of dates as one of `strftime`, with characters of our own for what that does not know."""
+    parts = list(_MOMENT_PART.finditer(_sections(code)[0]))
+    fields = [(part["field"] or part["elapsed"] or "").lower() for part in parts]
+    clock = [index for index, field in enumerate(fields) if field]
+    pieces = [(part["quoted"] or part["escaped"] or part["other"] or "").replace("%", "%%") for part in parts]
     for place, index in enumerate(clock):
-        before = parts[clock[place - 1]][1].lower()[0] if place else ""
-        after = parts[clock[place + 1]][1].lower()[0] if place + 1 < len(clock) else ""
-        if parts[index][0] == "field" and parts[index][1].lower() in ("m", "mm") and (before == "h" or after == "s"):
-            parts[index] = ("minute", parts[index][1])
-    return tuple(parts)
+        field = fields[index]
+        before = fields[clock[place - 1]] if place else ""
+        after = fields[clock[place + 1]] if place + 1 < len(clock) else ""
+        if parts[index]["elapsed"]:
+            pieces[index] = _ELAPSED[field][0]
+        elif field in ("m", "mm") and (before.startswith("h") or after.startswith("s")):
+            pieces[index] = _FIELDS[field].replace("m", "M")
+        else:
+            pieces[index] = _FIELDS.get(field, field)
+    written = "".join(pieces).strip()
+    return written.replace("%H", "%I").replace("%-H", "%-I") if "%p" in written or _HALF in written else written
 
 
 def _shown_moment(days: float, code: str, *, from_1904: bool) -> str | None:
     """Return a number of days as a date, a time or a duration; None beyond the calendar."""
-    parts = _moment_parts(code)
+    written = _strftime(code)
+    is_duration = any(sign in written for sign, _ in _ELAPSED.values())
+    if days < 0 and not is_duration:
+        return None
+    if 1 <= days < _LEAP_DAY_THAT_NEVER_WAS and not from_1904 and not is_duration:
+        days += 1
     try:
-        if any(kind == "elapsed" for kind, _ in parts):
-            return _elapsed(days, parts)
-        if 1 <= days < _LEAP_DAY_THAT_NEVER_WAS and not from_1904:
-            days += 1
-        elapsed = datetime.timedelta(seconds=round(days * _DAY_S, 3))
-        moment = (_EPOCH_1904 if from_1904 else _EPOCH) + elapsed
-        rounded = moment.replace(microsecond=0) + datetime.timedelta(seconds=moment.microsecond >= 500_000)
+        seconds = round(days * _DAY_S)
+        epoch = _EPOCH_1904 if from_1904 else _EPOCH
+        moment = epoch + datetime.timedelta(seconds=abs(seconds) if is_duration else seconds)
     except (OverflowError, ValueError):
         return None
-    iso = str(rounded.time()) if 0 <= days < 1 else rounded.isoformat(sep=" ").removesuffix(" 00:00:00")
     if _ISO.match(code):
-        return iso
-    if not any(kind == "fraction" for kind, _ in parts):
-        moment = rounded
-    halves = any(kind == "half" for kind, _ in parts)
-    text = "".join(_moment_part(moment, kind, part, halves=halves) for kind, part in parts).strip()
-    has_date = any(kind == "field" and part[0].lower() in "yde" for kind, part in parts) or "mmm" in code.lower()
-    return Shown(text, iso) if has_date and text != iso else text
+        return _iso(moment, days)
+    text = moment.strftime(written)
+    for sign, unit in _ELAPSED.values():
+        text = text.replace(sign, f"{'-' if seconds < 0 else ''}{abs(seconds) // unit}")
+    text = text.replace(_WEEKDAY, _WEEKDAYS[moment.weekday()]).replace(_HALF, "上午" if moment.hour < 12 else "下午")
+    has_date = any(field in written for field in ("%y", "%Y", "%d", "%-d", "%b", "%B"))
+    return Shown(text, _iso(moment, days)) if has_date and text != _iso(moment, days) else text
 
 
-def _moment_part(moment: datetime.datetime, kind: str, part: str, *, halves: bool) -> str:
-    if kind == "half":
-        return (
-            ("上午", "下午")[moment.hour >= 12]
-            if part[0] == "上"
-            else ("AM", "PM")[moment.hour >= 12][: len(part) // 2]
-        )
-    if kind == "fraction":
-        return f".{moment.microsecond:06}"[: len(part) + 1]
-    if kind not in ("field", "minute"):
-        return part if kind in ("quoted", "escaped", "other") and part != "@" else ""
-    letter, length = part[0].lower(), len(part)
-    if kind == "minute":
-        number = moment.minute
-    elif letter in "ye":
-        return f"{moment.year:04}" if length > 2 or letter == "e" else f"{moment.year % 100:02}"
-    elif letter == "a":
-        return ("星期" if length > 3 else "") + _WEEKDAYS[moment.weekday()]
-    elif letter in "md" and length > 2:
-        named = moment.strftime("%B" if letter == "m" else "%A")
-        return named[0] if length == 5 else named[:3] if length == 3 else named
-    else:
-        hour = moment.hour % 12 or 12 if halves else moment.hour
-        number = {"m": moment.month, "d": moment.day, "h": hour, "s": moment.second}[letter]
-    return f"{number:02}" if length > 1 else str(number)
-
-
-def _elapsed(days: float, parts: Sequence[tuple[str, str]]) -> str:
-    """Return a duration, its largest unit without an end: ``30:15``."""
-    seconds = abs(round(days * _DAY_S))
-    pieces = ["-"] if days < 0 and seconds else []
-    for kind, part in parts:
-        unit = {"h": 3600, "m": 60, "s": 1}.get(part[0].lower(), 0)
-        if kind == "elapsed":
-            pieces.append(str(seconds // unit).rjust(len(part), "0"))
-        elif kind in ("field", "minute") and unit:
-            pieces.append(f"{seconds // unit % (24 if unit == 3600 else 60):0{len(part)}}")
-        elif kind in ("quoted", "escaped", "other"):
-            pieces.append(part)
-    return "".join(pieces).strip()
+def _iso(moment: datetime.datetime, days: float) -> str:
+    return str(moment.time()) if 0 <= days < 1 else moment.isoformat(sep=" ").removesuffix(" 00:00:00")
 
 
 def shown_number(raw: str, code: str) -> str | None:
