@@ -384,21 +384,8 @@ def _goes_on(body: Sequence[TableRow], header: Cells, above: Sequence[TableRow],
         return True
     own = sorted({column for _, row in body for column in row})
     top, depth = _header_rows(body, merged, own)
-    is_new = gap > 1 or top + depth > 1 or len(own) < len(columns) or _kinds_differ(body, above[:_SAMPLE_ROWS], columns)
-    return not (depth and is_new)
-
-
-def _kinds_differ(body: Sequence[TableRow], rows_above: Sequence[TableRow], columns: Sequence[int]) -> bool:
-    """Return whether a column has numbers below the first row, or has none where it has them in the table above."""
-    first, below = body[0][1], body[1 : _SAMPLE_ROWS + 1]
-    for column in columns:
-        if column not in first or _NUMBER.match(first[column]):
-            continue
-        numbers = [bool(_NUMBER.match(row[column])) for _, row in below if column in row]
-        above = [bool(_NUMBER.match(row[column])) for _, row in rows_above if column in row]
-        if any(numbers) or (above and all(above) and numbers):
-            return True
-    return False
+    has_numbers = not all(_are_names(cells) for _, cells in (*body[:_SAMPLE_ROWS], *above[:_SAMPLE_ROWS]))
+    return not (depth and (gap > 1 or top + depth > 1 or len(own) < len(columns) or has_numbers))
 
 
 def _table(body: list[TableRow], merged: Spans) -> tuple[Cells, list[TableRow], list[TableRow]]:
@@ -409,9 +396,12 @@ def _table(body: list[TableRow], merged: Spans) -> tuple[Cells, list[TableRow], 
     if not depth:
         return {}, body, []
     above, named, rows = body[:top], body[top : top + depth], body[top + depth :]
-    header = {column: _name(named, column, merged) for column in columns}
+    header: Cells = _names(named, columns, merged)
     if units := _units(rows, header):
-        header |= {column: f"{header[column]} ({unit.strip('()[]（）')})" for column, unit in units.items()}
+        header = {
+            **header,
+            **{column: f"{header[column]} ({unit.strip('()[]（）')})" for column, unit in units.items()},
+        }
         rows = rows[1:]
     rows = [row for row in rows if row[1] != named[-1][1]]  # without headers repeated for printing
     header = _over_values({column: name for column, name in header.items() if name}, rows)
@@ -421,7 +411,7 @@ def _table(body: list[TableRow], merged: Spans) -> tuple[Cells, list[TableRow], 
 def _over_values(header: Cells, rows: Sequence[TableRow]) -> Cells:
     """Return a header with the names of empty columns moved over the values beside them that have no name."""
     used = {column for _, cells in rows for column in cells}
-    moved = dict(header)
+    moved: dict[int, str] = dict(header)
     for column in sorted(header.keys() - used):
         beside = next((near for near in (column + 1, column - 1) if near in used and near not in moved), None)
         if beside is not None:
@@ -441,7 +431,8 @@ def _filled_down(rows: list[TableRow], columns: Sequence[int]) -> list[TableRow]
     )
     if not is_grouped:
         return rows
-    filled, value = [], ""
+    filled: list[TableRow] = []
+    value = ""
     for number, cells in rows:
         value = cells.get(first, value)
         filled.append((number, {first: value, **cells}))
@@ -506,8 +497,8 @@ def _depth(body: Sequence[TableRow], top: int, names: int, merged: Spans, column
         rows = body[top:bottom]
         if bottom > top + 1 and _names_again(rows, columns, merged):
             break
-        found = [_name(rows, column, merged) for column in columns]
-        goes_deeper = any(span.right > span.left for span in merged.get(rows[-1][0], ())) or any(
+        found = list(_names(rows, columns, merged).values())
+        goes_deeper = _is_merged(merged, rows[-1][0]) or any(
             span.bottom > rows[-1][0] and span.right - span.left < len(cells) - 1 for span in merged.get(number, ())
         )
         if bottom == top + 1 and is_full and not goes_deeper and not _repeats_beside(cells):
@@ -528,8 +519,7 @@ def _names_again(rows: Sequence[TableRow], columns: Sequence[int], merged: Spans
             continue
         number, cells = own
         opens_group = column + 1 not in cells and column != columns[-1] and number not in merged
-        is_merged = any(span.right > span.left for span in merged.get(number, ()))
-        if not (is_merged or opens_group or _repeats_beside(cells)):
+        if not (_is_merged(merged, number) or opens_group or _repeats_beside(cells)):
             return True
     return False
 
@@ -554,23 +544,30 @@ def _are_names(cells: Cells, first: int | None = None) -> bool:
     )
 
 
-def _name(rows: Sequence[TableRow], column: int, merged: Spans) -> str:
-    """Return the name of a column: of its groups, from the top, and its own. A group's name that is not merged stands
+def _names(rows: Sequence[TableRow], columns: Iterable[int], merged: Spans) -> dict[int, str]:
+    """Return the names of columns: of their groups, from the top, and their own. A group's name that is not merged stands
     above its first column alone."""
-    names: list[str] = []
     first = min(min(cells) for _, cells in rows)
-    has_own = False
+    names: dict[int, list[str]] = {
+        column: [] for column in sorted({*columns, *(c for _, cells in rows for c in cells)})
+    }
+    named: set[int] = set()
     for index, (number, cells) in enumerate(rows):
-        name = cells.get(column)
-        if name is None and index < len(rows) - 1 and not has_own:
-            group = max((left for left in cells if left < column), default=-1)
-            is_merged = any(span.right > span.left for span in merged.get(number, ()))
-            name = cells[group] if group > first and not is_merged else None
-        else:
-            has_own = has_own or name is not None
-        if name and (not names or one_line(name) != names[-1]):
-            names.append(one_line(name))
-    return " ".join(names)
+        goes_on = index < len(rows) - 1 and not _is_merged(merged, number)
+        group = ""
+        for column, above in names.items():
+            own = cells.get(column, "")
+            group = own if own and column > first else group
+            name = one_line(own if own or not goes_on or column in named else group)
+            if name and name not in above[-1:]:
+                above.append(name)
+        named |= cells.keys()
+    return {column: " ".join(names[column]) for column in columns}
+
+
+def _is_merged(merged: Spans, number: int) -> bool:
+    """Return whether a row has cells that are merged over columns."""
+    return any(span.right > span.left for span in merged.get(number, ()))
 
 
 def _titles(lines: Sequence[TableRow]) -> list[TableRow]:
