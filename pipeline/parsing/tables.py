@@ -491,7 +491,8 @@ def _depth(body: Sequence[TableRow], top: int, names: int, merged: Spans, column
     """Return how many rows from ``top`` on give every column, but for a blank corner, a name of its own; 0 for none."""
     last_possible = min(top + _MOST_HEADER_ROWS, names, len(body) - 1)
     number, cells = body[top]
-    named = [one_line(cells.get(column, "")) for column in columns if columns[0] <= column <= max(cells)]
+    last = max(cells)
+    named = [one_line(cells.get(column, "")) for column in columns if column <= last]
     is_full = looks_like_header(named)
     for bottom in range(top + 1, last_possible + 1):
         rows = body[top:bottom]
@@ -512,15 +513,13 @@ def _depth(body: Sequence[TableRow], top: int, names: int, merged: Spans, column
 
 def _names_again(rows: Sequence[TableRow], columns: Sequence[int], merged: Spans) -> bool:
     """Return whether the last row has a cell below a name that is no group's: not merged, and with another one beside."""
-    below = rows[-1][1]
-    for column in columns:
-        own = next(((number, cells) for number, cells in reversed(rows[:-1]) if column in cells), None)
-        if own is None or column not in below or below[column] == own[1][column]:
-            continue
-        number, cells = own
-        opens_group = column + 1 not in cells and column != columns[-1] and number not in merged
-        if not (_is_merged(merged, number) or opens_group or _repeats_beside(cells)):
-            return True
+    below = dict(rows[-1][1])
+    for number, cells in reversed(rows[:-1]):
+        is_group = _is_merged(merged, number) or _repeats_beside(cells)
+        for column in [column for column in columns if column in cells and column in below]:
+            beside = cells.get(column + 1) if column != columns[-1] else cells.get(columns[0])
+            if below.pop(column) != cells[column] and beside is not None and not is_group:
+                return True
     return False
 
 

@@ -69,8 +69,8 @@ class DescribeHeaders:
                 id="of groups in Chinese",
             ),
             pytest.param(
-                ",2023,,,,2024\n,H1,,H2,,H1\n,Q1,Q2,Q3,Q4,Q1\nEast,1,2,3,4,5\n",
-                ["East\n2023 H1 Q1: 1\n2023 H1 Q2: 2\n2023 H2 Q3: 3\n2023 H2 Q4: 4\n2024 H1 Q1: 5"],
+                ",2023,,,,2024\n,H1,,H2,,H1\n,Q1,Q2,Q3,Q4,Q1\nEast,7,2,9,4,5\n",
+                ["East\n2023 H1 Q1: 7\n2023 H1 Q2: 2\n2023 H2 Q3: 9\n2023 H2 Q4: 4\n2024 H1 Q1: 5"],
                 id="of groups within groups",
             ),
             pytest.param(
