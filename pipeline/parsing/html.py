@@ -175,7 +175,15 @@ def _main_of(elements: Iterable[Element]) -> Element | None:
 
 
 def _raw(element: Element) -> str:
-    return "".join(child for child in element.children if isinstance(child, str))
+    return "".join(child if isinstance(child, str) else _raw(child) for child in element.children)
+
+
+def _labels(drawing: Element) -> Iterator[str]:
+    for child in drawing.elements():
+        if child.tag == "text" and not _is_unseen(child):
+            yield one_line(_raw(child))
+        elif child.tag not in _DROPPED and not _is_unseen(child):
+            yield from _labels(child)
 
 
 def _is_unseen(element: Element) -> bool:
@@ -274,7 +282,7 @@ class _Writer:
 
     def _ruby(self, element: Element) -> None:
         """Write the readings of a word behind it."""
-        readings = " ".join(self._inline(child) for child in element.descendants() if child.tag == "rt")
+        readings = " ".join(self._inline(child) for child in element.elements() if child.tag == "rt")
         self._children(element)
         if readings:
             self._pieces.append(f"({readings})")
@@ -284,10 +292,7 @@ class _Writer:
 
     def _svg(self, element: Element) -> None:
         """Write the labels of a drawing."""
-        labels = (
-            self._inline(child) for child in element.descendants() if child.tag == "text" and not _is_unseen(child)
-        )
-        if text := "; ".join(filter(None, labels)):
+        if text := "; ".join(filter(None, _labels(element))):
             self._text(f" {text} ")
 
     def _math(self, element: Element) -> None:

@@ -543,10 +543,10 @@ def _are_names(cells: Cells, first: int | None = None) -> bool:
     )
 
 
-def _names(rows: Sequence[TableRow], columns: Iterable[int], merged: Spans) -> dict[int, str]:
+def _names(rows: Sequence[TableRow], columns: Sequence[int], merged: Spans) -> dict[int, str]:
     """Return the names of columns: of their groups, from the top, and their own. A group's name that is not merged stands
     above its first column alone."""
-    first = min(min(cells) for _, cells in rows)
+    first = columns[0]
     names: dict[int, list[str]] = {
         column: [] for column in sorted({*columns, *(c for _, cells in rows for c in cells)})
     }
