@@ -1,6 +1,7 @@
 """HTML to text: headings, paragraphs, lists with their numbers, tables with merged cells, formulas in a line."""
 
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -97,13 +98,17 @@ def hides(fragment: str) -> str | None:
     if "<" not in fragment or not _MAY_HIDE.search(fragment):
         return None
     opened: list[tuple[str, bool]] = []
+    counts: Counter[str] = Counter()
     for tag in TAG.finditer(fragment):
         name = tag[2].lower()
         if tag[1]:
-            while any(name == each for each, _ in opened) and opened.pop()[0] != name:
-                pass
+            closed = "" if counts[name] else name
+            while closed != name:
+                closed, _ = opened.pop()
+                counts[closed] -= 1
         elif name not in VOID and name not in _OPEN_ENDED and not tag[3].endswith("/"):
             opened.append((name, _is_unseen(Element(name, tag[3]))))
+            counts[name] += 1
     return next((name for name, is_unseen in opened if is_unseen), None)
 
 
