@@ -8,7 +8,7 @@ from dataclasses import replace
 from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.encodings import read_text
 from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
-from pipeline.parsing.html_tree import INLINE, TAG, VOID, Element, read_tree
+from pipeline.parsing.html_tree import INLINE, Element, read_tree, tags_of
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.tables import bar_blocks, looks_like_header, spread
 from pipeline.records import Parsed
@@ -32,7 +32,7 @@ def _set_of(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-_OPEN_ENDED = _set_of("p li dt dd td th tr option")  # whose end tags are often left out
+_OPEN_ENDED = _set_of("p li dt dd td th tr option")  # their end tags are often left out
 _MAY_HIDE = re.compile(r"hidden|style|navigation", re.IGNORECASE)
 _LIST_STYLE = re.compile(r"list-style(?:-type)?\s*+:\s*+([a-z-]+)", re.IGNORECASE)
 _LIST_STYLES = {
@@ -99,15 +99,14 @@ def hides(fragment: str) -> str | None:
         return None
     opened: list[tuple[str, bool]] = []
     counts: Counter[str] = Counter()
-    for tag in TAG.finditer(fragment):
-        name = tag[2].lower()
-        if tag[1]:
+    for name, source, is_end in tags_of(fragment):
+        if is_end:
             closed = "" if counts[name] else name
             while closed != name:
                 closed, _ = opened.pop()
                 counts[closed] -= 1
-        elif name not in VOID and name not in _OPEN_ENDED and not tag[3].endswith("/"):
-            opened.append((name, _is_unseen(Element(name, tag[3]))))
+        elif name not in _OPEN_ENDED:
+            opened.append((name, _is_unseen(Element(name, source))))
             counts[name] += 1
     return next((name for name, is_unseen in opened if is_unseen), None)
 

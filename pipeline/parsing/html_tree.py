@@ -10,7 +10,7 @@ from functools import cached_property
 from html import unescape
 
 _MARKUP = re.compile(r"<(?=[a-zA-Z/!?])")
-TAG = re.compile(r"""<(/?)([a-zA-Z][^\s/>]*+)((?:[^>=]++|=\s*+"[^"]*"|=\s*+'[^']*'|=)*+)>""")
+_TAG = re.compile(r"""<(/?)([a-zA-Z][^\s/>]*+)((?:[^>=]++|=\s*+"[^"]*"|=\s*+'[^']*'|=)*+)>""")
 # A document type may contain declarations between brackets.
 _DECLARATION = re.compile(
     r"""<!doctype\b[^\[>"']*+(?:(?:"[^"]*+"|'[^']*+')[^\[>"']*+)*+\[[^\]<"']*+(?:(?:<!--(?:[^-]|-(?!->))*+-->|<\?[^>]*+>"""
@@ -30,7 +30,7 @@ def _set_of(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-VOID = _set_of("area base br col embed frame hr img input link meta param source track wbr")
+_VOID = _set_of("area base br col embed frame hr img input link meta param source track wbr")
 INLINE = _set_of(
     """a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q ruby rt rp s samp
     small span strike strong sub sup time tt u var wbr math"""
@@ -105,7 +105,7 @@ def read_tree(html: str) -> Element:
     while (markup := _MARKUP.search(html, position)) is not None:
         start = markup.start()
         builder.text(html[position:start])
-        if tag := TAG.match(html, start):
+        if tag := _TAG.match(html, start):
             position = builder.tag(html, tag)
         elif html.startswith("<!--", start):
             position = _after(html, "-->", start + 2)
@@ -137,7 +137,7 @@ class _Builder:
             return tag.end()
         if rule := _CLOSES.get(name):
             self._close_implied(*rule)
-        is_open = name not in VOID and name not in _RAW_TEXT and not tag[3].endswith("/")
+        is_open = name not in _VOID and name not in _RAW_TEXT and not tag[3].endswith("/")
         if is_open and len(self._open) > _DEEPEST:
             self._too_deep += 1
             return tag.end()
@@ -179,3 +179,15 @@ class _Builder:
 def _after(html: str, end: str, start: int) -> int:
     position = html.find(end, start)
     return position + len(end) if position >= 0 else len(html)
+
+
+def tags_of(html: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield name, source of the attributes and whether it is an end tag of the tags that open or close an element."""
+    position = html.find("<")
+    while position >= 0:
+        tag = _TAG.match(html, position)
+        if tag is None and html[position + 1 : position + 2].isalpha():
+            return  # the text ends within a tag
+        if tag is not None and tag[2].lower() not in _VOID and not tag[3].endswith("/"):
+            yield tag[2].lower(), tag[3], bool(tag[1])
+        position = html.find("<", tag.end() if tag else position + 1)

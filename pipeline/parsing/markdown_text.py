@@ -21,9 +21,9 @@ from pipeline.records import Parsed
 _FRONT_MATTER = re.compile(
     r"\A(?:---[ \t]*\n(?P<yaml>.*?\n)?(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?\n)?\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
 )
-_NOTE = re.compile(r"^\[\^([^\]\s]+)\]:", re.MULTILINE)
-_CALL = re.compile(r"\[\^([^\]\s]+)\](?!:)")
-_HEADING_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")
+_NOTE = re.compile(r"^\[\^([^\]\[\s]{1,100}+)\]:", re.MULTILINE)
+_CALL = re.compile(r"\[\^([^\]\[\s]{1,100}+)\](?!:)")
+_HEADING_ATTRIBUTES = re.compile(r"\{:?\s?[#.][^{}\n]{0,200}+\}$")
 _CONTAINER = re.compile(r"^:{3,}[ \t]*(?:[\w-]+|\{[^}\n]*\})?[ \t]*", re.MULTILINE)
 _FRONT_MATTER_WITHIN = 64 * 1024  # characters
 _FRONT_MATTER_LINE = re.compile(r"\s*$|\s*#|\s+\S|-\s|[\w.-]+\s*:|[\w.\"'-]+\s*=|\[[^\]]+\]+\s*$|[\]}]")
@@ -220,7 +220,7 @@ class _Writer:
                     self._cells.append(" ".join(text.split()))
                 elif level is not None:
                     yield from self._flushed()
-                    yield Block(text=self._marked(_HEADING_ATTRIBUTES.sub("", text)), level=level)
+                    yield Block(text=self._marked(_HEADING_ATTRIBUTES.sub("", text.rstrip())), level=level)
                 else:
                     yield from self._added(_CONTAINER.sub("", text) if ":::" in text else text, token.map)
             elif kind == "heading_open":
