@@ -40,7 +40,8 @@ _MEDIA_TYPES = {
 _OTHER_KINDS = frozenset(
     f".{name}"
     for name in (  # noqa: SIM905 - a list of sixty is easier to read in a row
-        "docm dotx dotm xlsm xltx xltm pptm ppsx ppsm potx xhtml "
+        "docm dotx dotm xlsm xltx xltm pptm ppsx ppsm potx xhtml odt ott ods ots odp otp xls xlt xlsb rtf epub eml mht "
+        "mhtml ipynb "
         "adoc asciidoc bat bib c cc cfg conf cpp cs css env go graphql h hpp ini java js jsx kt log lua mjs org patch php "
         "pl po properties proto py pyi r rb rs rst scala sh sql srt ssa sub swift tex tf toml ts tsx vtt vue xml yaml yml"
     ).split()

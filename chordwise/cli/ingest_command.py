@@ -58,12 +58,13 @@ def ingest(
 
     Each line of a .jsonl or .jsonl.gz file is a document: {"document_id": …, "title": …, "text": …}; doc_id, id and
     _id count as document_id, and unknown keys go into its metadata. Other files are parsed by the server: txt, md,
-    html, xhtml, pdf, docx, docm, dotx, dotm, pptx, pptm, ppsx, ppsm, potx, xlsx, xlsm, xltx, xltm, csv, tsv, json, and as
-    plain text adoc, asciidoc, bat, bib, c, cc, cfg, conf, cpp, cs, css, env, go, graphql, h, hpp, ini, java, js, jsx, kt, log,
-    lua, mjs, org, patch, php, pl, po, properties, proto, py, pyi, r, rb, rs, rst, scala, sh, sql, srt, ssa, sub,
-    swift, tex, tf, toml, ts, tsx, vtt, vue, xml, yaml, yml, and text without a suffix. In folders, hidden files are
-    left out; links that lead out and other kinds are left out and named; with --parser-hint, files of every kind
-    are sent. Web pages are fetched by the server.
+    html, xhtml, pdf, docx, docm, dotx, dotm, odt, ott, rtf, epub, pptx, pptm, ppsx, ppsm, potx, odp, otp, xlsx, xlsm,
+    xltx, xltm, xlsb, xls, xlt, ods, ots, csv, tsv, json, ipynb, eml, mht, mhtml, and as plain text adoc, asciidoc,
+    bat, bib, c, cc, cfg, conf, cpp, cs, css, env, go, graphql, h, hpp, ini, java, js, jsx, kt, log, lua, mjs, org,
+    patch, php, pl, po, properties, proto, py, pyi, r, rb, rs, rst, scala, sh, sql, srt, ssa, sub, swift, tex, tf,
+    toml, ts, tsx, vtt, vue, xml, yaml, yml, and text without a suffix. In folders, hidden files are left out; links
+    that lead out and other kinds are left out and named; with --parser-hint, files of every kind are sent. Web pages
+    are fetched by the server.
 
     A document's id is its file's name below PATH. Files of one name in several folders get the folders' names in front,
     and a name that is not UTF-8 is sent with %BA for each such byte; a line names them.

@@ -109,6 +109,20 @@ def assemble(
     )
 
 
+_NO_WORDS = re.compile(r"[\W\d_]*(?:(?:page|seite|of|von|第|页|頁|共)[\W\d_]*)*$", re.IGNORECASE)
+
+
+def with_furniture(blocks: list[Block], furniture: Iterable[Block]) -> list[Block]:
+    """Return blocks followed by those of headers and footers that hold words, each text once, under no heading."""
+    texts = {one_line(block.text) for block in blocks}
+    for block in furniture:
+        text = one_line(block.text)
+        if text not in texts and not _NO_WORDS.match(text):
+            texts.add(text)
+            blocks = [*blocks, replace(block, level=None, tight=False, outside=True)]
+    return blocks
+
+
 def one_line(*texts: str) -> str:
     """Return the texts in one line, with white space collapsed to single spaces."""
     return " ".join(" ".join(texts).split())
@@ -128,4 +142,5 @@ _PROGRAM_TITLES = re.compile(
 def usable_title(title: str | None) -> str | None:
     """Return the title of a file's properties, or None if a program wrote it: a file's name, a DOI, `Untitled`."""
     title = one_line(title or "")
-    return title if title and not _PROGRAM_TITLES.match(title) else None
+    has_letters = any(map(str.isalnum, title))  # not only marks of characters that a program lost
+    return title if has_letters and not _PROGRAM_TITLES.match(title) else None

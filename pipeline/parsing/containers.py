@@ -5,6 +5,7 @@ import posixpath
 import stat
 import zipfile
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from functools import lru_cache
 from xml.parsers import expat
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument, UnsupportedMediaType
+from pipeline.parsing.binary_records import replay
 
 _SIGNATURES = (
     (b"%PDF-", "a PDF file"),
@@ -113,6 +115,9 @@ class XmlReader:
 
     def read(self, archive: zipfile.ZipFile, part: str) -> None:
         """Read one part of the archive to its end. Raises MalformedDocument, or KeyError if it does not exist."""
+        if part.endswith(".bin"):
+            deque(replay(archive.read(part), self), maxlen=0)
+            return
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
         parser.EntityDeclHandler = refuse_entities
@@ -144,7 +149,7 @@ class Properties(XmlReader):
 
     def started(self, name: str, _attributes: dict[str, str], /) -> None:
         """Begin an element."""
-        self._within = name == "title"
+        self._within = name == "title" and not self._title  # the first of several
 
     def ended(self, _name: str, /) -> None:
         """End an element."""

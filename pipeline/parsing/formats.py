@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import PurePosixPath
+from typing import cast
 
 from pipeline.documents.clean_text import clean
-from pipeline.errors import EmptyDocument, UnsupportedMediaType
+from pipeline.errors import EmptyDocument, MalformedDocument, UnsupportedMediaType
 from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.csv import parse_csv, parse_tsv
 from pipeline.parsing.docx import parse_docx
@@ -29,6 +31,11 @@ DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 PNG, JPEG, TIFF = "image/png", "image/jpeg", "image/tiff"
+_OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
+ODT, ODS, ODP = (f"{_OPEN_DOCUMENT}{kind}" for kind in ("text", "spreadsheet", "presentation"))
+XLS, XLSB = "application/vnd.ms-excel", "application/vnd.ms-excel.sheet.binary.macroenabled.12"
+EPUB, RTF, NOTEBOOK = "application/epub+zip", "application/rtf", "application/x-ipynb+json"
+EML, MHTML = "message/rfc822", "application/x-mimearchive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,24 +62,14 @@ def parse_plain(body: bytes, charset: str | None) -> Parsed:
     return assemble([Block(text=decoded.text)], encoding=decoded.encoding)
 
 
-# Libraries that are slow to load are imported with the first document that needs them; the gateway, which only needs
-# media types, never loads them.
-def _pdf(body: bytes, _charset: str | None) -> Parsed:
-    from pipeline.parsing.pdf import parse_pdf
+def _of(module: str, function: str) -> Parser:
+    """Return a parser that is imported with the first document that needs it, because its libraries are slow to load; the
+    gateway, which only needs media types, never loads it."""
 
-    return parse_pdf(body)
+    def parse_later(body: bytes, _charset: str | None) -> Parsed:
+        return cast(Parsed, getattr(import_module(f"pipeline.parsing.{module}"), function)(body))
 
-
-def _xlsx(body: bytes, _charset: str | None) -> Parsed:
-    from pipeline.parsing.workbook import parse_xlsx
-
-    return parse_xlsx(body)
-
-
-def _pptx(body: bytes, _charset: str | None) -> Parsed:
-    from pipeline.parsing.slides import parse_pptx
-
-    return parse_pptx(body)
+    return parse_later
 
 
 # Called with the body and the character set of its media type, if any. A new format is a line here and in SUFFIXES, or
@@ -84,9 +81,19 @@ PARSERS: dict[str, Parser] = {
     CSV: parse_csv,
     TSV: parse_tsv,
     JSON: parse_json,
-    PDF: _pdf,
+    PDF: _of("pdf", "parse_pdf"),
     DOCX: lambda body, _charset: parse_docx(body),
-    XLSX: _xlsx,
+    XLSX: _of("workbook", "parse_xlsx"),
+    XLSB: _of("workbook", "parse_xlsx"),
+    XLS: _of("other_workbooks", "parse_xls"),
+    ODS: _of("other_workbooks", "parse_ods"),
+    ODT: _of("opendocument", "parse_odt"),
+    ODP: _of("opendocument", "parse_odp"),
+    RTF: _of("rich_text", "parse_rtf"),
+    EPUB: _of("books_and_mail", "parse_epub"),
+    EML: _of("books_and_mail", "parse_eml"),
+    MHTML: _of("books_and_mail", "parse_mhtml"),
+    NOTEBOOK: _of("notebooks", "parse_notebook"),
 }
 
 # Programs, settings, logs and subtitles: read as plain text, which keeps their indentation, unless a `Format` is
@@ -122,6 +129,21 @@ SUFFIXES = {
     ".xltx": XLSX,
     ".xltm": XLSX,
     ".xhtml": HTML,
+    ".xlsb": XLSB,
+    ".xls": XLS,
+    ".xlt": XLS,
+    ".ods": ODS,
+    ".ots": ODS,
+    ".odt": ODT,
+    ".ott": ODT,
+    ".odp": ODP,
+    ".otp": ODP,
+    ".rtf": RTF,
+    ".epub": EPUB,
+    ".eml": EML,
+    ".mhtml": MHTML,
+    ".mht": MHTML,
+    ".ipynb": NOTEBOOK,
     **dict.fromkeys(_TEXT_KINDS, PLAIN),
 }
 _OTHER_NAMES = {
@@ -138,11 +160,15 @@ _OTHER_NAMES = {
     "image/jpg": JPEG,
     "application/vnd.ms-word.document.macroenabled.12": DOCX,
     "application/vnd.ms-excel.sheet.macroenabled.12": XLSX,
+    **{f"{kind}-template": kind for kind in (ODT, ODS, ODP)},
+    "text/rtf": RTF,
+    "multipart/related": MHTML,
+    "application/x-ipynb": NOTEBOOK,
 }
 RECOGNISED = frozenset({PDF, PNG, JPEG, TIFF})  # formats whose text may depend on the recognition of pictures
 _PICTURES = {".png": PNG, ".jpg": JPEG, ".jpeg": JPEG, ".tif": TIFF, ".tiff": TIFF}
 if find_spec("pptx") is not None:
-    PARSERS[PPTX] = _pptx
+    PARSERS[PPTX] = _of("slides", "parse_pptx")
     SUFFIXES |= dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx"), PPTX)
 _WITHOUT_PPTX = "; to read slides, install the extra slides (pip install 'chordwise[slides]')"
 _WITHOUT_OCR = "; to read pictures, install tesseract-ocr and 'chordwise[ocr]', and set CHORDWISE_OCR_LANGUAGES"
@@ -150,9 +176,10 @@ _WITHOUT_OCR = "; to read pictures, install tesseract-ocr and 'chordwise[ocr]', 
 _REMEDIES = {
     **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", PPTX), _WITHOUT_PPTX),
     **dict.fromkeys((*_PICTURES, *_PICTURES.values()), _WITHOUT_OCR),
-    **dict.fromkeys((".odp", ".ppt", ".pps", ".key"), "; save slides as .pptx or .pdf"),
-    **dict.fromkeys((".doc", ".odt", ".rtf", ".wps", ".pages", ".epub"), "; save it as .docx, .pdf or .html"),
-    **dict.fromkeys((".xls", ".xlsb", ".ods", ".et", ".numbers"), "; save it as .xlsx or .csv"),
+    **dict.fromkeys((".ppt", ".pps", ".key"), "; save slides as .pptx or .pdf"),
+    **dict.fromkeys((".doc", ".dot", ".wps", ".pages", ".mobi", ".azw3"), "; save it as .docx, .pdf or .html"),
+    ".msg": "; save it as .eml",
+    **dict.fromkeys((".et", ".numbers"), "; save it as .xlsx or .csv"),
     **dict.fromkeys((".zip", ".gz", ".tgz", ".tar", ".7z", ".rar"), "; unpack it and send its files"),
 }
 
@@ -215,7 +242,10 @@ def parse(body: bytes, *, media_type: str, filename: str | None = None) -> Parse
     parser = PARSERS.get(base.strip().lower())
     if parser is None:
         raise UnsupportedMediaType(_refusal(base.strip() or "an empty media type"))
-    parsed = parser(body, charset_of(parameters))
+    try:
+        parsed = parser(body, charset_of(parameters))
+    except RecursionError:
+        raise MalformedDocument("the document is nested too deeply") from None
     if not parsed.text.strip():
         warning = parsed.encoding.pages_warning if parsed.encoding else None
         raise EmptyDocument(f"the document holds no text; {warning}" if warning else "the document holds no text")

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.parsing.assembly import Block, assemble, one_line
-from pipeline.parsing.encodings import read_text
+from pipeline.parsing.encodings import DecodedText, read_text
 from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
 from pipeline.parsing.html_tree import INLINE, Element, read_tree, tags_of
 from pipeline.parsing.numbering import numeral
@@ -68,18 +68,32 @@ def parse_html(body: bytes, charset: str | None) -> Parsed:
     """Return a page's readable text, in linear time: its main content first, without scripts, styles, navigation and
     elements that are not shown. Title: ``<title>``, else the first ``<h1>``. A page that holds nothing but navigation
     is read with a warning."""
-    declared = _DECLARED_CHARSET.search(body[:_DECLARED_WITHIN])
-    decoded = read_text(body, declared=charset or (declared.group(1).decode("ascii") if declared else None))
+    decoded = decode_page(body, charset)
     root = read_tree(decoded.text)
     elements = list(root.descendants())
     title = next((_raw(element) for element in elements if element.tag == "title"), None)
     blocks = _page(root, _main_of(elements))
-    warnings = []
-    if hidden := sum(map(_is_withheld, elements)):
-        warnings.append(f"{hidden} elements that the page does not show were left out")
+    warnings = withheld(root)
     if not blocks and (blocks := _Writer(dropped=_DROPPED).blocks(root)):
         warnings.append("the page holds nothing but navigation")
     return assemble(blocks, title=title, encoding=decoded.encoding, warnings=warnings)
+
+
+def decode_page(body: bytes, charset: str | None) -> DecodedText:
+    """Return the text of a page, in the encoding that it names itself if ``charset`` is None."""
+    declared = _DECLARED_CHARSET.search(body[:_DECLARED_WITHIN])
+    return read_text(body, declared=charset or (declared.group(1).decode("ascii") if declared else None))
+
+
+def withheld(root: Element) -> list[str]:
+    """Return the warning about elements that hold words and are not shown, if there are any."""
+    hidden = sum(1 for element in root.descendants() if _is_withheld(element))
+    return [f"{hidden} elements that the page does not show were left out"] if hidden else []
+
+
+def blocks_of_tree(root: Element) -> list[Block]:
+    """Return the blocks of a whole tree, without scripts, navigation and elements that are not shown."""
+    return _Writer(dropped=_DROPPED | _NAVIGATION).blocks(root)
 
 
 def is_element(name: str) -> bool:
@@ -90,7 +104,7 @@ def is_element(name: str) -> bool:
 def blocks_of_fragment(fragment: str) -> list[Block]:
     """Return the blocks of an HTML fragment in another text. Unknown tags are text there."""
     shown = _TAG_BEGINS.sub(lambda tag: tag[0] if is_element(tag[1]) else f"&lt;{tag[0][1:]}", fragment)
-    return _Writer(dropped=_DROPPED | _NAVIGATION).blocks(read_tree(shown))
+    return blocks_of_tree(read_tree(shown))
 
 
 def hides(fragment: str) -> str | None:
@@ -353,6 +367,7 @@ class _Writer:
             elif not _is_unseen(child):
                 number = _whole(child.attributes.get("value"), number)
                 marker = f"{numeral(number, style)}. " if element.tag == "ol" else "- "
+                marker = marker if child.marker is None else child.marker
                 self._item(child, _INDENT * (self._depth - 1) + marker)
                 number += step
         self._depth -= 1

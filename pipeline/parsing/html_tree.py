@@ -18,7 +18,7 @@ _DECLARATION = re.compile(
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(r"""([^\s=/"'<>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
-_DEEPEST = 100  # levels of elements; deeper tags have no effect, their text stays
+DEEPEST = 100  # levels of elements; deeper tags have no effect, their text stays
 _RAW_TEXT = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("title", "textarea", "script", "style", "xmp", "iframe", "noembed", "noframes")
@@ -62,11 +62,13 @@ _TABLE_PARTS = _set_of("td th tr thead tbody tfoot table caption body html")
 
 @dataclass(slots=False)
 class Element:
-    """An element with its children in order, texts among them. ``tag``: lower case; ``#root`` for the whole page."""
+    """An element with its children in order, texts among them. ``tag``: lower case; ``#root`` for the whole page.
+    ``marker``: of an item of a list in another format, which numbers it."""
 
     tag: str
     source: str = ""  # of the attributes
     children: list[Element | str] = field(default_factory=list)
+    marker: str | None = None
 
     @cached_property
     def attributes(self) -> Mapping[str, str]:
@@ -138,7 +140,7 @@ class _Builder:
         if rule := _CLOSES.get(name):
             self._close_implied(*rule)
         is_open = name not in _VOID and name not in _RAW_TEXT and not tag[3].endswith("/")
-        if is_open and len(self._open) > _DEEPEST:
+        if is_open and len(self._open) > DEEPEST:
             self._too_deep += 1
             return tag.end()
         element = Element(name, tag[3])

@@ -30,7 +30,7 @@ def parse_json(body: bytes, charset: str | None) -> Parsed:
     Title: the top object's ``title``, ``name``, ``headline`` or ``subject``. Raises MalformedDocument, also beyond 100
     levels."""
     decoded = read_text(body, declared=charset)
-    value = _value_of(decoded.text)
+    value = value_of(decoded.text)
     title = None
     if isinstance(value, dict):
         title = next(
@@ -40,7 +40,8 @@ def parse_json(body: bytes, charset: str | None) -> Parsed:
     return parsed if title else replace(parsed, title=None)  # the name of a member is no title
 
 
-def _value_of(text: str) -> Any:
+def value_of(text: str) -> Any:
+    """Return the value of a text of JSON, with numbers as words. Raises MalformedDocument."""
     try:
         return _loads(text)
     except RecursionError:

@@ -53,15 +53,20 @@ def parse_markdown(body: bytes, charset: str | None) -> Parsed:
     """Return the text under its headings. The title is that of the front matter, else the first heading of level 1."""
     decoded = read_text(body, declared=charset)
     text, front, title = _without_front_matter(clean(decoded.text))
-    writer = _Writer()
-    blocks = _with_notes(writer.blocks(_PARSER.parse(text))) if len(text) <= _LONGEST else _headings_alone(text)
     warnings: list[str] = []
-    return assemble(
-        chain([Block(text=front)], blocks, writer.told(warnings)),
-        title=title,
-        encoding=decoded.encoding,
-        warnings=warnings,
-    )
+    blocks = chain([Block(text=front)], markdown_blocks(text, warnings))
+    return assemble(blocks, title=title, encoding=decoded.encoding, warnings=warnings)
+
+
+def markdown_blocks(text: str, warnings: list[str]) -> Iterator[Block]:
+    """Yield the blocks of a clean text of Markdown, and add a warning of what it does not show; of a very long text only
+    headings are read."""
+    if len(text) > _LONGEST:
+        yield from _headings_alone(text)
+        return
+    writer = _Writer()
+    yield from _with_notes(writer.blocks(_PARSER.parse(text)))
+    writer.tell(warnings)
 
 
 def _without_front_matter(text: str) -> tuple[str, str, str | None]:
@@ -268,11 +273,10 @@ class _Writer:
                 pieces.append(_of_tag(token.content))
         return "".join(pieces)
 
-    def told(self, warnings: list[str]) -> Iterator[Block]:
-        """Add a warning of elements that are not shown, after the last block."""
+    def tell(self, warnings: list[str]) -> None:
+        """Add a warning of elements that are not shown."""
         if self._unseen:
             warnings.append(f"{self._unseen} elements that the page does not show were left out")
-        yield from ()
 
     def _structure(self, token: Token) -> Iterator[Block]:
         kind = token.type

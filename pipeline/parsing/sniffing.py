@@ -1,5 +1,6 @@
 """Detect the format of a fetched document: by its first bytes, the server's declaration, and its name."""
 
+import re
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -8,8 +9,21 @@ from pipeline.parsing import formats
 from pipeline.parsing.containers import what_it_is
 
 _GENERIC = frozenset({"", formats.PLAIN, "application/octet-stream", "binary/octet-stream", "application/zip"})
-_ZIP = b"PK\x03\x04"
-_FOLDERS = {formats.DOCX: b"word/", formats.XLSX: b"xl/", formats.PPTX: b"ppt/"}  # of their parts
+_ZIP, _OLD_OFFICE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+_FOLDERS = {formats.DOCX: b"word/", formats.XLSX: b"xl/", formats.XLSB: b"xl/", formats.PPTX: b"ppt/"}  # of their parts
+# Formats that are no text, under whose names pages are saved too.
+_BINARY = frozenset({None, formats.PDF, formats.XLS, formats.ODT, formats.ODS, formats.ODP, formats.RTF, *_FOLDERS})
+# An archive of OpenDocument and an EPUB book have a part with their media type, as it is.
+_NAMED = re.compile(rb"mimetype.{0,64}?(application/(?:vnd\.oasis\.opendocument\.|epub\+)[a-z-]+)", re.DOTALL)
+_MAIL = re.compile(
+    rb"(?:From [^\n]*\n)?(?:[A-Za-z][A-Za-z0-9-]*:[^\n]*\r?\n(?:[ \t][^\n]*\r?\n)*)*?"
+    rb"(?:From|Received|Return-Path|MIME-Version):",
+    re.IGNORECASE,
+)
+_MAIL_TOO = re.compile(rb"^(?:Subject|MIME-Version|Delivered-To|Received|Message-ID):", re.IGNORECASE | re.MULTILINE)
+_MAIL_ONLY = re.compile(rb"^(?:To|Cc|Received|Message-ID):", re.IGNORECASE | re.MULTILINE)
+# Streams of other old documents, which may hold a workbook.
+_OTHER_STREAMS = ("WordDocument", "PowerPoint Document", "__substg1.0_")
 _LOOKED_AT = 4096  # bytes
 _HTML = (b"<!doctype html", b"<html", b"<head", b"<body")
 
@@ -31,6 +45,8 @@ def media_type_of_fetched(body: bytes, *, declared: str | None, uri: str) -> str
     except UnsupportedMediaType:
         if _begins_as_html(body):
             return formats.HTML + charset
+        if base != formats.PLAIN and (shown := _by_beginning(body)):
+            return shown
         is_binary = base != formats.PLAIN and b"\0" in body[:_LOOKED_AT]
         if is_binary or what_it_is(body) != "something else":
             raise UnsupportedMediaType(f"the document is {what_it_is(body)}, for which there is no parser") from None
@@ -42,8 +58,10 @@ def media_type_shown(body: bytes, named: str | None) -> str | None:
     PDF and Office by their signature, an HTML page instead of these or of no known format. None if there is none."""
     shown = _by_signature(body)
     is_office = named in _FOLDERS and body.startswith(_ZIP) and _FOLDERS[named] in body
-    if shown is None and named in (None, formats.PDF, *_FOLDERS) and _begins_as_html(body):
+    if shown is None and named in _BINARY and _begins_as_html(body):
         shown = formats.HTML
+    if shown is None and named is None:
+        shown = _by_beginning(body)
     return None if is_office or shown == named else shown
 
 
@@ -65,12 +83,39 @@ def _parsable(media_type: str) -> str:
 def _by_signature(body: bytes) -> str | None:
     if body[:1024].lstrip().startswith(b"%PDF-"):
         return formats.PDF
+    if body.startswith(b"{\\rtf"):
+        return formats.RTF
     if body.startswith(_ZIP):
         # Names are stored uncompressed in the archive. The parser looks closer.
         if b"word/document.xml" in body:
             return formats.DOCX
+        if b"xl/workbook.bin" in body:
+            return formats.XLSB
         if b"xl/workbook" in body:
             return formats.XLSX
         if b"ppt/presentation.xml" in body:
             return _parsable(formats.media_type_of(None, formats.PPTX))
+        if named := _NAMED.search(body):
+            return _parsable(formats.media_type_of(None, named[1].decode()))
+        if b"META-INF/container.xml" in body:
+            return formats.EPUB
+    is_workbook = _stream("Workbook") in body or _stream("Book") in body
+    if body.startswith(_OLD_OFFICE) and is_workbook and not any(_stream(name) in body for name in _OTHER_STREAMS):
+        return formats.XLS
     return None
+
+
+def _stream(name: str) -> bytes:
+    """Return the name of a stream as the directory of an old Office file has it."""
+    return name.encode("utf-16-le")
+
+
+def _by_beginning(body: bytes) -> str | None:
+    """Return the format of a text that begins as a mail, a saved page or a notebook does."""
+    head = body[:_LOOKED_AT]
+    if head.lstrip().startswith(b"{") and b'"nbformat"' in body and b'"cell' in body:
+        return formats.NOTEBOOK
+    if _MAIL.match(head) is None or not _MAIL_TOO.search(head):
+        return None
+    is_page = b"multipart/related" in head and not _MAIL_ONLY.search(head)
+    return formats.MHTML if is_page else formats.EML

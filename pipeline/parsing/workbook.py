@@ -5,11 +5,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
+from pipeline.parsing.binary_records import replay
 from pipeline.parsing.containers import (
     PROPERTIES,
     Properties,
@@ -49,7 +51,7 @@ class Workbook:
         self._archive = archive
         self._parts = frozenset(archive.namelist())
         self._part = main_part(archive, self._parts) or _WORKBOOK
-        if self._part not in self._parts or self._part.endswith(".bin"):
+        if self._part not in self._parts:
             raise MalformedDocument("the archive holds no Excel workbook")
         index = _Index()
         index.read(archive, self._part)
@@ -120,6 +122,9 @@ def open_workbook(body: bytes) -> Iterator[Workbook]:
 
 def _pumped(archive: ZipFile, part: str, reader: SheetReader | Strings) -> Iterator[None]:
     """Feed one part to a reader, yielding after every piece so that the caller can take the rows."""
+    if part.endswith(".bin"):
+        yield from replay(archive.read(part), reader)
+        return
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.EntityDeclHandler = refuse_entities
@@ -219,7 +224,7 @@ def parse_xlsx(body: bytes) -> Parsed:
     warnings: list[str] = []
     headings: list[str] = []
     with open_workbook(body) as workbook:
-        parsed = assemble(_noted(_blocks(workbook, warnings), headings), warnings=warnings)
+        parsed = assemble(_noted(workbook_blocks(workbook, warnings), headings), warnings=warnings)
         title = usable_title(workbook.title) or next((text for text in headings if not _PLAIN_NAME.match(text)), None)
     return replace(parsed, title=title)
 
@@ -232,7 +237,8 @@ def _noted(blocks: Iterator[Block], headings: list[str]) -> Iterator[Block]:
         yield block
 
 
-def _blocks(workbook: Workbook, warnings: list[str]) -> Iterator[Block]:
+def workbook_blocks(workbook: Any, warnings: list[str]) -> Iterator[Block]:
+    """Yield the visible sheets of a `Workbook`, or of one in another format that has its methods."""
     rows_left = iter(range(MOST_ROWS))
     unseen = without_value = 0
     for sheet in visible_sheets(workbook):

@@ -244,8 +244,9 @@ _FORM: dict[str, Any] = {"requestBody": {"required": True, "content": file_form(
     openapi_extra=_FORM,
 )
 async def submit(caller: Writer) -> Response:
-    """Submit any number of `file` parts: txt, md, html, pdf, docx, xlsx, csv, json, jsonl, programs, logs and other
-    texts. A file's name becomes its document's id; `parser_hint` names the format of files whose name does not."""
+    """Submit any number of `file` parts: txt, md, html, pdf, docx, odt, rtf, xlsx, xls, ods, csv, json, jsonl, epub, eml,
+    ipynb, programs, logs and other texts. A file's name becomes its document's id; `parser_hint` names the format of files
+    whose name does not."""
     async with sent_form(caller, caller.gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES) as sent:
         ticket = await caller.gateway.run_heavy(_accept, caller, sent)
     return accepted_response(ticket)

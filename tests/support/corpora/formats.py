@@ -112,8 +112,8 @@ def archive(parts: Mapping[str, str | bytes]) -> bytes:
     """A ZIP archive."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as written_to:
-        for name, content in parts.items():
-            written_to.writestr(name, content)
+        for name, content in parts.items():  # readers of OpenDocument and EPUB look for their media type as it is
+            written_to.writestr(name, content, zipfile.ZIP_STORED if name == "mimetype" else None)
     return out.getvalue()
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipeline.parsing.formats import CSV, DOCX, HTML, JSON, PDF, PLAIN, XLSX
+from pipeline.parsing.formats import CSV, DOCX, EML, EPUB, HTML, JSON, ODS, ODT, PDF, PLAIN, RTF, XLS, XLSX
 from tests.support.corpora.formats import archive, docx, paragraph, pdf, with_part, written, xlsx
+from tests.support.corpora.other_formats import PRICES, epub, opendocument
 
 _SHEET = "xl/worksheets/sheet1.xml"
 _SHEET_HEAD = '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
@@ -147,6 +149,22 @@ def _formulas() -> bytes:
     return xlsx({"Sheet": [["name", "note"], ["eve", "plain text"], ["=cmd|'/C calc'!A1", "@SUM(1+1)"]]})
 
 
+def _repeated_ods() -> bytes:
+    """A sheet of seventeen thousand million cells in a kilobyte."""
+    cell = '<table:table-cell table:number-columns-repeated="16384"><text:p>x</text:p></table:table-cell>'
+    row = f'<table:table-row table:number-rows-repeated="1048576">{cell}</table:table-row>'
+    return opendocument("spreadsheet", f'<table:table table:name="S">{row}</table:table>')
+
+
+def _looping_xls() -> bytes:
+    """A container whose chains of sectors lead back to themselves."""
+    body = bytearray(PRICES.read_bytes())
+    table = 512 + 512 * struct.unpack_from("<I", body, 76)[0]
+    for sector in range(3, 12):
+        struct.pack_into("<I", body, table + 4 * sector, 3)
+    return bytes(body)
+
+
 HOSTILE = (
     Hostile(name="zip-bomb.docx", media_type=DOCX, code="document_too_large", make=_zip_bomb),
     Hostile(name="200-mb-of-text.docx", media_type=DOCX, code="document_too_large", make=_wordy_bomb),
@@ -248,4 +266,45 @@ HOSTILE = (
     ),
     Hostile(name="long-number.json", media_type=JSON, code=None, make=lambda: b'{"n": ' + b"9" * 100_000 + b"}"),
     Hostile(name="zeros.txt", media_type=PLAIN, code="undecodable_text", make=lambda: b"\0" * 300_000),
+    Hostile(
+        name="ten-thousand-entries.odt",
+        media_type=ODT,
+        code="document_too_large",
+        make=lambda: opendocument("text", "", parts={f"Pictures/{number}": b"" for number in range(10_001)}),
+    ),
+    Hostile(
+        name="billion-laughs.odt",
+        media_type=ODT,
+        code="malformed_document",
+        make=lambda: opendocument("text", "", parts={"content.xml": _laughs("<x>&l9;</x>")}),
+    ),
+    Hostile(
+        name="billion-laughs.epub",
+        media_type=EPUB,
+        code="malformed_document",
+        make=lambda: epub({}, parts={"OPS/book.opf": _laughs("<x>&l9;</x>")}),
+    ),
+    Hostile(
+        name="deep.odt",
+        media_type=ODT,
+        code=None,
+        make=lambda: opendocument(
+            "text", "<text:section>" * 30_000 + "<text:p>a</text:p>" + "</text:section>" * 30_000
+        ),
+    ),
+    Hostile(name="repeated.ods", media_type=ODS, code="document_too_large", make=_repeated_ods),
+    Hostile(name="looping.xls", media_type=XLS, code="malformed_document", make=_looping_xls),
+    Hostile(name="groups.rtf", media_type=RTF, code="malformed_document", make=lambda: b"{\\rtf1 " + b"{" * 1_000_000),
+    Hostile(
+        name="mails-in-mails.eml",
+        media_type=EML,
+        code="malformed_document",
+        make=lambda: b"Content-Type: message/rfc822\n\n" * 3000,
+    ),
+    Hostile(
+        name="long-header.eml",
+        media_type=EML,
+        code=None,
+        make=lambda: b"Subject: " + b"=?utf-8?b?5Lu3?= " * 100_000 + b"\n\ntext",
+    ),
 )

@@ -146,6 +146,6 @@ class DescribeSlides:
         told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         assert "pip install 'chordwise[slides]'" in told
 
-    def it_says_how_to_send_opendocument_slides(self):
+    def it_says_how_to_send_older_slides(self):
         with pytest.raises(UnsupportedMediaType, match=r"save slides as \.pptx or \.pdf"):
-            media_type_of("a.odp", None)
+            media_type_of("a.ppt", None)

@@ -1,0 +1,283 @@
+"""Workbooks of OpenDocument and of Excel before 2007, read by the same handlers as the sheets of xlsx."""
+
+import io
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import olefile
+import xlrd
+from xlrd.formula import FormulaError
+
+from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
+from pipeline.parsing.assembly import Block, assemble, one_line
+from pipeline.parsing.containers import XmlReader, what_it_is
+from pipeline.parsing.csv import MOST_CELLS
+from pipeline.parsing.opendocument import CONTENT, open_document, title_of, whole
+from pipeline.parsing.sheets import Formats, Row, SheetReader, column_letters, number_formats
+from pipeline.parsing.workbook import MOST_ROWS, TOO_MANY_ROWS, workbook_blocks
+from pipeline.records import Parsed
+
+_NO_FORMATS = Formats(codes={}, from_1904=False)
+_KINDS = {xlrd.XL_CELL_TEXT: "str", xlrd.XL_CELL_NUMBER: "n", xlrd.XL_CELL_DATE: "n", xlrd.XL_CELL_BOOLEAN: "b"}
+_KINDS |= {xlrd.XL_CELL_ERROR: "e"}
+_DAMAGED = (
+    *(
+        xlrd.XLRDError,
+        FormulaError,
+        struct.error,
+        OSError,
+        RecursionError,
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+    ),
+    *(LookupError, NameError, NotImplementedError, TypeError, ValueError),
+)
+_BARE = (b"\x09\x00", b"\x09\x02", b"\x09\x04", b"\x09\x08")  # beginnings of a workbook without a container
+_PASSWORD = "the document is protected by a password"
+_NO_WORKBOOK = "the archive holds no Excel workbook"
+_MOST_COLUMNS = 16_384
+_SILENT = frozenset({"tracked-changes", "creator", "date", "date-string", "title", "desc", "content-validations"})
+_SHAPES = frozenset({"annotation", "shapes", "frame", "custom-shape"})
+
+
+@dataclass(slots=True)
+class _Sheet:
+    """A sheet that was read, as `workbook_blocks` takes it."""
+
+    name: str
+    is_hidden: bool
+    reader: SheetReader
+    note_texts: list[str] = field(default_factory=list)
+
+    def add_row(self, number: int, *, is_hidden: bool) -> None:
+        self.reader.started("row", {"r": str(number), "hidden": "1" if is_hidden else "0"})
+
+    def add_cell(self, column: int, text: str, kind: str = "str", *, style: int = 0, is_formula: bool = False) -> None:
+        """Add a cell to the row, of a kind and a style of xlsx."""
+        self.reader.started("c", {"r": column_letters(column), "t": kind, "s": str(style)})
+        if is_formula:
+            self.reader.started("f", {})
+        self.reader.started("v", {})
+        self.reader.text(text)
+        self.reader.ended("v")
+        self.reader.ended("c")
+
+    def hide(self, first: int, last: int) -> None:
+        self.reader.started("col", {"hidden": "1", "min": str(first + 1), "max": str(last + 1)})
+
+    def merge(self, top: int, bottom: int, left: int, right: int) -> None:
+        """Merge cells of rows, counted from 1, and columns, from 0."""
+        right = min(right, _MOST_COLUMNS - 1)
+        self.reader.started("mergeCell", {"ref": f"{column_letters(left)}{top}:{column_letters(right)}{bottom}"})
+
+    def add_note(self, row: int, column: int, text: str) -> None:
+        self.note_texts.append(f"{column_letters(column)}{row}: {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Workbook:
+    sheets: tuple[_Sheet, ...]
+
+    def open(self, sheet: _Sheet) -> SheetReader:
+        return sheet.reader
+
+    def rows(self, _sheet: _Sheet, reader: SheetReader) -> Iterator[Row]:
+        yield from reader.taken()
+
+    def notes(self, sheet: _Sheet) -> Iterator[Block]:
+        return (Block(text=text) for text in sheet.note_texts)
+
+
+def parse_xls(body: bytes) -> Parsed:
+    """Return the sheets as `parse_xlsx` does. Raises MalformedDocument, EncryptedDocument, DocumentTooLarge."""
+    warnings: list[str] = []
+    try:
+        # With formatting come hidden rows, merged cells and notes.
+        contents = _stream_of(body)
+        book = xlrd.open_workbook(file_contents=contents, formatting_info=True, ragged_rows=True, logfile=io.StringIO())
+        codes = {number: each.format_str or "" for number, each in book.format_map.items()}
+        formats = number_formats([each.format_key for each in book.xf_list], codes, from_1904=book.datemode == 1)
+        sheets = tuple(_xls_sheet(sheet, formats) for sheet in book.sheets())
+    except _DAMAGED as error:
+        if "encrypted" in str(error):
+            raise EncryptedDocument(_PASSWORD) from None
+        raise MalformedDocument(f"a part of the workbook is damaged ({type(error).__name__})") from None
+    return assemble(workbook_blocks(_Workbook(sheets), warnings), warnings=warnings)
+
+
+def _stream_of(body: bytes) -> bytes:
+    """Return the workbook in a container, or the body of a bare one. xlrd's own reading of containers may not end."""
+    if not body.startswith(olefile.MAGIC):
+        if not body.startswith(_BARE):
+            raise MalformedDocument(f"the file is not an Excel workbook but {what_it_is(body)}")
+        return body
+    with olefile.OleFileIO(body) as container:
+        names = {"/".join(path).lower(): path for path in container.listdir(storages=False)}
+        path = next((names[name] for name in ("workbook", "book") if name in names), None)
+        if path is None:
+            is_encrypted = "encryptedpackage" in names
+            raise EncryptedDocument(_PASSWORD) if is_encrypted else MalformedDocument(_NO_WORKBOOK)
+        return bytes(container.openstream(path).read())
+
+
+def _xls_sheet(source: Any, formats: Formats) -> _Sheet:
+    sheet = _Sheet(source.name, source.visibility != 0, SheetReader([], formats))
+    for column, about in source.colinfo_map.items():
+        if about.hidden:
+            sheet.hide(column, column)
+    for top, bottom, left, right in source.merged_cells:
+        sheet.merge(top + 1, bottom, left, right - 1)
+    for (row, column), note in sorted(source.cell_note_map.items()):
+        sheet.add_note(row + 1, column, note.text.strip())
+    for index in range(source.nrows):
+        about = source.rowinfo_map.get(index)
+        sheet.add_row(index + 1, is_hidden=about is not None and bool(about.hidden))
+        for column, (kind, value) in enumerate(zip(source.row_types(index), source.row_values(index), strict=True)):
+            if kind in _KINDS:
+                text = xlrd.error_text_from_code.get(value, "") if kind == xlrd.XL_CELL_ERROR else str(value)
+                sheet.add_cell(column, text, _KINDS[kind], style=source.cell_xf_index(index, column))
+        sheet.reader.ended("row")
+    return sheet
+
+
+def parse_ods(body: bytes) -> Parsed:
+    """Return the sheets as `parse_xlsx` does: values as they are shown, dates as ISO. Raises as `office_archive`."""
+    warnings: list[str] = []
+    with open_document(body, "an OpenDocument workbook") as archive:
+        tables = _Tables()
+        tables.read(archive, CONTENT)
+        blocks = workbook_blocks(_Workbook(tuple(tables.sheets)), warnings)
+        return assemble(blocks, title=title_of(archive), warnings=warnings)
+
+
+@dataclass(slots=True)
+class _Cell:
+    repeat: int = 1
+    value: dict[str, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+
+class _Tables(XmlReader):
+    """Reads the tables of a workbook."""
+
+    def __init__(self) -> None:
+        self.sheets: list[_Sheet] = []
+        self._hidden: set[str] = set()  # styles of sheets
+        self._style = ""
+        self._depth = self._silent = self._shape = 0  # open tables, silent elements, and shapes
+        self._number = self._column = 0  # of the row, from 1; of the next cell
+        self._row: dict[str, str] = {}
+        self._cells: list[tuple[int, str, bool]] = []
+        self._cell = _Cell()
+        self._pieces: list[str] | None = None  # of the open paragraph
+        self._note: list[str] = []
+        self._rows_left, self._cells_left = MOST_ROWS, MOST_CELLS
+
+    def started(self, name: str, attributes: dict[str, str], /) -> None:
+        """Begin an element."""
+        if self._silent or name in _SILENT:
+            self._silent += 1
+        elif name == "style":
+            self._style = attributes.get("name", "")
+        elif name == "table-properties" and attributes.get("display") == "false":
+            self._hidden.add(self._style)
+        elif name == "table":
+            self._depth += 1
+            if self._depth == 1:
+                is_hidden = attributes.get("style-name") in self._hidden
+                self.sheets.append(_Sheet(attributes.get("name", ""), is_hidden, SheetReader([], _NO_FORMATS)))
+                self._number = self._column = 0
+        elif self._depth == 1:
+            self._part(name, attributes)
+
+    def _part(self, name: str, attributes: dict[str, str]) -> None:
+        """Take a part of a sheet."""
+        if name in _SHAPES:
+            self._shape += 1
+        elif name == "p":
+            self._pieces = []
+        elif self._pieces is not None:
+            if name in ("s", "tab", "line-break"):
+                self._pieces.append("\n" if name == "line-break" else " ")
+        elif name == "table-column":
+            last = self._column + whole(attributes.get("number-columns-repeated"), 1) - 1
+            if attributes.get("visibility") in ("collapse", "filter"):
+                self.sheets[-1].hide(self._column, last)
+            self._column = last + 1
+        elif name == "table-row":
+            self._row, self._cells, self._column = attributes, [], 0
+            self._number += 1
+        elif name in ("table-cell", "covered-table-cell"):
+            self._cell = _Cell(whole(attributes.get("number-columns-repeated"), 1))
+            self._cell.value = attributes if name == "table-cell" else {}
+
+    def ended(self, name: str, /) -> None:
+        """End an element."""
+        if self._silent:
+            self._silent -= 1
+        elif name == "table" and self._depth:
+            self._depth -= 1
+        elif self._depth == 1:
+            self._part_ended(name)
+
+    def _part_ended(self, name: str) -> None:
+        if name == "p" and self._pieces is not None:
+            (self._note if self._shape else self._cell.lines).append("".join(self._pieces))
+            self._pieces = None
+        elif name in _SHAPES:
+            self._shape -= 1
+            text = one_line(*self._note) if not self._shape else ""
+            if text and name == "annotation":
+                self.sheets[-1].add_note(self._number, self._column, text)
+            elif text:
+                self.sheets[-1].note_texts.append(text)
+            self._note = self._note if self._shape else []
+        elif name in ("table-cell", "covered-table-cell"):
+            self._end_cell(self._cell)
+        elif name == "table-row":
+            self._end_row()
+
+    def text(self, text: str, /) -> None:
+        """Take characters between tags."""
+        if self._pieces is not None and not self._silent:
+            self._pieces.append(text)
+
+    def _end_cell(self, cell: _Cell) -> None:
+        text = _shown(cell)
+        lacks_value = not text and "formula" in cell.value and "value-type" not in cell.value
+        if text or lacks_value:
+            for column in range(self._column, min(self._column + cell.repeat, _MOST_COLUMNS)):
+                self._cells.append((column, text, lacks_value))
+            across = whole(cell.value.get("number-columns-spanned"), 1)
+            down = whole(cell.value.get("number-rows-spanned"), 1)
+            if across > 1 or down > 1:
+                self.sheets[-1].merge(self._number, self._number + down - 1, self._column, self._column + across - 1)
+        self._column += cell.repeat
+
+    def _end_row(self) -> None:
+        repeat = whole(self._row.get("number-rows-repeated"), 1)
+        is_hidden = self._row.get("visibility") in ("collapse", "filter")
+        filled = repeat if self._cells else 0
+        self._rows_left, self._cells_left = self._rows_left - filled, self._cells_left - filled * len(self._cells)
+        if self._rows_left < 0:
+            raise DocumentTooLarge(TOO_MANY_ROWS)
+        if self._cells_left < 0:
+            raise DocumentTooLarge(f"the workbook holds more than {MOST_CELLS} cells")
+        for number in range(self._number, self._number + filled):
+            self.sheets[-1].add_row(number, is_hidden=is_hidden)
+            for column, text, lacks_value in self._cells:
+                self.sheets[-1].add_cell(column, text, "n" if lacks_value else "str", is_formula=lacks_value)
+            self.sheets[-1].reader.ended("row")
+        self._number += repeat - 1
+
+
+def _shown(cell: _Cell) -> str:
+    value = cell.value
+    if value.get("value-type") == "date":
+        return value.get("date-value", "").replace("T", " ").removesuffix(" 00:00:00")
+    if value.get("value-type") == "boolean":
+        return value.get("boolean-value", "")
+    return "\n".join(cell.lines).strip() or value.get("string-value", "") or value.get("value", "")
