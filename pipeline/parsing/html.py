@@ -8,7 +8,7 @@ from dataclasses import replace
 from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.encodings import DecodedText, read_text
 from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
-from pipeline.parsing.html_tree import INLINE, Element, read_tree, tags_of
+from pipeline.parsing.html_tree import INLINE, MAY_HIDE, Element, read_tree, tags_of
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.tables import bar_blocks, looks_like_header, spread
 from pipeline.records import Parsed
@@ -33,7 +33,6 @@ def _set_of(names: str) -> frozenset[str]:
 
 
 _OPEN_ENDED = _set_of("p li dt dd td th tr option")  # their end tags are often left out
-_MAY_HIDE = re.compile(r"hidden|style|navigation", re.IGNORECASE)
 _LIST_STYLE = re.compile(r"list-style(?:-type)?\s*+:\s*+([a-z-]+)", re.IGNORECASE)
 _LIST_STYLES = {
     **dict.fromkeys(("lower-alpha", "lower-latin"), "a"),
@@ -109,7 +108,7 @@ def blocks_of_fragment(fragment: str) -> list[Block]:
 
 def hides(fragment: str) -> str | None:
     """Return the name of an element that a fragment opens, does not close and does not show, or None."""
-    if "<" not in fragment or not _MAY_HIDE.search(fragment):
+    if "<" not in fragment or not MAY_HIDE.search(fragment):
         return None
     opened: list[tuple[str, bool]] = []
     counts: Counter[str] = Counter()
@@ -205,7 +204,7 @@ def _labels(drawing: Element) -> Iterator[str]:
 
 
 def _is_unseen(element: Element) -> bool:
-    if not element.source or not _MAY_HIDE.search(element.source):
+    if not element.may_hide:
         return False
     attributes = element.attributes
     return (
@@ -219,7 +218,7 @@ def _is_unseen(element: Element) -> bool:
 
 def _is_withheld(element: Element) -> bool:
     """Return whether an element holds words that a page does not show."""
-    if not element.source or element.tag in _DROPPED or not _MAY_HIDE.search(element.source):
+    if not element.may_hide or element.tag in _DROPPED:
         return False
     is_unseen = "hidden" in element.attributes or bool(_UNSEEN_STYLE.search(element.attributes.get("style", "")))
     return is_unseen and element.length > 0

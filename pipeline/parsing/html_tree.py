@@ -58,6 +58,7 @@ _CLOSES = {
 }
 _CELL_SCOPE = _set_of("td th table")  # an end tag of a block within closes nothing outside of them
 _TABLE_PARTS = _set_of("td th tr thead tbody tfoot table caption body html")
+MAY_HIDE = re.compile(r"hidden|style|navigation", re.IGNORECASE)
 
 
 @dataclass(slots=False)
@@ -69,6 +70,10 @@ class Element:
     source: str = ""  # of the attributes
     children: list[Element | str] = field(default_factory=list)
     marker: str | None = None
+    may_hide: bool = field(init=False)  # whether its attributes can keep it from being shown; asked of every element
+
+    def __post_init__(self) -> None:
+        self.may_hide = bool(self.source) and MAY_HIDE.search(self.source) is not None
 
     @cached_property
     def attributes(self) -> Mapping[str, str]:
