@@ -50,6 +50,7 @@ _JUDGED_S: Final = 0.1  # a request that waits is judged again so often, by the 
 _HELD_BACK_S: Final = (0.09, 0.14)  # before a refusal, so that clients which try again at once come less often
 _MOST_HELD_BACK: Final = 2_000  # requests; further ones are refused at once
 _MOST_TRIES: Final = 8  # attempts of a pool at a time: each takes a thread, and threads slow down the event loop
+_MOST_READ: Final = 4  # requests of a tenant for each place that are read and prepared
 _MOST_TRIED: Final = 8  # tenants in one round
 _MOST_PACES: Final = 10_000
 
@@ -101,12 +102,17 @@ class _Tenant:
         )
 
     def is_full(self, before: int, most: int, now: float, *, left_s: float, patience_s: float = math.inf) -> bool:
-        """Return whether a further query with so much time would be refused behind ``before`` others. Without a line the
-        tenant can still get its share of the places."""
-        share = len(self.began) if self.line else max(len(self.began), most // 2)
+        """Return whether a further query with so much time would be refused behind ``before`` others. Without a line,
+        as while they are read and prepared, the tenant can still get its share of the places, and queries take as long as
+        usual; but reading and preparing take this gateway's processor too, for which `_MOST_READ` stands."""
+        if not self.line:
+            wait_s = (before + 1) * self.pace.usual_service_s() / max(1, len(self.began), most // 2)
+            return before >= _MOST_READ * most or (
+                before >= most and wait_s > min(patience_s, (left_s - self.pace.expected_service_s()) * NEW)
+            )
         return not self.pace.fits(
             before,
-            share=share,
+            share=len(self.began),
             most=most,
             left_s=left_s,
             patience_s=patience_s,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
+import statistics
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -100,6 +101,10 @@ class Pace:
     def expected_service_s(self) -> float:
         """Return the service time to expect: the shortest of the last ones, as some wait for a store that hangs."""
         return min(self.services, default=UNKNOWN_SERVICE_S)
+
+    def usual_service_s(self) -> float:
+        """Return the median of the last service times."""
+        return statistics.median(self.services) if self.services else UNKNOWN_SERVICE_S
 
     def hangs(self, now: float) -> bool:
         """Return whether no request had its turn for far longer than work takes, so that work under way waits for
