@@ -49,7 +49,7 @@ _LOOK_S: Final = 0.03  # between attempts, for places that other gateways give b
 _JUDGED_S: Final = 0.1  # a request that waits is judged again so often, by the turns since
 _HELD_BACK_S: Final = (0.09, 0.14)  # before a refusal, so that clients which try again at once come less often
 _MOST_HELD_BACK: Final = 2_000  # requests; further ones are refused at once
-_MOST_TRIES: Final = 8  # attempts of a pool at a time: each takes a thread, and threads slow down the event loop
+_MOST_TRIES: Final = 8  # attempts of a tenant at a time: each takes a thread, and threads slow down the event loop
 _MOST_READ: Final = 4  # requests of a tenant for each place that are read and prepared
 _MOST_TRIED: Final = 8  # tenants in one round
 _MOST_PACES: Final = 10_000
@@ -85,14 +85,20 @@ class _Tenant:
     line: deque[_Waiting] = field(default_factory=deque)
     inside: int = 0  # requests that are read, wait, or are answered
     usual_s: float = 0.0  # the time that its last query had
+    tries: int = 0  # its attempts that are under way
+
+    @property
+    def share(self) -> int:
+        """The places that it has, and those that it may just get."""
+        return len(self.began) + self.tries
 
     def wait_s(self, before: int, now: float) -> float:
-        return self.pace.wait_s(before, share=len(self.began), now=now)
+        return self.pace.wait_s(before, share=self.share, now=now)
 
     def fits(self, waiting: _Waiting, before: int, most: int, now: float, *, most_of: float = WAITING) -> bool:
         return self.pace.fits(
             before,
-            share=len(self.began),
+            share=self.share,
             most=most,
             left_s=waiting.left_s(),
             patience_s=waiting.until - now,
@@ -106,13 +112,13 @@ class _Tenant:
         as while they are read and prepared, the tenant can still get its share of the places, and queries take as long as
         usual; but reading and preparing take this gateway's processor too, for which `_MOST_READ` stands."""
         if not self.line:
-            wait_s = (before + 1) * self.pace.usual_service_s() / max(1, len(self.began), most // 2)
+            wait_s = (before + 1) * self.pace.usual_service_s() / max(1, self.share, most // 2)
             return before >= _MOST_READ * most or (
                 before >= most and wait_s > min(patience_s, (left_s - self.pace.expected_service_s()) * NEW)
             )
         return not self.pace.fits(
             before,
-            share=len(self.began),
+            share=self.share,
             most=most,
             left_s=left_s,
             patience_s=patience_s,
@@ -133,7 +139,6 @@ class _Pool:
     lines: OrderedDict[TenantId, _Tenant] = field(default_factory=OrderedDict)  # in the order of their turns
     freed: asyncio.Event = field(default_factory=asyncio.Event)
     is_pumped: bool = False
-    tries: int = 0  # attempts that are under way
 
     def of(self, tenant_id: TenantId) -> _Tenant:
         """Return a tenant's use of the pool; one that waits is always found, however many others came since."""
@@ -240,7 +245,7 @@ class Admission:
         until = loop.time() + min(patience_s, left_s() * LONGEST_WAIT)
         waiting = _Waiting(work_id, attempt, left_s, until, only_begins, loop.create_future())
         try:
-            waits = bool(tenant.line) or pool.tries >= _MOST_TRIES
+            waits = bool(tenant.line) or tenant.tries >= _MOST_TRIES
             if waits or await self._try(pool, tenant_id, waiting) <= Verdict.ALL_TAKEN:
                 await self._line_up(pool, tenant_id, waiting, receive)
         finally:
@@ -284,11 +289,11 @@ class Admission:
             place = replace(place, pool=hung_pool(pool.name), most=2 * pool.most)
         self._work[waiting.work_id] = pool.name, tenant_id
         verdict = Verdict.ALL_TAKEN
-        pool.tries += 1
+        tenant.tries += 1
         try:
             verdict = await waiting.attempt(place)
         finally:
-            pool.tries -= 1
+            tenant.tries -= 1
             if verdict is not Verdict.TAKEN or waiting.turn.done():  # it is done if the request left meanwhile
                 self._work.pop(waiting.work_id, None)
         if verdict is Verdict.TAKEN and waiting.work_id in self._work:  # otherwise it has ended already

@@ -331,6 +331,24 @@ class DescribeRefusals:
         async with channel.admission.counted(BUSY):  # which may have more time
             pass
 
+    async def it_refuses_nobody_of_a_burst_while_the_first_attempts_are_under_way(self):
+        channel = SlowChannel(service_s=0.1)
+        channel.attempt_s = 0.04
+        for number in range(30):
+            await channel.ask(f"burst{number}")
+        await asyncio.sleep(3.0)
+        assert not channel.refused
+        await channel.stop()
+
+    async def it_does_not_hold_up_a_calm_tenant_by_the_attempts_of_a_busy_one(self):
+        channel = SlowChannel(service_s=0.1)
+        channel.attempt_s = 0.5
+        for number in range(8):
+            await channel.ask(f"busy{number}")
+        await channel.ask("calm", CALM)
+        assert channel.held["calm"] == CALM
+        await channel.stop()
+
     async def it_refuses_a_crowd_while_nobody_waits_yet(self, channel):
         """Requests that are read or prepared are no line, and take the same threads."""
         await channel.ask("first")
