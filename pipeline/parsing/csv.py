@@ -10,7 +10,8 @@ from typing import Any
 from pipeline.errors import DocumentTooLarge
 from pipeline.parsing.assembly import assemble
 from pipeline.parsing.encodings import DecodedText, read_text
-from pipeline.parsing.tables import Cells, sheet_blocks
+from pipeline.parsing.table_headers import Cells
+from pipeline.parsing.tables import sheet_blocks
 from pipeline.records import Parsed
 
 _DELIMITERS = ",;\t|"

@@ -22,7 +22,8 @@ from pipeline.parsing.encodings import decode
 from pipeline.parsing.formulas import linear_omml, lowered, raised, with_fractions
 from pipeline.parsing.html import blocks_of_fragment
 from pipeline.parsing.html_tree import Element
-from pipeline.parsing.tables import bar_blocks, looks_like_header
+from pipeline.parsing.table_headers import looks_like_header
+from pipeline.parsing.tables import bar_blocks
 from pipeline.parsing.word_numbers import Numbering
 from pipeline.records import Parsed
 

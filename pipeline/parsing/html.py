@@ -10,7 +10,8 @@ from pipeline.parsing.encodings import DecodedText, read_text
 from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
 from pipeline.parsing.html_tree import INLINE, MAY_HIDE, Element, read_tree, tags_of
 from pipeline.parsing.numbering import numeral
-from pipeline.parsing.tables import bar_blocks, looks_like_header, spread
+from pipeline.parsing.table_headers import looks_like_header
+from pipeline.parsing.tables import bar_blocks, spread
 from pipeline.records import Parsed
 
 _DECLARED_CHARSET = re.compile(

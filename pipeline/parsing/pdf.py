@@ -17,21 +17,11 @@ from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocume
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
 from pipeline.parsing.formulas import raised
-from pipeline.parsing.pdf_layout import (
-    BREAK,
-    NEW,
-    DrawnRule,
-    Line,
-    LinePart,
-    body_size,
-    heading_sizes,
-    reading_order,
-    running_heads,
-    segments_of,
-    unplaced,
-)
+from pipeline.parsing.pdf_layout import body_size, heading_sizes, reading_order, running_heads
+from pipeline.parsing.pdf_lines import BREAK, NEW, DrawnRule, Line, LinePart, segments_of, unplaced
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
-from pipeline.parsing.tables import bar_blocks, looks_like_header
+from pipeline.parsing.table_headers import looks_like_header
+from pipeline.parsing.tables import bar_blocks
 from pipeline.records import Encoding, Parsed
 
 _SIGNATURE_WITHIN = 1024  # bytes; some programs write a few before it

@@ -14,7 +14,8 @@ from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import Texts, main_part, office_archive
 from pipeline.parsing.recognition import refusal, unread
-from pipeline.parsing.tables import bar_blocks, looks_like_header, spread
+from pipeline.parsing.table_headers import looks_like_header
+from pipeline.parsing.tables import bar_blocks, spread
 from pipeline.records import Parsed
 
 _MOST_SLIDES = 2_000

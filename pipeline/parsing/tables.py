@@ -6,13 +6,30 @@ between bars, below their header. A `Sheet` of cells is first divided into its t
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from pipeline.errors import DocumentTooLarge
 from pipeline.parsing.assembly import Block, one_line
 from pipeline.parsing.number_formats import Shown
+from pipeline.parsing.table_headers import (
+    LEAST_COLUMNS,
+    LONGEST_NAME,
+    MOST_HEADER_ROWS,
+    NUMBER,
+    SIGNS,
+    YEAR,
+    Cells,
+    Span,
+    Spans,
+    TableRow,
+    are_names,
+    header_rows,
+    kind_of,
+    looks_like_header,
+    read_table,
+)
 
 _MARKED_TOGETHER = 1300  # characters of rows; about the size of a usual chunk
 _LONGEST_TITLE = 120  # characters of a line above a table that is its heading
@@ -21,25 +38,11 @@ _LONG_VALUE = 400  # characters of a value from which a row may need several chu
 _MOST_CELLS = 1_000_000  # of a table, those that merged cells cover included
 _MOST_BESIDE = 8  # tables beside each other
 _MOST_REPEATED = 2000  # characters that one merged cell may become
-_MOST_HEADER_ROWS = 4
 _SAMPLE_ROWS = 50  # from which the kind of a column is judged
 _MOST_LINES = 20  # of one cell each, between tables; more are a table of one column
-_LONGEST_NAME = 200  # characters of a cell that may name a column
-_NUMBER = re.compile(r"[-+(]?[€$£¥￥]?\s?[-+]?\d[\d.,\s'’]*\)?\s?(?:%|‰)?$")
-_DATE = re.compile(r"\d{1,4}[-/.年]\d{1,2}(?:[-/.月]\d{1,4}日?)?(?:\s\d{1,2}:\d\d(?::\d\d)?)?$")
-_UNIT = re.compile(
-    r"(?:[(\[（][^()\[\]（）]{1,12}[)\]）]|[%‰€$£¥￥]|[kKMGTmµµnc]?(?:g|m|l|L|s|h|W|Wh|V|A|Hz|Pa|J|N|B|b|bit|Nm|Ω)|m[²³23]|㎡|km/h|m/s|rpm"
-    r"|min|d|t|kt|bar|mbar|dB|K|°C|°F|℃|EUR|USD|CNY|RMB|GBP|JPY|[kKTM]\s?(?:€|EUR|USD|\$)|pcs\.?|pieces|units|days|hours|years"
-    r"|[千万亿百]*(?:元|美元|欧元)|[百千万亿]?(?:个|台|件|次|人|户|吨|套|辆)|[千毫]?克|[千厘毫]?米|公[里斤]|平方米|立方米|升|小时|分钟|秒|天|年|度)$"
-)
 _LONG_NOTE = 60  # characters
 _LONGEST_REPEATED = 40  # characters of a merged cell that stands in each column it covers
-_LEAST_COLUMNS = 3  # of a table whose rows stand in groups
-_LEAST_COUNTED = 4  # whole numbers in a row that count columns, as hours do
-_MOST_NAME_ROWS = 12  # above the first number of a table
 _MOST_TITLES = 4
-_SIGNS = frozenset("$€£¥￥")
-_PLACEHOLDERS = _SIGNS | frozenset("-–—")
 _LONGEST_SIGN = 4  # characters of a cell that may stand beside an equal one
 _TOTAL = re.compile(r"(?:grand |sub-?)?totals?\b|sum\b|合计|总计|小计|總計|合計", re.IGNORECASE)
 _NOTE = re.compile(
@@ -48,22 +51,7 @@ _NOTE = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(r"\d{4}-\d\d-\d\d|[A-Za-z]{1,4}(?:-\d|\d\d)|\d{3,}|@\w+\.|://")
-_YEAR = re.compile(r"(?:FY\s?)?(?:19|20)\d\d(?:\s?[-/]\s?\d\d(?:\d\d)?)?(?:\s?(?:年度?|[AEFP]|Q[1-4]|H[12]))?$")
-
-Cells = Mapping[int, str]  # values that are not empty, by column from 0
-Spans = Mapping[int, Sequence["Span"]]  # by their first row
-TableRow = tuple[int, Cells]  # number and cells of a row
 WrittenRow = tuple[int, str, tuple[tuple[str, str], ...]]  # number and text of a row, shown and stored values
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A merged cell: first and last row by number, first and last column from 0, inclusive."""
-
-    top: int
-    bottom: int
-    left: int
-    right: int
 
 
 def sheet_blocks(
@@ -106,7 +94,7 @@ def _sheet_blocks(
                 lines += notes
                 continue
             yield from field_blocks(header, body, labels)
-            header, body, scattered = _form(table) or _table(table, merged)
+            header, body, scattered = _form(table) or read_table(table, merged)
             lines += scattered
             titles = _titles(lines) if header else []
             yield from _bars(lines[: len(lines) - len(titles)])
@@ -159,7 +147,7 @@ def field_blocks(header: Cells, rows: Sequence[TableRow], labels: Container[int]
 
 def _begins_with_label(rows: Sequence[TableRow], columns: Sequence[int]) -> bool:
     """Return whether rows stand in several groups, each below a line of one cell, from the first row on."""
-    if len(columns) < _LEAST_COLUMNS or len(rows[0][1]) > 1:
+    if len(columns) < LEAST_COLUMNS or len(rows[0][1]) > 1:
         return False
     return sum(1 for index, (_, cells) in enumerate(rows) if len(cells) == 1 and _is_label(rows, index, columns[0])) > 1
 
@@ -169,7 +157,7 @@ def _is_label(rows: Sequence[TableRow], index: int, first: int) -> bool:
     text = rows[index][1].get(first, "")
     return (
         0 < len(text) <= _LONGEST_TITLE
-        and not _NUMBER.match(text)
+        and not NUMBER.match(text)
         and index + 1 < len(rows)
         and len(rows[index + 1][1]) > 1
     )
@@ -220,22 +208,6 @@ def spread(rows: Sequence[Sequence[tuple[str, int, int]]], *, most_columns: int)
     return [line + [""] * (width - len(line)) for line in grid]
 
 
-def looks_like_header(cells: Sequence[str]) -> bool:
-    """Return whether these could be the names of columns: texts or years that are mostly there and mostly differ; the
-    first may be empty, as the corner of a table of two dimensions."""
-    filled = [cell for cell in cells if cell]
-    if len(filled) < max(1, len(cells) - 1) or (len(filled) < len(cells) and cells[0]):
-        return False
-    if any(len(cell) > _LONGEST_NAME for cell in filled):
-        return False
-    years = sum(1 for cell in filled if _YEAR.match(cell))
-    if any(_NUMBER.match(cell) and not _YEAR.match(cell) for cell in filled):
-        return False
-    if years == len(filled) and len(filled) == len(cells):
-        return False  # a row of years alone may be values
-    return len(set(filled)) * 2 > len(filled)
-
-
 def _filled(rows: Iterable[TableRow], spans: Sequence[Span]) -> Sequence[TableRow]:
     """Return the rows with every merged cell's value in each row and column that it covers, but for cells alone in their
     row, which are lines of text, and long texts, which stand once in a row. A sign beside a number is part of it."""
@@ -255,8 +227,8 @@ def _filled(rows: Iterable[TableRow], spans: Sequence[Span]) -> Sequence[TableRo
             if number in by_number:
                 by_number[number].update(dict.fromkeys(range(span.left, right + 1), value))
     for _, cells in kept:
-        for column in [column for column, value in cells.items() if value in _SIGNS]:
-            if _NUMBER.match(cells.get(column + 1, "")):
+        for column in [column for column, value in cells.items() if value in SIGNS]:
+            if NUMBER.match(cells.get(column + 1, "")):
                 cells[column + 1] = cells.pop(column) + cells[column + 1]
     return kept
 
@@ -270,8 +242,8 @@ def _regions(rows: Sequence[TableRow]) -> Iterator[list[TableRow]]:
             yield header
             header = []
         region = header + region
-        is_header = len(region) <= _MOST_HEADER_ROWS + 2 and len(region[-1][1]) > 1
-        header = region if is_header and all(_are_names(cells) for _, cells in region) else []
+        is_header = len(region) <= MOST_HEADER_ROWS + 2 and len(region[-1][1]) > 1
+        header = region if is_header and all(are_names(cells) for _, cells in region) else []
         if not header:
             yield region
     if header:
@@ -282,7 +254,7 @@ def _has_numbers_below(header: Sequence[TableRow], region: Sequence[TableRow]) -
     """Return whether a region without names of its own has numbers, and texts before them, below names."""
     first = next((cells for _, cells in region if len(cells) > 1), {})
     named = {column for _, cells in header for column in cells}
-    return not _are_names(first) and min(named) <= min(first) + 1 and max(first) <= max(named)
+    return not are_names(first) and min(named) <= min(first) + 1 and max(first) <= max(named)
 
 
 def _side_by_side(region: list[TableRow]) -> list[list[TableRow]]:
@@ -312,7 +284,7 @@ def _side_by_side(region: list[TableRow]) -> list[list[TableRow]]:
 def _has_keys(rows: Sequence[TableRow], column: int) -> bool:
     """Return whether a column tells rows apart by texts."""
     keys = [one_line(cells.get(column, "")) for _, cells in rows]
-    return all(key and _kind(key) == "text" for key in keys) and len(set(keys)) == len(keys)
+    return all(key and kind_of(key) == "text" for key in keys) and len(set(keys)) == len(keys)
 
 
 def _lines_above(region: list[TableRow], *, is_wide: bool) -> tuple[list[TableRow], list[TableRow]]:
@@ -335,21 +307,15 @@ def _form(body: Sequence[TableRow]) -> tuple[Cells, list[TableRow], list[TableRo
         return None
     names = [one_line(cells.get(columns[0], "")) for _, cells in body]
     values = [one_line(cells.get(columns[1], "")) for _, cells in body]
-    if not all(0 < len(name) <= _LONGEST_NAME and not _NUMBER.match(name) for name in names):
+    if not all(0 < len(name) <= LONGEST_NAME and not NUMBER.match(name) for name in names):
         return None
     have_colons = sum(1 for name in names if name.endswith((":", "："))) * 2 > len(names)
-    begins_with_code = bool(_CODE.search(values[0])) and not _YEAR.match(values[0]) and not _NUMBER.match(values[0])
-    are_numbers = all(map(_NUMBER.match, values[1:]))
+    begins_with_code = bool(_CODE.search(values[0])) and not YEAR.match(values[0]) and not NUMBER.match(values[0])
+    are_numbers = all(map(NUMBER.match, values[1:]))
     if not have_colons and (not begins_with_code or are_numbers or len(set(names)) < len(names)):
         return None
     lines = (f"{name.rstrip(':： ')}: {value}" if value else name for name, value in zip(names, values, strict=True))
     return {}, [(number, {columns[0]: line}) for (number, _), line in zip(body, lines, strict=True)], []
-
-
-def _kind(value: str) -> str:
-    if _NUMBER.match(value):
-        return "number"
-    return "date" if _DATE.match(value) else "text"
 
 
 def _notes_below(
@@ -383,190 +349,9 @@ def _goes_on(body: Sequence[TableRow], header: Cells, above: Sequence[TableRow],
     if len(body) < 2:
         return True
     own = sorted({column for _, row in body for column in row})
-    top, depth = _header_rows(body, merged, own)
-    has_numbers = not all(_are_names(cells) for _, cells in (*body[:_SAMPLE_ROWS], *above[:_SAMPLE_ROWS]))
+    top, depth = header_rows(body, merged, own)
+    has_numbers = not all(are_names(cells) for _, cells in (*body[:_SAMPLE_ROWS], *above[:_SAMPLE_ROWS]))
     return not (depth and (gap > 1 or top + depth > 1 or len(own) < len(columns) or has_numbers))
-
-
-def _table(body: list[TableRow], merged: Spans) -> tuple[Cells, list[TableRow], list[TableRow]]:
-    """Return the names of a table's columns, empty where none is recognised, its rows without the header, and the rows
-    above the header."""
-    columns = sorted({column for _, cells in body for column in cells})
-    top, depth = _header_rows(body, merged, columns) if len(body) > 1 and columns else (0, 0)
-    if not depth:
-        return {}, body, []
-    above, named, rows = body[:top], body[top : top + depth], body[top + depth :]
-    header: Cells = _names(named, columns, merged)
-    if units := _units(rows, header):
-        header = {
-            **header,
-            **{column: f"{header[column]} ({unit.strip('()[]（）')})" for column, unit in units.items()},
-        }
-        rows = rows[1:]
-    rows = [row for row in rows if row[1] != named[-1][1]]  # without headers repeated for printing
-    header = _over_values({column: name for column, name in header.items() if name}, rows)
-    return header, _filled_down(rows, columns), above
-
-
-def _over_values(header: Cells, rows: Sequence[TableRow]) -> Cells:
-    """Return a header with the names of empty columns moved over the values beside them that have no name."""
-    used = {column for _, cells in rows for column in cells}
-    moved: dict[int, str] = dict(header)
-    for column in sorted(header.keys() - used):
-        beside = next((near for near in (column + 1, column - 1) if near in used and near not in moved), None)
-        if beside is not None:
-            moved[beside] = moved.pop(column)
-    return moved
-
-
-def _filled_down(rows: list[TableRow], columns: Sequence[int]) -> list[TableRow]:
-    """Return the rows with empty first cells filled from above where they group rows: the second column has a text in
-    every row, the first one in some of them."""
-    if len(columns) < _LEAST_COLUMNS or not rows or columns[0] not in rows[0][1]:
-        return rows
-    first, second = columns[:2]
-    is_grouped = any(first not in cells for _, cells in rows) and all(
-        second in cells and _kind(cells[second]) == "text" and _kind(cells.get(first, "-")) == "text"
-        for _, cells in rows
-    )
-    if not is_grouped:
-        return rows
-    filled: list[TableRow] = []
-    value = ""
-    for number, cells in rows:
-        value = cells.get(first, value)
-        filled.append((number, {first: value, **cells}))
-    return filled
-
-
-def _units(body: Sequence[TableRow], header: Cells) -> Cells:
-    """Return the units of columns if the first row below the header holds nothing else, but for its own first cell."""
-    if len(body) < 2 or not header:
-        return {}
-    units = {column: one_line(value) for column, value in body[0][1].items() if column != min(header)}
-    are_units = bool(units) and all(_UNIT.match(unit) and header.get(column) for column, unit in units.items())
-    have_numbers = any(_NUMBER.match(body[1][1].get(column, "")) for column in units)
-    return units if are_units and have_numbers else {}
-
-
-def _header_rows(body: Sequence[TableRow], merged: Spans, columns: Sequence[int]) -> tuple[int, int]:
-    """Return the first row that names the columns, and how many do: 0 to 4.
-
-    A header stands directly above the first row with a number. It is a full row of names that differ, or several rows of
-    which the upper ones name groups, or, above numbers, a row with gaps.
-    """
-    names = 0  # rows without a number
-    while names < min(len(body), _MOST_NAME_ROWS) and _are_names(body[names][1], columns[0]):
-        names += 1
-    if names == len(body):
-        names = 1  # nothing but texts: only the first row can be a header
-    used = {column for _, cells in body[names:] for column in cells}
-    wide = [column for column in columns if column in used] or columns
-    complete = next((row for row in range(names) if _is_complete(body[row][1], wide)), 0)
-    corner = body[complete][1].get(wide[0])
-    above = complete  # the first row of groups above a complete one
-    while above and complete - above < _MOST_HEADER_ROWS - 1 and body[above - 1][1].get(wide[0]) in (None, corner):
-        above -= 1
-    if above < complete:
-        return above, complete - above + 1
-    for top in range(complete, names):
-        if depth := _depth(body, top, names, merged, wide):
-            return top, depth
-    last = body[names - 1][1] if names else {}
-    over_numbers = any(
-        column in last and _NUMBER.match(cells.get(column, "")) for _, cells in body[names:][:2] for column in cells
-    )
-    differ = len(set(last.values())) * 2 > len(last)
-    has_gaps = len(last) > 1 and 2 * len(last) >= len(wide) and differ and over_numbers
-    return (names - 1, 1) if has_gaps else (0, 0)
-
-
-def _is_complete(cells: Cells, columns: Sequence[int]) -> bool:
-    """Return whether a row names every column, and each one differently."""
-    names = [one_line(cells.get(column, "")) for column in columns]
-    return looks_like_header(names) and len(set(names)) == len(names)
-
-
-def _depth(body: Sequence[TableRow], top: int, names: int, merged: Spans, columns: Sequence[int]) -> int:
-    """Return how many rows from ``top`` on give every column, but for a blank corner, a name of its own; 0 for none."""
-    last_possible = min(top + _MOST_HEADER_ROWS, names, len(body) - 1)
-    number, cells = body[top]
-    last = max(cells)
-    named = [one_line(cells.get(column, "")) for column in columns if column <= last]
-    is_full = looks_like_header(named)
-    for bottom in range(top + 1, last_possible + 1):
-        rows = body[top:bottom]
-        if bottom > top + 1 and _names_again(rows, columns, merged):
-            break
-        found = list(_names(rows, columns, merged).values())
-        goes_deeper = _is_merged(merged, rows[-1][0]) or any(
-            span.bottom > rows[-1][0] and span.right - span.left < len(cells) - 1 for span in merged.get(number, ())
-        )
-        if bottom == top + 1 and is_full and not goes_deeper and not _repeats_beside(cells):
-            return 1
-        if all(found[1:]) and len(set(found)) == len(found) and not goes_deeper:
-            fills_corner = not found[0] and bottom < last_possible and columns[0] in body[bottom][1]
-            if not fills_corner or _names_again(body[top : bottom + 1], columns, merged):
-                return bottom - top
-    return int(is_full)
-
-
-def _names_again(rows: Sequence[TableRow], columns: Sequence[int], merged: Spans) -> bool:
-    """Return whether the last row has a cell below a name that is no group's: not merged, and with another one beside."""
-    below = dict(rows[-1][1])
-    for number, cells in reversed(rows[:-1]):
-        is_group = _is_merged(merged, number) or _repeats_beside(cells)
-        for column in [column for column in columns if column in cells and column in below]:
-            beside = cells.get(column + 1) if column != columns[-1] else cells.get(columns[0])
-            if below.pop(column) != cells[column] and beside is not None and not is_group:
-                return True
-    return False
-
-
-def _repeats_beside(cells: Cells) -> bool:
-    """Return whether a group's name stands above each of its columns."""
-    return any(cells.get(column + 1) == value for column, value in cells.items())
-
-
-def _are_names(cells: Cells, first: int | None = None) -> bool:
-    """Return whether cells are texts or years, or right of the ``first`` column whole numbers that count."""
-    columns = [column for column in sorted(cells) if column != first]
-    values = [one_line(cells[column]) for column in sorted(cells)]
-    if not any(value in _PLACEHOLDERS or (_NUMBER.match(value) and not _YEAR.match(value)) for value in values):
-        return True
-    counted = [one_line(cells[column]) for column in columns]
-    return (
-        first is not None
-        and len(counted) >= _LEAST_COUNTED
-        and all(value.isdecimal() and int(value) == int(counted[0]) + step for step, value in enumerate(counted))
-        and not _NUMBER.match(cells.get(first, ""))
-    )
-
-
-def _names(rows: Sequence[TableRow], columns: Sequence[int], merged: Spans) -> dict[int, str]:
-    """Return the names of columns: of their groups, from the top, and their own. A group's name that is not merged stands
-    above its first column alone."""
-    first = columns[0]
-    names: dict[int, list[str]] = {
-        column: [] for column in sorted({*columns, *(c for _, cells in rows for c in cells)})
-    }
-    named: set[int] = set()
-    for index, (number, cells) in enumerate(rows):
-        goes_on = index < len(rows) - 1 and not _is_merged(merged, number)
-        group = ""
-        for column, above in names.items():
-            own = cells.get(column, "")
-            group = own if own and column > first else group
-            name = one_line(own if own or not goes_on or column in named else group)
-            if name and name not in above[-1:]:
-                above.append(name)
-        named |= cells.keys()
-    return {column: " ".join(names[column]) for column in columns}
-
-
-def _is_merged(merged: Spans, number: int) -> bool:
-    """Return whether a row has cells that are merged over columns."""
-    return any(span.right > span.left for span in merged.get(number, ()))
 
 
 def _titles(lines: Sequence[TableRow]) -> list[TableRow]:
@@ -589,7 +374,7 @@ def _bar_line(cells: Cells, columns: Iterable[int]) -> str:
     before = ""
     for column in columns:
         value = one_line(cells.get(column, ""))
-        places.append("" if value == before and len(value) > _LONGEST_SIGN and not _NUMBER.match(value) else value)
+        places.append("" if value == before and len(value) > _LONGEST_SIGN and not NUMBER.match(value) else value)
         before = value
     return " | ".join(places).rstrip(" |")
 

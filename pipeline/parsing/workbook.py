@@ -24,7 +24,8 @@ from pipeline.parsing.containers import (
 )
 from pipeline.parsing.csv import MOST_CELLS
 from pipeline.parsing.sheets import Formats, Row, SheetReader, Strings, column_number, number_formats
-from pipeline.parsing.tables import Cells, Span, sheet_blocks
+from pipeline.parsing.table_headers import Cells, Span
+from pipeline.parsing.tables import sheet_blocks
 from pipeline.records import Parsed
 
 _WORKBOOK = "xl/workbook.xml"

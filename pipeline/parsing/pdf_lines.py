@@ -1,0 +1,232 @@
+"""Lines of a PDF page: words that stand in one row, their text with broken words joined, and paragraphs of lines."""
+
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+from pipeline.parsing.formulas import lowered, raised
+
+WIDE_GAP = 1.6  # times the height of the letters: a gap within a line that divides columns or cells
+GUTTER = 0.9  # times the height: the least white strip between columns
+_VALUES_APART = 0.15  # times the height: between numbers that were drawn one by one
+_SAME_ROW = 0.36  # times the height: the middles of one row differ by less
+PROSE, CJK_PROSE = 18, 9  # characters on average from which lines beside each other are columns of prose, not cells
+_RAISED = 0.85  # times the size of the letters before: smaller ones beside them may be raised
+_LOOSE = 1.3  # times the usual distance of lines: a greater one divides paragraphs
+OTHER_SIZE = 0.12  # share by which the sizes of a heading and the text below it differ at least
+_INDENT = 0.8  # times the height
+_SPACED = re.compile(r"(?:\w )+\w$")
+_CJK_SPACED = re.compile("(?:[\u3000-\u9fff] ){1,7}[\u3000-\u9fff]$")
+CJK = re.compile("[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
+_SOFT = "\u00ad"  # a hyphen at a line's end
+_BROKEN_WORD = re.compile(r"\u00ad$|(?<=\w)-$")
+LIST_ITEM = re.compile(
+    r"(?:\[\d{1,3}\]|[-*•●○■□▪‣◦–]|[(（]?\d{1,3}[.)）]|\(?[a-z]\)|[(（]?[一二三四五六七八九十]{1,3}[)）、.])\s?(?!\d)|第[\d一二三四五六七八九十百]{1,5}[条章节]"
+)
+_RAISED_TEXT = re.compile(r"[\w+−-]{1,5}")
+VALUE = re.compile(r"[-+(<>≤≥~$€£¥]*+[\d.,]++[:/%)*†‡\d.,-]*+$|[-–—…*✓]++$|n/?a$", re.IGNORECASE)
+SENTENCE_END = re.compile(r"[.!?:;。！？：；…]['\"”’)\]）】]*$")
+_FEW = 4  # lines; fewer ones of medium length are no paragraph
+ENDING = 6  # characters in which a sentence's end is looked for
+NEW, BREAK, ON = range(3)  # how a line follows the one before: in another paragraph, in another line, in the same one
+
+
+class LinePart(NamedTuple):
+    """Words of a line without a wide gap between them, or a whole table with rules, then with ``rows``."""
+
+    text: str
+    left: float
+    right: float
+    bottom: float
+    top: float
+    size: float = 0.0
+    words: Sequence[tuple[float, float, str]] = ()  # left, right and text of each
+    rows: Sequence[tuple[str, ...]] = ()
+
+    @property
+    def height(self) -> float:
+        """Return the height of the letters."""
+        return max(1.0, self.top - self.bottom)
+
+
+class DrawnRule(NamedTuple):
+    """A straight line that is drawn on a page, upright or level."""
+
+    left: float
+    right: float
+    bottom: float
+    top: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of a page in reading order. ``size``: of its letters, 0 if unknown. ``cells``: of a table's row, else empty.
+    ``top``: its place on the page, 0 if unknown. ``follows``: NEW, BREAK or ON."""
+
+    text: str
+    size: float = 0.0
+    top: float = 0.0
+    cells: tuple[str, ...] = ()
+    follows: int = NEW
+
+
+def segments_of(
+    words: Sequence[tuple[float, float, str]], bottom: float, top: float, size: float
+) -> Iterator[LinePart]:
+    """Yield the words of a line as segments, divided at wide gaps."""
+    start, height = 0, max(1.0, top - bottom)
+    for index in range(1, len(words) + 1):
+        if index < len(words) and -height < words[index][0] - words[index - 1][1] <= WIDE_GAP * height:
+            continue
+        run = words[start:index]
+        right = max(run[-1][1], run[0][1])
+        yield LinePart(" ".join([word[2] for word in run]), run[0][0], right, bottom, top, size, run)
+        start = index
+
+
+def unplaced(texts: Iterable[str]) -> list[Line]:
+    """Return lines of which only the text is known; an empty one divides paragraphs."""
+    lines: list[Line] = []
+    follows = NEW
+    for text in texts:
+        if text:
+            lines.append(Line(text=tidy(text), follows=follows))
+        follows = BREAK if text else NEW
+    return lines
+
+
+def tidy(text: str) -> str:
+    """Return a line with spaced-out words closed."""
+    if len(text) > 6 and _SPACED.match(text) and sum(map(str.isalpha, text)) * 2 > len(text):
+        return text.replace(" ", "")
+    return text.replace(" ", "") if _CJK_SPACED.match(text) else text
+
+
+def rows_of(segments: Iterable[LinePart]) -> list[list[LinePart]]:
+    """Return the segments as rows from top to bottom, each from left to right; a table is a row of its own."""
+    rows: list[list[LinePart]] = []
+    taken: Spans = []  # of the open row, in order
+    anchor: LinePart | None = None
+    for segment in sorted(segments, key=lambda each: -each.top - each.bottom):
+        place = bisect_right(taken, (segment.left, segment.right))
+        if (
+            anchor is None
+            or abs(anchor.top + anchor.bottom - segment.top - segment.bottom) > 2 * _SAME_ROW * anchor.height
+            or (place and taken[place - 1][1] > segment.left + 1)
+            or (place < len(taken) and taken[place][0] < segment.right - 1)
+            or segment.rows
+            or anchor.rows
+        ):
+            rows.append([])
+            taken, place, anchor = [], 0, segment
+        rows[-1].append(segment)
+        taken.insert(place, (segment.left, segment.right))
+        anchor = max(anchor, segment, key=lambda each: each.height)
+    return [list(_close_ones_joined(sorted(row, key=lambda each: each.left))) for row in rows]
+
+
+def _close_ones_joined(row: Sequence[LinePart]) -> Iterator[LinePart]:
+    """Yield the segments of a row with those joined that no gutter divides; raised and lowered ones as such."""
+    start = 0
+    for index in range(1, len(row) + 1):
+        last = row[index - 1]
+        if index < len(row):
+            gap = row[index].left - last.right
+            are_values = VALUE.match(row[index].text) and VALUE.match(last.text)
+            if gap < (_VALUES_APART if are_values else GUTTER) * last.height:
+                continue
+        run = row[start:index]
+        start = index
+        if len(run) == 1:
+            yield run[0]
+            continue
+        main = max(run, key=lambda each: len(each.text))
+        words = [word for each in run for word in each.words]
+        right = max([each.right for each in run])
+        yield main._replace(text=_row_text(run), left=run[0].left, right=right, words=words)
+
+
+Spans = list[tuple[float, float]]  # where a band's words stand, from left to right, with gutters between
+
+
+def joined(lines: Sequence[str]) -> str:
+    """Return the lines of a cell in one line; between Chinese characters without a space."""
+    text = ""
+    for line in lines:
+        if text.endswith(_SOFT):
+            text = text[:-1] if line[:1].islower() else text[:-1] + "-"
+            text += line
+            continue
+        text += ("" if not text or (CJK.match(text[-1]) and CJK.match(line)) else " ") + line
+    return text
+
+
+def _row_text(row: Sequence[LinePart]) -> str:
+    text, before = row[0].text, row[0]
+    for segment in row[1:]:
+        gap = segment.left - before.right
+        part = segment.text
+        if segment.size < _RAISED * before.size and gap < before.height / 2 and _RAISED_TEXT.fullmatch(part):
+            is_raised = segment.bottom > before.bottom + 0.1 * before.height
+            text += (raised if is_raised else lowered)(text, part)
+            continue
+        text += part if -before.height / 2 < gap < 0.15 * before.height else f" {part}"
+        before = segment
+    return text
+
+
+def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
+    """Return rows as lines that tell how they follow each other. A line goes on if the next line's first word had no
+    room in it, unless the distance, the size or an indentation divides them."""
+    if not rows:
+        return []
+    tops = [max([segment.top for segment in row]) for row in rows]
+    pitches = [above - below for above, below in pairwise(tops)]
+    usual = median([pitch for pitch in pitches if pitch > 0] or [0.0])
+    edges = _edges(rows)
+    lines: list[Line] = []
+    is_first = is_item = True  # of the paragraph of the line before
+    for index, row in enumerate(rows):
+        text = tidy(" ".join([segment.text for segment in row]))
+        size = max([segment.size for segment in row])
+        follows = NEW
+        item = bool(LIST_ITEM.match(text))
+        if index:
+            above = rows[index - 1]
+            height = max(above[0].height, row[0].height)
+            shift = row[0].left - above[0].left
+            same = abs(size - lines[-1].size) <= OTHER_SIZE * size
+            if _BROKEN_WORD.search(above[-1].text[-2:]):
+                follows = ON
+            elif same and not item and 0 < pitches[index - 1] <= max(_LOOSE * usual, 1.4 * height):
+                is_centred = abs(shift + row[-1].right - above[-1].right) <= height / 2
+                is_indented = shift > _INDENT * height and not is_item
+                if is_centred or not (is_indented or (shift < -_INDENT * height and not is_first)):
+                    first = row[0].words[0] if row[0].words else (row[0].left, row[0].right, "")
+                    room = min(first[1] - first[0] + 0.3 * height, 2 * height if CJK.match(first[2]) else math.inf)
+                    follows = ON
+                    if edges[index] - above[-1].right > room:
+                        follows = NEW if SENTENCE_END.search(lines[-1].text[-ENDING:]) else BREAK
+        is_first, is_item = follows != ON, (item if follows != ON else is_item)
+        lines.append(Line(text=text, size=size, top=tops[index], follows=follows))
+    return lines
+
+
+def _edges(rows: Sequence[Sequence[LinePart]]) -> list[float]:
+    """Return for each row the right edge of the text around it: of the nearest rows of its size, of all if these are
+    narrow, none if they are all short."""
+    shapes = [(row[0].size, row[0].left, row[-1].right, sum([len(each.text) for each in row])) for row in rows]
+    left, right = min([shape[1] for shape in shapes]), max([shape[2] for shape in shapes])
+    shortest = CJK_PROSE if sum(1 for row in rows if CJK.search(row[0].text)) * 2 > len(rows) else PROSE
+    edges = []
+    for index, (size, *_) in enumerate(shapes):
+        near = [each for each in shapes[max(0, index - 6) : index + 6] if abs(each[0] - size) <= OTHER_SIZE * size]
+        edge, start = max([each[2] for each in near]), min([each[1] for each in near])
+        is_short = max([each[3] for each in near]) < shortest * (1 if len(near) > _FEW else 2)
+        edges.append(math.inf if is_short else edge if edge - start >= 0.4 * (right - left) else right)
+    return edges

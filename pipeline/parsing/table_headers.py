@@ -1,0 +1,240 @@
+"""The header of a table: which rows name its columns, over merged cells and groups, and the names that result."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.parsing.assembly import one_line
+
+MOST_HEADER_ROWS = 4
+LONGEST_NAME = 200  # characters of a cell that may name a column
+NUMBER = re.compile(r"[-+(]?[€$£¥￥]?\s?[-+]?\d[\d.,\s'’]*\)?\s?(?:%|‰)?$")
+_DATE = re.compile(r"\d{1,4}[-/.年]\d{1,2}(?:[-/.月]\d{1,4}日?)?(?:\s\d{1,2}:\d\d(?::\d\d)?)?$")
+_UNIT = re.compile(
+    r"(?:[(\[（][^()\[\]（）]{1,12}[)\]）]|[%‰€$£¥￥]|[kKMGTmµµnc]?(?:g|m|l|L|s|h|W|Wh|V|A|Hz|Pa|J|N|B|b|bit|Nm|Ω)|m[²³23]|㎡|km/h|m/s|rpm"
+    r"|min|d|t|kt|bar|mbar|dB|K|°C|°F|℃|EUR|USD|CNY|RMB|GBP|JPY|[kKTM]\s?(?:€|EUR|USD|\$)|pcs\.?|pieces|units|days|hours|years"
+    r"|[千万亿百]*(?:元|美元|欧元)|[百千万亿]?(?:个|台|件|次|人|户|吨|套|辆)|[千毫]?克|[千厘毫]?米|公[里斤]|平方米|立方米|升|小时|分钟|秒|天|年|度)$"
+)
+LEAST_COLUMNS = 3  # of a table whose rows stand in groups
+_LEAST_COUNTED = 4  # whole numbers in a row that count columns, as hours do
+_MOST_NAME_ROWS = 12  # above the first number of a table
+SIGNS = frozenset("$€£¥￥")
+_PLACEHOLDERS = SIGNS | frozenset("-–—")
+YEAR = re.compile(r"(?:FY\s?)?(?:19|20)\d\d(?:\s?[-/]\s?\d\d(?:\d\d)?)?(?:\s?(?:年度?|[AEFP]|Q[1-4]|H[12]))?$")
+Cells = Mapping[int, str]  # values that are not empty, by column from 0
+Spans = Mapping[int, Sequence["Span"]]  # by their first row
+TableRow = tuple[int, Cells]  # number and cells of a row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A merged cell: first and last row by number, first and last column from 0, inclusive."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+
+def looks_like_header(cells: Sequence[str]) -> bool:
+    """Return whether these could be the names of columns: texts or years that are mostly there and mostly differ; the
+    first may be empty, as the corner of a table of two dimensions."""
+    filled = [cell for cell in cells if cell]
+    if len(filled) < max(1, len(cells) - 1) or (len(filled) < len(cells) and cells[0]):
+        return False
+    if any(len(cell) > LONGEST_NAME for cell in filled):
+        return False
+    years = sum(1 for cell in filled if YEAR.match(cell))
+    if any(NUMBER.match(cell) and not YEAR.match(cell) for cell in filled):
+        return False
+    if years == len(filled) and len(filled) == len(cells):
+        return False  # a row of years alone may be values
+    return len(set(filled)) * 2 > len(filled)
+
+
+def kind_of(value: str) -> str:
+    """Return the kind of a cell's value: `number`, `date` or `text`."""
+    if NUMBER.match(value):
+        return "number"
+    return "date" if _DATE.match(value) else "text"
+
+
+def read_table(body: list[TableRow], merged: Spans) -> tuple[Cells, list[TableRow], list[TableRow]]:
+    """Return the names of a table's columns, empty where none is recognised, its rows without the header, and the rows
+    above the header."""
+    columns = sorted({column for _, cells in body for column in cells})
+    top, depth = header_rows(body, merged, columns) if len(body) > 1 and columns else (0, 0)
+    if not depth:
+        return {}, body, []
+    above, named, rows = body[:top], body[top : top + depth], body[top + depth :]
+    header: Cells = _names(named, columns, merged)
+    if units := _units(rows, header):
+        header = {
+            **header,
+            **{column: f"{header[column]} ({unit.strip('()[]（）')})" for column, unit in units.items()},
+        }
+        rows = rows[1:]
+    rows = [row for row in rows if row[1] != named[-1][1]]  # without headers repeated for printing
+    header = _over_values({column: name for column, name in header.items() if name}, rows)
+    return header, _filled_down(rows, columns), above
+
+
+def _over_values(header: Cells, rows: Sequence[TableRow]) -> Cells:
+    """Return a header with the names of empty columns moved over the values beside them that have no name."""
+    used = {column for _, cells in rows for column in cells}
+    moved: dict[int, str] = dict(header)
+    for column in sorted(header.keys() - used):
+        beside = next((near for near in (column + 1, column - 1) if near in used and near not in moved), None)
+        if beside is not None:
+            moved[beside] = moved.pop(column)
+    return moved
+
+
+def _filled_down(rows: list[TableRow], columns: Sequence[int]) -> list[TableRow]:
+    """Return the rows with empty first cells filled from above where they group rows: the second column has a text in
+    every row, the first one in some of them."""
+    if len(columns) < LEAST_COLUMNS or not rows or columns[0] not in rows[0][1]:
+        return rows
+    first, second = columns[:2]
+    is_grouped = any(first not in cells for _, cells in rows) and all(
+        second in cells and kind_of(cells[second]) == "text" and kind_of(cells.get(first, "-")) == "text"
+        for _, cells in rows
+    )
+    if not is_grouped:
+        return rows
+    filled: list[TableRow] = []
+    value = ""
+    for number, cells in rows:
+        value = cells.get(first, value)
+        filled.append((number, {first: value, **cells}))
+    return filled
+
+
+def _units(body: Sequence[TableRow], header: Cells) -> Cells:
+    """Return the units of columns if the first row below the header holds nothing else, but for its own first cell."""
+    if len(body) < 2 or not header:
+        return {}
+    units = {column: one_line(value) for column, value in body[0][1].items() if column != min(header)}
+    are_units = bool(units) and all(_UNIT.match(unit) and header.get(column) for column, unit in units.items())
+    have_numbers = any(NUMBER.match(body[1][1].get(column, "")) for column in units)
+    return units if are_units and have_numbers else {}
+
+
+def header_rows(body: Sequence[TableRow], merged: Spans, columns: Sequence[int]) -> tuple[int, int]:
+    """Return the first row that names the columns, and how many do: 0 to 4.
+
+    A header stands directly above the first row with a number. It is a full row of names that differ, or several rows of
+    which the upper ones name groups, or, above numbers, a row with gaps.
+    """
+    names = 0  # rows without a number
+    while names < min(len(body), _MOST_NAME_ROWS) and are_names(body[names][1], columns[0]):
+        names += 1
+    if names == len(body):
+        names = 1  # nothing but texts: only the first row can be a header
+    used = {column for _, cells in body[names:] for column in cells}
+    wide = [column for column in columns if column in used] or columns
+    complete = next((row for row in range(names) if _is_complete(body[row][1], wide)), 0)
+    corner = body[complete][1].get(wide[0])
+    above = complete  # the first row of groups above a complete one
+    while above and complete - above < MOST_HEADER_ROWS - 1 and body[above - 1][1].get(wide[0]) in (None, corner):
+        above -= 1
+    if above < complete:
+        return above, complete - above + 1
+    for top in range(complete, names):
+        if depth := _depth(body, top, names, merged, wide):
+            return top, depth
+    last = body[names - 1][1] if names else {}
+    over_numbers = any(
+        column in last and NUMBER.match(cells.get(column, "")) for _, cells in body[names:][:2] for column in cells
+    )
+    differ = len(set(last.values())) * 2 > len(last)
+    has_gaps = len(last) > 1 and 2 * len(last) >= len(wide) and differ and over_numbers
+    return (names - 1, 1) if has_gaps else (0, 0)
+
+
+def _is_complete(cells: Cells, columns: Sequence[int]) -> bool:
+    """Return whether a row names every column, and each one differently."""
+    names = [one_line(cells.get(column, "")) for column in columns]
+    return looks_like_header(names) and len(set(names)) == len(names)
+
+
+def _depth(body: Sequence[TableRow], top: int, names: int, merged: Spans, columns: Sequence[int]) -> int:
+    """Return how many rows from ``top`` on give every column, but for a blank corner, a name of its own; 0 for none."""
+    last_possible = min(top + MOST_HEADER_ROWS, names, len(body) - 1)
+    number, cells = body[top]
+    last = max(cells)
+    named = [one_line(cells.get(column, "")) for column in columns if column <= last]
+    is_full = looks_like_header(named)
+    for bottom in range(top + 1, last_possible + 1):
+        rows = body[top:bottom]
+        if bottom > top + 1 and _names_again(rows, columns, merged):
+            break
+        found = list(_names(rows, columns, merged).values())
+        goes_deeper = _is_merged(merged, rows[-1][0]) or any(
+            span.bottom > rows[-1][0] and span.right - span.left < len(cells) - 1 for span in merged.get(number, ())
+        )
+        if bottom == top + 1 and is_full and not goes_deeper and not _repeats_beside(cells):
+            return 1
+        if all(found[1:]) and len(set(found)) == len(found) and not goes_deeper:
+            fills_corner = not found[0] and bottom < last_possible and columns[0] in body[bottom][1]
+            if not fills_corner or _names_again(body[top : bottom + 1], columns, merged):
+                return bottom - top
+    return int(is_full)
+
+
+def _names_again(rows: Sequence[TableRow], columns: Sequence[int], merged: Spans) -> bool:
+    """Return whether the last row has a cell below a name that is no group's: not merged, and with another one beside."""
+    below = dict(rows[-1][1])
+    for number, cells in reversed(rows[:-1]):
+        is_group = _is_merged(merged, number) or _repeats_beside(cells)
+        for column in [column for column in columns if column in cells and column in below]:
+            beside = cells.get(column + 1) if column != columns[-1] else cells.get(columns[0])
+            if below.pop(column) != cells[column] and beside is not None and not is_group:
+                return True
+    return False
+
+
+def _repeats_beside(cells: Cells) -> bool:
+    """Return whether a group's name stands above each of its columns."""
+    return any(cells.get(column + 1) == value for column, value in cells.items())
+
+
+def are_names(cells: Cells, first: int | None = None) -> bool:
+    """Return whether cells are texts or years, or right of the ``first`` column whole numbers that count."""
+    columns = [column for column in sorted(cells) if column != first]
+    values = [one_line(cells[column]) for column in sorted(cells)]
+    if not any(value in _PLACEHOLDERS or (NUMBER.match(value) and not YEAR.match(value)) for value in values):
+        return True
+    counted = [one_line(cells[column]) for column in columns]
+    return (
+        first is not None
+        and len(counted) >= _LEAST_COUNTED
+        and all(value.isdecimal() and int(value) == int(counted[0]) + step for step, value in enumerate(counted))
+        and not NUMBER.match(cells.get(first, ""))
+    )
+
+
+def _names(rows: Sequence[TableRow], columns: Sequence[int], merged: Spans) -> dict[int, str]:
+    """Return the names of columns: of their groups, from the top, and their own. A group's name that is not merged stands
+    above its first column alone."""
+    first = columns[0]
+    names: dict[int, list[str]] = {
+        column: [] for column in sorted({*columns, *(c for _, cells in rows for c in cells)})
+    }
+    named: set[int] = set()
+    for index, (number, cells) in enumerate(rows):
+        goes_on = index < len(rows) - 1 and not _is_merged(merged, number)
+        group = ""
+        for column, above in names.items():
+            own = cells.get(column, "")
+            group = own if own and column > first else group
+            name = one_line(own if own or not goes_on or column in named else group)
+            if name and name not in above[-1:]:
+                above.append(name)
+        named |= cells.keys()
+    return {column: " ".join(names[column]) for column in columns}
+
+
+def _is_merged(merged: Spans, number: int) -> bool:
+    """Return whether a row has cells that are merged over columns."""
+    return any(span.right > span.left for span in merged.get(number, ()))
