@@ -112,9 +112,11 @@ class _Tenant:
         as while they are read and prepared, the tenant can still get its share of the places, and queries take as long as
         usual; but reading and preparing take this gateway's processor too, for which `_MOST_READ` stands."""
         if not self.line:
-            wait_s = (before + 1) * self.pace.usual_service_s() / max(1, self.share, most // 2)
+            places = max(1, self.share, most // 2)
+            waiting = before - (places - len(self.began))  # the others get a place at once
+            wait_s = (waiting + 1) * self.pace.usual_service_s() / places
             return before >= _MOST_READ * most or (
-                before >= most and wait_s > min(patience_s, (left_s - self.pace.expected_service_s()) * NEW)
+                waiting >= most and wait_s > min(patience_s, (left_s - self.pace.expected_service_s()) * NEW)
             )
         return not self.pace.fits(
             before,

@@ -360,6 +360,17 @@ class DescribeRefusals:
                     await inside.enter_async_context(channel.admission.counted(BUSY))
             assert PLACES <= entered <= 4 * PLACES + 1  # one of them has a place
 
+    async def it_lets_a_burst_in_after_slow_queries(self, channel):
+        """As many as get a place at once, and a round of further ones, are no crowd, however slow the last ones were."""
+        for number in range(PLACES):
+            await channel.ask(f"slow{number}", TenantId(f"slow{number}") if number % 2 else BUSY)
+        await asyncio.sleep(0.9 * DEADLINE_S)
+        for number in range(PLACES):
+            await channel.end(f"slow{number}")
+        async with AsyncExitStack() as inside:
+            for _ in range(PLACES + PLACES // 2):
+                await inside.enter_async_context(channel.admission.counted(BUSY))
+
     async def it_does_not_count_queries_that_wait_for_a_model_as_a_crowd(self, channel):
         async def attempt(_place: Place) -> Verdict:
             return Verdict.TAKEN
