@@ -15,6 +15,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final
 
 import structlog
@@ -50,6 +51,7 @@ _JUDGED_S: Final = 0.1  # a request that waits is judged again so often, by the 
 _HELD_BACK_S: Final = (0.09, 0.14)  # before a refusal, so that clients which try again at once come less often
 _MOST_HELD_BACK: Final = 2_000  # requests; further ones are refused at once
 _MOST_TRIES: Final = 8  # attempts of a tenant at a time: each takes a thread, and threads slow down the event loop
+_MOST_AT_ONCE: Final = 4  # of them for requests of its line
 _MOST_READ: Final = 4  # requests of a tenant for each place that are read and prepared
 _MOST_TRIED: Final = 8  # tenants in one round
 _MOST_PACES: Final = 10_000
@@ -86,6 +88,7 @@ class _Tenant:
     inside: int = 0  # requests that are read, wait, or are answered
     usual_s: float = 0.0  # the time that its last query had
     tries: int = 0  # its attempts that are under way
+    at_once: int = 1  # attempts of its line at a time
 
     @property
     def share(self) -> int:
@@ -141,6 +144,8 @@ class _Pool:
     lines: OrderedDict[TenantId, _Tenant] = field(default_factory=OrderedDict)  # in the order of their turns
     freed: asyncio.Event = field(default_factory=asyncio.Event)
     is_pumped: bool = False
+    is_full: bool = False  # the last attempt of a line found no place free
+    tries: int = 0  # attempts of the lines that are under way
 
     def of(self, tenant_id: TenantId) -> _Tenant:
         """Return a tenant's use of the pool; one that waits is always found, however many others came since."""
@@ -351,35 +356,49 @@ class Admission:
         try:
             while pool.lines:
                 pool.freed.clear()
-                if not await self._give(pool):
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(pool.freed.wait(), _LOOK_S)
+                self._try_lines(pool)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(pool.freed.wait(), _LOOK_S)
         finally:
             pool.is_pumped = False
 
-    async def _give(self, pool: _Pool) -> bool:
-        """Try the first request of each line in turn, until one gets a place. Returns whether one did, or left."""
+    def _try_lines(self, pool: _Pool) -> None:
+        """Try the first requests of the lines in turn: one of a tenant whose last attempt failed, as a place is free now and
+        then, and more with each attempt that succeeds, as an attempt may take longer than a place is held."""
         for tenant_id in list(pool.lines)[:_MOST_TRIED]:
-            tenant = pool.lines.get(tenant_id)
-            if tenant is None or not tenant.line:
-                continue
-            pool.lines.move_to_end(tenant_id)
-            waiting = tenant.line[0]
-            waiting.is_tried = True
+            tenant = pool.lines[tenant_id]
+            under_way = sum(waiting.is_tried for waiting in tenant.line)
+            for waiting in islice(tenant.line, _MOST_TRIES):
+                if under_way >= tenant.at_once or pool.tries >= (1 if pool.is_full else _MOST_TRIES):
+                    break
+                if not waiting.is_tried:
+                    waiting.is_tried = True
+                    under_way += 1
+                    pool.tries += 1
+                    pool.lines.move_to_end(tenant_id)
+                    self._spawn(self._try_waiting(pool, tenant_id, waiting))
+
+    async def _try_waiting(self, pool: _Pool, tenant_id: TenantId, waiting: _Waiting) -> None:
+        """Try a request of a line, and take it out of the line if it got a place or has an answer."""
+        try:
             (verdict,) = await asyncio.gather(self._try(pool, tenant_id, waiting), return_exceptions=True)
+        finally:
             waiting.is_tried = False
-            if isinstance(verdict, BaseException):  # its request raises it
-                if not waiting.turn.done():
-                    waiting.turn.set_exception(verdict)
-                verdict = Verdict.NOT_NEEDED
-            if verdict > Verdict.ALL_TAKEN:
-                pool.leave_line(tenant_id, waiting)
-                if not waiting.turn.done():
-                    waiting.turn.set_result(None)
-                return True
-            if verdict is Verdict.ALL_TAKEN:
-                return False
-        return False
+            pool.tries -= 1
+        if isinstance(verdict, BaseException):  # its request raises it
+            if not waiting.turn.done():
+                waiting.turn.set_exception(verdict)
+            verdict = Verdict.NOT_NEEDED
+        tenant = pool.of(tenant_id)
+        pool.is_full = verdict is Verdict.ALL_TAKEN
+        if verdict <= Verdict.ALL_TAKEN:
+            tenant.at_once = 1
+            return
+        tenant.at_once = min(2 * tenant.at_once, _MOST_AT_ONCE)
+        pool.leave_line(tenant_id, waiting)
+        if not waiting.turn.done():
+            waiting.turn.set_result(None)
+        pool.freed.set()
 
     async def _refusal(self, pool_name: str, wait_s: float, reason: str, *, held_back: bool = True) -> Problem:
         """Return the Problem for a request that finds no place in time, after holding it back for a moment."""

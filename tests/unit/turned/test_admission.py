@@ -207,11 +207,14 @@ class DescribeRefusals:
         assert max(admitted) + 0.5 <= DEADLINE_S
         await channel.stop()
 
-    @pytest.mark.parametrize(("clients", "service_s"), [(64, 0.02), (64, 0.3), (150, 1.0)])
-    async def it_goes_on_serving_as_fast_under_overload(self, clients, service_s):
+    @pytest.mark.parametrize(
+        ("clients", "service_s", "attempt_s"), [(64, 0.02, 0.0), (64, 0.3, 0.0), (150, 1.0, 0.0), (64, 0.05, 0.08)]
+    )
+    async def it_goes_on_serving_as_fast_under_overload(self, clients, service_s, attempt_s):
         """Clients that ask again at once: all that was admitted ends in time, nothing idles, and a calm
-        tenant waits for no line."""
+        tenant waits for no line. The processor of a busy gateway makes attempts slow."""
         channel = SlowChannel(service_s=service_s)
+        channel.attempt_s = attempt_s
         loop = asyncio.get_running_loop()
         ends = loop.time() + SECONDS
 
@@ -231,11 +234,11 @@ class DescribeRefusals:
         await asyncio.wait(busy)
         calm = [seconds for name, seconds in channel.took_s.items() if name.startswith("calm")]
         assert not [name for name in channel.refused if name.startswith("calm")]
-        assert max(calm) <= 0.01
+        assert max(calm) <= attempt_s + 0.01
         admitted = [seconds for name, seconds in channel.took_s.items() if name not in channel.refused]
         assert max(admitted) + service_s <= DEADLINE_S
-        full = SECONDS * (PLACES / 2) / service_s  # a tenant alone holds half of the places
-        assert len(admitted) >= 0.9 * full
+        full = SECONDS * (PLACES / 2) / (service_s + attempt_s)  # a tenant alone holds half of the places
+        assert len(admitted) >= 0.85 * full
         late = sum(channel.took_s[name] > 0.2 for name in channel.refused)
         assert late <= max(0.02 * len(channel.refused), clients)  # the first ones, before anything was measured
         await channel.stop()
