@@ -40,6 +40,34 @@ class DescribeABucket:
         found = await asyncio.gather(*(rates.take(tenant, Rate(per_minute=1, burst=20)) for _ in range(50)))
         assert sum(each.admitted for each in found) == 20
 
+    async def it_answers_many_at_once_in_few_turns_of_the_event_loop(self, rates, tenant):
+        """A busy event loop has 20 turns a second, and 300 clients may ask at once."""
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0.001)
+
+        await rates.take(tenant, SLOW)
+        counting = asyncio.create_task(count())
+        await asyncio.gather(*(rates.take(tenant, SLOW) for _ in range(300)))
+        counting.cancel()
+        assert turns < 100
+
+    async def it_gives_each_of_those_who_ask_at_once_what_is_left_then(self, rates, tenant):
+        replies = await asyncio.gather(*(rates.take(tenant, SLOW) for _ in range(5)))
+        assert [reply.admitted for reply in replies] == [True] * 3 + [False] * 2
+        assert [reply.left for reply in replies] == [2, 1, 0, 0, 0]
+
+    async def it_goes_on_for_others_when_one_has_left(self, rates, tenant):
+        leaving = asyncio.create_task(rates.take(tenant, SLOW))
+        staying = asyncio.create_task(rates.take(tenant, SLOW))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        assert (await staying).left == 1
+
     async def it_is_each_tenants_own(self, rates, tenant):
         for _ in range(4):
             await rates.take(tenant, SLOW)
