@@ -1,12 +1,12 @@
 """Surround every request: its id, its log line, its metrics, and the fallback for errors. Plain ASGI."""
 
+import random
 import time
 import uuid
 from urllib.parse import unquote_to_bytes
 
 import structlog
 from opentelemetry.trace import Span, SpanKind
-from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -17,13 +17,13 @@ from pipeline.telemetry.tracing import TRACEPARENT, TRACESTATE
 
 log = structlog.get_logger("api_gateway")
 
-_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-}
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
 MOST_PARAMETERS = 100  # of one query string
 _PARAMETERS = {"name": "parameters", "limit": MOST_PARAMETERS}
 _CLIENT_WENT = 499  # nginx's status for a client that disconnected; logged only, never sent
@@ -54,12 +54,13 @@ class RequestContext:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-ID"] = request_id
-                for name, value in tracing.outgoing().items():
-                    headers[name] = value
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
+                present = {name for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-request-id", request_id.encode()),
+                    *((name.encode(), value.encode("latin-1")) for name, value in tracing.outgoing().items()),
+                    *(header for header in _HEADERS if header[0] not in present),
+                ]
             await send(message)
 
         with (
@@ -123,7 +124,7 @@ def request_id_of(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and 1 <= len(value) <= 128 and all(0x21 <= byte <= 0x7E for byte in value):
             return bytes(value).decode("ascii")
-    return str(uuid.uuid4())
+    return str(uuid.UUID(int=random.getrandbits(128), version=4))  # no call to the system
 
 
 def keep_encoded_slashes(scope: Scope) -> None:

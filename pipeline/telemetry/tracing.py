@@ -6,7 +6,7 @@ log lines. The API's own no-op tracer would give neither a new trace nor a new s
 
 from __future__ import annotations
 
-import secrets
+import random
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -224,9 +224,10 @@ def _started(
 
 
 def _next(caller: SpanContext | None) -> SpanContext:
-    """Return a new span's ids in the caller's trace, or in a new one that is not sampled."""
-    span_id = secrets.randbits(64) or 1
+    """Return a new span's ids in the caller's trace, or in a new one that is not sampled. The system's random numbers take
+    a call each, in which another thread gets the interpreter."""
+    span_id = random.getrandbits(64) or 1
     if caller is None:
-        return SpanContext(secrets.randbits(128) or 1, span_id, is_remote=False)
+        return SpanContext(random.getrandbits(128) or 1, span_id, is_remote=False)
     flags = TraceFlags(caller.trace_flags & TraceFlags.SAMPLED)  # flags of later versions are not passed on
     return SpanContext(caller.trace_id, span_id, is_remote=False, trace_flags=flags, trace_state=caller.trace_state)
