@@ -21,6 +21,7 @@ from api_gateway.dialects.mcp.endpoint import McpOpening
 from api_gateway.gateway import SILENT_S, Gateway
 from api_gateway.http import openapi, problems
 from api_gateway.http.conditional_requests import ConditionalRequests, check_preconditions
+from api_gateway.http.crowds import Crowds
 from api_gateway.http.idempotency import IdempotentPosts, Replay, claim_key
 from api_gateway.http.operations import methods_of
 from api_gateway.http.problems import Problem
@@ -140,7 +141,13 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
     for router in openai_dialect.routers():
         app.include_router(router)
     problems.DIALECTS["/dify/"] = dify.error_response
-    for middleware in (ConditionalRequests, IdempotentPosts, RateLimits, RequestContext):  # the last is the outermost
+    for middleware in (
+        ConditionalRequests,
+        IdempotentPosts,
+        RateLimits,
+        RequestContext,
+        Crowds,
+    ):  # the last is the outermost
         app.add_middleware(middleware)
     app.add_exception_handler(Problem, _own_answer)
     app.add_exception_handler(PipelineError, _pipeline_error)

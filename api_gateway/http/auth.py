@@ -92,10 +92,11 @@ class Keys:
             return None
         return await self._principals.of((tenant_id, hashed(api_key)), lambda: self._look_up(api_key))
 
-    def is_verified(self, api_key: str) -> bool:
-        """Return whether this process has verified the key and has not seen it refused since."""
+    def verified_tenant(self, api_key: str) -> TenantId | None:
+        """Return the tenant of a key that this process has verified and not seen refused since, else None."""
         tenant_id = tenant_of(api_key)
-        return tenant_id is not None and self._principals.last((tenant_id, hashed(api_key))) is not None
+        principal = None if tenant_id is None else self._principals.last((tenant_id, hashed(api_key)))
+        return None if principal is None else principal.tenant_id
 
 
 def api_key_of(headers: Mapping[str, str]) -> str:

@@ -5,7 +5,6 @@ remainder. The limit applies to a tenant, not to an address; `auth` limits the w
 """
 
 import math
-import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
@@ -15,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import api_key_of, is_admin_key
+from api_gateway.http.crowds import is_query
 from api_gateway.http.metrics import LIMITED
 from api_gateway.http.problems import Problem
 from pipeline.deadline import Deadline
@@ -26,11 +26,6 @@ log = structlog.get_logger(__name__)
 
 POLICY = "requests"
 _WITHOUT_REDIS_S = 2.0  # pause before asking Redis again after it did not answer
-# Routes that send a query; those of an MCP session are only known from its messages.
-_ASKING = re.compile(
-    r"/v1/(queries|queries/[^/]+/replay|rag/query|rag/debug)|/internal/recall/test|/dify/retrieval"
-    r"|/openai/v1/vector_stores/[^/]+/search"
-)
 _FREE = ("/healthz", "/readyz", "/openapi.json", "/docs", "/console", "/v1/metrics")
 
 
@@ -52,7 +47,7 @@ class RateLimits:
         if refusal is not None:
             await refusal.response(scope)(scope, receive, send)
             return
-        if tenant_id is None or scope["method"] != "POST" or not _ASKING.fullmatch(scope["path"]):
+        if tenant_id is None or not is_query(scope):
             await self._limited(tenant_id, scope, receive, send)
             return
         async with AsyncExitStack() as inside:
@@ -105,7 +100,7 @@ async def _tenant_of(
     try:
         key = api_key_of(headers)
         turn = gateway.wrong_keys.turn(scope, headers)
-        if turn is None or gateway.keys.is_verified(key):
+        if turn is None or gateway.keys.verified_tenant(key) is not None:
             principal = await gateway.keys.principal(key)
         else:
             async with turn:

@@ -17,7 +17,7 @@ from pipeline.telemetry.tracing import TRACEPARENT, TRACESTATE
 
 log = structlog.get_logger("api_gateway")
 
-_HEADERS = (
+STANDARD_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
@@ -59,7 +59,7 @@ class RequestContext:
                     *message["headers"],
                     (b"x-request-id", request_id.encode()),
                     *((name.encode(), value.encode("latin-1")) for name, value in tracing.outgoing().items()),
-                    *(header for header in _HEADERS if header[0] not in present),
+                    *(header for header in STANDARD_HEADERS if header[0] not in present),
                 ]
             await send(message)
 
@@ -82,7 +82,9 @@ class RequestContext:
                 if not status:
                     await internal().response(scope)(scope, receive, send_with_headers)
             finally:
-                _observe(scope, status or _CLIENT_WENT, time.perf_counter() - started, span)
+                status = status or _CLIENT_WENT
+                route = observe(scope, status, time.perf_counter() - started)
+                _mark(span, scope, route, status)
 
 
 def _refusal(scope: Scope) -> Problem | None:
@@ -96,17 +98,22 @@ def _refusal(scope: Scope) -> Problem | None:
     return None
 
 
-def _observe(scope: Scope, status: int, seconds: float, span: Span) -> None:
+def observe(scope: Scope, status: int, seconds: float, **fields: str | None) -> str:
+    """Count a request, and log its line with further ``fields``; return its route."""
     route = getattr(scope.get("route"), "path", None) or "unknown"
     method = scope["method"] if scope["method"] in _METHODS else "other"
     REQUESTS.labels(method, route, status).inc()
     LATENCY.labels(method, route, status).observe(seconds)
-    span.set_attribute("http.request.method", method)
+    log.info("request", method=method, route=route, status=status, latency_ms=round(seconds * 1000, 2), **fields)
+    return route
+
+
+def _mark(span: Span, scope: Scope, route: str, status: int) -> None:
+    span.set_attribute("http.request.method", scope["method"] if scope["method"] in _METHODS else "other")
     span.set_attribute("http.route", route)
     span.set_attribute("http.response.status_code", status)
     if status >= 500:
         tracing.fail(span, str(status))
-    log.info("request", method=method, route=route, status=status, latency_ms=round(seconds * 1000, 2))
 
 
 def _text_headers(scope: Scope) -> dict[str, str]:

@@ -196,16 +196,21 @@ class Admission:
         """Return whether requests of a tenant wait for a place."""
         return tenant_id in self._pool(pool_name).lines
 
-    @asynccontextmanager
-    async def counted(self, tenant_id: TenantId) -> AsyncIterator[None]:
-        """Count a query of a tenant while it is read, waits and is answered. Raises Problem(503) before it is read if more are
-        inside than are answered in the time that the tenant's queries have."""
+    async def refuse_crowd(self, tenant_id: TenantId) -> None:
+        """Refuse a query, before it is read, if more of its tenant are inside than are answered in the time that the tenant's
+        queries have. Raises Problem(503)."""
         pool = self._pool(WorkKind.QUERY)
         tenant = pool.of(tenant_id)
         now = asyncio.get_running_loop().time()
         before = max(0, tenant.inside - self._beside_line(tenant_id))
         if pool.most and tenant.is_full(before, pool.most, now, left_s=max(tenant.usual_s, self._usual_s)):
             raise await self._refusal(WorkKind.QUERY, tenant.wait_s(before, now), "crowd")
+
+    @asynccontextmanager
+    async def counted(self, tenant_id: TenantId) -> AsyncIterator[None]:
+        """Count a query of a tenant while it is read, waits and is answered. Raises Problem(503) as `refuse_crowd` does."""
+        await self.refuse_crowd(tenant_id)
+        tenant = self._pool(WorkKind.QUERY).of(tenant_id)
         tenant.inside += 1
         try:
             yield

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack, suppress
+
 import httpx
 import pytest
 import structlog
 
 from api_gateway.app import create_app
 from api_gateway.http.auth import Keys
+from api_gateway.http.problems import Problem
 from api_gateway.http.rate_limits import headers_of
+from api_gateway.live.admission import Admission
 from pipeline.errors import StoreUnavailable
+from pipeline.query.places import Place, Verdict, WorkKind
 from pipeline.records import TenantId
 from pipeline.settings import load
 from pipeline.tenants.accounts import Principal
@@ -80,6 +85,58 @@ class DescribeLimits:
         assert (await client.get("/v1/jobs")).status_code == 401
         assert (await client.get("/healthz", headers=KEY)).status_code == 200
         assert bucket.asked == 0
+
+
+class DescribeACrowd:
+    """Far more queries of a tenant are inside than its places and its time allow."""
+
+    @pytest.fixture
+    async def crowd(self, app):
+        async def slots(_queue: str) -> int:
+            return 2
+
+        async def attempt(_place: Place) -> Verdict:
+            return Verdict.TAKEN
+
+        spawned = []
+        admission = Admission(slots, spawn=spawned.append, usual_s=3.0, jitter=lambda: 0.0)
+        await admission.enter(WorkKind.QUERY, TenantId("acme"), "acme/1", attempt, left_s=lambda: 3.0)
+        async with AsyncExitStack() as inside:
+            with suppress(Problem):
+                while True:
+                    await inside.enter_async_context(admission.counted(TenantId("acme")))
+            app.state.gateway.admission = admission
+            yield
+        assert not spawned
+
+    @pytest.mark.parametrize(
+        ("path", "code"),
+        [
+            ("/v1/queries", "overloaded"),
+            ("/dify/retrieval", "503"),  # its errors have numbers
+            ("/openai/v1/vector_stores/vs_1/search", "overloaded"),
+        ],
+    )
+    @pytest.mark.parametrize("is_verified", [True, False])
+    async def it_is_refused_in_the_form_of_its_interface(self, crowd, client, path, code, is_verified):
+        if is_verified:
+            await client.get("/v1/jobs/x", headers=KEY)
+        with structlog.testing.capture_logs() as lines:
+            found = await client.post(path, headers=KEY | {"X-Request-ID": "mine"}, content=b"not read")
+        assert (found.status_code, code_of(found)) == (503, code)
+        assert int(found.headers["retry-after"]) >= 1
+        assert found.headers["x-request-id"] == "mine"
+        assert found.headers["x-content-type-options"] == "nosniff"
+        assert found.headers["cache-control"] == "no-store"
+        [line] = [line for line in lines if line["event"] == "request"]
+        assert line["status"] == 503
+
+    async def it_holds_up_no_other_request(self, crowd, client):
+        await client.get("/v1/jobs/x", headers=KEY)
+        assert (await client.get("/v1/jobs/x", headers=KEY)).status_code == 404
+        others = {"Authorization": "Bearer cw_acme_" + "1" * 48}
+        assert code_of(await client.get("/v1/queries", headers=others)) == "method_not_allowed"
+        assert code_of(await client.post("/v1/queries")) == "missing_api_key"
 
 
 class DescribeARate:
