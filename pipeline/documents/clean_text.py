@@ -41,13 +41,17 @@ def _letter(radical: re.Match[str]) -> str:
 
 
 def _cleaned(text: str) -> str:
-    if _SURROGATE.search(text):  # halves that belong together are joined, the others dropped
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-    text = _UNSEEN.sub("", text)  # first, because one of them may stand within a line end
-    text = _PARAGRAPH_ENDS.sub("\n\n", _LINE_ENDS.sub("\n", text))
+    if not text.replace("\n", "").isprintable():  # all others hold only letters, signs, spaces and simple line ends
+        if _SURROGATE.search(text):  # halves that belong together are joined, the others dropped
+            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+        text = _UNSEEN.sub("", text)  # first, because one of them may stand within a line end
+        text = _PARAGRAPH_ENDS.sub("\n\n", _LINE_ENDS.sub("\n", text))
+        text = _TRAILING_SPACE.sub("", _SPACES.sub(" ", text))
+    elif " \n" in text or text.endswith(" "):
+        text = _TRAILING_SPACE.sub("", text)
     if not text.isascii():
-        text = _RADICALS.sub(_letter, _SPACES.sub(" ", text))
-    return _BLANK_LINES.sub("\n\n", _TRAILING_SPACE.sub("", text))
+        text = _RADICALS.sub(_letter, text)
+    return _BLANK_LINES.sub("\n\n", text) if "\n\n\n" in text else text
 
 
 def seam(gap: int) -> str:

@@ -15,7 +15,7 @@ from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.containers import Properties, XmlReader, office_archive, what_it_is
 from pipeline.parsing.encodings import decode
 from pipeline.parsing.html import blocks_of_tree, decode_page, parse_html, withheld
-from pipeline.parsing.html_tree import INLINE, Element, read_tree
+from pipeline.parsing.html_tree import INLINE, Element, read_page
 from pipeline.records import Parsed
 
 _CONTAINER, _RIGHTS = "META-INF/container.xml", ("META-INF/rights.xml", "META-INF/license.lcpl")
@@ -45,15 +45,18 @@ def parse_epub(body: bytes) -> Parsed:
         package.read(archive, package.root)
         properties.read(archive, package.root)
         chapters: dict[str, Element] = {}
+        unseen: list[Element] = []
         missing = 0
         for name in package.chapters():
             missing += name not in parts
             if name in parts and name not in chapters:
                 text = decode_page(archive.read(name), None).text
-                chapters[name] = read_tree(_EMPTY_TAG.sub(r"<\1\2></\1>", text))
+                chapter = read_page(_EMPTY_TAG.sub(r"<\1\2></\1>", text), keeps_formatting=True)
+                chapters[name] = chapter.root
+                unseen += chapter.unseen
         _place_notes(chapters)
         root = Element("#root", children=[*chapters.values()])
-        warnings = withheld(root)
+        warnings = withheld(unseen)
         if missing:
             warnings.append(f"{missing} chapters are missing in the file")
         return assemble(blocks_of_tree(root), title=properties.title, warnings=warnings)
@@ -139,7 +142,7 @@ def parse_eml(body: bytes) -> Parsed:
     mail = _Mail()
     body = decode(body).encode() if b"\0" in body[:_HEAD] else body  # a mail that was saved as UTF-16
     blocks = [*mail.blocks(message_from_bytes(body))]
-    warnings = withheld(mail.pages)
+    warnings = withheld(mail.unseen)
     if mail.attached:
         names = ", ".join(mail.attached[:_NAMES_SHOWN]) + (", …" if len(mail.attached) > _NAMES_SHOWN else "")
         warnings.append(f"attachments were not read ({len(mail.attached)}): {names}")
@@ -150,7 +153,7 @@ class _Mail:
     def __init__(self) -> None:
         self.title: str | None = None
         self.attached: list[str] = []
-        self.pages = Element("#root")
+        self.unseen: list[Element] = []
 
     def blocks(self, message: Message, *, level: int = 1) -> Iterator[Block]:
         """Yield a mail, under a heading."""
@@ -175,9 +178,9 @@ class _Mail:
                 decoded = decode_page(_payload(part), part.get_content_charset())
                 if kind == "text/plain":
                     return [Block(text=decoded.text)]
-                page = read_tree(decoded.text)
-                self.pages.children.append(page)
-                return blocks_of_tree(page)
+                page = read_page(decoded.text)
+                self.unseen += page.unseen
+                return blocks_of_tree(page.root)
         self.attached.append(name or kind)
         return []
 

@@ -2,13 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.encodings import DecodedText, read_text
 from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
-from pipeline.parsing.html_tree import INLINE, MAY_HIDE, Element, read_tree, tags_of
+from pipeline.parsing.html_tree import DROPPED, INLINE, Element, Page, may_hide, read_page, set_of, tags_of
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.table_headers import looks_like_header
 from pipeline.parsing.tables import bar_blocks, spread
@@ -19,21 +19,10 @@ _DECLARED_CHARSET = re.compile(
 )
 _DECLARED_WITHIN = 4096  # bytes
 _TAG_BEGINS = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
-_SPACES = re.compile(r"[ \t\r\n\f]+")
-_SEVERAL_SPACES = re.compile(r"  +")
-_SPACED_LINE_END = re.compile(r"[ \t]?\n[ \t]?")
-_UNSEEN_STYLE = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|(?:opacity|font-size)\s*:\s*0+(?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:!|;|$)"
-    r"|(?:left|top|text-indent)\s*:\s*-\d{4,}px",
-    re.IGNORECASE,
-)
-
-
-def _set_of(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
-
-_OPEN_ENDED = _set_of("p li dt dd td th tr option")  # their end tags are often left out
+_SPACES = re.compile(r"[\t\r\n\f][ \t\r\n\f]*| [ \t\r\n\f]+")
+_LINE_END = "\x0b"  # a break that a page asks for, among the white space that it does not
+_SPACED_LINE_END = re.compile(rf" ?{_LINE_END} ?")
+_OPEN_ENDED = set_of("p li dt dd td th tr option")  # their end tags are often left out
 _LIST_STYLE = re.compile(r"list-style(?:-type)?\s*+:\s*+([a-z-]+)", re.IGNORECASE)
 _LIST_STYLES = {
     **dict.fromkeys(("lower-alpha", "lower-latin"), "a"),
@@ -41,24 +30,21 @@ _LIST_STYLES = {
     "lower-roman": "i",
     "upper-roman": "I",
 }
-_ELEMENTS = INLINE | _set_of(
+_ELEMENTS = INLINE | set_of(
     """address applet area article aside audio base basefont blink blockquote body br button canvas caption center col
     colgroup datalist dd details dialog dir div dl dt embed fieldset figcaption figure footer form frame frameset h1 h2
     h3 h4 h5 h6 head header hgroup hr html iframe img input legend li link main map marquee menu meta meter nav noembed
     noframes noscript object ol optgroup option p param picture pre progress script search section select slot source
     style summary svg table tbody td template textarea tfoot th thead title tr track ul video xmp"""
 )
-_DROPPED = _set_of(
-    "template noscript canvas object audio video map datalist script style iframe noembed noframes title head rp"
-)
-_NAVIGATION = _set_of("nav")
-_FURNITURE = _set_of("header footer aside")  # of a page, outside its main content
+_NAVIGATION = set_of("nav")
+_FURNITURE = set_of("header footer aside")  # of a page, outside its main content
 _LEAST_LINKS = 5  # of a block that is nothing but navigation
 _LINK_SHARE = 0.8  # of its characters
 _LEAST_SENTENCE = 40  # bytes of UTF-8 outside of links by which a text is content
 _LARGEST = 2**40
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_LISTS = _set_of("ul ol menu dir")
+_LISTS = set_of("ul ol menu dir")
 _LONG_CELL = 200  # characters in a cell above which its paragraphs stay paragraphs, because the table is a layout
 _MOST_COLUMNS = 1000
 _INDENT = "  "
@@ -69,14 +55,12 @@ def parse_html(body: bytes, charset: str | None) -> Parsed:
     elements that are not shown. Title: ``<title>``, else the first ``<h1>``. A page that holds nothing but navigation
     is read with a warning."""
     decoded = decode_page(body, charset)
-    root = read_tree(decoded.text)
-    elements = list(root.descendants())
-    title = next((_raw(element) for element in elements if element.tag == "title"), None)
-    blocks = _page(root, _main_of(elements))
-    warnings = withheld(root)
-    if not blocks and (blocks := _Writer(dropped=_DROPPED).blocks(root)):
+    page = read_page(decoded.text)
+    blocks = _page_blocks(page)
+    warnings = withheld(page.unseen)
+    if not blocks and (blocks := _Writer(dropped=DROPPED).blocks(page.root)):
         warnings.append("the page holds nothing but navigation")
-    return assemble(blocks, title=title, encoding=decoded.encoding, warnings=warnings)
+    return assemble(blocks, title=page.title, encoding=decoded.encoding, warnings=warnings)
 
 
 def decode_page(body: bytes, charset: str | None) -> DecodedText:
@@ -85,15 +69,15 @@ def decode_page(body: bytes, charset: str | None) -> DecodedText:
     return read_text(body, declared=charset or (declared.group(1).decode("ascii") if declared else None))
 
 
-def withheld(root: Element) -> list[str]:
+def withheld(unseen: Iterable[Element]) -> list[str]:
     """Return the warning about elements that hold words and are not shown, if there are any."""
-    hidden = sum(1 for element in root.descendants() if _is_withheld(element))
+    hidden = sum(element.is_withheld for element in unseen)
     return [f"{hidden} elements that the page does not show were left out"] if hidden else []
 
 
 def blocks_of_tree(root: Element) -> list[Block]:
     """Return the blocks of a whole tree, without scripts, navigation and elements that are not shown."""
-    return _Writer(dropped=_DROPPED | _NAVIGATION).blocks(root)
+    return _Writer(dropped=DROPPED | _NAVIGATION).blocks(root)
 
 
 def is_element(name: str) -> bool:
@@ -104,12 +88,12 @@ def is_element(name: str) -> bool:
 def blocks_of_fragment(fragment: str) -> list[Block]:
     """Return the blocks of an HTML fragment in another text. Unknown tags are text there."""
     shown = _TAG_BEGINS.sub(lambda tag: tag[0] if is_element(tag[1]) else f"&lt;{tag[0][1:]}", fragment)
-    return blocks_of_tree(read_tree(shown))
+    return blocks_of_tree(read_page(shown).root)
 
 
 def hides(fragment: str) -> str | None:
     """Return the name of an element that a fragment opens, does not close and does not show, or None."""
-    if "<" not in fragment or not MAY_HIDE.search(fragment):
+    if "<" not in fragment or not may_hide(fragment):
         return None
     opened: list[tuple[str, bool]] = []
     counts: Counter[str] = Counter()
@@ -120,14 +104,15 @@ def hides(fragment: str) -> str | None:
                 closed, _ = opened.pop()
                 counts[closed] -= 1
         elif name not in _OPEN_ENDED:
-            opened.append((name, _is_unseen(Element(name, source))))
+            opened.append((name, Element(name, source).is_unseen))
             counts[name] += 1
     return next((name for name, is_unseen in opened if is_unseen), None)
 
 
-def _page(root: Element, main: Element | None) -> list[Block]:
+def _page_blocks(page: Page) -> list[Block]:
     """Return the main content, and below it the remaining text that is no part of every page of a site."""
-    dropped, menus = _DROPPED | _NAVIGATION, _menus(root, main)
+    root, main = page.root, page.main
+    dropped, menus = DROPPED | _NAVIGATION, _menus(root, main)
     if main is not None and (blocks := _Writer(dropped=dropped, without=menus).blocks(main)):
         others = _Writer(dropped=dropped | _FURNITURE, without={id(main), *menus}).blocks(root)
         return blocks + [replace(block, outside=True) if block.level is None else block for block in others]
@@ -156,7 +141,7 @@ def _menus(root: Element, main: Element | None) -> set[int]:
                         of_links += length
                     elif length >= _LEAST_SENTENCE or (length * 3 >= _LEAST_SENTENCE <= len(text.encode())):
                         sentences.append(texts)
-            elif child.tag not in _DROPPED and not _is_unseen(child):
+            elif child.tag not in DROPPED and not child.is_unseen:
                 within = measure(child, is_link or child.tag == "a")
                 characters += within[0]
                 of_links += within[1]
@@ -182,47 +167,16 @@ def _menus(root: Element, main: Element | None) -> set[int]:
     }
 
 
-def _main_of(elements: Iterable[Element]) -> Element | None:
-    articles = []
-    for element in elements:
-        if element.tag == "main" or ("main" in element.source and element.attributes.get("role") == "main"):
-            return element
-        if element.tag == "article":
-            articles.append(element)
-    return articles[0] if len(articles) == 1 else None
-
-
 def _raw(element: Element) -> str:
     return "".join(child if isinstance(child, str) else _raw(child) for child in element.children)
 
 
 def _labels(drawing: Element) -> Iterator[str]:
     for child in drawing.elements():
-        if child.tag == "text" and not _is_unseen(child):
+        if child.tag == "text" and not child.is_unseen:
             yield one_line(_raw(child))
-        elif child.tag not in _DROPPED and not _is_unseen(child):
+        elif child.tag not in DROPPED and not child.is_unseen:
             yield from _labels(child)
-
-
-def _is_unseen(element: Element) -> bool:
-    if not element.may_hide:
-        return False
-    attributes = element.attributes
-    return (
-        "hidden" in attributes
-        or attributes.get("aria-hidden") == "true"
-        or attributes.get("role") == "navigation"
-        or (element.tag == "input" and attributes.get("type") == "hidden")
-        or bool(_UNSEEN_STYLE.search(attributes.get("style", "")))
-    )
-
-
-def _is_withheld(element: Element) -> bool:
-    """Return whether an element holds words that a page does not show."""
-    if not element.may_hide or element.tag in _DROPPED:
-        return False
-    is_unseen = "hidden" in element.attributes or bool(_UNSEEN_STYLE.search(element.attributes.get("style", "")))
-    return is_unseen and element.length > 0
 
 
 class _Writer:
@@ -249,48 +203,41 @@ class _Writer:
         before = ""
         for child in element.children:
             if isinstance(child, str):
-                self._text(child)
+                self._pieces.append(child)
                 before = ""
-            elif child.tag not in self._dropped and id(child) not in self._without and not _is_unseen(child):
+            elif not (child.tag in self._dropped or child.is_unseen or id(child) in self._without):
                 if before == child.tag == "a":
                     self._pieces.append(" ")  # pages keep neighbouring links apart by their style
                 self._element(child)
                 before = child.tag
 
-    def _text(self, text: str) -> None:
-        self._pieces.append(text if self._verbatim else _SPACES.sub(" ", text))
-
     def _element(self, element: Element) -> None:
-        tag = element.tag
-        handler = getattr(self, f"_{tag}", None) if tag in _HANDLED else None
-        if handler is not None:
-            handler(element)
-        elif tag in _HEADINGS:
-            self._heading(element)
-        elif tag in _LISTS:
-            self._list(element)
+        if handler := _HANDLERS.get(element.tag):
+            handler(self, element)
         elif "role" in element.source and element.attributes.get("role") in _ARIA_TABLES:
             self._table(element)
-        elif tag in INLINE or tag not in _ELEMENTS:
+        elif element.tag in INLINE or element.tag not in _ELEMENTS:
             self._children(element)
         else:
-            self._end_block()
-            self._children(element)
-            self._end_block()
+            self._block(element)
+
+    def _block(self, element: Element) -> None:
+        self._end_block()
+        self._children(element)
+        self._end_block()
 
     def _heading(self, element: Element) -> None:
         self._end_block()
         self._level = _HEADINGS[element.tag]
-        self._children(element)
-        self._end_block()
+        self._block(element)
         self._level = None
 
     def _br(self, _element: Element) -> None:
-        self._pieces.append(" " if self._level else "\n")
+        self._pieces.append(" " if self._level else _LINE_END)
 
     def _img(self, element: Element) -> None:
         if alt := element.attributes.get("alt"):
-            self._text(f" {alt} ")
+            self._pieces.append(f" {alt} ")
 
     def _sup(self, element: Element) -> None:
         self._pieces.append(raised("".join(self._pieces[-1:]), self._inline(element)))
@@ -311,10 +258,10 @@ class _Writer:
     def _svg(self, element: Element) -> None:
         """Write the labels of a drawing."""
         if text := "; ".join(filter(None, _labels(element))):
-            self._text(f" {text} ")
+            self._pieces.append(f" {text} ")
 
     def _math(self, element: Element) -> None:
-        self._text(linear_mathml(element))
+        self._pieces.append(linear_mathml(element))
 
     def _button(self, element: Element) -> None:
         """Read a button as a block of its own, as the question of a list that folds."""
@@ -323,19 +270,19 @@ class _Writer:
         self._end_block_unless_inline()
 
     def _select(self, element: Element) -> None:
-        options = [option for option in element.descendants() if option.tag == "option" and not _is_unseen(option)]
+        options = [option for option in element.descendants() if option.tag == "option" and not option.is_unseen]
         chosen = [option for option in options if "selected" in option.attributes]
         without = self._dropped | {"select", "option"}  # each option once, in linear time
         texts = [one_line(*(b.text for b in _Writer(dropped=without).blocks(option))) for option in chosen or options]
-        self._text(" " + " / ".join(filter(None, texts)) + " ")
+        self._pieces.append(" " + " / ".join(filter(None, texts)) + " ")
 
     def _input(self, element: Element) -> None:
         attributes = element.attributes
         kind = attributes.get("type", "text").lower()
         if kind in ("checkbox", "radio"):
-            self._text("[x] " if "checked" in attributes else "[ ] ")
+            self._pieces.append("[x] " if "checked" in attributes else "[ ] ")
         elif kind not in ("password", "submit", "button", "reset", "image", "file") and attributes.get("value"):
-            self._text(f" {attributes['value']} ")
+            self._pieces.append(f" {attributes['value']} ")
 
     def _textarea(self, element: Element) -> None:
         self._end_block()
@@ -345,7 +292,7 @@ class _Writer:
         self._end_block()
         self._verbatim = True
         self._children(element)
-        text, self._pieces, self._verbatim = "".join(self._pieces), [], False
+        text, self._pieces, self._verbatim = "".join(self._pieces).replace(_LINE_END, "\n"), [], False
         if text.strip():
             self._emit(Block(text=text.removeprefix("\n"), is_code=True))
 
@@ -360,11 +307,11 @@ class _Writer:
         style = element.attributes.get("type") or _number_style(element)
         for child in element.children:
             if not isinstance(child, Element):
-                self._text(child)
+                self._pieces.append(child)
             elif child.tag != "li":
-                if child.tag not in self._dropped and not _is_unseen(child):
+                if child.tag not in self._dropped and not child.is_unseen:
                     self._element(child)
-            elif not _is_unseen(child):
+            elif not child.is_unseen:
                 number = _whole(child.attributes.get("value"), number)
                 marker = f"{numeral(number, style)}. " if element.tag == "ol" else "- "
                 marker = marker if child.marker is None else child.marker
@@ -390,19 +337,13 @@ class _Writer:
     def _dl(self, element: Element) -> None:
         self._end_block()
         self._tight = False
-        for child in element.children:
-            if isinstance(child, str):
-                self._text(child)
-            elif child.tag not in self._dropped and not _is_unseen(child):
-                for part in child.children if child.tag == "div" else (child,):
-                    if isinstance(part, str):
-                        self._text(part)
-                    elif part.tag not in self._dropped and not _is_unseen(part):
-                        self._end_block()
-                        self._children(part)
-                        self._end_block()
-                        self._tight = True
+        self._block(element)
         self._tight = False
+
+    def _term(self, element: Element) -> None:
+        """Write a term of a list, or its meaning."""
+        self._block(element)
+        self._tight = True
 
     def _table(self, element: Element) -> None:
         self._end_block()
@@ -443,9 +384,10 @@ class _Writer:
             self._end_block()
 
     def _end_block(self) -> None:
-        text = with_fractions("".join(self._pieces))
-        self._pieces = []
-        text = _SPACED_LINE_END.sub("\n", _SEVERAL_SPACES.sub(" ", text)).strip(" \n")
+        text, self._pieces = "".join(self._pieces), []
+        if self._verbatim:
+            text = text.replace("\n", _LINE_END)
+        text = with_fractions(_SPACED_LINE_END.sub("\n", _SPACES.sub(" ", text)).strip(" \n"))
         if text.strip():
             if self._level is not None:
                 text = one_line(text)
@@ -457,16 +399,35 @@ class _Writer:
         self._blocks.append(block)
 
 
-_HANDLED = _set_of("br img sup sub math ruby rt svg button select input textarea pre dl table")
+_HANDLERS: dict[str, Callable[[_Writer, Element], None]] = {
+    "br": _Writer._br,
+    "img": _Writer._img,
+    "sup": _Writer._sup,
+    "sub": _Writer._sub,
+    "math": _Writer._math,
+    "ruby": _Writer._ruby,
+    "rt": _Writer._rt,
+    "svg": _Writer._svg,
+    "button": _Writer._button,
+    "select": _Writer._select,
+    "input": _Writer._input,
+    "textarea": _Writer._textarea,
+    "pre": _Writer._pre,
+    "table": _Writer._table,
+    "dl": _Writer._dl,
+    **dict.fromkeys(("dt", "dd"), _Writer._term),
+    **dict.fromkeys(_LISTS, _Writer._list),
+    **dict.fromkeys(_HEADINGS, _Writer._heading),
+}
 
 
 def _is_line(block: Block) -> bool:
     return block.level is None and not block.is_code and not block.lead and "|" not in block.text
 
 
-_ARIA_TABLES = _set_of("table grid treegrid")
-_ROW_ROLES, _GROUP_ROLES = _set_of("row"), _set_of("rowgroup")
-_CELL_ROLES, _HEADER_ROLES = _set_of("cell gridcell"), _set_of("columnheader rowheader")
+_ARIA_TABLES = set_of("table grid treegrid")
+_ROW_ROLES, _GROUP_ROLES = set_of("row"), set_of("rowgroup")
+_CELL_ROLES, _HEADER_ROLES = set_of("cell gridcell"), set_of("columnheader rowheader")
 
 
 def _is(element: Element, tag: str, roles: frozenset[str]) -> bool:
@@ -475,13 +436,13 @@ def _is(element: Element, tag: str, roles: frozenset[str]) -> bool:
 
 def _rows_of(table: Element) -> Iterator[list[Element]]:
     for child in table.elements():
-        if _is(child, "tr", _ROW_ROLES) and not _is_unseen(child):
+        if _is(child, "tr", _ROW_ROLES) and not child.is_unseen:
             yield [
                 cell
                 for cell in child.elements()
-                if (_is(cell, "td", _CELL_ROLES) or _is(cell, "th", _HEADER_ROLES)) and not _is_unseen(cell)
+                if (_is(cell, "td", _CELL_ROLES) or _is(cell, "th", _HEADER_ROLES)) and not cell.is_unseen
             ]
-        elif (child.tag in ("thead", "tbody", "tfoot") or _is(child, "", _GROUP_ROLES)) and not _is_unseen(child):
+        elif (child.tag in ("thead", "tbody", "tfoot") or _is(child, "", _GROUP_ROLES)) and not child.is_unseen:
             yield from _rows_of(child)
 
 
@@ -498,7 +459,7 @@ def _is_layout(table: Element, rows: Sequence[Sequence[Element]]) -> bool:
     )
 
 
-_PARAGRAPHS = _set_of("p div table ul ol h1 h2 h3 h4 h5 h6 section article pre form")
+_PARAGRAPHS = set_of("p div table ul ol h1 h2 h3 h4 h5 h6 section article pre form")
 
 
 def _header_rows(rows: Sequence[Sequence[Element]], grid: Sequence[Sequence[str]]) -> int:

@@ -6,10 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from html import unescape
 
-_MARKUP = re.compile(r"<(?=[a-zA-Z/!?])")
 _TAG = re.compile(r"""<(/?)([a-zA-Z][^\s/>]*+)((?:[^>=]++|=\s*+"[^"]*"|=\s*+'[^']*'|=)*+)>""")
 # A document type may contain declarations between brackets.
 _DECLARATION = re.compile(
@@ -18,71 +16,101 @@ _DECLARATION = re.compile(
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(r"""([^\s=/"'<>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
+_TAG_NAME_END = re.compile(r"[\s/>]")
 DEEPEST = 100  # levels of elements; deeper tags have no effect, their text stays
-_RAW_TEXT = {
-    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
-    for name in ("title", "textarea", "script", "style", "xmp", "iframe", "noembed", "noframes")
-}
-_ESCAPABLE = ("title", "textarea")
+_UNSEEN_STYLE = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|(?:opacity|font-size)\s*:\s*0+(?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:!|;|$)"
+    r"|(?:left|top|text-indent)\s*:\s*-\d{4,}px",
+    re.IGNORECASE,
+)
 
 
-def _set_of(names: str) -> frozenset[str]:
+def set_of(names: str) -> frozenset[str]:
+    """Return the names in a text."""
     return frozenset(names.split())
 
 
-_VOID = _set_of("area base br col embed frame hr img input link meta param source track wbr")
-INLINE = _set_of(
+DROPPED = set_of(
+    "template noscript canvas object audio video map datalist script style iframe noembed noframes title head rp"
+)
+_RAW_TEXT = set_of("title textarea script style xmp iframe noembed noframes")
+_ESCAPABLE = set_of("title textarea")
+_VOID = set_of("br hr img input")
+_LEFT_OUT = set_of("area base col embed frame link meta param source track wbr script style iframe noembed noframes")
+INLINE = set_of(
     """a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q ruby rt rp s samp
     small span strike strong sub sup time tt u var wbr math"""
 )
-_BLOCKS = _set_of(
+_FORMATTING = INLINE - set_of("a math rp rt ruby sub sup")  # without a part in what is written
+_BLOCKS = set_of(
     """address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form h1 h2 h3
     h4 h5 h6 header hgroup hr main menu nav ol p pre search section summary table ul xmp"""
 )
 # A tag closes these open elements, as far as the nearest of the second set.
 _CLOSES = {
-    "li": (_set_of("li"), _set_of("ul ol menu dir table")),
-    "dt": (_set_of("dt dd"), _set_of("dl table")),
-    "dd": (_set_of("dt dd"), _set_of("dl table")),
-    "tr": (_set_of("tr"), _set_of("table")),
-    "td": (_set_of("td th"), _set_of("tr table")),
-    "th": (_set_of("td th"), _set_of("tr table")),
-    **dict.fromkeys(("thead", "tbody", "tfoot"), (_set_of("thead tbody tfoot"), _set_of("table"))),
-    "option": (_set_of("option"), _set_of("select datalist")),
-    "optgroup": (_set_of("optgroup option"), _set_of("select")),
-    **dict.fromkeys(_BLOCKS, (_set_of("p"), _set_of("td th li dd div section article table button body"))),
+    "li": (set_of("li"), set_of("ul ol menu dir table")),
+    "dt": (set_of("dt dd"), set_of("dl table")),
+    "dd": (set_of("dt dd"), set_of("dl table")),
+    "tr": (set_of("tr"), set_of("table")),
+    "td": (set_of("td th"), set_of("tr table")),
+    "th": (set_of("td th"), set_of("tr table")),
+    **dict.fromkeys(("thead", "tbody", "tfoot"), (set_of("thead tbody tfoot"), set_of("table"))),
+    "option": (set_of("option"), set_of("select datalist")),
+    "optgroup": (set_of("optgroup option"), set_of("select")),
+    **dict.fromkeys(_BLOCKS, (set_of("p"), set_of("td th li dd div section article table button body"))),
     **{
-        f"h{level}": (_set_of("p h1 h2 h3 h4 h5 h6"), _set_of("td th li dd div section article table body"))
+        f"h{level}": (set_of("p h1 h2 h3 h4 h5 h6"), set_of("td th li dd div section article table body"))
         for level in range(1, 7)
     },
 }
-_CELL_SCOPE = _set_of("td th table")  # an end tag of a block within closes nothing outside of them
-_TABLE_PARTS = _set_of("td th tr thead tbody tfoot table caption body html")
-MAY_HIDE = re.compile(r"hidden|style|navigation", re.IGNORECASE)
+_CELL_SCOPE = set_of("td th table")  # an end tag of a block within closes nothing outside of them
+_TABLE_PARTS = set_of("td th tr thead tbody tfoot table caption body html")
 
 
-@dataclass(slots=False)
 class Element:
     """An element with its children in order, texts among them. ``tag``: lower case; ``#root`` for the whole page.
-    ``marker``: of an item of a list in another format, which numbers it."""
+    ``source``: of its attributes. ``marker``: of an item of a list in another format, which numbers it. ``is_unseen``:
+    its attributes keep it from being shown or make it a navigation."""
 
-    tag: str
-    source: str = ""  # of the attributes
-    children: list[Element | str] = field(default_factory=list)
-    marker: str | None = None
-    may_hide: bool = field(init=False)  # whether its attributes can keep it from being shown; asked of every element
+    __slots__ = ("_attributes", "children", "is_unseen", "marker", "source", "tag")
 
-    def __post_init__(self) -> None:
-        self.may_hide = bool(self.source) and MAY_HIDE.search(self.source) is not None
+    def __init__(
+        self, tag: str, source: str = "", children: list[Element | str] | None = None, marker: str | None = None
+    ) -> None:
+        self.tag = tag
+        self.source = source
+        self.children: list[Element | str] = [] if children is None else children
+        self.marker = marker
+        self._attributes: Mapping[str, str] | None = None
+        self.is_unseen = bool(source) and may_hide(source) and self._is_unseen()
 
-    @cached_property
+    @property
     def attributes(self) -> Mapping[str, str]:
         """Return the attributes by lower-case name; the first of two counts."""
-        found: dict[str, str] = {}
-        for match in _ATTRIBUTE.finditer(self.source):
-            value = match[2] or match[3] or match[4] or ""
-            found.setdefault(match[1].lower(), unescape(value))
-        return found
+        if self._attributes is None:
+            found: dict[str, str] = {}
+            for match in _ATTRIBUTE.finditer(self.source):
+                value = match[2] or match[3] or match[4] or ""
+                found.setdefault(match[1].lower(), unescape(value))
+            self._attributes = found
+        return self._attributes
+
+    @property
+    def is_withheld(self) -> bool:
+        """Return whether this element holds text and its attributes keep it from being shown."""
+        return self.is_unseen and self._is_hidden() and self.tag not in DROPPED and self.length > 0
+
+    def _is_unseen(self) -> bool:
+        attributes = self.attributes
+        return (
+            attributes.get("aria-hidden") == "true"
+            or attributes.get("role") == "navigation"
+            or (self.tag == "input" and attributes.get("type") == "hidden")
+            or self._is_hidden()
+        )
+
+    def _is_hidden(self) -> bool:
+        return "hidden" in self.attributes or _UNSEEN_STYLE.search(self.attributes.get("style", "")) is not None
 
     def elements(self) -> Iterator[Element]:
         """Yield the children that are elements."""
@@ -105,63 +133,116 @@ class Element:
         )
 
 
-def read_tree(html: str) -> Element:
-    """Return the tree of a page or a fragment."""
-    builder = _Builder()
-    position = 0
-    while (markup := _MARKUP.search(html, position)) is not None:
-        start = markup.start()
-        builder.text(html[position:start])
-        if tag := _TAG.match(html, start):
-            position = builder.tag(html, tag)
-        elif html.startswith("<!--", start):
-            position = _after(html, "-->", start + 2)
-        elif declaration := _DECLARATION.match(html, start):
-            position = declaration.end()
-        elif html[start + 1] in "!?" or not html[start + 2 : start + 3].isalpha():
-            position = _after(html, ">", start)
-        else:
-            position = len(html)  # the page ends within a tag
-    builder.text(html[position:])
-    return builder.root
+def may_hide(source: str) -> bool:
+    """Return whether attributes may keep an element from being shown."""
+    source = source.lower()
+    return "style" in source or "hidden" in source or "navigation" in source
+
+
+@dataclass(slots=True)
+class Page:
+    """The tree of a page. ``title``: of its first element of this name. ``unseen``: its elements that are not shown."""
+
+    root: Element = field(default_factory=lambda: Element("#root"))
+    title: str | None = None
+    mains: list[Element] = field(default_factory=list)
+    articles: list[Element] = field(default_factory=list)
+    unseen: list[Element] = field(default_factory=list)
+
+    @property
+    def main(self) -> Element | None:
+        """Return the element of the main content: the first that is named so, else the only article."""
+        return next(iter(self.mains or (self.articles if len(self.articles) == 1 else ())), None)
+
+
+def read_page(html: str, *, keeps_formatting: bool = False) -> Page:
+    """Return the tree of a page or a fragment, without formatting that has no part in what is shown, but with it if
+    asked, and without scripts and styles."""
+    builder = _Builder(keeps=_FORMATTING if keeps_formatting else frozenset())
+    builder.read(html)
+    return builder.page
 
 
 class _Builder:
-    def __init__(self) -> None:
-        self.root = Element("#root")
-        self._open = [self.root]
+    def __init__(self, *, keeps: frozenset[str]) -> None:
+        self.page = Page()
+        self._open = [self.page.root]
         self._too_deep = 0  # open elements beyond the depth
+        self._kept = set(keeps)  # names of formatting of which an element was kept, so that each end tag has its own
 
-    def text(self, text: str) -> None:
-        if text:
-            self._open[-1].children.append(unescape(text))
+    def read(self, html: str) -> None:
+        """Add the elements and texts of a page."""
+        opened = self._open
+        text = position = 0  # where the text since the last tag begins, and where to look for the next tag
+        while (start := html.find("<", position)) >= 0:
+            tag = _TAG.match(html, start)
+            end = tag.end() if tag else _end_of_other(html, start)
+            if end is None:
+                position = start + 1
+                continue
+            if text < start:
+                opened[-1].children.append(_unescaped(html[text:start]))
+            text = position = end
+            if tag is None:
+                continue
+            is_end, name, source = tag.groups()
+            name = name.lower()
+            if is_end:
+                if name not in _FORMATTING or name in self._kept:
+                    self._close(name)
+            elif name in _RAW_TEXT:
+                text = position = self._raw_text(html, name, source, end)
+            elif name not in _LEFT_OUT:
+                self._start(name, source)
+        if text < len(html):
+            opened[-1].children.append(_unescaped(html[text:]))
 
-    def tag(self, html: str, tag: re.Match[str]) -> int:
-        """Process one tag, with its content if that is not markup. Return the position to continue at."""
-        name = tag[2].lower()
-        if tag[1]:
-            self._close(name)
-            return tag.end()
+    def _start(self, name: str, source: str) -> None:
         if rule := _CLOSES.get(name):
             self._close_implied(*rule)
-        is_open = name not in _VOID and name not in _RAW_TEXT and not tag[3].endswith("/")
+        is_formatting = name in _FORMATTING and name not in self._kept
+        if is_formatting and not (source and ("role" in source or may_hide(source))):
+            return
+        is_open = name not in _VOID and not source.endswith("/")
         if is_open and len(self._open) > DEEPEST:
             self._too_deep += 1
-            return tag.end()
-        element = Element(name, tag[3])
-        self._open[-1].children.append(element)
-        if (raw := _RAW_TEXT.get(name)) is not None:
-            end = raw.search(html, tag.end())
-            content = html[tag.end() : end.start() if end else len(html)]
-            element.children.append(unescape(content) if name in _ESCAPABLE else content)
-            return _after(html, ">", end.start()) if end else len(html)
+            return
+        element = Element(name, source)
+        if is_formatting:
+            if not element.is_unseen and "role" not in source:
+                return
+            self._kept.add(name)
+        self._add(element)
         if is_open:
             self._open.append(element)
-        return tag.end()
+
+    def _add(self, element: Element) -> None:
+        self._open[-1].children.append(element)
+        if element.is_unseen:
+            self.page.unseen.append(element)
+        if element.tag == "main" or ("main" in element.source and element.attributes.get("role") == "main"):
+            self.page.mains.append(element)
+        elif element.tag == "article":
+            self.page.articles.append(element)
+
+    def _raw_text(self, html: str, name: str, source: str, start: int) -> int:
+        """Take an element whose content is not markup. Return the position after it."""
+        if rule := _CLOSES.get(name):
+            self._close_implied(*rule)
+        end = _end_of_raw_text(html, name, start)
+        content = html[start:end]
+        if name == "title":
+            self.page.title = unescape(content) if self.page.title is None else self.page.title
+        elif name not in _LEFT_OUT:
+            self._add(Element(name, source, [unescape(content) if name in _ESCAPABLE else content]))
+        return _after(html, ">", end)
 
     def _close(self, name: str) -> None:
         if self._too_deep:
             self._too_deep -= 1
+            return
+        if self._open[-1].tag == name:
+            self._open.pop()
             return
         for index in range(len(self._open) - 1, 0, -1):
             tag = self._open[index].tag
@@ -183,6 +264,34 @@ class _Builder:
                 return
 
 
+def _unescaped(text: str) -> str:
+    return unescape(text) if "&" in text else text
+
+
+def _end_of_other(html: str, start: int) -> int | None:
+    """Return the end of a comment, a declaration or a broken tag; None for text."""
+    following = html[start + 1 : start + 2]
+    if not (following in ("!", "?", "/") or (following.isascii() and following.isalpha())):
+        return None
+    if html.startswith("<!--", start):
+        return _after(html, "-->", start + 2)
+    if declaration := _DECLARATION.match(html, start):
+        return declaration.end()
+    if following in "!?" or not html[start + 2 : start + 3].isalpha():
+        return _after(html, ">", start)
+    return len(html)  # the page ends within a tag
+
+
+def _end_of_raw_text(html: str, name: str, start: int) -> int:
+    """Return the position of the end tag of an element, or the end of the page."""
+    while (start := html.find("</", start)) >= 0:
+        end = start + 2 + len(name)
+        if html[start + 2 : end].lower() == name and _TAG_NAME_END.match(html, end):
+            return start
+        start += 2
+    return len(html)
+
+
 def _after(html: str, end: str, start: int) -> int:
     position = html.find(end, start)
     return position + len(end) if position >= 0 else len(html)
@@ -195,6 +304,6 @@ def tags_of(html: str) -> Iterator[tuple[str, str, bool]]:
         tag = _TAG.match(html, position)
         if tag is None and html[position + 1 : position + 2].isalpha():
             return  # the text ends within a tag
-        if tag is not None and tag[2].lower() not in _VOID and not tag[3].endswith("/"):
+        if tag is not None and tag[2].lower() not in _VOID | _LEFT_OUT and not tag[3].endswith("/"):
             yield tag[2].lower(), tag[3], bool(tag[1])
         position = html.find("<", tag.end() if tag else position + 1)

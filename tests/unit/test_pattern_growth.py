@@ -42,7 +42,7 @@ class DescribeEveryPattern:
             "pipeline.chunking.sentences._MAY_END",
             "api_gateway.http.prefer._PREFERENCE",
             "pipeline.privacy.redaction._RULES",  # in the fields of objects
-            "pipeline.parsing.html_tree._RAW_TEXT",  # in a dict
+            "pipeline.keyword.inflections._LETTERS",  # in a dict
             "pipeline.models.service_pace: \\d{1,15}(\\.\\d{1,9})?",  # in a call
         } <= places
 
