@@ -99,7 +99,33 @@ def number_text(raw: str) -> str:
 
 def shown_value(raw: str, code: str, *, from_1904: bool = False) -> str:
     """Return a number as a cell of this format shows it. Raises ValueError."""
-    return _shown_value(raw, code, from_1904) if code or not raw.isdecimal() else number_text(raw)
+    if not raw.isdecimal():
+        return _shown_value(raw, code, from_1904)
+    if not code:
+        return number_text(raw)
+    way = _way_of_whole(code) if raw[0] != "0" and len(raw) < 16 else None
+    if way is None:
+        return _shown_value(raw, code, from_1904)
+    before, is_grouped, least, behind = way
+    return f"{before}{(f'{int(raw):,}' if is_grouped else raw).rjust(least, '0')}{behind}"
+
+
+@lru_cache(maxsize=512)
+def _way_of_whole(code: str) -> tuple[str, bool, int, str] | None:
+    """Return how a format shows a positive whole number: the text before, whether thousands are grouped, the least
+    digits, the text behind; None if it may show less than the number, or another one."""
+    sections, have_conditions = _number_sections(code)
+    if is_moment(code) or have_conditions or _special(sections[0]):
+        return None
+    patterns, texts, percents = _parts(sections[0])
+    if percents or len(patterns) != 1 or any(map(str.isdecimal, "".join(texts))):
+        return None
+    scale, _, least, kept, is_grouped = _placeholders(patterns[0])
+    return (
+        (texts[0].lstrip(), is_grouped, least, f"{'.' * (kept > 0)}{'0' * kept}{texts[1]}".rstrip())
+        if not scale
+        else None
+    )
 
 
 @lru_cache(maxsize=16_384)

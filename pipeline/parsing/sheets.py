@@ -27,7 +27,8 @@ def number_formats(used: Sequence[int], codes: Mapping[int, str], *, from_1904: 
     defines.
     """
     named = {style: codes.get(number) or BUILT_IN_CODES.get(number, "") for style, number in enumerate(used)}
-    return Formats(codes={style: code[:_LONGEST_CODE] for style, code in named.items() if code}, from_1904=from_1904)
+    codes = {style: code[:_LONGEST_CODE] for style, code in named.items() if code and code != "General"}
+    return Formats(codes=codes, from_1904=from_1904)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,16 +95,15 @@ class SheetReader:
         self._value: list[str] = []
         self._reads = self._silent = self._is_formula = False
         self._hidden: list[tuple[int, int]] = []  # first and last of adjacent columns
+        self._is_hidden: dict[int, bool] = {}  # by column
 
     def shown(self, cells: dict[int, str]) -> dict[int, str]:
         """Return the cells that are in no hidden column."""
         if not self._hidden:
             return cells
-        return {
-            column: text
-            for column, text in cells.items()
-            if not any(first <= column <= last for first, last in self._hidden)
-        }
+        for column in cells.keys() - self._is_hidden.keys():
+            self._is_hidden[column] = any(first <= column <= last for first, last in self._hidden)
+        return {column: text for column, text in cells.items() if not self._is_hidden[column]}
 
     def taken(self) -> list[Row]:
         """Return the rows that were finished since the last call."""
@@ -154,25 +154,29 @@ class SheetReader:
             self._value.append(text)
 
     def _keep(self, raw: str) -> None:
-        text = self._text(raw) if raw and (self._kind == "n" or not _PICTURE.match(raw)) else ""
-        if text:
-            if not self._row.cells:
-                self._row.style = self._style
-            self._row.cells[self._column] = text
-        elif self._is_formula and not raw and self._kind != "str":  # an empty string is a value
-            self._row.without_value = (*self._row.without_value, self._column)
-
-    def _text(self, raw: str) -> str:
-        kind = self._kind
+        """Take the value of the open cell."""
+        row, kind = self._row, self._kind
+        if not raw:
+            if self._is_formula and kind != "str":  # an empty string is a value
+                row.without_value = (*row.without_value, self._column)
+            return
         code = self._codes.get(self._style, "")
         if kind == "n":
-            return shown_value(raw, code, from_1904=self._from_1904)
-        if kind == "b":
-            return "true" if raw == "1" else "false"
-        if kind == "e":
-            self._row.errors = (*self._row.errors, self._column)
-        text = (self._strings[int(raw)] if kind == "s" else _unescaped(raw)).strip()
-        return shown_text(text, code) if "@" in code and len(code) > 1 and kind != "e" else text
+            text = shown_value(raw, code, from_1904=self._from_1904)
+        elif kind == "b":
+            text = "TRUE" if raw == "1" else "FALSE"
+        else:
+            text = (self._strings[int(raw)] if kind == "s" else _unescaped(raw)).strip()
+            if kind == "e":
+                row.errors = (*row.errors, self._column)
+            elif kind != "s" and _PICTURE.match(text):
+                return
+            elif len(code) > 1 and "@" in code:
+                text = shown_text(text, code)
+        if text:
+            if not row.cells:
+                row.style = self._style
+            row.cells[self._column] = text
 
     def _column_of(self, letters: str) -> int:
         column = self._columns.get(letters)

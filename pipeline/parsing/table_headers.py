@@ -8,7 +8,9 @@ from pipeline.parsing.assembly import one_line
 
 MOST_HEADER_ROWS = 4
 LONGEST_NAME = 200  # characters of a cell that may name a column
-NUMBER = re.compile(r"[-+(]?[€$£¥￥]?\s?[-+]?\d[\d.,\s'’]*\)?\s?(?:%|‰)?$")
+NUMBER = re.compile(  # or another value that names no column
+    r"(?:[-+(]?[€$£¥￥]?\s?[-+]?\d[\d.,\s'’]*\)?\s?(?:%|‰)?|TRUE|FALSE|#(?:N/A|NAME\?|(?:REF|DIV/0|VALUE|NUM|NULL)!))$"
+)
 _DATE = re.compile(r"\d{1,4}[-/.年]\d{1,2}(?:[-/.月]\d{1,4}日?)?(?:\s\d{1,2}:\d\d(?::\d\d)?)?$")
 _UNIT = re.compile(
     r"(?:[(\[（][^()\[\]（）]{1,12}[)\]）]|[%‰€$£¥￥]|[kKMGTmµµnc]?(?:g|m|l|L|s|h|W|Wh|V|A|Hz|Pa|J|N|B|b|bit|Nm|Ω)|m[²³23]|㎡|km/h|m/s|rpm"
@@ -64,9 +66,10 @@ def read_table(body: list[TableRow], merged: Spans) -> tuple[Cells, list[TableRo
     above the header."""
     columns = sorted({column for _, cells in body for column in cells})
     top, depth = header_rows(body, merged, columns) if len(body) > 1 and columns else (0, 0)
-    if not depth:
-        return {}, body, []
     above, named, rows = body[:top], body[top : top + depth], body[top + depth :]
+    below = rows if len(columns) == 1 else rows[:1]
+    if not named or named[-1][1] in (cells for _, cells in below):  # a name that is there again is a value
+        return {}, body, []
     header: Cells = _names(named, columns, merged)
     if units := _units(rows, header):
         header = {

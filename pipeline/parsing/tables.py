@@ -54,6 +54,12 @@ _CODE = re.compile(r"\d{4}-\d\d-\d\d|[A-Za-z]{1,4}(?:-\d|\d\d)|\d{3,}|@\w+\.|://
 WrittenRow = tuple[int, str, tuple[tuple[str, str], ...]]  # number and text of a row, shown and stored values
 
 
+class _Covered(str):
+    """A text in a place that its merged cell covers, right of the first."""
+
+    __slots__ = ()
+
+
 def sheet_blocks(
     rows: Iterable[TableRow], spans: Sequence[Span] = (), *, level: int = 1, labels: Container[int] = ()
 ) -> Iterator[Block]:
@@ -135,8 +141,8 @@ def field_blocks(header: Cells, rows: Sequence[TableRow], labels: Container[int]
             label = one_line(*cells.values())
             continue
         if header:
-            named = ((header.get(column, ""), cells[column]) for column in sorted(cells))
-            text = "\n".join(f"{name}: {one_line(value)}" if name else one_line(value) for name, value in named)
+            values = [(header.get(column), one_line(cells[column])) for column in sorted(cells)]
+            text = "\n".join([f"{name}: {value}" if name else value for name, value in values])
         else:
             text = _bar_line(cells, columns if is_even else sorted(cells))
         written.append((number, f"{label}\n{text}" if label else text, _stored(cells)))
@@ -222,10 +228,15 @@ def _filled(rows: Iterable[TableRow], spans: Sequence[Span]) -> Sequence[TableRo
         value = first.get(span.left)
         if value is None or (span.top == span.bottom and len(first) == 1):
             continue
-        right = span.right if len(value) <= _LONGEST_REPEATED else span.left
+        is_short = len(value) <= _LONGEST_SIGN or NUMBER.match(value)
+        beside = {
+            column: value if is_short else _Covered(value)
+            for column in range(span.left + 1, span.right + 1)
+            if len(value) <= _LONGEST_REPEATED
+        }
         for number in range(span.top, span.bottom + 1):
             if number in by_number:
-                by_number[number].update(dict.fromkeys(range(span.left, right + 1), value))
+                by_number[number].update({span.left: value, **beside})
     for _, cells in kept:
         for column in [column for column, value in cells.items() if value in SIGNS]:
             if NUMBER.match(cells.get(column + 1, "")):
@@ -370,13 +381,8 @@ def _is_title(cells: Cells) -> bool:
 
 def _bar_line(cells: Cells, columns: Iterable[int]) -> str:
     """Return cells between bars; a text that is merged over columns stands in the first."""
-    places: list[str] = []
-    before = ""
-    for column in columns:
-        value = one_line(cells.get(column, ""))
-        places.append("" if value == before and len(value) > _LONGEST_SIGN and not NUMBER.match(value) else value)
-        before = value
-    return " | ".join(places).rstrip(" |")
+    values = (cells.get(column, "") for column in columns)
+    return " | ".join("" if isinstance(value, _Covered) else one_line(value) for value in values).rstrip(" |")
 
 
 def _bars(rows: Sequence[TableRow]) -> Iterator[Block]:
@@ -399,9 +405,9 @@ def _marked(rows: Sequence[WrittenRow]) -> Iterator[Block]:
 
 def _blocks(rows: Sequence[WrittenRow]) -> Iterator[Block]:
     if rows:
-        block = Block(text="", mark=_mark([number for number, _, _ in rows]))
+        mark = _mark([number for number, _, _ in rows])
         for _, text, stored in rows:
-            yield replace(block, text=text, lead=_key_length(text), stored=stored)
+            yield Block(text=text, mark=mark, lead=_key_length(text), stored=stored)
 
 
 def _mark(numbers: Sequence[int]) -> str:

@@ -51,7 +51,7 @@ class DescribeCells:
             (0.1, None, "0.1"),
             (-2.5e-7, None, "-2.5e-07"),
             (10**20, None, "1e+20"),
-            (True, None, "true"),
+            (True, None, "TRUE"),
             (datetime.datetime(2026, 1, 2), None, "2026-01-02"),
             (datetime.datetime(2026, 1, 2, 3, 4, 5), None, "2026-01-02 03:04:05"),
             (datetime.date(2026, 1, 2), None, "2026-01-02"),

@@ -6,8 +6,10 @@ import pytest
 
 from pipeline.documents.clean_text import joined
 from pipeline.documents.cut_document import cut_document
-from pipeline.parsing.formats import media_type_of, parse
+from pipeline.parsing.formats import XLSB, XLSX, media_type_of, parse
 from pipeline.records import Chunking
+from tests.support.corpora.formats import xlsx
+from tests.support.corpora.other_formats import xlsb
 
 
 def text_of(name: str, body: str) -> str:
@@ -36,6 +38,26 @@ class DescribeForms:
     )
     def it_keeps_the_header_of_a_table(self, rows, expected):
         assert expected in text_of("table.csv", rows)
+
+
+class DescribeEqualCells:
+    @pytest.mark.parametrize("kind", [XLSX, XLSB])
+    @pytest.mark.parametrize(
+        ("rows", "text"),
+        [
+            ([["库存充足"]] * 3, "库存充足\n\n库存充足\n\n库存充足"),
+            ([["Yes"], ["No"], ["Yes"]], "Yes\n\nNo\n\nYes"),
+            ([["open", "closed"]] * 2, "open | closed\n\nopen | closed"),
+            ([["1", "open for all", "open for all"]] * 2, "\n\n".join(["1 | open for all | open for all"] * 2)),
+        ],
+        ids=["one column", "a column", "equal rows", "beside each other"],
+    )
+    def it_keeps_each(self, kind: str, rows: list[list[object]], text: str):
+        body = xlsx({"S": rows}) if kind == XLSX else xlsb({"S": rows})
+        assert parse(body, media_type=kind).text == f"S\n\n{text}"
+
+    def it_takes_no_value_for_a_name(self):
+        assert text_of("t.csv", "TRUE,#N/A\nFALSE,3\nTRUE,4") == "TRUE | #N/A\n\nFALSE | 3\n\nTRUE | 4"
 
 
 class DescribeHeaders:
