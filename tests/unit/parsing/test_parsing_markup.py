@@ -57,6 +57,9 @@ class DescribeHtml:
             ("<ruby>北<rt>běi</rt>京<rt>jīng</rt></ruby>市", "北京(běi jīng)市"),
             ("Plan: <svg><title>icon</title><g><text>Hall</text><text>大门</text></g></svg>", "Plan: Hall; 大门"),
             ("<a>Print</a><a>Share</a>", "Print Share"),
+            ("<head><title>t</title><body><p>正文 Text", "正文 Text"),
+            ("<p>one<link rel=x> <meta name=y>two</p>", "one two"),
+            ("<span hidden>a <span>b</span> c</span> d <b>e</b>", "d e"),
             ("</div></p><p>stray", "stray"),
         ],
     )
