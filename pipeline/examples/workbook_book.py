@@ -1,6 +1,5 @@
 """The workbook form of a book: a sheet for each category, a header, and a row for each example."""
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,14 +8,14 @@ from pipeline.errors import DocumentTooLarge
 from pipeline.examples.example import REQUIRED, Book, BookRow, Category, Column, ExampleSheet, Flaw
 from pipeline.examples.headings import category_of, column_of, is_guide, one_line, shown
 from pipeline.parsing.csv import MOST_CELLS
-from pipeline.parsing.sheets import Row, column_letters, column_number
+from pipeline.parsing.sheets import Row, column_letters
+from pipeline.parsing.table_headers import Span
 from pipeline.parsing.workbook import MOST_ROWS, MOST_SHEETS, TOO_MANY_ROWS, Workbook, open_workbook
 
 _HEADER_WITHIN = 20  # non-empty rows; above a header there may be a heading
 _LONGEST_NAME = 64
 _NO_VALUE = "holds a formula that was saved without its value; open the book in a spreadsheet program and save it"
 _NO_HEADER = "has no header: a row must name the columns, at least user_input and agent_response (用户输入, 助手回复)"
-_RANGE = re.compile(r"\$?([A-Z]{1,2}|[A-X][A-F][A-D])\$?(\d{1,7}):\$?([A-Z]{1,3})\$?(\d{1,7})")
 _MOST_COPIES = 500_000  # of values; overlapping ranges, which no spreadsheet program writes, could ask for any number
 
 
@@ -162,19 +161,16 @@ def _about_sheet(name: str, sheet: Sheet, rows: Sequence[Row]) -> Iterator[Flaw]
         yield Flaw(sheet=name, code="merged_cells", detail=detail)
 
 
-def fill_merged(rows: Sequence[Row], ranges: Sequence[str]) -> list[str]:
+def fill_merged(rows: Sequence[Row], spans: Sequence[Span]) -> list[str]:
     """Copy merged values into the rows that they cover; return the tall ranges. Raises DocumentTooLarge."""
     numbers = [row.number for row in rows]
     tall: list[str] = []
     copies = 0
-    for text in ranges:
-        match = _RANGE.fullmatch(text)
-        if match is None:
-            continue
-        column, top, bottom = column_number(match[1]), int(match[2]), int(match[4])
+    for span in spans:
+        top, bottom, column = span.top, span.bottom, span.left
         if bottom <= top:
             continue
-        tall.append(text)
+        tall.append(f"{column_letters(column)}{top}:{column_letters(span.right)}{bottom}")
         covered = rows[bisect_left(numbers, top) : bisect_right(numbers, bottom)]
         copies += len(covered)
         if copies > _MOST_COPIES:

@@ -13,13 +13,20 @@ from pipeline.parsing.sheets import column_letters
 _ERRORS = {0: "#NULL!", 7: "#DIV/0!", 15: "#VALUE!", 23: "#REF!", 29: "#NAME?", 36: "#NUM!", 42: "#N/A"}
 
 
-class _Reader(Protocol):
-    def started(self, name: str, attributes: dict[str, str], /) -> None: ...
-    def ended(self, name: str, /) -> None: ...
-    def text(self, text: str, /) -> None: ...
+class Reader(Protocol):
+    """The calls for the elements of a part."""
+
+    def started(self, name: str, attributes: dict[str, str], /) -> None:
+        """Begin an element."""
+
+    def ended(self, name: str, /) -> None:
+        """End an element."""
+
+    def text(self, text: str, /) -> None:
+        """Take characters between tags."""
 
 
-def replay(part: bytes, reader: _Reader) -> Iterator[None]:
+def replay(part: bytes, reader: Reader) -> Iterator[None]:
     """Call the reader for the records of a part; yield between two rows. Raises MalformedDocument."""
     position, commented = 0, ""
     while position < len(part):
@@ -52,7 +59,7 @@ def replay(part: bytes, reader: _Reader) -> Iterator[None]:
     yield
 
 
-def _call(reader: _Reader, name: str, attributes: dict[str, str], inner: str = "", text: str = "") -> None:
+def _call(reader: Reader, name: str, attributes: dict[str, str], inner: str = "", text: str = "") -> None:
     reader.started(name, attributes)
     if inner:
         reader.started(inner, {})

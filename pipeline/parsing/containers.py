@@ -13,7 +13,7 @@ from functools import lru_cache
 from xml.parsers import expat
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument, UnsupportedMediaType
-from pipeline.parsing.binary_records import replay
+from pipeline.parsing.binary_records import Reader, replay
 
 _SIGNATURES = (
     (b"%PDF-", "a PDF file"),
@@ -115,24 +115,35 @@ class XmlReader:
 
     def read(self, archive: zipfile.ZipFile, part: str) -> None:
         """Read one part of the archive to its end. Raises MalformedDocument, or KeyError if it does not exist."""
-        if part.endswith(".bin"):
-            deque(replay(archive.read(part), self), maxlen=0)
-            return
-        parser = expat.ParserCreate(namespace_separator=" ")
-        parser.buffer_text = True
-        parser.EntityDeclHandler = refuse_entities
-        parser.StartElementHandler = lambda name, attributes: self.started(
+        deque(pieces(archive, part, self), maxlen=0)
+
+
+def pieces(archive: zipfile.ZipFile, part: str, reader: Reader, *, keeps_prefixes: bool = False) -> Iterator[None]:
+    """Call a reader for one part of the archive, XML or records, and yield after each piece of it. Names come without
+    namespace, or faster with their prefix. Raises MalformedDocument, or KeyError if the part does not exist."""
+    if part.endswith(".bin"):
+        yield from replay(archive.read(part), reader)
+        return
+    parser = expat.ParserCreate(namespace_separator=None if keeps_prefixes else " ")
+    parser.buffer_text = True
+    parser.EntityDeclHandler = refuse_entities
+    parser.CharacterDataHandler = reader.text
+    if keeps_prefixes:
+        parser.StartElementHandler, parser.EndElementHandler = reader.started, reader.ended
+    else:
+        parser.StartElementHandler = lambda name, attributes: reader.started(
             _local(name), {_local(key): value for key, value in attributes.items()} if attributes else {}
         )
-        parser.EndElementHandler = lambda name: self.ended(_local(name))
-        parser.CharacterDataHandler = self.text
-        with archive.open(part) as stream:
-            try:
-                while piece := stream.read(_READ_AT_ONCE):
-                    parser.Parse(piece, False)
-                parser.Parse(b"", True)
-            except (expat.ExpatError, zipfile.BadZipFile, LookupError) as error:  # the last for an unknown encoding
-                raise MalformedDocument(f"a part of the document is not well-formed ({type(error).__name__})") from None
+        parser.EndElementHandler = lambda name: reader.ended(_local(name))
+    with archive.open(part) as stream:
+        try:
+            while piece := stream.read(_READ_AT_ONCE):
+                parser.Parse(piece, False)
+                yield
+            parser.Parse(b"", True)
+            yield
+        except (expat.ExpatError, zipfile.BadZipFile, ValueError, LookupError) as error:
+            raise MalformedDocument(f"a part of the document is damaged ({type(error).__name__})") from None
 
 
 class Properties(XmlReader):

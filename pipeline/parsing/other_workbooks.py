@@ -43,38 +43,16 @@ _SILENT = frozenset({"tracked-changes", "creator", "date", "date-string", "title
 _SHAPES = frozenset({"annotation", "shapes", "frame", "custom-shape"})
 
 
-@dataclass(slots=True)
-class _Sheet:
+class _Sheet(SheetReader):
     """A sheet that was read, as `workbook_blocks` takes it."""
 
-    name: str
-    is_hidden: bool
-    reader: SheetReader
-    note_texts: list[str] = field(default_factory=list)
-
-    def add_row(self, number: int, *, is_hidden: bool) -> None:
-        self.reader.started("row", {"r": str(number), "hidden": "1" if is_hidden else "0"})
-
-    def add_cell(self, column: int, text: str, kind: str = "str", *, style: int = 0, is_formula: bool = False) -> None:
-        """Add a cell to the row, of a kind and a style of xlsx."""
-        self.reader.started("c", {"r": column_letters(column), "t": kind, "s": str(style)})
-        if is_formula:
-            self.reader.started("f", {})
-        self.reader.started("v", {})
-        self.reader.text(text)
-        self.reader.ended("v")
-        self.reader.ended("c")
-
-    def hide(self, first: int, last: int) -> None:
-        self.reader.started("col", {"hidden": "1", "min": str(first + 1), "max": str(last + 1)})
-
-    def merge(self, top: int, bottom: int, left: int, right: int) -> None:
-        """Merge cells of rows, counted from 1, and columns, from 0."""
-        right = min(right, _MOST_COLUMNS - 1)
-        self.reader.started("mergeCell", {"ref": f"{column_letters(left)}{top}:{column_letters(right)}{bottom}"})
+    def __init__(self, name: str, *, is_hidden: bool, formats: Formats = _NO_FORMATS) -> None:
+        super().__init__([], formats)
+        self.name, self.is_hidden = name, is_hidden
+        self.notes: list[str] = []
 
     def add_note(self, row: int, column: int, text: str) -> None:
-        self.note_texts.append(f"{column_letters(column)}{row}: {text}")
+        self.notes.append(f"{column_letters(column)}{row}: {text}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +60,13 @@ class _Workbook:
     sheets: tuple[_Sheet, ...]
 
     def open(self, sheet: _Sheet) -> SheetReader:
-        return sheet.reader
+        return sheet
 
     def rows(self, _sheet: _Sheet, reader: SheetReader) -> Iterator[Row]:
         yield from reader.taken()
 
     def notes(self, sheet: _Sheet) -> Iterator[Block]:
-        return (Block(text=text) for text in sheet.note_texts)
+        return (Block(text=text) for text in sheet.notes)
 
 
 def parse_xls(body: bytes) -> Parsed:
@@ -124,7 +102,7 @@ def _stream_of(body: bytes) -> bytes:
 
 
 def _xls_sheet(source: Any, formats: Formats) -> _Sheet:
-    sheet = _Sheet(source.name, source.visibility != 0, SheetReader([], formats))
+    sheet = _Sheet(source.name, is_hidden=source.visibility != 0, formats=formats)
     for column, about in source.colinfo_map.items():
         if about.hidden:
             sheet.hide(column, column)
@@ -134,12 +112,12 @@ def _xls_sheet(source: Any, formats: Formats) -> _Sheet:
         sheet.add_note(row + 1, column, note.text.strip())
     for index in range(source.nrows):
         about = source.rowinfo_map.get(index)
-        sheet.add_row(index + 1, is_hidden=about is not None and bool(about.hidden))
+        sheet.begin_row(index + 1, is_hidden=about is not None and bool(about.hidden))
         for column, (kind, value) in enumerate(zip(source.row_types(index), source.row_values(index), strict=True)):
             if kind in _KINDS:
                 text = xlrd.error_text_from_code.get(value, "") if kind == xlrd.XL_CELL_ERROR else str(value)
                 sheet.add_cell(column, text, _KINDS[kind], style=source.cell_xf_index(index, column))
-        sheet.reader.ended("row")
+        sheet.end_row()
     return sheet
 
 
@@ -188,7 +166,7 @@ class _Tables(XmlReader):
             self._depth += 1
             if self._depth == 1:
                 is_hidden = attributes.get("style-name") in self._hidden
-                self.sheets.append(_Sheet(attributes.get("name", ""), is_hidden, SheetReader([], _NO_FORMATS)))
+                self.sheets.append(_Sheet(attributes.get("name", ""), is_hidden=is_hidden))
                 self._number = self._column = 0
         elif self._depth == 1:
             self._part(name, attributes)
@@ -233,7 +211,7 @@ class _Tables(XmlReader):
             if text and name == "annotation":
                 self.sheets[-1].add_note(self._number, self._column, text)
             elif text:
-                self.sheets[-1].note_texts.append(text)
+                self.sheets[-1].notes.append(text)
             self._note = self._note if self._shape else []
         elif name in ("table-cell", "covered-table-cell"):
             self._end_cell(self._cell)
@@ -258,7 +236,7 @@ class _Tables(XmlReader):
         self._column += cell.repeat
 
     def _end_row(self) -> None:
-        repeat = whole(self._row.get("number-rows-repeated"), 1)
+        sheet, repeat = self.sheets[-1], whole(self._row.get("number-rows-repeated"), 1)
         is_hidden = self._row.get("visibility") in ("collapse", "filter")
         filled = repeat if self._cells else 0
         self._rows_left, self._cells_left = self._rows_left - filled, self._cells_left - filled * len(self._cells)
@@ -267,10 +245,10 @@ class _Tables(XmlReader):
         if self._cells_left < 0:
             raise DocumentTooLarge(f"the workbook holds more than {MOST_CELLS} cells")
         for number in range(self._number, self._number + filled):
-            self.sheets[-1].add_row(number, is_hidden=is_hidden)
+            sheet.begin_row(number, is_hidden=is_hidden)
             for column, text, lacks_value in self._cells:
-                self.sheets[-1].add_cell(column, text, "n" if lacks_value else "str", is_formula=lacks_value)
-            self.sheets[-1].reader.ended("row")
+                sheet.add_cell(column, text, "n" if lacks_value else "str", is_formula=lacks_value)
+            sheet.end_row()
         self._number += repeat - 1
 
 
@@ -278,6 +256,4 @@ def _shown(cell: _Cell) -> str:
     value = cell.value
     if value.get("value-type") == "date":
         return value.get("date-value", "").replace("T", " ").removesuffix(" 00:00:00")
-    if value.get("value-type") == "boolean":
-        return value.get("boolean-value", "")
     return "\n".join(cell.lines).strip() or value.get("string-value", "") or value.get("value", "")

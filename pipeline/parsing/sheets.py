@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipeline.parsing.number_formats import BUILT_IN_CODES, shown_text, shown_value
+from pipeline.parsing.table_headers import Span
 
 _LONGEST_CODE = 255  # characters of a number format: Excel's limit
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")  # the notation of a workbook for characters that XML lacks
 _MOST_COLUMNS = 16_384
 _LAST_ROW = 1_048_576
+_RANGE = re.compile(r"([A-Za-z]{1,3})(\d{1,7}):([A-Za-z]{1,3})(\d{1,7})")
 _DIGITS = "0123456789"
 _PICTURE = re.compile(r"=?_?(?:xlfn\.)?(?:DISPIMG|IMAGE)\(", re.IGNORECASE)  # a picture in a cell, as WPS writes it
 
@@ -83,7 +85,7 @@ class SheetReader:
     """Handlers for the XML of a sheet. ``merged`` is complete when the sheet was read to its end."""
 
     def __init__(self, strings: list[str], formats: Formats) -> None:
-        self.merged: list[str] = []
+        self.merged: list[Span] = []
         self._strings = strings
         self._codes = {str(style): code for style, code in formats.codes.items()}
         self._from_1904 = formats.from_1904
@@ -96,6 +98,30 @@ class SheetReader:
         self._reads = self._silent = self._is_formula = False
         self._hidden: list[tuple[int, int]] = []  # first and last of adjacent columns
         self._is_hidden: dict[int, bool] = {}  # by column
+
+    def hide(self, first: int, last: int) -> None:
+        """Take columns, from 0, for hidden ones."""
+        self._hidden.append((first, last))
+
+    def merge(self, top: int, bottom: int, left: int, right: int) -> None:
+        """Merge the cells of rows, from 1, and columns, from 0, inclusive."""
+        self.merged.append(Span(top=top, bottom=bottom, left=left, right=min(right, _MOST_COLUMNS - 1)))
+
+    def begin_row(self, number: int, *, is_hidden: bool = False) -> None:
+        """Begin a row. Raises ValueError for a number that no row has."""
+        if not 1 <= number <= _LAST_ROW:
+            raise ValueError("no row")
+        self._row = Row(number=number, is_hidden=is_hidden)
+        self._column = -1
+
+    def end_row(self) -> None:
+        """End the row."""
+        self._done.append(self._row)
+
+    def add_cell(self, column: int, raw: str, kind: str, *, style: int = 0, is_formula: bool = False) -> None:
+        """Add a cell to the row, of a kind and a style of xlsx."""
+        self._column, self._kind, self._style, self._is_formula = column, kind, str(style), is_formula
+        self._keep(raw)
 
     def shown(self, cells: dict[int, str]) -> dict[int, str]:
         """Return the cells that are in no hidden column."""
@@ -123,18 +149,17 @@ class SheetReader:
         elif local == "f":
             self._is_formula = True
         elif local == "row":
-            number = int(attributes.get("r") or self._row.number + 1)
-            if not 1 <= number <= _LAST_ROW:
-                raise ValueError("no row")
-            self._row = Row(number=number, is_hidden=attributes.get("hidden") in ("1", "true"))
-            self._column = -1
+            self.begin_row(
+                int(attributes.get("r") or self._row.number + 1), is_hidden=attributes.get("hidden") in ("1", "true")
+            )
         elif local == "rPh":
             self._silent = True
         elif local == "col":
             if attributes.get("hidden") in ("1", "true"):
-                self._hidden.append((int(attributes.get("min", 1)) - 1, int(attributes.get("max", 1)) - 1))
-        elif local == "mergeCell":
-            self.merged.append(attributes.get("ref", ""))
+                self.hide(int(attributes.get("min", 1)) - 1, int(attributes.get("max", 1)) - 1)
+        elif local == "mergeCell" and (range_ := _RANGE.fullmatch(attributes.get("ref", ""))):
+            columns = sorted((column_number(range_[1]), column_number(range_[3])))
+            self.merge(int(range_[2]), int(range_[4]), *columns)
 
     def ended(self, name: str) -> None:
         """End an element."""
@@ -144,7 +169,7 @@ class SheetReader:
         elif local == "v" or local == "t":
             self._reads = False
         elif local == "row":
-            self._done.append(self._row)
+            self.end_row()
         elif local == "rPh":
             self._silent = False
 

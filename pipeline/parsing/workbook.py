@@ -1,17 +1,16 @@
 """Excel workbooks to text: a heading per sheet, a paragraph per row, read as a stream; gaps cost nothing."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
-from xml.parsers import expat
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
-from pipeline.parsing.binary_records import replay
 from pipeline.parsing.containers import (
     PROPERTIES,
     Properties,
@@ -20,20 +19,18 @@ from pipeline.parsing.containers import (
     linked_parts,
     main_part,
     office_archive,
-    refuse_entities,
+    pieces,
 )
 from pipeline.parsing.csv import MOST_CELLS
-from pipeline.parsing.sheets import Formats, Row, SheetReader, Strings, column_number, number_formats
-from pipeline.parsing.table_headers import Cells, Span
+from pipeline.parsing.sheets import Formats, Row, SheetReader, Strings, number_formats
+from pipeline.parsing.table_headers import Cells
 from pipeline.parsing.tables import sheet_blocks
 from pipeline.records import Parsed
 
 _WORKBOOK = "xl/workbook.xml"
-_RANGE = re.compile(r"([A-Za-z]{1,3})(\d{1,7}):([A-Za-z]{1,3})(\d{1,7})")
 _PLAIN_NAME = re.compile(
     r"(?:sheet|tabelle|feuil|hoja|foglio|planilha|лист|シート|工作表|sheet页)\s?\d*$", re.IGNORECASE
 )
-_READ_AT_ONCE = 64 * 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +84,7 @@ class Workbook:
 
     def rows(self, sheet: SheetName, reader: SheetReader) -> Iterator[Row]:
         """Yield the rows of a sheet that have a cell or are stored without one, in order. Raises MalformedDocument."""
-        for _ in _pumped(self._archive, sheet.part, reader):
+        for _ in pieces(self._archive, sheet.part, reader, keeps_prefixes=True):
             yield from reader.taken()
 
     def notes(self, sheet: SheetName) -> Iterator[Block]:
@@ -103,8 +100,7 @@ class Workbook:
     def _shared(self) -> list[str]:
         strings = Strings()
         for part in self._links.of_kind("/sharedStrings")[:1]:
-            for _ in _pumped(self._archive, part, strings):
-                pass
+            deque(pieces(self._archive, part, strings, keeps_prefixes=True), maxlen=0)
         return strings.texts
 
     def _number_formats(self) -> Formats:
@@ -119,28 +115,6 @@ def open_workbook(body: bytes) -> Iterator[Workbook]:
     """Open the workbook in ``body``. Raises as `office_archive`, and MalformedDocument for a damaged one."""
     with office_archive(body, "an Excel workbook") as archive:
         yield Workbook(archive)
-
-
-def _pumped(archive: ZipFile, part: str, reader: SheetReader | Strings) -> Iterator[None]:
-    """Feed one part to a reader, yielding after every piece so that the caller can take the rows."""
-    if part.endswith(".bin"):
-        yield from replay(archive.read(part), reader)
-        return
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.EntityDeclHandler = refuse_entities
-    parser.StartElementHandler = reader.started
-    parser.EndElementHandler = reader.ended
-    parser.CharacterDataHandler = reader.text
-    try:
-        with archive.open(part) as stream:
-            while piece := stream.read(_READ_AT_ONCE):
-                parser.Parse(piece, False)
-                yield
-            parser.Parse(b"", True)
-            yield
-    except (expat.ExpatError, BadZipFile, ValueError, LookupError) as error:
-        raise MalformedDocument(f"a sheet of the workbook is damaged ({type(error).__name__})") from None
 
 
 class _Index(XmlReader):
@@ -247,7 +221,7 @@ def workbook_blocks(workbook: Any, warnings: list[str]) -> Iterator[Block]:
         labels: set[int] = set()
         rows, hidden, empty = _shown_rows(workbook, sheet, reader, rows_left, labels)
         unseen, without_value = unseen + hidden, without_value + empty
-        blocks = chain(sheet_blocks(rows, spans_of(reader.merged), level=2, labels=labels), workbook.notes(sheet))
+        blocks = chain(sheet_blocks(rows, reader.merged, level=2, labels=labels), workbook.notes(sheet))
         first = next(blocks, None)
         if first is not None:
             yield Block(text=sheet.name, level=1, mark=first.mark)
@@ -298,14 +272,3 @@ def _shown_rows(
             style = row.style
             rows.append((row.number, cells))
     return rows, hidden_rows + len(hidden_columns), without_value
-
-
-def spans_of(references: Iterable[str]) -> list[Span]:
-    """Return the merged cells of references such as ``B2:D2``, without those that are no range."""
-    spans = []
-    for reference in references:
-        if (range_ := _RANGE.fullmatch(reference)) is not None:
-            left, top, right, bottom = range_.groups()
-            corners = column_number(left), column_number(right)
-            spans.append(Span(top=int(top), bottom=int(bottom), left=min(corners), right=max(corners)))
-    return spans
