@@ -1,14 +1,13 @@
 """HTML to text: headings, paragraphs, lists with their numbers, tables with merged cells, formulas in a line."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.encodings import DecodedText, read_text
 from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
-from pipeline.parsing.html_tree import DROPPED, INLINE, Element, Page, may_hide, read_page, set_of, tags_of
+from pipeline.parsing.html_tree import DROPPED, INLINE, Element, Page, may_hide, read_page, set_of
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.table_headers import looks_like_header
 from pipeline.parsing.tables import bar_blocks, spread
@@ -95,18 +94,8 @@ def hides(fragment: str) -> str | None:
     """Return the name of an element that a fragment opens, does not close and does not show, or None."""
     if "<" not in fragment or not may_hide(fragment):
         return None
-    opened: list[tuple[str, bool]] = []
-    counts: Counter[str] = Counter()
-    for name, source, is_end in tags_of(fragment):
-        if is_end:
-            closed = "" if counts[name] else name
-            while closed != name:
-                closed, _ = opened.pop()
-                counts[closed] -= 1
-        elif name not in _OPEN_ENDED:
-            opened.append((name, Element(name, source).is_unseen))
-            counts[name] += 1
-    return next((name for name, is_unseen in opened if is_unseen), None)
+    unclosed = read_page(fragment).unclosed
+    return next((each.tag for each in unclosed if each.is_unseen and each.tag not in _OPEN_ENDED), None)
 
 
 def _page_blocks(page: Page) -> list[Block]:
@@ -400,21 +389,10 @@ class _Writer:
 
 
 _HANDLERS: dict[str, Callable[[_Writer, Element], None]] = {
-    "br": _Writer._br,
-    "img": _Writer._img,
-    "sup": _Writer._sup,
-    "sub": _Writer._sub,
-    "math": _Writer._math,
-    "ruby": _Writer._ruby,
-    "rt": _Writer._rt,
-    "svg": _Writer._svg,
-    "button": _Writer._button,
-    "select": _Writer._select,
-    "input": _Writer._input,
-    "textarea": _Writer._textarea,
-    "pre": _Writer._pre,
-    "table": _Writer._table,
-    "dl": _Writer._dl,
+    **{
+        name: getattr(_Writer, f"_{name}")
+        for name in set_of("br img sup sub math ruby rt svg button select input textarea pre table dl")
+    },
     **dict.fromkeys(("dt", "dd"), _Writer._term),
     **dict.fromkeys(_LISTS, _Writer._list),
     **dict.fromkeys(_HEADINGS, _Writer._heading),

@@ -141,13 +141,15 @@ def may_hide(source: str) -> bool:
 
 @dataclass(slots=True)
 class Page:
-    """The tree of a page. ``title``: of its first element of this name. ``unseen``: its elements that are not shown."""
+    """The tree of a page. ``title``: of its first element of this name. ``unseen``: its elements that are not shown.
+    ``unclosed``: elements that are open at its end, the outermost first."""
 
     root: Element = field(default_factory=lambda: Element("#root"))
     title: str | None = None
     mains: list[Element] = field(default_factory=list)
     articles: list[Element] = field(default_factory=list)
     unseen: list[Element] = field(default_factory=list)
+    unclosed: list[Element] = field(default_factory=list)
 
     @property
     def main(self) -> Element | None:
@@ -196,6 +198,7 @@ class _Builder:
                 self._start(name, source)
         if text < len(html):
             opened[-1].children.append(_unescaped(html[text:]))
+        self.page.unclosed = opened[1:]
 
     def _start(self, name: str, source: str) -> None:
         if rule := _CLOSES.get(name):
@@ -295,15 +298,3 @@ def _end_of_raw_text(html: str, name: str, start: int) -> int:
 def _after(html: str, end: str, start: int) -> int:
     position = html.find(end, start)
     return position + len(end) if position >= 0 else len(html)
-
-
-def tags_of(html: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield name, source of the attributes and whether it is an end tag of the tags that open or close an element."""
-    position = html.find("<")
-    while position >= 0:
-        tag = _TAG.match(html, position)
-        if tag is None and html[position + 1 : position + 2].isalpha():
-            return  # the text ends within a tag
-        if tag is not None and tag[2].lower() not in _VOID | _LEFT_OUT and not tag[3].endswith("/"):
-            yield tag[2].lower(), tag[3], bool(tag[1])
-        position = html.find("<", tag.end() if tag else position + 1)
