@@ -55,7 +55,7 @@ def replay(part: bytes, reader: Reader) -> Iterator[None]:
                 name, describe = _ELEMENTS[kind]
                 _call(reader, name, describe(record))
         except (struct.error, IndexError, ValueError) as error:
-            raise MalformedDocument(f"a part of the workbook is damaged ({type(error).__name__})") from None
+            raise MalformedDocument(f"a part of the document is damaged ({type(error).__name__})") from None
     yield
 
 

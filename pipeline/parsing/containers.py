@@ -20,7 +20,7 @@ _SIGNATURES = (
     (b"PK\x03\x04", "a ZIP archive or an Office document"),
     (b"PK\x05\x06", "an empty ZIP archive"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document"),
-    (b"MZ", "a Windows program"),
+    (b"MZ\x90\0", "a Windows program"),
     (b"\x7fELF", "a program"),
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
@@ -28,7 +28,7 @@ _SIGNATURES = (
     (b"MM\0*", "a TIFF image"),
     (b"GIF8", "a GIF image"),
     (b"\x1f\x8b", "a gzip archive"),
-    (b"Rar!", "a RAR archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
     (b"7z\xbc\xaf", "a 7z archive"),
     (b"{\\rtf", "an RTF document"),
 )
@@ -42,9 +42,12 @@ PROPERTIES = "docProps/core.xml"
 _READ_AT_ONCE = 64 * 1024  # bytes
 
 
+SOMETHING_ELSE = "something else"
+
+
 def what_it_is(body: bytes) -> str:
-    """Return a few words that describe the actual format of a body."""
-    return next((name for signature, name in _SIGNATURES if body.startswith(signature)), "something else")
+    """Return a few words that describe the actual format of a body, `SOMETHING_ELSE` for an unknown one."""
+    return next((name for signature, name in _SIGNATURES if body.startswith(signature)), SOMETHING_ELSE)
 
 
 @contextmanager

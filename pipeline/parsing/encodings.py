@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from charset_normalizer import from_bytes
 
 from pipeline.errors import UndecodableText
+from pipeline.parsing.containers import SOMETHING_ELSE, what_it_is
 from pipeline.parsing.detection import codec_of, guess, public_name
 from pipeline.records import Encoding
 
@@ -17,16 +18,6 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_BINARY_FORMATS = (
-    (b"%PDF-", "a PDF file"),
-    (b"PK\x03\x04", "a ZIP archive or an Office document"),
-    (b"\xd0\xcf\x11\xe0", "an old Office document"),
-    (b"\x89PNG", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF8", "a GIF image"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"\x7fELF", "a program"),
 )
 _CONTROL_BYTES = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
 _MOST_NULS = 0.3  # share of the body
@@ -82,7 +73,8 @@ def read_text(body: bytes, *, declared: str | None = None) -> DecodedText:
     if (unmarked := unmarked_utf16(body)) is not None:
         text = body.decode(unmarked, "replace")
         return _decoded(body, text, unmarked, probability=_UNMARKED, declared=declared)
-    _refuse_signatures(body)
+    if (known := what_it_is(body)) != SOMETHING_ELSE:
+        raise UndecodableText(f"the body is {known}, not text")
     is_binary = _has_controls(body)
     if is_binary and (without := _without_nuls(body)) is not None:
         padded = read_text(without, declared=declared)
@@ -99,12 +91,6 @@ def read_text(body: bytes, *, declared: str | None = None) -> DecodedText:
     if is_binary:
         raise UndecodableText("the body is binary data, not text")
     return _as_anything(body, declared)
-
-
-def _refuse_signatures(body: bytes) -> None:
-    for signature, what in _BINARY_FORMATS:
-        if body.startswith(signature):
-            raise UndecodableText(f"the body is {what}, not text")
 
 
 def _has_controls(body: bytes) -> bool:

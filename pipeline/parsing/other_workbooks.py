@@ -82,7 +82,7 @@ def parse_xls(body: bytes) -> Parsed:
     except _DAMAGED as error:
         if "encrypted" in str(error):
             raise EncryptedDocument(_PASSWORD) from None
-        raise MalformedDocument(f"a part of the workbook is damaged ({type(error).__name__})") from None
+        raise MalformedDocument(f"a part of the document is damaged ({type(error).__name__})") from None
     return assemble(workbook_blocks(_Workbook(sheets), warnings), warnings=warnings)
 
 

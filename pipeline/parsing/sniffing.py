@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from pipeline.errors import UnsupportedMediaType
 from pipeline.parsing import formats
-from pipeline.parsing.containers import what_it_is
+from pipeline.parsing.containers import SOMETHING_ELSE, what_it_is
 
 _GENERIC = frozenset({"", formats.PLAIN, "application/octet-stream", "binary/octet-stream", "application/zip"})
 _ZIP, _OLD_OFFICE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
@@ -48,7 +48,7 @@ def media_type_of_fetched(body: bytes, *, declared: str | None, uri: str) -> str
         if base != formats.PLAIN and (shown := _by_beginning(body)):
             return shown
         is_binary = base != formats.PLAIN and b"\0" in body[:_LOOKED_AT]
-        if is_binary or what_it_is(body) != "something else":
+        if is_binary or what_it_is(body) != SOMETHING_ELSE:
             raise UnsupportedMediaType(f"the document is {what_it_is(body)}, for which there is no parser") from None
         return formats.PLAIN + charset
 
