@@ -78,19 +78,7 @@ def read_table(body: list[TableRow], merged: Spans) -> tuple[Cells, list[TableRo
         }
         rows = rows[1:]
     rows = [row for row in rows if row[1] != named[-1][1]]  # without headers repeated for printing
-    header = _over_values({column: name for column, name in header.items() if name}, rows)
-    return header, _filled_down(rows, columns), above
-
-
-def _over_values(header: Cells, rows: Sequence[TableRow]) -> Cells:
-    """Return a header with the names of empty columns moved over the values beside them that have no name."""
-    used = {column for _, cells in rows for column in cells}
-    moved: dict[int, str] = dict(header)
-    for column in sorted(header.keys() - used):
-        beside = next((near for near in (column + 1, column - 1) if near in used and near not in moved), None)
-        if beside is not None:
-            moved[beside] = moved.pop(column)
-    return moved
+    return {column: name for column, name in header.items() if name}, _filled_down(rows, columns), above
 
 
 def _filled_down(rows: list[TableRow], columns: Sequence[int]) -> list[TableRow]:
