@@ -3,12 +3,11 @@
 import ctypes
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice, pairwise
-from typing import TypeVar
 
 import pypdfium2
 import pypdfium2.raw
@@ -16,9 +15,9 @@ import pypdfium2.raw
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
-from pipeline.parsing.formulas import raised
 from pipeline.parsing.pdf_layout import body_size, heading_sizes, reading_order, running_heads
-from pipeline.parsing.pdf_lines import BREAK, NEW, DrawnRule, Line, LinePart, segments_of, unplaced
+from pipeline.parsing.pdf_lines import BREAK, NEW, SOFT, DrawnRule, Line, LinePart, turned, unplaced
+from pipeline.parsing.pdf_words import words_of
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
 from pipeline.parsing.table_headers import looks_like_header
 from pipeline.parsing.tables import bar_blocks
@@ -30,21 +29,13 @@ _MOST_BOOKMARKS = 10_000
 _HEADING_LEVELS = 6
 _POINTS_PER_INCH = 72
 _MOST_FORMS = 4  # depth of forms within forms in which pictures are looked for
-_SOFT_HYPHEN = "\ufffe"  # pdfium's hyphen at a line's end, with which it joins the next line
 _HYPHEN = re.compile("\u00ad$|(?<=[^\\W_])-$")
 _CJK = re.compile("[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _OPEN_END = re.compile("(?<=\\S)[–/]$")  # a range or an address that goes on
-_SOFT = "\u00ad"  # a hyphen at a line's end, as `_HYPHEN` finds it
-_LINE = re.compile("[^\n\ufffe]*[\n\ufffe]|[^\n\ufffe]+")
 _HYPHENATED = re.compile(r"(?<![^\W_])[^\W_]++-[^\W_]++")
 _LEAST_PART = 3  # letters of a part of a word that is looked up
 _LAST_WORD, _FIRST_WORD = re.compile(r"(?<![^\W_])[^\W_]++$"), re.compile(r"[^\W_]++")
-_LEADERS = re.compile(r"[.·•‧…_](?: {0,3}[.·•‧…_]){3,}+")
-_WORD = re.compile("[^\\s\x00-\x1f\u200b\ufeff\ufffe]+")
-_QUARTER = math.pi / 2
 _RECTANGLE = 5  # points of its path
-_SMALLER = 0.85  # times the size of the digits before: raised ones
-_SKEWED = 0.2  # radians from the nearest right angle: such lines are stamps and watermarks
 _MOST_OBJECTS = 20_000  # of a page in which rules are looked for
 _MOST_POINTS = 2_000  # of a drawn line
 _THIN = 3.0  # points; a rectangle that is not higher or not wider is a rule
@@ -63,7 +54,6 @@ _MOST_ODD = 0.25
 _LEAST_VOWELS = 0.15  # share of Latin letters; languages have from 0.3
 _LATIN, _VOWELS = re.compile("[A-Za-z]"), re.compile("[AEIOUYaeiouy]")
 _ODD = re.compile("[\x00-\x1f\x7f-\x9f\u0180-\u019f\u01a2-\u01ae\u01b1-\u036f\ue000-\uf8ff\ufffd]")
-_Box = TypeVar("_Box", DrawnRule, LinePart)
 
 
 def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
@@ -161,18 +151,15 @@ def _page_of(document: pypdfium2.PdfDocument, index: int) -> _Page:
     try:
         page = document[index]
         try:
-            placed, skewed = _segments(page.get_textpage())
-            turns = Counter[int]()
-            for turn, segment in placed:
-                turns[turn] += len(segment.text)
-            order = [turn for turn, _ in turns.most_common()] or [0]
-            fields = [_turned(segment, order[0]) for segment in _annotations(document, page)]
+            placed, aslant = words_of(page.get_textpage())
+            turns = sorted(placed, key=lambda turn: -sum([len(segment.text) for segment in placed[turn]])) or [0]
+            fields = list(_annotations(document, page, turns[0]))
             rules = _rules(page) if placed else []
             lines: list[Line] = []
-            for turn in order:
-                segments = [segment for of, segment in placed if of == turn] + (fields if turn == order[0] else [])
-                lines += reading_order(segments, [_turned(rule, turn) for rule in rules])
-            lines += unplaced(skewed)
+            for turn in turns:
+                segments = placed.get(turn, []) + (fields if turn == turns[0] else [])
+                lines += reading_order(segments, [DrawnRule(*turned(rule, turn)) for rule in rules] if turn else rules)
+            lines += unplaced(aslant)
             few = sum(len(line.text) for line in lines) < _STAMP
             has_words = any(any(map(str.isalnum, line.text)) for line in lines)
             return _Page(lines, covered=few and _is_covered(page, has_words=has_words))
@@ -194,77 +181,6 @@ def _is_covered(page: pypdfium2.PdfPage, *, has_words: bool) -> bool:
     return bool(covered >= _MOST_OF_PAGE * width * height)
 
 
-def _segments(text_page: pypdfium2.PdfTextPage) -> tuple[list[tuple[int, LinePart]], list[str]]:
-    """Return the words of a page, each run with the quarter turns of its direction, and the lines that run aslant."""
-    text: str = text_page.get_text_range(errors="replace")
-    raw, count = text_page.raw, text_page.count_chars()
-    if len(text) != count:  # characters without a meaning, or beyond 16 bits
-        text = "".join(chr(pypdfium2.raw.FPDFText_GetUnicode(raw, index)) for index in range(count))
-    text = text.replace("\x02", _SOFT_HYPHEN)
-    text = _LEADERS.sub(lambda dots: " " * len(dots[0]), text)
-    box = pypdfium2.raw.FS_RECTF()
-    read_box, read_size = pypdfium2.raw.FPDFText_GetLooseCharBox, pypdfium2.raw.FPDFText_GetFontSize
-    segments: list[tuple[int, LinePart]] = []
-    skewed: list[str] = []
-    position = 0
-    for line in _LINE.findall(text):
-        matches = list(_WORD.finditer(line))
-        start, position = position, position + len(line)
-        if not matches:
-            continue
-        angle = pypdfium2.raw.FPDFText_GetCharAngle(raw, start + matches[0].start())
-        turn = round(angle / _QUARTER)
-        if abs(angle - turn * _QUARTER) > _SKEWED:
-            skewed.append(line.strip())
-            continue
-        turn %= 4
-        words, bottom, top, longest = [], 0.0, 0.0, matches[0]
-        for match in matches:
-            read_box(raw, start + match.start(), box)
-            left, low, right, high = _turned_box(box, turn) if turn else (box.left, box.bottom, 0.0, box.top)
-            if match is longest or len(match[0]) > len(longest[0]):  # fonts of formulas have boxes of any height
-                bottom, top, longest = low, high, match
-            if match.end() - match.start() > 1:
-                read_box(raw, start + match.end() - 1, box)
-            right = _turned_box(box, turn)[2] if turn else box.right
-            word = match[0]
-            if len(word) > 1 and word.isdecimal():
-                word = _with_power(raw, start + match.start(), word)
-            words.append((left, right if right > left else left, word))
-        if line.endswith(_SOFT_HYPHEN):
-            words[-1] = (*words[-1][:2], words[-1][2] + _SOFT)
-        size = round(abs(float(read_size(raw, start + longest.start()))), 1)
-        if not math.isfinite(size + bottom + top + sum([word[0] + word[1] for word in words])):
-            skewed.append(line.strip())
-            continue
-        segments += [(turn, segment) for segment in segments_of(words, bottom, top, size)]
-    return segments, skewed
-
-
-def _with_power(raw: object, start: int, digits: str) -> str:
-    """Return digits of which the last are smaller and raised as a power: ``10^6``, not 106."""
-    size = pypdfium2.raw.FPDFText_GetFontSize
-    whole = size(raw, start)
-    if size(raw, start + len(digits) - 1) >= _SMALLER * whole:
-        return digits
-    at = next(index for index in range(1, len(digits)) if size(raw, start + index) < _SMALLER * whole)
-    return digits[:at] + raised(digits[:at], digits[at:])
-
-
-def _turned_box(box: DrawnRule | LinePart | pypdfium2.raw.FS_RECTF, turn: int) -> tuple[float, float, float, float]:
-    """Return left, bottom, right and top as seen by a reader who has turned the page by quarters."""
-    if turn == 0:
-        return box.left, box.bottom, box.right, box.top
-    if turn == 3:
-        return box.bottom, -box.right, box.top, -box.left
-    return (-box.right, -box.top, -box.left, -box.bottom) if turn == 2 else (-box.top, box.left, -box.bottom, box.right)
-
-
-def _turned(box: _Box, turn: int) -> _Box:
-    left, bottom, right, top = _turned_box(box, turn)
-    return box._replace(left=left, bottom=bottom, right=right, top=top)
-
-
 def _rules(page: pypdfium2.PdfPage) -> list[DrawnRule]:
     """Return the upright and level lines that are drawn on a page, among them the edges of rectangles."""
     raw, rules = pypdfium2.raw, []
@@ -275,7 +191,7 @@ def _rules(page: pypdfium2.PdfPage) -> list[DrawnRule]:
         if raw.FPDFPageObj_GetType(drawn) != raw.FPDF_PAGEOBJ_PATH:
             continue
         raw.FPDFPageObj_GetBounds(drawn, left, bottom, right, top)
-        box = DrawnRule(left.value, right.value, bottom.value, top.value)
+        box = DrawnRule(left.value, bottom.value, right.value, top.value)
         if not math.isfinite(sum(box)):
             continue
         if box.top - box.bottom <= _THIN or box.right - box.left <= _THIN:
@@ -300,12 +216,12 @@ def _strokes(drawn: object, points: int) -> Iterator[DrawnRule]:
         if last is not None and raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_LINETO:
             (left, right), (bottom, top) = sorted((last[0], at[0])), sorted((last[1], at[1]))
             if math.isfinite(left + right + bottom + top) and (right - left <= 1 or top - bottom <= 1):
-                yield DrawnRule(left, right, bottom, top)
+                yield DrawnRule(left, bottom, right, top)
         last = at
 
 
-def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> Iterator[LinePart]:
-    """Yield the values of filled form fields and the text that annotations write on a page."""
+def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, turn: int) -> Iterator[LinePart]:
+    """Yield the values of filled form fields and the text that annotations write on a page, turned by quarters."""
     raw = pypdfium2.raw
     form = document.formenv.raw if document.formenv else None
     for index in range(min(raw.FPDFPage_GetAnnotCount(page.raw), _MOST_ANNOTATIONS)):
@@ -327,8 +243,8 @@ def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> It
             is_placed = raw.FPDFAnnot_GetRect(annotation, box)
             if text.strip() and is_placed and math.isfinite(box.left + box.right + box.bottom + box.top):
                 text = one_line(text)
-                words = ((box.left, box.right, text),)
-                yield LinePart(text, box.left, box.right, box.bottom, box.top, words=words)
+                left, bottom, right, top = turned((box.left, box.bottom, box.right, box.top), turn)
+                yield LinePart(text, left, right, bottom, top, words=((left, right, text),))
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
 
@@ -540,7 +456,7 @@ def _page(
             index += count
             continue
         if line.cells:
-            rows.append(tuple(cell.replace(_SOFT, "-") for cell in line.cells))
+            rows.append(tuple(cell.replace(SOFT, "-") for cell in line.cells))
         else:
             paragraph = _joined(paragraph + "\n" * (line.follows == BREAK and bool(paragraph)), line.text, hyphens)
         index += 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.parsing.formulas import lowered, raised
 
@@ -23,7 +23,7 @@ _INDENT = 0.8  # times the height
 _SPACED = re.compile(r"(?:\w )+\w$")
 _CJK_SPACED = re.compile("(?:[\u3000-\u9fff] ){1,7}[\u3000-\u9fff]$")
 CJK = re.compile("[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
-_SOFT = "\u00ad"  # a hyphen at a line's end
+SOFT = "\u00ad"  # a hyphen at a line's end
 _BROKEN_WORD = re.compile(r"\u00ad$|(?<=\w)-$")
 LIST_ITEM = re.compile(
     r"(?:\[\d{1,3}\]|[-*•●○■□▪‣◦–]|[(（]?\d{1,3}[.)）]|\(?[a-z]\)|[(（]?[一二三四五六七八九十]{1,3}[)）、.])\s?(?!\d)|第[\d一二三四五六七八九十百]{1,5}[条章节]"
@@ -58,8 +58,8 @@ class DrawnRule(NamedTuple):
     """A straight line that is drawn on a page, upright or level."""
 
     left: float
-    right: float
     bottom: float
+    right: float
     top: float
 
 
@@ -75,18 +75,14 @@ class Line:
     follows: int = NEW
 
 
-def segments_of(
-    words: Sequence[tuple[float, float, str]], bottom: float, top: float, size: float
-) -> Iterator[LinePart]:
-    """Yield the words of a line as segments, divided at wide gaps."""
-    start, height = 0, max(1.0, top - bottom)
-    for index in range(1, len(words) + 1):
-        if index < len(words) and -height < words[index][0] - words[index - 1][1] <= WIDE_GAP * height:
-            continue
-        run = words[start:index]
-        right = max(run[-1][1], run[0][1])
-        yield LinePart(" ".join([word[2] for word in run]), run[0][0], right, bottom, top, size, run)
-        start = index
+def turned(sides: Iterable[Any], turn: int) -> tuple[Any, Any, Any, Any]:
+    """Return left, bottom, right and top as seen by a reader who has turned the page by quarters."""
+    left, bottom, right, top = sides
+    if turn == 0:
+        return left, bottom, right, top
+    if turn == 3:
+        return bottom, -right, top, -left
+    return (-right, -top, -left, -bottom) if turn == 2 else (-top, left, -bottom, right)
 
 
 def unplaced(texts: Iterable[str]) -> list[Line]:
@@ -158,7 +154,7 @@ def joined(lines: Sequence[str]) -> str:
     """Return the lines of a cell in one line; between Chinese characters without a space."""
     text = ""
     for line in lines:
-        if text.endswith(_SOFT):
+        if text.endswith(SOFT):
             text = text[:-1] if line[:1].islower() else text[:-1] + "-"
             text += line
             continue

@@ -17,7 +17,7 @@ def with_ruled_tables(segments: Sequence[LinePart], rules: Sequence[DrawnRule]) 
     """Return the segments with those within a table's rules replaced by the table."""
     level = _joined_rules([rule for rule in rules if rule.right - rule.left >= rule.top - rule.bottom])
     upright = _joined_rules(
-        [DrawnRule(r.bottom, r.top, r.left, r.right) for r in rules if r.right - r.left < r.top - r.bottom]
+        [DrawnRule(r.bottom, r.left, r.top, r.right) for r in rules if r.right - r.left < r.top - r.bottom]
     )
     if not level or not upright or len(level) + len(upright) > _MOST_RULES:
         return list(segments)
@@ -36,7 +36,7 @@ def _joined_rules(rules: Iterable[DrawnRule]) -> list[DrawnRule]:
         if last is not None and abs(last.bottom - place) <= _SAME_RULE and rule.left - last.right <= _TOUCHING:
             joined[-1] = last._replace(right=max(last.right, rule.right))
         else:
-            joined.append(DrawnRule(rule.left, rule.right, place, place))
+            joined.append(DrawnRule(rule.left, place, rule.right, place))
     return joined
 
 
