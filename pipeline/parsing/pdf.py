@@ -52,8 +52,8 @@ _MOST_NAMED = 20  # pages in a warning
 _ENOUGH_LETTERS, _ENOUGH_LATIN = 100, 300
 _MOST_ODD = 0.25
 _LEAST_VOWELS = 0.15  # share of Latin letters; languages have from 0.3
-_LATIN, _VOWELS = re.compile("[A-Za-z]"), re.compile("[AEIOUYaeiouy]")
-_ODD = re.compile("[\x00-\x1f\x7f-\x9f\u0180-\u019f\u01a2-\u01ae\u01b1-\u036f\ue000-\uf8ff\ufffd]")
+_LATIN, _VOWELS = re.compile("[A-Za-z]+"), "AEIOUYaeiouy"
+_ODD = re.compile("[\x00-\x1f\x7f-\x9f\u0180-\u019f\u01a2-\u01ae\u01b1-\u036f\ue000-\uf8ff\ufffd]+")
 
 
 def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
@@ -244,7 +244,7 @@ def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, turn:
             if text.strip() and is_placed and math.isfinite(box.left + box.right + box.bottom + box.top):
                 text = one_line(text)
                 left, bottom, right, top = turned((box.left, box.bottom, box.right, box.top), turn)
-                yield LinePart(text, left, right, bottom, top, words=((left, right, text),))
+                yield LinePart(text, left, right, bottom, top, max(1.0, top - bottom), words=((left, right, text),))
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
 
@@ -288,10 +288,13 @@ def is_garbled(text: str) -> bool:
     count = len("".join(text.split()))
     if count < _ENOUGH_LETTERS:
         return False
-    if len(_ODD.findall(text)) > _MOST_ODD * count:
+    if sum(map(len, _ODD.findall(text))) > _MOST_ODD * count:
         return True
-    latin = len(_LATIN.findall(text))
-    return latin > max(_ENOUGH_LATIN, 0.5 * count) and len(_VOWELS.findall(text)) < _LEAST_VOWELS * latin
+    vowels = sum(map(text.count, _VOWELS))
+    if vowels >= _LEAST_VOWELS * count:
+        return False
+    latin = sum(map(len, _LATIN.findall(text)))
+    return latin > max(_ENOUGH_LATIN, 0.5 * count) and vowels < _LEAST_VOWELS * latin
 
 
 def _recognise(
@@ -337,7 +340,7 @@ def _largest(pages: Sequence[_Page]) -> str | None:
     if not body or size < _TITLE_SIZE * body:
         return None
     first = next(index for index, line in enumerate(lines) if line.size == size)
-    level = _Headings({}, [round(size, 1)]).level(lines[first:])
+    level = _Headings({}, [size]).level(lines[first:])
     return one_line(*(line.text for line in lines[first : first + level[1]])) if level else None
 
 
@@ -388,21 +391,23 @@ class _Headings:
     def level(self, lines: Sequence[Line]) -> tuple[int, int] | None:
         """Return the level of the heading with which the lines begin, and of how many lines it consists."""
         if self.outline:
-            text = ""
+            key = ""
             for count, line in enumerate(lines[:_MOST_HEADING_LINES], start=1):
-                text += line.text
-                key = _squeezed(text)
-                level = self.outline.get(key, self.outline.get(_LEADING_NUMBER.sub("", key)))
+                key += _squeezed(line.text)
+                name = _LEADING_NUMBER.sub("", key)
+                level = self.outline.get(key, self.outline.get(name))
                 if level is not None:
                     return level, count
+                if not any(known.startswith((key, name)) for known in self.outline):
+                    break
             return None
-        first, size = lines[0], round(lines[0].size, 1)
+        first, size = lines[0], lines[0].size
         if size not in self.sizes or len(first.text) > _LONGEST_HEADING or not any(map(str.isalpha, first.text)):
             return None
         count = 1
         while (
             count < min(len(lines), _MOST_HEADING_LINES)
-            and round(lines[count].size, 1) == size
+            and lines[count].size == size
             and lines[count].follows != NEW
             and not _NUMBER.match(lines[count].text)
         ):
@@ -419,15 +424,15 @@ class _Hyphens:
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        lines = (line.text.lower() for page in self._pages for line in page.lines)
-        whole = (line.partition(" ")[2].rpartition(" ")[0] for line in lines)  # without words at the ends of lines
-        return frozenset(word for text in whole for rule in (_HYPHENATED, _FIRST_WORD) for word in rule.findall(text))
+        lines = (line.text.split() for page in self._pages for line in page.lines)
+        texts = {text.lower() for line in lines for text in line[1:-1]}  # without words at the ends of lines
+        return frozenset(word for text in texts for rule in (_HYPHENATED, _FIRST_WORD) for word in rule.findall(text))
 
     def stays(self, left: str, right: str) -> bool:
         """Return whether the hyphen between two parts stays."""
         if right[:1].isdigit() or right[:1].isupper() or left[-1:].isdigit():
             return True
-        ends, begins = _LAST_WORD.search(left), _FIRST_WORD.match(right)
+        ends, begins = _LAST_WORD.search(left.rpartition(" ")[2]), _FIRST_WORD.match(right)
         if ends is None or begins is None:
             return False
         first, second = ends[0].lower(), begins[0].lower()
@@ -469,10 +474,11 @@ def _page(
 def _joined(paragraph: str, line: str, hyphens: _Hyphens) -> str:
     if not paragraph or paragraph.endswith("\n"):
         return paragraph + line
-    if _HYPHEN.search(paragraph):
+    end = paragraph[-2:]
+    if _HYPHEN.search(end):
         stays = hyphens.stays(paragraph[:-1], line) or (paragraph[-1] == "-" and not line[:1].islower())
         return paragraph[:-1] + "-" * stays + line
-    is_close = (_CJK.match(paragraph[-1]) and _CJK.match(line)) or _OPEN_END.search(paragraph)
+    is_close = (_CJK.match(end[-1]) and _CJK.match(line)) or _OPEN_END.search(end)
     return paragraph + line if is_close else f"{paragraph} {line}"
 
 

@@ -8,7 +8,6 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby, pairwise
 from statistics import median
 from typing import cast
@@ -29,6 +28,7 @@ from pipeline.parsing.pdf_lines import (
     Line,
     LinePart,
     Spans,
+    is_cjk,
     paragraphs_of,
     rows_of,
     tidy,
@@ -96,7 +96,11 @@ def _bands(rows: Iterable[list[LinePart]]) -> Iterator[tuple[list[list[LinePart]
     spans: Spans = []
     divided = 0  # rows of several segments
     for row in rows:
-        height = max(each.height for each in row if not each.rows) if not row[0].rows else 10.0
+        if len(spans) == len(row) == 1 and _touches(spans[0], row[0]):
+            spans = [(min(spans[0][0], row[0].left), max(spans[0][1], row[0].right))]
+            band.append(row)
+            continue
+        height = max([each.height for each in row if not each.rows]) if not row[0].rows else 10.0
         merged = _merged([*spans, *((each.left, each.right) for each in row)], GUTTER * height)
         if band and _ends(band, spans, row, merged, height, divided):
             yield band, spans
@@ -106,6 +110,12 @@ def _bands(rows: Iterable[list[LinePart]]) -> Iterator[tuple[list[list[LinePart]
         spans = merged
     if band:
         yield band, spans
+
+
+def _touches(span: tuple[float, float], segment: LinePart) -> bool:
+    """Return whether no gutter lies between a span and a segment."""
+    gutter = GUTTER * (10.0 if segment.rows else segment.height)
+    return segment.left - span[1] < gutter and span[0] - segment.right < gutter
 
 
 def _ends(
@@ -224,8 +234,7 @@ def _is_prose(columns: Sequence[Sequence[LinePart]]) -> bool:
         total += characters
         if len(lines) < _LEAST_LINES:
             continue
-        is_cjk = sum(1 for each in lines if CJK.search(each.text)) * 2 > len(lines)
-        least = CJK_PROSE if is_cjk else PROSE
+        least = CJK_PROSE if sum(map(is_cjk, (each.text for each in lines))) * 2 > len(lines) else PROSE
         texts += characters >= 1.5 * least * len(lines)
         if sum(1 for each in lines if VALUE.match(each.text)) * 2 > len(lines):
             return False
@@ -305,7 +314,7 @@ def _joining(last: Line | None, column: list[Line]) -> list[Line]:
     goes_on = abs(first.size - last.size) <= OTHER_SIZE * last.size and (
         first.text[:1].islower() or (CJK.match(first.text) and CJK.match(last.text[-1:]))
     )
-    return [replace(first, follows=ON), *column[1:]] if goes_on and not LIST_ITEM.match(first.text) else column
+    return [first._replace(follows=ON), *column[1:]] if goes_on and not LIST_ITEM.match(first.text) else column
 
 
 _NUMBERS = re.compile(r"\d+|\b[ivxl]{1,7}\b")
@@ -319,16 +328,17 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
     at least three pages, and on a quarter of them, with at most other numbers."""
     places: dict[tuple[bool, str], list[tuple[int, int]]] = {}
     for page, lines in enumerate(pages):
-        tops = sorted({round(line.top) for line in lines}, reverse=True)
-        low, high = tops[-_EDGE_LINES:], tops[:_EDGE_LINES]
-        for index, line in enumerate(lines):
-            is_placed = len(tops) > 1
-            count = len(lines)
-            at_top = round(line.top) in high if is_placed else index < _EDGE_LINES
-            at_bottom = round(line.top) in low if is_placed else index >= count - _EDGE_LINES
-            key = _NUMBERS.sub("#", line.text).strip().casefold() if at_top or at_bottom else ""
-            if key:
-                places.setdefault((at_top, key), []).append((page, index))
+        tops = [round(line.top) for line in lines]
+        places_of_page = sorted({*tops})
+        low, high = {*places_of_page[:_EDGE_LINES]}, {*places_of_page[-_EDGE_LINES:]}
+        if len(places_of_page) == 1:  # unknown
+            tops = [len(lines) - index for index in range(len(lines))]
+            low, high = {*tops[-_EDGE_LINES:]}, {*tops[:_EDGE_LINES]}
+        for index, top in enumerate(tops):
+            if top in low or top in high:
+                key = _NUMBERS.sub("#", lines[index].text).strip().casefold()
+                if key:
+                    places.setdefault((top in high, key), []).append((page, index))
     heads: list[set[int]] = [set() for _ in pages]
     for (_, key), found in places.items():
         on = {page for page, _ in found}
@@ -348,11 +358,7 @@ def _are_near(pages: Sequence[Sequence[Line]], found: Sequence[tuple[int, int]])
 
 def body_size(pages: Sequence[Sequence[Line]]) -> float:
     """Return the size of most letters of a document, 0 if it is unknown."""
-    letters: dict[float, int] = {}
-    for lines in pages:
-        for line in lines:
-            if line.size:
-                letters[round(line.size, 1)] = letters.get(round(line.size, 1), 0) + len(line.text)
+    letters = _letters_by_size(line for lines in pages for line in lines if line.size)
     return max(letters, key=lambda size: letters[size], default=0.0)
 
 
@@ -360,10 +366,13 @@ def heading_sizes(pages: Sequence[Sequence[Line]], body: float) -> list[float]:
     """Return the sizes that headings have, largest first, at most four: clearly above the body's, in short lines."""
     if not body:
         return []
-    sizes: dict[float, int] = {}
-    for lines in pages:
-        for line in lines:
-            if line.size >= body * 1.14 and not line.cells:
-                sizes[round(line.size, 1)] = sizes.get(round(line.size, 1), 0) + len(line.text)
-    total = sum(len(line.text) for lines in pages for line in lines)
+    sizes = _letters_by_size(line for lines in pages for line in lines if line.size >= body * 1.14 and not line.cells)
+    total = sum([len(line.text) for lines in pages for line in lines])
     return [size for size in sorted(sizes, reverse=True) if sizes[size] < total * 0.3][:4]
+
+
+def _letters_by_size(lines: Iterable[Line]) -> dict[float, int]:
+    letters: dict[float, int] = {}
+    for line in lines:
+        letters[line.size] = letters.get(line.size, 0) + len(line.text)
+    return letters

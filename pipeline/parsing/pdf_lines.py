@@ -4,7 +4,6 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
@@ -44,14 +43,10 @@ class LinePart(NamedTuple):
     right: float
     bottom: float
     top: float
+    height: float  # of the letters, at least 1
     size: float = 0.0
     words: Sequence[tuple[float, float, str]] = ()  # left, right and text of each
     rows: Sequence[tuple[str, ...]] = ()
-
-    @property
-    def height(self) -> float:
-        """Return the height of the letters."""
-        return max(1.0, self.top - self.bottom)
 
 
 class DrawnRule(NamedTuple):
@@ -63,8 +58,7 @@ class DrawnRule(NamedTuple):
     top: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(NamedTuple):
     """A line of a page in reading order. ``size``: of its letters, 0 if unknown. ``cells``: of a table's row, else empty.
     ``top``: its place on the page, 0 if unknown. ``follows``: NEW, BREAK or ON."""
 
@@ -85,6 +79,11 @@ def turned(sides: Iterable[Any], turn: int) -> tuple[Any, Any, Any, Any]:
     return (-right, -top, -left, -bottom) if turn == 2 else (-top, left, -bottom, right)
 
 
+def is_cjk(text: str) -> bool:
+    """Return whether a text holds Chinese, Japanese or Korean characters."""
+    return not text.isascii() and CJK.search(text) is not None
+
+
 def unplaced(texts: Iterable[str]) -> list[Line]:
     """Return lines of which only the text is known; an empty one divides paragraphs."""
     lines: list[Line] = []
@@ -98,6 +97,8 @@ def unplaced(texts: Iterable[str]) -> list[Line]:
 
 def tidy(text: str) -> str:
     """Return a line with spaced-out words closed."""
+    if text[1:2] != " ":
+        return text
     if len(text) > 6 and _SPACED.match(text) and sum(map(str.isalpha, text)) * 2 > len(text):
         return text.replace(" ", "")
     return text.replace(" ", "") if _CJK_SPACED.match(text) else text
@@ -109,10 +110,13 @@ def rows_of(segments: Iterable[LinePart]) -> list[list[LinePart]]:
     taken: Spans = []  # of the open row, in order
     anchor: LinePart | None = None
     for segment in sorted(segments, key=lambda each: -each.top - each.bottom):
-        place = bisect_right(taken, (segment.left, segment.right))
+        is_below = anchor is None or (
+            anchor.top + anchor.bottom - segment.top - segment.bottom > 2 * _SAME_ROW * anchor.height
+        )
+        place = 0 if is_below else bisect_right(taken, (segment.left, segment.right))
         if (
             anchor is None
-            or abs(anchor.top + anchor.bottom - segment.top - segment.bottom) > 2 * _SAME_ROW * anchor.height
+            or is_below
             or (place and taken[place - 1][1] > segment.left + 1)
             or (place < len(taken) and taken[place][0] < segment.right - 1)
             or segment.rows
@@ -122,8 +126,11 @@ def rows_of(segments: Iterable[LinePart]) -> list[list[LinePart]]:
             taken, place, anchor = [], 0, segment
         rows[-1].append(segment)
         taken.insert(place, (segment.left, segment.right))
-        anchor = max(anchor, segment, key=lambda each: each.height)
-    return [list(_close_ones_joined(sorted(row, key=lambda each: each.left))) for row in rows]
+        if segment.height > anchor.height:
+            anchor = segment
+    return [
+        row if len(row) == 1 else list(_close_ones_joined(sorted(row, key=lambda each: each.left))) for row in rows
+    ]
 
 
 def _close_ones_joined(row: Sequence[LinePart]) -> Iterator[LinePart]:
@@ -181,15 +188,17 @@ def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
     room in it, unless the distance, the size or an indentation divides them."""
     if not rows:
         return []
-    tops = [max([segment.top for segment in row]) for row in rows]
+    tops = [row[0].top if len(row) == 1 else max([segment.top for segment in row]) for row in rows]
     pitches = [above - below for above, below in pairwise(tops)]
     usual = median([pitch for pitch in pitches if pitch > 0] or [0.0])
-    edges = _edges(rows)
+    edges = _Edges(rows)
     lines: list[Line] = []
     is_first = is_item = True  # of the paragraph of the line before
     for index, row in enumerate(rows):
-        text = tidy(" ".join([segment.text for segment in row]))
-        size = max([segment.size for segment in row])
+        text, size = row[0].text, row[0].size
+        if len(row) > 1:
+            text, size = " ".join([segment.text for segment in row]), max([segment.size for segment in row])
+        text = tidy(text)
         follows = NEW
         item = bool(LIST_ITEM.match(text))
         if index:
@@ -197,7 +206,7 @@ def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
             height = max(above[0].height, row[0].height)
             shift = row[0].left - above[0].left
             same = abs(size - lines[-1].size) <= OTHER_SIZE * size
-            if _BROKEN_WORD.search(above[-1].text[-2:]):
+            if above[-1].text.endswith((SOFT, "-")) and _BROKEN_WORD.search(above[-1].text[-2:]):
                 follows = ON
             elif same and not item and 0 < pitches[index - 1] <= max(_LOOSE * usual, 1.4 * height):
                 is_centred = abs(shift + row[-1].right - above[-1].right) <= height / 2
@@ -206,23 +215,33 @@ def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
                     first = row[0].words[0] if row[0].words else (row[0].left, row[0].right, "")
                     room = min(first[1] - first[0] + 0.3 * height, 2 * height if CJK.match(first[2]) else math.inf)
                     follows = ON
-                    if edges[index] - above[-1].right > room:
+                    if edges.of(index) - above[-1].right > room:
                         follows = NEW if SENTENCE_END.search(lines[-1].text[-ENDING:]) else BREAK
         is_first, is_item = follows != ON, (item if follows != ON else is_item)
-        lines.append(Line(text=text, size=size, top=tops[index], follows=follows))
+        lines.append(Line(text, size, tops[index], (), follows))
     return lines
 
 
-def _edges(rows: Sequence[Sequence[LinePart]]) -> list[float]:
-    """Return for each row the right edge of the text around it: of the nearest rows of its size, of all if these are
-    narrow, none if they are all short."""
-    shapes = [(row[0].size, row[0].left, row[-1].right, sum([len(each.text) for each in row])) for row in rows]
-    left, right = min([shape[1] for shape in shapes]), max([shape[2] for shape in shapes])
-    shortest = CJK_PROSE if sum(1 for row in rows if CJK.search(row[0].text)) * 2 > len(rows) else PROSE
-    edges = []
-    for index, (size, *_) in enumerate(shapes):
-        near = [each for each in shapes[max(0, index - 6) : index + 6] if abs(each[0] - size) <= OTHER_SIZE * size]
-        edge, start = max([each[2] for each in near]), min([each[1] for each in near])
-        is_short = max([each[3] for each in near]) < shortest * (1 if len(near) > _FEW else 2)
-        edges.append(math.inf if is_short else edge if edge - start >= 0.4 * (right - left) else right)
-    return edges
+class _Edges:
+    """The right edge of the text around each row: of the nearest rows of its size, of all if these are narrow, none if
+    they are all short."""
+
+    def __init__(self, rows: Sequence[Sequence[LinePart]]) -> None:
+        self._sizes = [row[0].size for row in rows]
+        self._lefts, self._rights = [row[0].left for row in rows], [row[-1].right for row in rows]
+        self._counts = [sum([len(each.text) for each in row]) for row in rows]
+        self._least_width = 0.4 * (max(self._rights) - min(self._lefts))
+        self._right = max(self._rights)
+        self._shortest = CJK_PROSE if sum(map(is_cjk, (row[0].text for row in rows))) * 2 > len(rows) else PROSE
+
+    def of(self, index: int) -> float:
+        """Return the edge for the row with this index."""
+        near, size = slice(max(0, index - 6), index + 6), self._sizes[index]
+        sizes, lefts, rights, counts = self._sizes[near], self._lefts[near], self._rights[near], self._counts[near]
+        if sizes.count(size) < len(sizes):
+            same = [at for at, other in enumerate(sizes) if abs(other - size) <= OTHER_SIZE * size]
+            lefts, rights, counts = [lefts[at] for at in same], [rights[at] for at in same], [counts[at] for at in same]
+        if max(counts) < self._shortest * (1 if len(counts) > _FEW else 2):
+            return math.inf
+        edge = max(rights)
+        return edge if edge - min(lefts) >= self._least_width else self._right

@@ -116,7 +116,7 @@ def _with_table(segments: list[LinePart], level: Sequence[DrawnRule], upright: S
     rows = [
         row if len(set(owner)) > 1 else row[:1] + ("",) * (len(row) - 1) for row, owner in zip(rows, grid, strict=True)
     ]
-    return [*rest[:first], LinePart("", xs[0], xs[-1], ys[0], ys[-1], rows=rows), *rest[first:]]
+    return [*rest[:first], LinePart("", xs[0], xs[-1], ys[0], ys[-1], ys[-1] - ys[0], rows=rows), *rest[first:]]
 
 
 def _owners(

@@ -86,21 +86,23 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
     for index in lasts[np.append(codes, 0)[line_ends[lasts]] == ord(_SOFT_HYPHEN)].tolist():
         words[index] += SOFT
 
-    gaps, heights = lefts[1:] - rights[:-1], np.repeat(np.maximum(1.0, tops - bottoms), per_line)[1:]
+    line_heights = np.maximum(1.0, tops - bottoms)
+    gaps, heights = lefts[1:] - rights[:-1], np.repeat(line_heights, per_line)[1:]
     is_first = np.ones(count + 1, bool)
     is_first[1:-1] = (gaps <= -heights) | (gaps > WIDE_GAP * heights)
     is_first[firsts] = True
     placed = list(zip(lefts.tolist(), rights.tolist(), words, strict=True))
-    lines = list(zip(is_aslant.tolist(), turns.tolist(), bottoms.tolist(), tops.tolist(), sizes, strict=True))
+    by_line = [each.tolist() for each in (is_aslant, turns, bottoms, tops, line_heights)]
+    lines = list(zip(*by_line, sizes, strict=True))
     runs: dict[int, list[LinePart]] = {}
     bounds = np.flatnonzero(is_first)
     of_line = np.searchsorted(firsts, bounds[:-1], "right") - 1
     for line, (start, stop) in zip(of_line.tolist(), pairwise(bounds.tolist()), strict=True):
-        is_left_out, turn, bottom, top, size = lines[line]
+        is_left_out, turn, bottom, top, height, size = lines[line]
         if not is_left_out:
             run = placed[start:stop]
             right = max(run[-1][1], run[0][1])
-            part = LinePart(" ".join(words[start:stop]), run[0][0], right, bottom, top, size, run)
+            part = LinePart(" ".join(words[start:stop]), run[0][0], right, bottom, top, height, size, run)
             runs.setdefault(turn, []).append(part)
     return runs, aslant
 
