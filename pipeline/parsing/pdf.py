@@ -9,15 +9,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice, pairwise
 
+import numpy as np
 import pypdfium2
 import pypdfium2.raw
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
+from pipeline.parsing.pdf_contents import rules_of, words_of
 from pipeline.parsing.pdf_layout import body_size, heading_sizes, reading_order, running_heads
-from pipeline.parsing.pdf_lines import BREAK, NEW, SOFT, DrawnRule, Line, LinePart, turned, unplaced
-from pipeline.parsing.pdf_words import words_of
+from pipeline.parsing.pdf_lines import BREAK, NEW, SOFT, Line, LinePart, turned, unplaced
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
 from pipeline.parsing.table_headers import looks_like_header
 from pipeline.parsing.tables import bar_blocks
@@ -35,10 +36,6 @@ _OPEN_END = re.compile("(?<=\\S)[–/]$")  # a range or an address that goes on
 _HYPHENATED = re.compile(r"(?<![^\W_])[^\W_]++-[^\W_]++")
 _LEAST_PART = 3  # letters of a part of a word that is looked up
 _LAST_WORD, _FIRST_WORD = re.compile(r"(?<![^\W_])[^\W_]++$"), re.compile(r"[^\W_]++")
-_RECTANGLE = 5  # points of its path
-_MOST_OBJECTS = 20_000  # of a page in which rules are looked for
-_MOST_POINTS = 2_000  # of a drawn line
-_THIN = 3.0  # points; a rectangle that is not higher or not wider is a rule
 _NUMBER = re.compile(r"[\d.]+|第\w{1,4}[章节条]|[一二三四五六七八九十]{1,3}、|[(（]")
 _LONGEST_HEADING = 200  # characters
 _MOST_HEADING_LINES = 4
@@ -154,11 +151,11 @@ def _page_of(document: pypdfium2.PdfDocument, index: int) -> _Page:
             placed, aslant = words_of(page.get_textpage())
             turns = sorted(placed, key=lambda turn: -sum([len(segment.text) for segment in placed[turn]])) or [0]
             fields = list(_annotations(document, page, turns[0]))
-            rules = _rules(page) if placed else []
+            rules = rules_of(page)
             lines: list[Line] = []
             for turn in turns:
                 segments = placed.get(turn, []) + (fields if turn == turns[0] else [])
-                lines += reading_order(segments, [DrawnRule(*turned(rule, turn)) for rule in rules] if turn else rules)
+                lines += reading_order(segments, np.stack(turned(rules.T, turn), axis=1))
             lines += unplaced(aslant)
             few = sum(len(line.text) for line in lines) < _STAMP
             has_words = any(any(map(str.isalnum, line.text)) for line in lines)
@@ -179,45 +176,6 @@ def _is_covered(page: pypdfium2.PdfPage, *, has_words: bool) -> bool:
         left, bottom, right, top = map(float, picture.get_bounds())
         covered += max(0.0, right - left) * max(0.0, top - bottom)
     return bool(covered >= _MOST_OF_PAGE * width * height)
-
-
-def _rules(page: pypdfium2.PdfPage) -> list[DrawnRule]:
-    """Return the upright and level lines that are drawn on a page, among them the edges of rectangles."""
-    raw, rules = pypdfium2.raw, []
-    count = raw.FPDFPage_CountObjects(page.raw)
-    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
-    for index in range(count if count <= _MOST_OBJECTS else 0):
-        drawn = raw.FPDFPage_GetObject(page.raw, index)
-        if raw.FPDFPageObj_GetType(drawn) != raw.FPDF_PAGEOBJ_PATH:
-            continue
-        raw.FPDFPageObj_GetBounds(drawn, left, bottom, right, top)
-        box = DrawnRule(left.value, bottom.value, right.value, top.value)
-        if not math.isfinite(sum(box)):
-            continue
-        if box.top - box.bottom <= _THIN or box.right - box.left <= _THIN:
-            rules.append(box)
-        elif (points := raw.FPDFPath_CountSegments(drawn)) <= _RECTANGLE:
-            rules += [box._replace(top=box.bottom), box._replace(bottom=box.top)]
-            rules += [box._replace(right=box.left), box._replace(left=box.right)]
-        elif points <= _MOST_POINTS:
-            rules += _strokes(drawn, points)
-    return rules
-
-
-def _strokes(drawn: object, points: int) -> Iterator[DrawnRule]:
-    """Yield the upright and level strokes of a drawing of many."""
-    raw, matrix, x, y = pypdfium2.raw, pypdfium2.raw.FS_MATRIX(), ctypes.c_float(), ctypes.c_float()
-    raw.FPDFPageObj_GetMatrix(drawn, matrix)
-    last: tuple[float, float] | None = None
-    for index in range(points):
-        segment = raw.FPDFPath_GetPathSegment(drawn, index)
-        raw.FPDFPathSegment_GetPoint(segment, x, y)
-        at = (matrix.a * x.value + matrix.c * y.value + matrix.e, matrix.b * x.value + matrix.d * y.value + matrix.f)
-        if last is not None and raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_LINETO:
-            (left, right), (bottom, top) = sorted((last[0], at[0])), sorted((last[1], at[1]))
-            if math.isfinite(left + right + bottom + top) and (right - left <= 1 or top - bottom <= 1):
-                yield DrawnRule(left, bottom, right, top)
-        last = at
 
 
 def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, turn: int) -> Iterator[LinePart]:

@@ -12,6 +12,7 @@ from itertools import groupby, pairwise
 from statistics import median
 from typing import cast
 
+from pipeline.parsing.pdf_contents import Sides
 from pipeline.parsing.pdf_lines import (
     CJK,
     CJK_PROSE,
@@ -24,7 +25,6 @@ from pipeline.parsing.pdf_lines import (
     SENTENCE_END,
     VALUE,
     WIDE_GAP,
-    DrawnRule,
     Line,
     LinePart,
     Spans,
@@ -53,7 +53,7 @@ _DEEPEST = 4  # columns within columns
 _CELL = re.compile(r"\d|[^\W_]{3}|[\u3000-\u9fff\uac00-\ud7af]{2}")
 
 
-def reading_order(segments: Sequence[LinePart], rules: Sequence[DrawnRule] = ()) -> list[Line]:
+def reading_order(segments: Sequence[LinePart], rules: Sides) -> list[Line]:
     """Return the lines of a page in the order in which people read them, with the rows of its tables."""
     segments = with_ruled_tables(segments, rules)
     columns = list(_columns(segments, depth=0))

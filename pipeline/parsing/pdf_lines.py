@@ -49,15 +49,6 @@ class LinePart(NamedTuple):
     rows: Sequence[tuple[str, ...]] = ()
 
 
-class DrawnRule(NamedTuple):
-    """A straight line that is drawn on a page, upright or level."""
-
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-
 class Line(NamedTuple):
     """A line of a page in reading order. ``size``: of its letters, 0 if unknown. ``cells``: of a table's row, else empty.
     ``top``: its place on the page, 0 if unknown. ``follows``: NEW, BREAK or ON."""
@@ -128,9 +119,7 @@ def rows_of(segments: Iterable[LinePart]) -> list[list[LinePart]]:
         taken.insert(place, (segment.left, segment.right))
         if segment.height > anchor.height:
             anchor = segment
-    return [
-        row if len(row) == 1 else list(_close_ones_joined(sorted(row, key=lambda each: each.left))) for row in rows
-    ]
+    return [row if len(row) == 1 else list(_close_ones_joined(sorted(row, key=lambda each: each.left))) for row in rows]
 
 
 def _close_ones_joined(row: Sequence[LinePart]) -> Iterator[LinePart]:

@@ -4,7 +4,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from pipeline.parsing.pdf_lines import GUTTER, DrawnRule, LinePart, joined, paragraphs_of, rows_of, tidy
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.parsing.pdf_contents import Sides
+from pipeline.parsing.pdf_lines import GUTTER, LinePart, joined, paragraphs_of, rows_of, tidy
 
 _TOUCHING = 3.0  # points between rules that meet
 _SAME_RULE = 2.0  # points between the places of one rule
@@ -13,13 +17,13 @@ _LEAST_FILLED = 0.3  # share of the cells of a table that hold words
 _LONG_CELL = 1000  # characters; rules around longer texts arrange them
 
 
-def with_ruled_tables(segments: Sequence[LinePart], rules: Sequence[DrawnRule]) -> list[LinePart]:
+def with_ruled_tables(segments: Sequence[LinePart], rules: Sides) -> list[LinePart]:
     """Return the segments with those within a table's rules replaced by the table."""
-    level = _joined_rules([rule for rule in rules if rule.right - rule.left >= rule.top - rule.bottom])
-    upright = _joined_rules(
-        [DrawnRule(r.bottom, r.left, r.top, r.right) for r in rules if r.right - r.left < r.top - r.bottom]
-    )
-    if not level or not upright or len(level) + len(upright) > _MOST_RULES:
+    is_level = rules[:, 2] - rules[:, 0] >= rules[:, 3] - rules[:, 1]
+    if is_level.all() or not is_level.any():
+        return list(segments)
+    level, upright = _joined_rules(rules[is_level]), _joined_rules(rules[~is_level][:, [1, 0, 3, 2]])
+    if len(level) + len(upright) > _MOST_RULES:
         return list(segments)
     rest = list(segments)
     for lines, bars in _grids(level, upright):
@@ -27,40 +31,41 @@ def with_ruled_tables(segments: Sequence[LinePart], rules: Sequence[DrawnRule]) 
     return rest
 
 
-def _joined_rules(rules: Iterable[DrawnRule]) -> list[DrawnRule]:
+_Rules = NDArray[np.float64]  # parallel ones: where each begins, where it ends, and at which height it lies
+
+
+def _joined_rules(sides: Sides) -> _Rules:
     """Return level rules with those that go on joined."""
-    joined: list[DrawnRule] = []
-    for rule in sorted(rules, key=lambda each: (round((each.bottom + each.top) / (2 * _SAME_RULE)), each.left)):
-        place = (rule.bottom + rule.top) / 2
+    heights = sides[:, 1] + sides[:, 3]
+    joined: list[list[float]] = []
+    order = np.lexsort((sides[:, 0], np.rint(heights / (2 * _SAME_RULE))))
+    rows = zip(sides[order, 0].tolist(), sides[order, 2].tolist(), (heights[order] / 2).tolist(), strict=True)
+    for start, end, place in rows:
         last = joined[-1] if joined else None
-        if last is not None and abs(last.bottom - place) <= _SAME_RULE and rule.left - last.right <= _TOUCHING:
-            joined[-1] = last._replace(right=max(last.right, rule.right))
+        if last is not None and abs(last[2] - place) <= _SAME_RULE and start - last[1] <= _TOUCHING:
+            last[1] = max(last[1], end)
         else:
-            joined.append(DrawnRule(rule.left, place, rule.right, place))
-    return joined
+            joined.append([start, end, place])
+    return np.array(joined)
 
 
-def _grids(
-    level: Sequence[DrawnRule], upright: Sequence[DrawnRule]
-) -> Iterator[tuple[list[DrawnRule], list[DrawnRule]]]:
-    """Yield the rules that meet each other. Upright rules are given turned: their ``left`` is their lower end."""
-    groups: list[tuple[list[DrawnRule], list[DrawnRule]]] = [([rule], []) for rule in level]
-    for bar in upright:
-        met = [
-            group
-            for group in groups
-            if any(
-                line.left - _TOUCHING <= bar.bottom <= line.right + _TOUCHING
-                and bar.left - _TOUCHING <= line.bottom <= bar.right + _TOUCHING
-                for line in group[0]
-            )
-        ]
-        if met:
-            groups = [group for group in groups if group not in met]
-            groups.append(
-                ([line for group in met for line in group[0]], [b for group in met for b in group[1]] + [bar])
-            )
-    yield from (group for group in groups if len(group[0]) > 1 and group[1])
+def _grids(level: _Rules, upright: _Rules) -> Iterator[tuple[_Rules, _Rules]]:
+    """Yield the rules that meet each other."""
+    crosses = _reach(level, upright[:, 2]) & _reach(upright, level[:, 2]).T  # a row for each level rule
+    grid_of = np.arange(len(level))
+    for bar in np.flatnonzero(crosses.any(axis=0)).tolist():
+        is_met = np.zeros(len(level) + len(upright), bool)
+        is_met[grid_of[crosses[:, bar]]] = True
+        grid_of[is_met[grid_of]] = len(level) + bar
+    for number in sorted({*grid_of.tolist()} - {*range(len(level))}):
+        lines = grid_of == number
+        if lines.sum() > 1:
+            yield level[lines], upright[crosses[lines].any(axis=0)]
+
+
+def _reach(rules: _Rules, places: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return for each rule at which places it is, or ends near them."""
+    return (rules[:, :1] - _TOUCHING <= places) & (places <= rules[:, 1:2] + _TOUCHING)
 
 
 def _places(values: Iterable[float]) -> list[float]:
@@ -71,10 +76,9 @@ def _places(values: Iterable[float]) -> list[float]:
     return places
 
 
-def _with_table(segments: list[LinePart], level: Sequence[DrawnRule], upright: Sequence[DrawnRule]) -> list[LinePart]:
-    ends = [rule.left for rule in level] + [rule.right for rule in level]
-    xs = _places([rule.bottom for rule in upright] + [min(ends), max(ends)])
-    ys = _places(rule.bottom for rule in level)
+def _with_table(segments: list[LinePart], level: _Rules, upright: _Rules) -> list[LinePart]:
+    xs = _places([*upright[:, 2].tolist(), float(level[:, :2].min()), float(level[:, :2].max())])
+    ys = _places(level[:, 2].tolist())
     if len(xs) < 3 or len(ys) < 3:
         return segments
     cells: dict[tuple[int, int], list[LinePart]] = {}
@@ -122,29 +126,31 @@ def _with_table(segments: list[LinePart], level: Sequence[DrawnRule], upright: S
 def _owners(
     xs: Sequence[float],
     ys: Sequence[float],
-    level: Sequence[DrawnRule],
-    upright: Sequence[DrawnRule],
+    level: _Rules,
+    upright: _Rules,
     cells: Mapping[tuple[int, int], Sequence[LinePart]],
 ) -> dict[tuple[int, int], int]:
     """Return for each place of a grid the number of its cell: places without a rule between them are one cell, unless
     wide gaps divide their words."""
     columns, rows = len(xs) - 1, len(ys) - 1
+    is_barred, is_ruled = _divide(upright, xs, ys), _divide(level, ys, xs)
     owners = {(row, column): row * columns + column for row in range(rows) for column in range(columns)}
     for row in range(rows):
-        middle = (ys[rows - row - 1] + ys[rows - row]) / 2
         for column in range(1, columns):
             left, right = cells.get((row, column - 1), ()), cells.get((row, column), ())
             is_apart = bool(left and right) and right[0].left - left[0].right > GUTTER * left[0].height
-            if not is_apart and not any(
-                abs(bar.bottom - xs[column]) <= 2 * _SAME_RULE and bar.left <= middle <= bar.right for bar in upright
-            ):
+            if not is_apart and not is_barred[column][rows - row - 1]:
                 owners[row, column] = owners[row, column - 1]
     for row in range(1, rows):
         for column in range(columns):
-            middle = (xs[column] + xs[column + 1]) / 2
-            place = ys[rows - row]
-            if not any(
-                abs(rule.bottom - place) <= 2 * _SAME_RULE and rule.left <= middle <= rule.right for rule in level
-            ):
+            if not is_ruled[rows - row][column]:
                 owners[row, column] = owners[row - 1, column]
     return owners
+
+
+def _divide(rules: _Rules, places: Sequence[float], ends: Sequence[float]) -> list[list[bool]]:
+    """Return for each place whether a rule lies there between each end and the next."""
+    middles = (np.array(ends[:-1]) + ends[1:]) / 2
+    is_there = np.abs(rules[:, 2:] - places) <= 2 * _SAME_RULE
+    is_between = (rules[:, :1] <= middles) & (middles <= rules[:, 1:2])
+    return (is_there.T.astype(int) @ is_between > 0).tolist()  # type: ignore[no-any-return]

@@ -1,17 +1,18 @@
-"""The words of a PDF page and their places, read in as few calls as possible and kept in arrays."""
+"""The words and the drawn rules of a PDF page with their places, read in bulk into arrays: a call and an object for each
+of them would cost more than pdfium takes for the page."""
 
 import ctypes
 import math
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
 import pypdfium2
-import pypdfium2.raw
 from numpy.typing import NDArray
+from pypdfium2 import raw
 
 from pipeline.parsing.formulas import raised
 from pipeline.parsing.pdf_lines import SOFT, WIDE_GAP, LinePart, turned
@@ -26,22 +27,43 @@ _IS_OF_WORD = np.ones(_LAST + 1, bool)
 _IS_OF_WORD[[*range(0x20), 0x200B, 0xFEFF, 0xFFFE, *(code for code in range(0x3001) if chr(code).isspace())]] = False
 
 
-def _of_characters(function: object, result: Any, *others: Any) -> Callable[..., Any]:  # noqa: ANN401
-    """Return a function of pdfium on a page of text and a character that takes addresses as numbers."""
-    address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
-    return ctypes.PYFUNCTYPE(result, ctypes.c_void_p, ctypes.c_int, *others)(address or 0)
+_MOST_OBJECTS = 20_000  # of a page in which rules are looked for
+_MOST_POINTS = 2_000  # of a drawn line
+_THIN = 3.0  # points; a rectangle that is not higher or not wider is a rule
+_RECTANGLE = 5  # points of its path
+_EDGES = np.array([(0, 1, 2, 1), (0, 3, 2, 3), (0, 1, 0, 3), (2, 1, 2, 3)])  # of a rectangle, by its sides
+_INT, _POINTER = ctypes.c_int, ctypes.c_void_p
+
+Sides = NDArray[np.float64]  # left, bottom, right and top in points, a row for each box
 
 
-_read_code = _of_characters(pypdfium2.raw.FPDFText_GetUnicode, ctypes.c_uint)
-_read_angle = _of_characters(pypdfium2.raw.FPDFText_GetCharAngle, ctypes.c_float)
-_read_size = _of_characters(pypdfium2.raw.FPDFText_GetFontSize, ctypes.c_double)
-_read_box = _of_characters(pypdfium2.raw.FPDFText_GetLooseCharBox, ctypes.c_int, ctypes.c_void_p)
+def _address(handle: object) -> int:
+    return ctypes.cast(handle, _POINTER).value or 0  # type: ignore[arg-type]
+
+
+def _plain(function: object, result: Any, *arguments: Any) -> Callable[..., Any]:
+    """Return a function of pdfium that takes addresses as numbers, which is cheaper in many calls."""
+    return ctypes.PYFUNCTYPE(result, *arguments)(_address(function))
+
+
+_read_code = _plain(raw.FPDFText_GetUnicode, ctypes.c_uint, _POINTER, _INT)
+_read_angle = _plain(raw.FPDFText_GetCharAngle, ctypes.c_float, _POINTER, _INT)
+_read_size = _plain(raw.FPDFText_GetFontSize, ctypes.c_double, _POINTER, _INT)
+_read_box = _plain(raw.FPDFText_GetLooseCharBox, _INT, _POINTER, _INT, _POINTER)
+_read_object = _plain(raw.FPDFPage_GetObject, _POINTER, _POINTER, _INT)
+_read_kind = _plain(raw.FPDFPageObj_GetType, _INT, _POINTER)
+_read_bounds = _plain(raw.FPDFPageObj_GetBounds, _INT, *[_POINTER] * 5)
+_read_matrix = _plain(raw.FPDFPageObj_GetMatrix, _INT, _POINTER, _POINTER)
+_count_points = _plain(raw.FPDFPath_CountSegments, _INT, _POINTER)
+_read_point = _plain(raw.FPDFPath_GetPathSegment, _POINTER, _POINTER, _INT)
+_read_place = _plain(raw.FPDFPathSegment_GetPoint, _INT, *[_POINTER] * 3)
+_read_stroke = _plain(raw.FPDFPathSegment_GetType, _INT, _POINTER)
 
 
 def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]], list[str]]:
     """Return the words of a page in runs without a wide gap, by the quarter turns of their direction, and the lines
     that run aslant."""
-    page = ctypes.cast(text_page.raw, ctypes.c_void_p).value
+    page = _address(text_page.raw)
     text: str = text_page.get_text_range(errors="replace")
     count = text_page.count_chars()
     if len(text) != count:  # characters without a meaning, or beyond 16 bits
@@ -107,21 +129,64 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
     return runs, aslant
 
 
-def _boxes(page: int | None, *positions: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+def _boxes(page: int, *positions: NDArray[np.int64]) -> list[Sides]:
     """Return for each array of characters their left, bottom, right and top."""
     boxes = np.zeros((sum(map(len, positions)), 4), np.float32)
-    address = boxes.ctypes.data
-    characters = np.concatenate(positions).tolist()
-    calls = map(_read_box, repeat(page), characters, range(address, address + boxes.nbytes, boxes.strides[0]))
-    deque(calls, maxlen=0)
-    sides = boxes.T[[0, 3, 2, 1]].astype(float)
-    return np.split(sides, len(positions), axis=1)
+    _run(_read_box, repeat(page), np.concatenate(positions).tolist(), *_addresses(boxes)[:1])
+    return np.split(boxes.T[[0, 3, 2, 1]].astype(float), len(positions), axis=1)
 
 
-def _with_power(page: int | None, start: int, digits: str) -> str:
+def _addresses(rows: NDArray[np.float32]) -> list[range]:
+    """Return for each column the addresses of its numbers."""
+    start, size = rows.ctypes.data, rows.itemsize
+    return [range(start + at * size, start + at * size + rows.nbytes, rows.strides[0]) for at in range(rows.shape[1])]
+
+
+def _run(function: Callable[..., Any], *arguments: Iterable[Any]) -> None:
+    """Call a function with each set of arguments."""
+    deque(map(function, *arguments), maxlen=0)
+
+
+def _with_power(page: int, start: int, digits: str) -> str:
     """Return digits of which the last are smaller and raised as a power: ``10^6``, not 106."""
     whole = _read_size(page, start)
     if _read_size(page, start + len(digits) - 1) >= _SMALLER * whole:
         return digits
     at = next(index for index in range(1, len(digits)) if _read_size(page, start + index) < _SMALLER * whole)
     return digits[:at] + raised(digits[:at], digits[at:])
+
+
+def rules_of(page: pypdfium2.PdfPage) -> Sides:
+    """Return the upright and level lines that are drawn on a page, among them the edges of rectangles."""
+    count = raw.FPDFPage_CountObjects(page.raw)
+    objects = map(_read_object, repeat(_address(page.raw)), range(count if count <= _MOST_OBJECTS else 0))
+    paths = [drawn for drawn in objects if _read_kind(drawn) == raw.FPDF_PAGEOBJ_PATH]
+    if not paths:
+        return np.zeros((0, 4))
+    boxes = np.zeros((len(paths), 4), np.float32)
+    _run(_read_bounds, paths, *_addresses(boxes))
+    sides = boxes.astype(float)
+    sides[~np.isfinite(sides.sum(axis=1))] = 0
+    is_thin = (sides[:, 2:] - sides[:, :2] <= _THIN).any(axis=1)
+    drawn: list[Sides] = []
+    for path, rule, thin in zip(paths, sides[:, None], is_thin.tolist(), strict=True):
+        points = 0 if thin else _count_points(path)
+        if points <= _MOST_POINTS:
+            drawn.append(rule if thin else rule[0, _EDGES] if points <= _RECTANGLE else _strokes(path, points))
+    return np.concatenate([*drawn, np.zeros((0, 4))])
+
+
+def _strokes(path: int, count: int) -> Sides:
+    """Return the upright and level strokes of a drawing of many."""
+    matrix = raw.FS_MATRIX()
+    _read_matrix(path, ctypes.addressof(matrix))
+    points = list(map(_read_point, repeat(path), range(count)))
+    places = np.zeros((count, 2), np.float32)
+    _run(_read_place, points, *_addresses(places))
+    x, y = places.T.astype(float)
+    x, y = matrix.a * x + matrix.c * y + matrix.e, matrix.b * x + matrix.d * y + matrix.f
+    is_line = np.fromiter(map(_read_stroke, points[1:]), int, count - 1) == raw.FPDF_SEGMENT_LINETO
+    ends = np.stack([x, y], axis=1)
+    strokes: Sides = np.hstack([np.minimum(ends[1:], ends[:-1]), np.maximum(ends[1:], ends[:-1])])
+    is_straight = (strokes[:, 2:] - strokes[:, :2] <= 1).any(axis=1) & np.isfinite(strokes.sum(axis=1))
+    return strokes.compress(is_line & is_straight, axis=0)
