@@ -148,10 +148,10 @@ def _page_of(document: pypdfium2.PdfDocument, index: int) -> _Page:
     try:
         page = document[index]
         try:
-            placed, aslant = words_of(page.get_textpage())
+            placed, aslant, words = words_of(page.get_textpage())
             turns = sorted(placed, key=lambda turn: -sum([len(segment.text) for segment in placed[turn]])) or [0]
             fields = list(_annotations(document, page, turns[0]))
-            rules = rules_of(page)
+            rules = rules_of(page, words)
             lines: list[Line] = []
             for turn in turns:
                 segments = placed.get(turn, []) + (fields if turn == turns[0] else [])

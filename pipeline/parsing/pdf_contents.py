@@ -60,9 +60,9 @@ _read_place = _plain(raw.FPDFPathSegment_GetPoint, _INT, *[_POINTER] * 3)
 _read_stroke = _plain(raw.FPDFPathSegment_GetType, _INT, _POINTER)
 
 
-def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]], list[str]]:
-    """Return the words of a page in runs without a wide gap, by the quarter turns of their direction, and the lines
-    that run aslant."""
+def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]], list[str], Sides]:
+    """Return the words of a page in runs without a wide gap, by the quarter turns of their direction, the lines that
+    run aslant, and the places of all words on the page as it lies."""
     page = _address(text_page.raw)
     text: str = text_page.get_text_range(errors="replace")
     count = text_page.count_chars()
@@ -76,7 +76,7 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
     starts, ends = edges[::2], edges[1::2]
     count = len(starts)
     if not count:
-        return {}, []
+        return {}, [], np.zeros((0, 4))
     words = np.where(is_of_word[1:-1], codes, 0x20).tobytes().decode("utf-32-le", "surrogatepass").split()
 
     breaks = np.append(np.flatnonzero((codes == ord("\n")) | (codes == ord(_SOFT_HYPHEN))), len(codes))
@@ -92,6 +92,7 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
     turns = turns.astype(int) % 4
     begin, end = _boxes(page, starts, ends - 1)
     is_changed = (begin[1] != end[1]) | (begin[3] != end[3])
+    places = np.concatenate([np.minimum(begin[:2], end[:2]), np.maximum(begin[2:], end[2:])]).T
     for turn in {*turns.tolist()} - {0}:
         of_turn = np.repeat(turns == turn, per_line)
         begin[:, of_turn], end[:, of_turn] = turned(begin[:, of_turn], turn), turned(end[:, of_turn], turn)
@@ -126,7 +127,7 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
             right = max(run[-1][1], run[0][1])
             part = LinePart(" ".join(words[start:stop]), run[0][0], right, bottom, top, height, size, run)
             runs.setdefault(turn, []).append(part)
-    return runs, aslant
+    return runs, aslant, places
 
 
 def _boxes(page: int, *positions: NDArray[np.int64]) -> list[Sides]:
@@ -156,8 +157,9 @@ def _with_power(page: int, start: int, digits: str) -> str:
     return digits[:at] + raised(digits[:at], digits[at:])
 
 
-def rules_of(page: pypdfium2.PdfPage) -> Sides:
-    """Return the upright and level lines that are drawn on a page, among them the edges of rectangles."""
+def rules_of(page: pypdfium2.PdfPage, words: Sides) -> Sides:
+    """Return the upright and level lines that are drawn on a page, among them the edges of rectangles, and of other
+    drawings those around words."""
     count = raw.FPDFPage_CountObjects(page.raw)
     objects = map(_read_object, repeat(_address(page.raw)), range(count if count <= _MOST_OBJECTS else 0))
     paths = [drawn for drawn in objects if _read_kind(drawn) == raw.FPDF_PAGEOBJ_PATH]
@@ -171,8 +173,10 @@ def rules_of(page: pypdfium2.PdfPage) -> Sides:
     drawn: list[Sides] = []
     for path, rule, thin in zip(paths, sides[:, None], is_thin.tolist(), strict=True):
         points = 0 if thin else _count_points(path)
-        if points <= _MOST_POINTS:
-            drawn.append(rule if thin else rule[0, _EDGES] if points <= _RECTANGLE else _strokes(path, points))
+        if points <= _RECTANGLE:
+            drawn.append(rule if thin else rule[0, _EDGES])
+        elif points <= _MOST_POINTS and ((words[:, :2] < rule[:, 2:]) & (words[:, 2:] > rule[:, :2])).all(axis=1).any():
+            drawn.append(_strokes(path, points))
     return np.concatenate([*drawn, np.zeros((0, 4))])
 
 
