@@ -22,8 +22,7 @@ _LEADERS = re.compile(r"[.·•‧…_](?: {0,3}[.·•‧…_]){3,}+")
 _QUARTER = math.pi / 2
 _SMALLER = 0.85  # times the size of the digits before: raised ones
 _SKEWED = 0.2  # radians from the nearest right angle: such lines are stamps and watermarks
-_LAST = 0xFFFF  # characters beyond are parts of words
-_IS_OF_WORD = np.ones(_LAST + 1, bool)
+_IS_OF_WORD = np.ones(0x110000, bool)
 _IS_OF_WORD[[*range(0x20), 0x200B, 0xFEFF, 0xFFFE, *(code for code in range(0x3001) if chr(code).isspace())]] = False
 
 
@@ -71,70 +70,69 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
     text = _LEADERS.sub(lambda dots: " " * len(dots[0]), text.replace("\x02", _SOFT_HYPHEN))
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     is_of_word = np.zeros(len(codes) + 2, bool)
-    is_of_word[1:-1] = _IS_OF_WORD[np.minimum(codes, _LAST)]
-    edges = np.flatnonzero(is_of_word[1:] != is_of_word[:-1])
+    is_of_word[1:-1] = _IS_OF_WORD[codes]
+    edges = (is_of_word[1:] != is_of_word[:-1]).nonzero()[0]
     starts, ends = edges[::2], edges[1::2]
-    count = len(starts)
-    if not count:
+    if not len(starts):
         return {}, [], np.zeros((0, 4))
     words = np.where(is_of_word[1:-1], codes, 0x20).tobytes().decode("utf-32-le", "surrogatepass").split()
+    lines = ((codes == ord("\n")) | (codes == ord(_SOFT_HYPHEN))).cumsum()  # ended before each character
+    is_first = np.ones(len(starts), bool)  # in its line
+    is_first[1:] = lines[starts[1:]] != lines[starts[:-1]]
+    firsts, line_of = is_first.nonzero()[0], is_first.cumsum() - 1
+    by_length = (ends - starts) * len(starts) - np.arange(len(starts))
+    longest = -np.maximum.reduceat(by_length, firsts) % len(starts)  # has the line's height: formulas have any
 
-    breaks = np.append(np.flatnonzero((codes == ord("\n")) | (codes == ord(_SOFT_HYPHEN))), len(codes))
-    line_ends = breaks[np.searchsorted(breaks, starts)]  # of the line of each word
-    firsts = np.flatnonzero(np.diff(line_ends, prepend=-1))  # the first word of each line
-    per_line = np.diff(firsts, append=count)
-    order = (ends - starts) * count - np.arange(count)
-    longest = -np.maximum.reduceat(order, firsts) % count  # its box is the line's: those of formulas have any height
-
-    angles = np.fromiter(map(_read_angle, repeat(page), starts[firsts].tolist()), float)
+    characters = np.concatenate([starts, ends - 1])
+    boxes = np.zeros((len(characters), 4), np.float32)
+    _run(_read_box, repeat(page), characters.tolist(), _addresses(boxes)[0])
+    sides = boxes.T[[0, 3, 2, 1]].astype(float)
+    begin, end = sides[:, : len(starts)], sides[:, len(starts) :]
+    places = np.concatenate([np.minimum(begin[:2], end[:2]), np.maximum(begin[2:], end[2:])]).T
+    sizes = [round(abs(size), 1) for size in map(_read_size, repeat(page), starts[longest].tolist())]
+    angles = np.array(list(map(_read_angle, repeat(page), starts[firsts].tolist())))
     turns = np.rint(angles / _QUARTER)
     is_aslant = np.abs(angles - turns * _QUARTER) > _SKEWED
     turns = turns.astype(int) % 4
-    begin, end = _boxes(page, starts, ends - 1)
     is_changed = (begin[1] != end[1]) | (begin[3] != end[3])
-    places = np.concatenate([np.minimum(begin[:2], end[:2]), np.maximum(begin[2:], end[2:])]).T
-    for turn in {*turns.tolist()} - {0}:
-        of_turn = np.repeat(turns == turn, per_line)
-        begin[:, of_turn], end[:, of_turn] = turned(begin[:, of_turn], turn), turned(end[:, of_turn], turn)
+    if angles.any():
+        for turn in range(1, 4):
+            of_turn = turns[line_of] == turn
+            begin[:, of_turn], end[:, of_turn] = turned(begin[:, of_turn], turn), turned(end[:, of_turn], turn)
+    if not np.isfinite(sides).all() or not all(map(math.isfinite, sizes)):
+        is_aslant |= ~np.isfinite(np.add.reduceat(begin.sum(axis=0) + end.sum(axis=0), firsts) + sizes)
     lefts, rights = begin[0], np.fmax(begin[0], end[2])
     bottoms, tops = begin[1, longest], begin[3, longest]
-    sizes = [round(abs(size), 1) for size in map(_read_size, repeat(page), starts[longest].tolist())]
-    is_aslant |= ~np.isfinite(np.add.reduceat(lefts + rights, firsts) + bottoms + tops + sizes)
-    aslant = [text[starts[at] : line_ends[at] + 1].strip() for at in firsts[is_aslant].tolist()]
+    heights = np.maximum(1.0, tops - bottoms)
 
-    for index in np.flatnonzero(is_changed).tolist():
-        if words[index].isdecimal():
+    for index in is_changed.nonzero()[0].tolist():
+        if words[index].isdecimal() and not is_aslant[line_of[index]]:
             words[index] = _with_power(page, int(starts[index]), words[index])
-    lasts = firsts + per_line - 1
-    for index in lasts[np.append(codes, 0)[line_ends[lasts]] == ord(_SOFT_HYPHEN)].tolist():
-        words[index] += SOFT
+    for hyphen in (codes == ord(_SOFT_HYPHEN)).nonzero()[0].tolist():
+        index = int(starts.searchsorted(hyphen)) - 1
+        if index >= 0 and lines[starts[index]] + 1 == lines[hyphen]:
+            words[index] += SOFT
 
-    line_heights = np.maximum(1.0, tops - bottoms)
-    gaps, heights = lefts[1:] - rights[:-1], np.repeat(line_heights, per_line)[1:]
-    is_first = np.ones(count + 1, bool)
-    is_first[1:-1] = (gaps <= -heights) | (gaps > WIDE_GAP * heights)
-    is_first[firsts] = True
+    gaps = lefts[1:] - rights[:-1]
+    is_first[1:] |= (gaps <= -heights[line_of[1:]]) | (gaps > WIDE_GAP * heights[line_of[1:]])
     placed = list(zip(lefts.tolist(), rights.tolist(), words, strict=True))
-    by_line = [each.tolist() for each in (is_aslant, turns, bottoms, tops, line_heights)]
-    lines = list(zip(*by_line, sizes, strict=True))
+    by_line = [each.tolist() for each in (is_aslant, turns, bottoms, tops, heights)]
+    of_lines = list(zip(*by_line, sizes, strict=True))
+    run_starts = is_first.nonzero()[0]
+    bounds = pairwise([*run_starts.tolist(), len(words)])
     runs: dict[int, list[LinePart]] = {}
-    bounds = np.flatnonzero(is_first)
-    of_line = np.searchsorted(firsts, bounds[:-1], "right") - 1
-    for line, (start, stop) in zip(of_line.tolist(), pairwise(bounds.tolist()), strict=True):
-        is_left_out, turn, bottom, top, height, size = lines[line]
+    for line, (start, stop) in zip(line_of[run_starts].tolist(), bounds, strict=True):
+        is_left_out, turn, bottom, top, height, size = of_lines[line]
         if not is_left_out:
             run = placed[start:stop]
             right = max(run[-1][1], run[0][1])
             part = LinePart(" ".join(words[start:stop]), run[0][0], right, bottom, top, height, size, run)
             runs.setdefault(turn, []).append(part)
+    aslant = [
+        text[starts[first] : lines.searchsorted(lines[starts[first]], "right") + 1].strip()
+        for first in firsts[is_aslant].tolist()
+    ]
     return runs, aslant, places
-
-
-def _boxes(page: int, *positions: NDArray[np.int64]) -> list[Sides]:
-    """Return for each array of characters their left, bottom, right and top."""
-    boxes = np.zeros((sum(map(len, positions)), 4), np.float32)
-    _run(_read_box, repeat(page), np.concatenate(positions).tolist(), *_addresses(boxes)[:1])
-    return np.split(boxes.T[[0, 3, 2, 1]].astype(float), len(positions), axis=1)
 
 
 def _addresses(rows: NDArray[np.float32]) -> list[range]:
