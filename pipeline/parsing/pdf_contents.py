@@ -22,7 +22,8 @@ _LEADERS = re.compile(r"[.·•‧…_](?: {0,3}[.·•‧…_]){3,}+")
 _QUARTER = math.pi / 2
 _SMALLER = 0.85  # times the size of the digits before: raised ones
 _SKEWED = 0.2  # radians from the nearest right angle: such lines are stamps and watermarks
-_IS_OF_WORD = np.ones(0x110000, bool)
+_UNIT = np.dtype("<u2")  # of UTF-16, by which pdfium counts characters
+_IS_OF_WORD = np.ones(0x10000, bool)
 _IS_OF_WORD[[*range(0x20), 0x200B, 0xFEFF, 0xFFFE, *(code for code in range(0x3001) if chr(code).isspace())]] = False
 
 
@@ -63,19 +64,20 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
     """Return the words of a page in runs without a wide gap, by the quarter turns of their direction, the lines that
     run aslant, and the places of all words on the page as it lies."""
     page = _address(text_page.raw)
-    text: str = text_page.get_text_range(errors="replace")
     count = text_page.count_chars()
-    if len(text) != count:  # characters without a meaning, or beyond 16 bits
-        text = "".join(map(chr, map(_read_code, repeat(page), range(count))))
-    text = _LEADERS.sub(lambda dots: " " * len(dots[0]), text.replace("\x02", _SOFT_HYPHEN))
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    written: bytes = text_page.get_text_range(errors="replace").encode("utf-16-le")
+    if len(written) != 2 * count:  # it leaves out characters without a meaning
+        written = np.fromiter(map(_read_code, repeat(page), range(count)), np.uint32, count).astype(_UNIT).tobytes()
+    text = _decoded(written).replace("\x02", _SOFT_HYPHEN)
+    text = _LEADERS.sub(lambda dots: " " * len(dots[0]), text)
+    codes = np.frombuffer(text.encode("utf-16-le"), _UNIT)
     is_of_word = np.zeros(len(codes) + 2, bool)
     is_of_word[1:-1] = _IS_OF_WORD[codes]
     edges = (is_of_word[1:] != is_of_word[:-1]).nonzero()[0]
     starts, ends = edges[::2], edges[1::2]
     if not len(starts):
         return {}, [], np.zeros((0, 4))
-    words = np.where(is_of_word[1:-1], codes, 0x20).tobytes().decode("utf-32-le", "surrogatepass").split()
+    words = _decoded(np.where(is_of_word[1:-1], codes, _UNIT.type(ord(" ")))).split()
     lines = ((codes == ord("\n")) | (codes == ord(_SOFT_HYPHEN))).cumsum()  # ended before each character
     is_first = np.ones(len(starts), bool)  # in its line
     is_first[1:] = lines[starts[1:]] != lines[starts[:-1]]
@@ -129,10 +131,14 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
             part = LinePart(" ".join(words[start:stop]), run[0][0], right, bottom, top, height, size, run)
             runs.setdefault(turn, []).append(part)
     aslant = [
-        text[starts[first] : lines.searchsorted(lines[starts[first]], "right") + 1].strip()
+        _decoded(codes[starts[first] : lines.searchsorted(lines[starts[first]], "right") + 1]).strip()
         for first in firsts[is_aslant].tolist()
     ]
     return runs, aslant, places
+
+
+def _decoded(units: bytes | NDArray[np.uint16]) -> str:
+    return bytes(units).decode("utf-16-le", "replace")
 
 
 def _addresses(rows: NDArray[np.float32]) -> list[range]:
