@@ -114,13 +114,13 @@ _NO_WORDS = re.compile(r"[\W\d_]*(?:(?:page|seite|of|von|第|页|頁|共)[\W\d_]
 
 def with_furniture(blocks: list[Block], furniture: Iterable[Block]) -> list[Block]:
     """Return blocks followed by those of headers and footers that hold words, each text once, under no heading."""
-    texts = {one_line(block.text) for block in blocks}
+    texts, added = {one_line(block.text) for block in blocks}, list[Block]()
     for block in furniture:
         text = one_line(block.text)
         if text not in texts and not _NO_WORDS.match(text):
             texts.add(text)
-            blocks = [*blocks, replace(block, level=None, tight=False, outside=True)]
-    return blocks
+            added.append(replace(block, level=None, tight=False, outside=True))
+    return [*blocks, *added]
 
 
 def one_line(*texts: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 from xml.parsers import expat
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument, UnsupportedMediaType
@@ -101,6 +102,17 @@ def _refuse_harmful(archive: zipfile.ZipFile) -> None:
         if name in names:
             raise MalformedDocument("the document's archive holds two files of one name")
         names.add(name)
+
+
+_Record = TypeVar("_Record")
+
+
+def copy_of(record: _Record) -> _Record:
+    """Return a copy of a record without slots, at a tenth of the time of `dataclasses.replace`: readers make one for each
+    element."""
+    copied = object.__new__(type(record))
+    copied.__dict__.update(record.__dict__)
+    return copied
 
 
 class XmlReader:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
-from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line, usable_title
+from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line, usable_title, with_furniture
 from pipeline.parsing.containers import (
     PROPERTIES,
     Links,
@@ -37,31 +37,11 @@ _SILENT = frozenset({"del", "moveFrom", "instrText", "Fallback", "rPrChange", "p
 _LONG_CELL = 200  # characters in a cell above which its paragraphs stay paragraphs, because the table is a layout
 _NOTE_KINDS = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
 _DRAWN = ("/diagramData", "/chart")
-_NO_WORDS = re.compile(r"[\W\d_]*(?:(?:page|seite|of|von|第|页|頁|共)[\W\d_]*)*$", re.IGNORECASE)
-_WINGDINGS = {
-    **dict.fromkeys("\xa8\x6f\xa1\x71\x72", "☐"),
-    "\xfe": "☑",
-    "\xfd": "☒",
-    "\x78": "☒",
-    "\xfc": "✓",
-    "\xfb": "✗",
-    "\xe0": "→",
-    "\xdf": "←",
-}
-_WINGDINGS_2 = {"\xa3": "☐", "\x52": "☑", "\x54": "☒", "\x53": "☒", "\x50": "✓", "\x4f": "✗"}
-_SYMBOL = dict(zip("abcdefghijklmnopqrstuvwxyz", "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True)) | {
-    **dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True)),
-    "\xb0": "°",
-    "\xb1": "±",
-    "\xa3": "≤",
-    "\xb3": "≥",
-    "\xb4": "×",
-    "\xb9": "≠",
-    "\xbb": "≈",
-    "\xa5": "∞",
-    "\xae": "→",
-    "\xb7": "•",
-}
+_WINGDINGS = dict(zip("\xa8\x6f\xa1\x71\x72\xfe\xfd\x78\xfc\xfb\xe0\xdf", "☐☐☐☐☐☑☒☒✓✗→←", strict=True))
+_WINGDINGS_2 = dict(zip("\xa3\x52\x54\x53\x50\x4f", "☐☑☒☒✓✗", strict=True))
+_SYMBOL = dict(zip("abcdefghijklmnopqrstuvwxyz", "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True))
+_SYMBOL |= dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True))
+_SYMBOL |= dict(zip("\xb0\xb1\xa3\xb3\xb4\xb9\xbb\xa5\xae\xb7", "°±≤≥×≠≈∞→•", strict=True))
 _SYMBOLS = {"wingdings": _WINGDINGS, "wingdings 2": _WINGDINGS_2, "symbol": _SYMBOL}
 
 
@@ -83,7 +63,7 @@ def parse_docx(body: bytes) -> Parsed:
             properties.read(archive, PROPERTIES)
         reader = document.reader()
         reader.read(archive, main)
-        blocks = [*reader.blocks, *document.remaining(reader.blocks)]
+        blocks = with_furniture(reader.blocks, document.remaining())
         warnings = ["hidden text was left out"] if reader.hidden else []
         return assemble(blocks, title=usable_title(properties.title) or reader.title, warnings=warnings)
 
@@ -117,29 +97,16 @@ class _Document:
     def reader(self, *, numbered: bool = True) -> "_Paragraphs":
         return _Paragraphs(self._styles, self._numbering if numbered else Numbering(), self._notes, self._part_blocks)
 
-    def remaining(self, written: Iterable[Block]) -> Iterator[Block]:
-        """Yield notes, diagrams and charts to which nothing refers, and the headers and footers that hold words, each
-        text once, under no heading."""
-        texts = {one_line(block.text) for block in written}
-        notes = [Block(text=f"[{_mark_of(*key)}] {text}") for key, text in self._notes.items()]
-        diagrams = [
-            block
-            for link, kind, part in self._links.links
-            if part not in self._shown and kind.endswith(_DRAWN)
-            for block in self._part_blocks(link)
-        ]
-        for block in (*notes, *diagrams, *self._page_furniture()):
-            text = one_line(block.text)
-            if text not in texts:
-                texts.add(text)
-                yield replace(block, level=None, tight=False, outside=True)
-
-    def _page_furniture(self) -> Iterator[Block]:
-        for kind in ("/header", "/footer"):
-            for part in self._links.of_kind(kind):
-                reader = self.reader(numbered=False)
-                reader.read(self._archive, part)
-                yield from (block for block in reader.blocks if not _NO_WORDS.match(one_line(block.text)))
+    def remaining(self) -> Iterator[Block]:
+        """Yield notes, diagrams and charts to which nothing may refer, then the headers and footers."""
+        yield from (Block(text=f"[{_mark_of(*key)}] {text}") for key, text in self._notes.items())
+        for link, kind, part in self._links.links:
+            if part not in self._shown and kind.endswith(_DRAWN):
+                yield from self._part_blocks(link)
+        for part in (*self._links.of_kind("/header"), *self._links.of_kind("/footer")):
+            reader = self.reader(numbered=False)
+            reader.read(self._archive, part)
+            yield from reader.blocks
 
     def _part_blocks(self, link: str) -> list[Block]:
         """Return the blocks of a part that stands within the text: a page of HTML or text, a diagram, a chart."""

@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
 from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line, usable_title, with_furniture
-from pipeline.parsing.containers import Properties, XmlReader, office_archive, what_it_is
+from pipeline.parsing.containers import Properties, XmlReader, copy_of, office_archive, what_it_is
 from pipeline.parsing.formulas import linear_mathml
 from pipeline.parsing.html import blocks_of_tree
 from pipeline.parsing.html_tree import DEEPEST, Element
@@ -145,7 +145,7 @@ class _Slide:
         return Element("div", children=[shape[2] for shape in sorted(self.shapes, key=lambda shape: shape[:2])])
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class _Place:
     """Where an element of the document stands. ``element``: takes its content; None to leave it out."""
 
@@ -199,7 +199,7 @@ class _Tree(XmlReader):
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         """Begin an element."""
-        place = replace(self._open[-1])
+        place = copy_of(self._open[-1])
         self._open.append(place)
         if name == "body":
             place.element = self.root

@@ -18,7 +18,7 @@ from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
 from pipeline.parsing.pdf_contents import rules_of, words_of
 from pipeline.parsing.pdf_layout import body_size, heading_sizes, reading_order, running_heads
-from pipeline.parsing.pdf_lines import BREAK, NEW, SOFT, Line, LinePart, turned, unplaced
+from pipeline.parsing.pdf_lines import BREAK, CJK, NEW, SOFT, Line, LinePart, turned, unplaced
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
 from pipeline.parsing.table_headers import looks_like_header
 from pipeline.parsing.tables import bar_blocks
@@ -31,7 +31,6 @@ _HEADING_LEVELS = 6
 _POINTS_PER_INCH = 72
 _MOST_FORMS = 4  # depth of forms within forms in which pictures are looked for
 _HYPHEN = re.compile("\u00ad$|(?<=[^\\W_])-$")
-_CJK = re.compile("[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _OPEN_END = re.compile("(?<=\\S)[–/]$")  # a range or an address that goes on
 _HYPHENATED = re.compile(r"(?<![^\W_])[^\W_]++-[^\W_]++")
 _LEAST_PART = 3  # letters of a part of a word that is looked up
@@ -436,7 +435,7 @@ def _joined(paragraph: str, line: str, hyphens: _Hyphens) -> str:
     if _HYPHEN.search(end):
         stays = hyphens.stays(paragraph[:-1], line) or (paragraph[-1] == "-" and not line[:1].islower())
         return paragraph[:-1] + "-" * stays + line
-    is_close = (_CJK.match(end[-1]) and _CJK.match(line)) or _OPEN_END.search(end)
+    is_close = (CJK.match(end[-1]) and CJK.match(line)) or _OPEN_END.search(end)
     return paragraph + line if is_close else f"{paragraph} {line}"
 
 

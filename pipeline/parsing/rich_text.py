@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import LONGEST_TEXT, assemble, usable_title, with_furniture
-from pipeline.parsing.containers import what_it_is
+from pipeline.parsing.containers import copy_of, what_it_is
 from pipeline.parsing.html import blocks_of_tree
 from pipeline.parsing.html_tree import Element
 from pipeline.records import Parsed
 
 _TOKEN = re.compile(rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\(.)|([{}])|([^\\{}\r\n]+)", re.DOTALL)
+_WORD, _NUMBER, _CODE, _SIGN, _BRACE, _TEXT = range(1, 7)  # groups of the pattern, of which the last one matched tells
 _HEADING = re.compile(r"(?:heading|标题|überschrift|titre)\s*([1-6])$", re.IGNORECASE)
 # Character sets of fonts by their numbers in Windows (0 and 1: the document's), and encodings that Python names otherwise.
 _CHARSETS = {77: "mac-roman", 128: "cp932", 129: "cp949", 130: "johab", 134: "gb18030", 136: "big5hkscs"}
@@ -30,6 +31,11 @@ _SILENT = frozenset(
 # Groups that programs may skip, and that hold text.
 _READ = frozenset("shppict shpinst shptxt annotation mmath moMath moMathPara footnote".split())  # noqa: SIM905
 _FURNITURE = frozenset(f"{name}{side}" for name in ("header", "footer") for side in ("", "l", "r", "f"))
+# Words with a meaning wherever they stand; most words are the look of the text.
+_MEANINGFUL = frozenset(
+    """u par sect page column nestrow line f fcharset ansicpg deff s uc cpg plain v deleted super sub nosupersub pard intbl
+    outlinelevel ilvl trowd trhdr clmrg clvmrg cellx cell row""".split()  # noqa: SIM905
+).union(_SIGNS)
 _TOLERANCE = 60  # twips between edges of cells in different rows that count as one
 _MOST_GROUPS = 10_000  # within each other
 
@@ -71,7 +77,7 @@ class _Flow:
     rows: list[tuple[list[Element], list[_Edge]]] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class _Group:
     """Settings that end with their group. ``target``: the use of its text where that is no text of the document."""
 
@@ -104,31 +110,26 @@ class _Reader:
 
     def read(self, body: bytes) -> None:
         """Read the file to its end."""
-        position = 0
-        while (token := _TOKEN.search(body, position)) is not None:
-            position = token.end()
-            word, number, code, sign, brace, text = token.groups()
-            if text is not None or code is not None:
-                self._take(text if text is not None else bytes([int(code, 16)]))
+        tokens = _TOKEN.finditer(body)
+        while (token := next(tokens, None)) is not None:
+            kind = token.lastindex
+            if kind in (_TEXT, _CODE):
+                self._take(token[_TEXT] if kind == _TEXT else bytes([int(token[_CODE], 16)]))
                 continue
-            if sign in (b"\\", b"{", b"}"):
+            sign = token[kind] if kind == _SIGN else b""
+            if sign and sign in rb"\{}":
                 self._take(sign)
                 continue
             self._decode()
-            if word == b"bin":
-                position += max(0, int(number or 0))
-            elif word is not None:
-                self._word(word.decode(), int(number) if number is not None else None)
-            elif brace == b"{":
-                if len(self._groups) > _MOST_GROUPS:
-                    raise MalformedDocument("the document is nested too deeply")
-                self._groups.append(replace(self._groups[-1]))
-                self._begins, self._optional, self._left_out = True, False, 0
-            elif brace == b"}":
-                self._end_group()
+            if kind == _BRACE:
+                self._begin_or_end_group(token[_BRACE])
+            elif kind != _SIGN and token[_WORD] == b"bin":
+                tokens = _TOKEN.finditer(body, token.end() + max(0, int(token[_NUMBER] or 0)))
+            elif kind != _SIGN:
+                self._word(token[_WORD].decode(), int(token[_NUMBER]) if kind == _NUMBER else None)
             elif sign == b"*":
                 self._optional = self._begins
-            elif sign in (b"\n", b"\r"):
+            elif sign in b"\n\r":
                 self._end_paragraph()
             elif sign in _ESCAPED:
                 self._write(_ESCAPED[sign])
@@ -148,7 +149,8 @@ class _Reader:
 
     def _decode(self) -> None:
         if self._bytes:
-            text = self._bytes.decode(self._bytes_codec, "replace")
+            is_plain = self._bytes.isascii() and self._bytes_codec != "johab"  # the only one with another backslash
+            text = self._bytes.decode("ascii" if is_plain else self._bytes_codec, "replace")
             self._bytes.clear()
             self._write(text)
 
@@ -170,6 +172,15 @@ class _Reader:
                 raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
             group.flow.pieces.append(Element(group.moved, children=[text]) if group.moved else text)
 
+    def _begin_or_end_group(self, brace: bytes) -> None:
+        if brace == b"}":
+            self._end_group()
+            return
+        if len(self._groups) > _MOST_GROUPS:
+            raise MalformedDocument("the document is nested too deeply")
+        self._groups.append(copy_of(self._groups[-1]))
+        self._begins, self._optional, self._left_out = True, False, 0
+
     def _end_group(self) -> None:
         if len(self._groups) == 1:
             return
@@ -187,7 +198,7 @@ class _Reader:
     def _word(self, word: str, number: int | None) -> None:
         group, begins, optional = self._groups[-1], self._begins, self._optional
         self._begins, self._left_out = False, 0
-        if begins and self._begin_group(word, group, optional=optional):
+        if (begins and self._begin_group(word, group, optional=optional)) or word not in _MEANINGFUL:
             return
         value = 1 if number is None else number
         if word == "u":
