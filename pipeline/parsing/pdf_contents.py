@@ -49,6 +49,7 @@ def _plain(function: object, result: Any, *arguments: Any) -> Callable[..., Any]
 _read_code = _plain(raw.FPDFText_GetUnicode, ctypes.c_uint, _POINTER, _INT)
 _read_angle = _plain(raw.FPDFText_GetCharAngle, ctypes.c_float, _POINTER, _INT)
 _read_size = _plain(raw.FPDFText_GetFontSize, ctypes.c_double, _POINTER, _INT)
+_read_letter = _plain(raw.FPDFText_GetMatrix, _INT, _POINTER, _INT, _POINTER)
 _read_box = _plain(raw.FPDFText_GetLooseCharBox, _INT, _POINTER, _INT, _POINTER)
 _read_object = _plain(raw.FPDFPage_GetObject, _POINTER, _POINTER, _INT)
 _read_kind = _plain(raw.FPDFPageObj_GetType, _INT, _POINTER)
@@ -93,9 +94,9 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
     places = np.concatenate([np.minimum(begin[:2], end[:2]), np.maximum(begin[2:], end[2:])]).T
     sizes = [round(abs(size), 1) for size in map(_read_size, repeat(page), starts[longest].tolist())]
     angles = np.array(list(map(_read_angle, repeat(page), starts[firsts].tolist())))
-    turns = np.rint(angles / _QUARTER)
-    is_aslant = np.abs(angles - turns * _QUARTER) > _SKEWED
-    turns = turns.astype(int) % 4
+    for index in _are_aslant(angles).nonzero()[0].tolist():
+        angles[index] = _angle_of_line(page, int(starts[firsts[index]]))
+    is_aslant, turns = _are_aslant(angles), np.rint(angles / _QUARTER).astype(int) % 4
     is_changed = (begin[1] != end[1]) | (begin[3] != end[3])
     if angles.any():
         for turn in range(1, 4):
@@ -135,6 +136,17 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
         for first in firsts[is_aslant].tolist()
     ]
     return runs, aslant, places
+
+
+def _are_aslant(angles: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.abs(angles - np.rint(angles / _QUARTER) * _QUARTER) > _SKEWED
+
+
+def _angle_of_line(page: int, character: int) -> float:
+    """Return the angle of a character's line, which for letters that are drawn slanted is not that of their strokes."""
+    matrix = raw.FS_MATRIX()
+    _read_letter(page, character, ctypes.addressof(matrix))
+    return math.atan2(-matrix.b, matrix.a) % math.tau
 
 
 def _decoded(units: bytes | NDArray[np.uint16]) -> str:

@@ -24,18 +24,20 @@ _PROSE = (
 )
 
 
-def _page(*marks: str, extra: str = "", title: str = "") -> bytes:
-    """A page of marks: `text` and `rule` make them."""
+def _page(*marks: str, extra: str = "", title: str = "", letters: str = "") -> bytes:
+    """A page of marks: `text` and `rule` make them. ``letters``: what the font says that its letters mean."""
     stream = "\n".join(marks)
     return written(
         {
             1: "<< /Type /Catalog /Pages 2 0 R >>",
             2: "<< /Type /Pages /Count 1 /Kids [6 0 R] >>",
-            3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+            3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding"
+            f"{' /ToUnicode 8 0 R' if letters else ''} >>",
             5: f"<< /Title ({title}) >>",
             6: f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] {extra} /Resources << /Font << /F1 3 0 R >> >>"
             " /Contents 7 0 R >>",
             7: f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
+            8: f"<< /Length {len(letters)} >>\nstream\n{letters}\nendstream",
         },
         extra="/Info 5 0 R",
     )
@@ -118,6 +120,33 @@ class DescribeTheOrderOfPages:
     @pytest.mark.parametrize("size", [-10, 0, 1e38])
     def it_reads_letters_of_any_size(self, size: float):
         assert "Words that stay" in _read(text(50, 700, "Words that stay"), text(50, 600, "odd", size=size))
+
+    @pytest.mark.parametrize("slant", [0.21, 0.34])
+    def it_reads_slanted_letters_where_they_stand(self, slant: float):
+        lines = ["Words before them", "slanted words", "and words below."]
+        slanted = f"BT /F1 10 Tf 1 0 {slant} 1 50 680 Tm ({lines[1]}) Tj ET"
+        assert _read(text(50, 700, lines[0]), text(50, 660, lines[2]), slanted) == "\n".join(lines)
+
+    def it_reads_a_stamp_across_the_page_last(self):
+        stamp = "BT /F1 10 Tf 0.7 0.7 -0.7 0.7 50 670 Tm (DRAFT) Tj ET"
+        assert _read(stamp, text(50, 700, "Words above it"), text(50, 640, "and below it")).endswith("\n\nDRAFT")
+
+    def it_takes_no_rules_from_drawings_that_hold_no_words(self):
+        steps = " ".join(f"{100 + 5 * at} {500 + 5 * at} l {105 + 5 * at} {500 + 5 * at} l" for at in range(20))
+        rows = [text(120, 590, "the", "curve", "of", "growth"), text(120, 580, "rises", "with", "time")]
+        assert _read(f"100 495 m {steps} S", *rows) == "the curve of growth\nrises with time"
+
+    def it_counts_a_letter_beyond_16_bits_as_the_library_does(self):
+        letters = (
+            "1 begincodespacerange <00> <ff> endcodespacerange 2 beginbfchar <41> <D835DC00> <42> <D835DC01> endbfchar"
+        )
+        marks = [
+            text(50, 700, "A", "xyz", "B"),
+            text(300, 700, "500"),
+            text(50, 686, "B", "xyz", "A"),
+            text(300, 686, "7"),
+        ]
+        assert _read(*marks, letters=letters) == "\U0001d400 xyz \U0001d401 | 500\n\U0001d401 xyz \U0001d400 | 7"
 
     def it_leaves_out_the_numbers_of_lines(self):
         marks = []
