@@ -3,11 +3,13 @@ their automatic numbers, tables with merged cells, notes and comments below the 
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line, usable_title, with_furniture
+from pipeline.parsing.books_and_mail import parse_mhtml
 from pipeline.parsing.containers import (
     PROPERTIES,
     Links,
@@ -22,6 +24,7 @@ from pipeline.parsing.encodings import decode
 from pipeline.parsing.formulas import linear_omml, lowered, raised, with_fractions
 from pipeline.parsing.html import blocks_of_fragment
 from pipeline.parsing.html_tree import Element
+from pipeline.parsing.rich_text import parse_rtf
 from pipeline.parsing.table_headers import looks_like_header
 from pipeline.parsing.tables import bar_blocks
 from pipeline.parsing.word_numbers import Numbering
@@ -124,12 +127,11 @@ class _Document:
 
     def _alternative(self, part: str) -> list[Block]:
         content = self._archive.read(part)
-        if content.startswith(b"PK"):
-            parsed = parse_docx(content)
-            return [Block(text=parsed.text)]
-        text = decode(content)
-        if part.lower().endswith((".mht", ".mhtml")) or text.startswith("MIME-Version"):
-            text = text[max(0, text.find("<")) :].replace("=\r\n", "").replace("=\n", "").replace("=3D", "=")
+        if content.startswith((b"PK", b"{\\rtf", b"MIME-Version")) or part.lower().endswith((".mht", ".mhtml")):
+            parse = parse_docx if content[:1] == b"P" else parse_rtf if content[:1] == b"{" else parse_mhtml
+            with suppress(MalformedDocument):
+                return [Block(text=parse(content).text)]
+        text = "" if content.startswith(b"PK") else decode(content)
         return blocks_of_fragment(text) if "<" in text else [Block(text=text)]
 
 

@@ -9,13 +9,34 @@ _LEGAL_DIGITS = "零壹贰叁肆伍陆柒捌玖"
 _HEAVENLY_STEMS = "甲乙丙丁戊己庚辛壬癸"
 
 
+_CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"
+# Styles of HTML and of OpenDocument, by those of Word.
+_STYLES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman", "一": "chineseCounting"}
+_STYLES |= {"壹": "chineseLegalSimplified", "甲": "ideographTraditional", "①": "decimalEnclosedCircle"}
+
+
 def numeral(number: int, style: str) -> str:
-    """Return a number in a style of HTML's ``type`` attribute: ``1``, ``a``, ``A``, ``i``, ``I``; others as ``1``."""
-    if style in ("a", "A") and number > 0:
+    """Return a number in a style of Word, or of HTML's ``type``: ``a``, ``A``, ``i``, ``I``; others as ``1``."""
+    style = _STYLES.get(style, style)
+    letters = ""
+    if style.endswith("Letter") and number > 0:
         letters = alphabetic(number)
-        return letters.upper() if style == "A" else letters
-    if style in ("i", "I") and 0 < number < 4000:
-        return roman(number).upper() if style == "I" else roman(number)
+    elif style.endswith("Roman") and 0 < number < 4000:
+        letters = roman(number)
+    if letters:
+        return letters.upper() if style.startswith("upper") else letters
+    if style.removesuffix("Thousand") in ("chineseCounting", "japaneseCounting", "taiwaneseCounting"):
+        return chinese(number)
+    if style in ("chineseLegalSimplified", "ideographLegalTraditional", "japaneseLegal"):
+        return chinese(number, legal=True)
+    if style in ("ideographTraditional", "ideographZodiac"):
+        return heavenly_stem(number)
+    if style.startswith("decimalEnclosedCircle") and 0 < number <= len(_CIRCLED):
+        return _CIRCLED[number - 1]
+    if style == "decimalZero":
+        return f"{number:02d}"
+    if style == "ordinal":
+        return f"{number}{'th' if 10 < number % 100 < 14 else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
     return str(number)
 
 

@@ -33,9 +33,6 @@ _KNOWN = frozenset({_CODE, "Title"})
 _FURNITURE = frozenset({"header", "footer", "date-time", "page-number"})  # of slides
 _TAGS = {"span": "span", "a": "a", "text-box": "div", "custom-shape": "div", "section": "div", "table-row": "tr"}
 _HIDING = frozenset({"p", "h", "span", "section"})
-_NUMBERS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
-_NUMBERS |= {"一": "chineseCounting", "壹": "chineseLegalSimplified", "甲": "ideographTraditional"}
-_NUMBERS |= {"①": "decimalEnclosedCircle", "": "none"}
 _LENGTH = re.compile(r"(-?\d{1,6}(?:\.\d{1,6})?)\d*(cm|mm|in|pt|pc|px)")
 _IN_CM = {"cm": 1.0, "mm": 0.1, "in": 2.54, "pt": 2.54 / 72, "pc": 2.54 / 6, "px": 2.54 / 96}
 _ROW_HEIGHT_CM = 0.64  # shapes whose tops differ by less stand beside each other, as in `slides`
@@ -269,7 +266,7 @@ class _Tree(XmlReader):
         if pattern := attributes.get("num-list-format"):
             text = re.sub(r"%(\d+)%", r"%\1", pattern)
         is_bullet = name.endswith("bullet")
-        style = "bullet" if is_bullet else _NUMBERS.get(attributes.get("num-format", "")[:1], "decimal")
+        style = "bullet" if is_bullet else attributes.get("num-format", "")[:1] or "none"
         start = attributes.get("start-value", "1")
         if level == 1:
             self._starts[self._list_style] = start

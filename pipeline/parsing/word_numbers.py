@@ -4,11 +4,10 @@ import re
 from dataclasses import dataclass, field
 
 from pipeline.parsing.containers import XmlReader
-from pipeline.parsing.numbering import alphabetic, chinese, heavenly_stem, roman
+from pipeline.parsing.numbering import numeral
 
 _PLACE = re.compile(r"%([1-9])")
 _DEEPEST = 9
-_CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"
 
 
 @dataclass(slots=True)
@@ -95,35 +94,9 @@ class Numbering(XmlReader):
             index = int(place[1]) - 1
             of = levels.get(index, _Level())
             style = "decimal" if level.is_decimal else of.style
-            return _written(counters.setdefault(index, of.start), style)
+            return numeral(counters.setdefault(index, of.start), style)
 
         return _PLACE.sub(written, level.text).strip()
-
-
-def _written(number: int, style: str) -> str:
-    if style in ("lowerLetter", "upperLetter") and number > 0:
-        return alphabetic(number) if style == "lowerLetter" else alphabetic(number).upper()
-    if style in ("lowerRoman", "upperRoman") and 0 < number < 4000:
-        return roman(number) if style == "lowerRoman" else roman(number).upper()
-    if style in (
-        "chineseCounting",
-        "chineseCountingThousand",
-        "japaneseCounting",
-        "taiwaneseCountingThousand",
-        "taiwaneseCounting",
-    ):
-        return chinese(number)
-    if style in ("chineseLegalSimplified", "ideographLegalTraditional", "japaneseLegal"):
-        return chinese(number, legal=True)
-    if style in ("ideographTraditional", "ideographZodiac"):
-        return heavenly_stem(number)
-    if style.startswith("decimalEnclosedCircle") and 0 < number <= len(_CIRCLED):
-        return _CIRCLED[number - 1]
-    if style == "decimalZero":
-        return f"{number:02d}"
-    if style == "ordinal":
-        return f"{number}{'th' if 10 < number % 100 < 14 else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
-    return str(number)
 
 
 def _whole(text: str) -> int:

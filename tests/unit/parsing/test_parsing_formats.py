@@ -87,6 +87,25 @@ class DescribeWordDocuments:
         parsed = parse(body, media_type=DOCX)
         assert (parsed.text, parsed.title) == ("text[2]\n\n[2] a note\n\nmore", "Named")
 
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            (
+                "page.mht",
+                "From: <Saved>\nContent-Type: text/html; charset=utf-8\nContent-Transfer-Encoding: quoted-printable\n\n"
+                "<p>=E4=BF=9D=E4=BF=AE=E6=9C=9F a=3Db</p>",
+            ),
+            ("part.rtf", r"{\rtf1\ansi \u20445?\u20462?\u26399? a=b\par}"),
+            ("page.htm", "<p>保修期 a=b</p>"),
+        ],
+    )
+    def it_reads_a_document_of_another_format_within(self, name: str, content: str):
+        kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+        link = f'<Relationship Id="r1" Type="{kind}/aFChunk" Target="{name}"/>'
+        parts = {"word/_rels/document.xml.rels": f"<Relationships>{link}</Relationships>", f"word/{name}": content}
+        body = f'{paragraph("Before")}<w:altChunk xmlns:r="{kind}" r:id="r1"/>'
+        assert parse(docx(body, parts=parts), media_type=DOCX).text == "Before\n\n保修期 a=b"
+
 
 class DescribeWorkbooks:
     def it_makes_each_sheet_a_heading_and_each_row_a_paragraph(self):
