@@ -20,14 +20,18 @@ _LONG_CELL = 1000  # characters; rules around longer texts arrange them
 def with_ruled_tables(segments: Sequence[LinePart], rules: Sides) -> list[LinePart]:
     """Return the segments with those within a table's rules replaced by the table."""
     is_level = rules[:, 2] - rules[:, 0] >= rules[:, 3] - rules[:, 1]
-    if is_level.all() or not is_level.any():
+    if is_level.all() or not is_level.any() or not segments:
         return list(segments)
     level, upright = _joined_rules(rules[is_level]), _joined_rules(rules[~is_level][:, [1, 0, 3, 2]])
     if len(level) + len(upright) > _MOST_RULES:
         return list(segments)
     rest = list(segments)
+    places = np.array([(segment.left, (segment.top + segment.bottom) / 2) for segment in segments])
     for lines, bars in _grids(level, upright):
-        rest = _with_table(rest, lines, bars)
+        corner = lines[:, 0].min() - 2 * _TOUCHING, lines[:, 2].min()
+        opposite = lines[:, 1].max() + _TOUCHING, lines[:, 2].max()
+        if ((corner < places) & (places < opposite)).all(axis=1).any():
+            rest = _with_table(rest, lines, bars)
     return rest
 
 
