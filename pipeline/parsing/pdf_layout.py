@@ -325,8 +325,10 @@ _WORDS = re.compile(r"[^\W_]++|#")
 
 def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
     """Return for each page the indices of its running heads and page numbers: lines at its top or bottom that stand on
-    at least three pages, and on a quarter of them, with at most other numbers."""
+    at least three pages, and on a quarter of them, with at most other numbers. Lines of which a page has several are
+    entries of a list, and rows of a table stay together."""
     places: dict[tuple[bool, str], list[tuple[int, int]]] = {}
+    occurrences: dict[str, list[int]] = {}  # pages, one for each line
     for page, lines in enumerate(pages):
         tops = [round(line.top) for line in lines]
         places_of_page = sorted({*tops})
@@ -335,18 +337,23 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
             tops = [len(lines) - index for index in range(len(lines))]
             low, high = {*tops[-_EDGE_LINES:]}, {*tops[:_EDGE_LINES]}
         for index, top in enumerate(tops):
-            if top in low or top in high:
-                key = _NUMBERS.sub("#", lines[index].text).strip().casefold()
-                if key:
-                    places.setdefault((top in high, key), []).append((page, index))
+            key = _NUMBERS.sub("#", lines[index].text).strip().casefold()
+            occurrences.setdefault(key, []).append(page)
+            if key and (top in low or top in high):
+                places.setdefault((top in high, key), []).append((page, index))
     heads: list[set[int]] = [set() for _ in pages]
     for (_, key), found in places.items():
         on = {page for page, _ in found}
         is_number = "#" in key and _PAGE_WORDS.issuperset(_WORDS.findall(key))
         least = 2 if is_number else max(3, len(pages) // 4 if len(pages) < 40 else 8)
-        if len(on) >= least and (is_number or _are_near(pages, found)):
+        is_entry = len(occurrences[key]) > 2 * len({*occurrences[key]}) and key != "#"
+        if len(on) >= least and not is_entry and (is_number or _are_near(pages, found)):
             for page, index in found:
                 heads[page].add(index)
+    for lines, on_page in zip(pages, heads, strict=True):
+        for width, rows in groupby(range(len(lines)), key=lambda index: len(lines[index].cells)):
+            if width and not on_page.issuperset(table := [*rows]):
+                on_page.difference_update(table)
     return heads
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.parsing.formats import PDF, parse
-from tests.support.corpora.formats import written
+from tests.support.corpora.formats import pdf, written
 
 _PROSE = (
     "words",
@@ -155,6 +155,28 @@ class DescribeTheOrderOfPages:
         found = _read(*marks)
         assert "line3 words of a report" in found
         assert "11" not in found.replace("line11", "")
+
+
+class DescribeTheEdgesOfPages:
+    def it_keeps_entries_of_a_list_that_differ_by_numbers(self):
+        pages = [
+            "\n".join(["Handbook of pumps", *(f"{page}{line}. Pump {page}{line} was started" for line in range(10))])
+            for page in (1, 2, 3)
+        ]
+        found = parse(pdf(*pages), media_type=PDF).text
+        assert [line for line in found.split("\n") if "Pump" in line] == [
+            f"{number}. Pump {number} was started" for number in range(10, 40)
+        ]
+        assert "Handbook" not in found
+
+    def it_keeps_the_header_and_the_rows_of_a_table_over_pages(self):
+        pages = [
+            "Part     Torque\n" + "\n".join(f"QX-{page}{row}     {page}{row}" for row in range(10))
+            for page in (1, 2, 3)
+        ]
+        found = parse(pdf(*(page.replace("     ", " " * 30) for page in pages)), media_type=PDF).text
+        assert "Part | Torque\nQX-10 | 10\nQX-11 | 11" in found
+        assert all(f"QX-{number} | {number}" in found for number in range(10, 40))
 
 
 class DescribeParagraphsOfPages:
