@@ -3,8 +3,9 @@
 import ctypes
 import math
 import re
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice, pairwise
@@ -44,6 +45,7 @@ _STAMP = 200  # characters; a page with fewer may be a picture with a stamp on i
 _MOST_OF_PAGE = 0.6  # share of a page that pictures cover
 _MOST_ANNOTATIONS = 2000  # of a page
 _LONGEST_VALUE = 64 * 1024  # bytes of a form field
+_FIELD_LINE = 12.0  # points: the usual height of a line in a form field
 _MOST_NAMED = 20  # pages in a warning
 _ENOUGH_LETTERS, _ENOUGH_LATIN = 100, 300
 _MOST_ODD = 0.25
@@ -149,7 +151,7 @@ def _page_of(document: pypdfium2.PdfDocument, index: int) -> _Page:
         try:
             placed, aslant, words = words_of(page.get_textpage())
             turns = sorted(placed, key=lambda turn: -sum([len(segment.text) for segment in placed[turn]])) or [0]
-            fields = list(_annotations(document, page, turns[0]))
+            fields = _beside_labels(_annotations(document, page, turns[0]), placed.get(turns[0], []))
             rules = rules_of(page, words)
             lines: list[Line] = []
             for turn in turns:
@@ -204,6 +206,22 @@ def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, turn:
                 yield LinePart(text, left, right, bottom, top, max(1.0, top - bottom), words=((left, right, text),))
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _beside_labels(fields: Iterable[LinePart], labels: Iterable[LinePart]) -> list[LinePart]:
+    """Return form fields at the height of the text beside them, which is less than that of their boxes. The text nearest
+    to the middle of a box of one line counts, or nearest to the first line of a higher box."""
+    lines = sorted(((label.bottom + label.top) / 2, label.bottom, label.top) for label in labels)
+    found = []
+    for box in fields:
+        line = min(box.top - box.bottom, 2 * _FIELD_LINE)
+        place = bisect_left(lines, (box.top - line / 2, 0.0, 0.0))
+        near = [each for each in lines[max(0, place - 1) : place + 1] if box.bottom <= each[0] <= box.top]
+        if near:
+            _, bottom, top = min(near, key=lambda each: abs(each[0] - box.top + line / 2))
+            box = box._replace(bottom=bottom, top=top, height=max(1.0, top - bottom))
+        found.append(box)
+    return found
 
 
 def _field_value(form: object, annotation: object) -> str:

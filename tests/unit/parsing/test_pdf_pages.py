@@ -179,6 +179,25 @@ class DescribeTheEdgesOfPages:
         assert all(f"QX-{number} | {number}" in found for number in range(10, 40))
 
 
+class DescribeFormFields:
+    @pytest.mark.parametrize(("bottom", "top"), [(690, 710), (695, 711), (640, 712)])
+    def it_reads_a_value_in_the_line_of_its_label(self, bottom: int, top: int):
+        labels = "\n".join([text(60, 700, "Name"), text(60, 600, "Country")])
+        field = f"<< /Type /Annot /Subtype /Widget /FT /Tx /T (n) /V (Erika) /F 4 /Rect [150 {bottom} 300 {top}] >>"
+        body = written(
+            {
+                1: "<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [6 0 R] >> >>",
+                2: "<< /Type /Pages /Count 1 /Kids [4 0 R] >>",
+                3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+                4: "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >>"
+                " /Contents 5 0 R /Annots [6 0 R] >>",
+                5: f"<< /Length {len(labels)} >>\nstream\n{labels}\nendstream",
+                6: field,
+            }
+        )
+        assert parse(body, media_type=PDF).text == "Name Erika\nCountry"
+
+
 class DescribeParagraphsOfPages:
     def it_keeps_the_lines_of_an_address(self):
         lines = ["Ann Ltd", "4567 Innovation Boulevard", "San Francisco, CA 94103"]
