@@ -17,6 +17,10 @@ _DECLARATION = re.compile(
 )
 _ATTRIBUTE = re.compile(r"""([^\s=/"'<>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
 _TAG_NAME_END = re.compile(r"[\s/>]")
+_CONTROLLED = re.compile(
+    r"""\b(?:aria-controls|data-(?:bs-)?target|href)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""", re.IGNORECASE
+)
+_DIALOG = re.compile(r"dialog|modal|popup|tooltip|navigation|cookie", re.IGNORECASE)
 DEEPEST = 100  # levels of elements; deeper tags have no effect, their text stays
 _UNSEEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|(?:opacity|font-size)\s*:\s*0+(?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:!|;|$)"
@@ -110,7 +114,8 @@ class Element:
         )
 
     def _is_hidden(self) -> bool:
-        return "hidden" in self.attributes or _UNSEEN_STYLE.search(self.attributes.get("style", "")) is not None
+        is_hidden = self.attributes.get("hidden", "until-found").lower() != "until-found"  # a search opens it
+        return is_hidden or _UNSEEN_STYLE.search(self.attributes.get("style", "")) is not None
 
     def elements(self) -> Iterator[Element]:
         """Yield the children that are elements."""
@@ -199,6 +204,18 @@ class _Builder:
         if text < len(html):
             opened[-1].children.append(_unescaped(html[text:]))
         self.page.unclosed = opened[1:]
+        self._unfold(html)
+
+    def _unfold(self, html: str) -> None:
+        """Show the elements that a button, a tab or a link of the page opens, but no dialogs."""
+        folded = [each for each in self.page.unseen if "id" in each.source and not _DIALOG.search(each.source)]
+        if folded:
+            opened = {
+                name.lstrip("#") for pair in _CONTROLLED.findall(html) for value in pair for name in value.split()
+            }
+            for element in folded:
+                element.is_unseen = element.attributes.get("id") not in opened
+            self.page.unseen = [element for element in self.page.unseen if element.is_unseen]
 
     def _start(self, name: str, source: str) -> None:
         if rule := _CLOSES.get(name):

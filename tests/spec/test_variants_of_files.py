@@ -102,6 +102,25 @@ class DescribePages:
         )
         assert _read(page, HTML) == "Item | Price\nPump | 940"
 
+    @pytest.mark.parametrize(
+        "page",
+        [
+            "<h3><button aria-controls='a'>{0}</button></h3><div id='a' role=region hidden>{1}</div>",
+            "<button data-bs-target='#a'>{0}</button><div id='a' class='collapse' style='display: none;'>{1}</div>",
+            "<ul role=tablist><li><a href='#a' data-toggle='tab'>{0}</a></ul><div id='a' style='display:none'>{1}</div>",
+            "<button>{0}</button><div hidden='until-found'>{1}</div>",
+        ],
+    )
+    @pytest.mark.parametrize(("name", "words"), [("How long?", "Three days."), ("多久到账？", "五个工作日。")])
+    def it_reads_what_a_page_unfolds(self, page: str, name: str, words: str):
+        parsed = parse(page.format(name, words).encode(), media_type=HTML)
+        assert words in parsed.text
+        assert parsed.encoding is None or parsed.encoding.pages_warning is None
+
+    def it_leaves_out_dialogs_that_a_page_opens(self):
+        page = "<a href='#a'>Sign in</a><div id='a' class='modal' style='display:none'>Your password</div>"
+        assert _read(page, HTML) == "Sign in"
+
     def it_numbers_lists_by_their_style(self):
         assert _read("<ol style='list-style-type: lower-alpha'><li>one<li>two</ol>", HTML) == "a. one\nb. two"
 
