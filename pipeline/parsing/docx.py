@@ -465,12 +465,14 @@ class _Notes(XmlReader):
 
 
 def _table_blocks(rows: list[list[_Cell]], header_rows: int) -> Iterator[Block]:
-    """Yield a table as rows between bars; one that arranges text, with one column or long cells, as its paragraphs."""
+    """Yield a table as rows between bars; one that arranges text, with one column or with long cells below no names of
+    columns, as its paragraphs."""
     widest = max((sum(cell.across for cell in row) for row in rows), default=0)
+    has_names = len(rows) > 1 and looks_like_header([one_line(*(b.text for b in cell.blocks)) for cell in rows[0]])
     is_layout = any(
         len(cell.blocks) > 1 and sum(len(b.text) for b in cell.blocks) > _LONG_CELL for row in rows for cell in row
     )
-    if widest < 2 or is_layout:
+    if widest < 2 or (is_layout and not has_names):
         yield from (replace(block, tight=False) for row in rows for cell in row for block in cell.blocks)
         return
     grid: list[list[str]] = []

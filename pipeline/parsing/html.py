@@ -425,19 +425,23 @@ def _rows_of(table: Element) -> Iterator[list[Element]]:
 
 
 def _is_layout(table: Element, rows: Sequence[Sequence[Element]]) -> bool:
-    """Return whether a table arranges a page: one column, or long cells with paragraphs or tables of their own."""
+    """Return whether a table arranges a page: one column, or long cells with paragraphs or tables of their own; below
+    names of columns they may have paragraphs and lists."""
     if table.attributes.get("role") in ("presentation", "none") or max(map(len, rows), default=0) < 2:
         return True
     if len(rows) == 1 and any(inner.tag in _HEADINGS for cell in rows[0] for inner in cell.descendants()):
         return True  # a heading in a single row of cells is one of the page
+    has_names = len(rows) > 1 and looks_like_header([one_line(_raw(cell)) for cell in rows[0]])
+    arranged = _PARTS_OF_PAGES if has_names else _PARTS_OF_PAGES | _PARAGRAPHS
     return any(
-        any(inner.tag in _PARAGRAPHS for inner in cell.descendants()) and cell.length > _LONG_CELL
+        any(inner.tag in arranged for inner in cell.descendants()) and cell.length > _LONG_CELL
         for row in rows
         for cell in row
     )
 
 
-_PARAGRAPHS = set_of("p div table ul ol h1 h2 h3 h4 h5 h6 section article pre form")
+_PARAGRAPHS = set_of("p div ul ol")
+_PARTS_OF_PAGES = set_of("table h1 h2 h3 h4 h5 h6 section article pre form")
 
 
 def _header_rows(rows: Sequence[Sequence[Element]], grid: Sequence[Sequence[str]]) -> int:

@@ -175,7 +175,17 @@ def _stored(cells: Cells) -> tuple[tuple[str, str], ...]:
 
 def bar_blocks(rows: Sequence[Sequence[str]], *, header_rows: int, page: int | None = None) -> Iterator[Block]:
     """Yield a table as one block of lines, one for each row, with the cells between bars. Later parts repeat its first
-    ``header_rows`` rows. Cells that are merged hold their value in each place."""
+    ``header_rows`` rows. Cells that are merged hold their value in each place. With a row that is longer than a chunk
+    the rows are paragraphs of `column: value` lines, whose later parts repeat the short values."""
+    if 0 < header_rows < len(rows) and max(sum(map(len, row)) for row in rows) > _MARKED_TOGETHER:
+        cells = [(number, {column: cell for column, cell in enumerate(row) if cell}) for number, row in enumerate(rows)]
+        header = {
+            column: one_line(*dict.fromkeys(names))
+            for column, names in enumerate(zip(*rows[:header_rows], strict=False))
+        }
+        body = [row for row in cells[header_rows:] if row[1]]
+        yield from (replace(block, mark=None, page=page) for block in field_blocks(header, body))
+        return
     lines = [" | ".join(one_line(cell) for cell in row).rstrip() for row in rows if any(cell.strip() for cell in row)]
     if lines:
         lead = "\n".join(lines[:header_rows]) if 0 < header_rows < len(lines) else ""

@@ -130,6 +130,47 @@ class DescribePages:
         assert "Port\n3306" in text
 
 
+_LONG = "Please write to the desk and wait for its answer. 请联系客服。" * 60
+
+
+class DescribeLongAnswers:
+    @pytest.mark.parametrize(
+        ("body", "media_type"),
+        [
+            (f"| Question | Answer |\n|---|---|\n| Can I return it? | {_LONG} |\n| 多久？ | 五天 |", MARKDOWN),
+            (
+                "<table><tr><td>Question<td>Answer<tr><td>Can I return it?"
+                f"<td><p>{_LONG}</p><ul><li>Soon</ul><tr><td>多久？<td>五天</table>",
+                HTML,
+            ),
+            (
+                docx(
+                    table(("Question", "Answer"), ("Can I return it?", f"{_LONG}%{_LONG}"), ("多久？", "五天")).replace(
+                        "%", "</w:t></w:r></w:p><w:p><w:r><w:t>"
+                    )
+                ),
+                DOCX,
+            ),
+        ],
+        ids=["md", "html", "docx"],
+    )
+    def it_repeats_the_question_above_each_part_of_its_answer(self, body: str | bytes, media_type: str):
+        chunks = _chunks(parse(body.encode() if isinstance(body, str) else body, media_type=media_type))
+        assert sum(1 for chunk in chunks if "write to the desk" in chunk) > 2
+        assert all("Question: Can I return it?" in chunk for chunk in chunks if "write to the desk" in chunk)
+        assert any("Question: 多久？\nAnswer: 五天" in chunk for chunk in chunks)
+
+    def it_keeps_rows_of_cells_with_paragraphs_together(self):
+        cell = "<p>Check the seals once a week.</p>" + "<p>写下所见。Then replace them.</p>" * 10
+        text = _read(f"<table><tr><td>Risk<td>Measure<td>Owner<tr><td>Leak<td>{cell}<td>李工</table>", HTML)
+        assert re.search(r"^Leak \| Check.* \| 李工$", text, re.MULTILINE)
+
+    def it_keeps_the_headings_of_a_page_that_a_table_arranges(self):
+        column = "<h2>Fees</h2><p>" + "Long words of a page. " * 20
+        text = _read(f"<table><tr><td>Home<td>Shop<tr><td>Menu<td>{column}</table>", HTML)
+        assert "\n\nFees\n\nLong words" in text
+
+
 class DescribeMarkdownLists:
     def it_repeats_the_line_of_the_outer_item(self):
         items = "".join(f"  - child {number} with some longer words to fill a chunk\n" for number in range(150))
