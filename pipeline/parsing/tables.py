@@ -5,6 +5,7 @@ between bars, below their header. A `Sheet` of cells is first divided into its t
 """
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -61,20 +62,26 @@ class _Covered(str):
 
 
 def sheet_blocks(
-    rows: Iterable[TableRow], spans: Sequence[Span] = (), *, level: int = 1, labels: Container[int] = ()
+    rows: Iterable[TableRow],
+    spans: Sequence[Span] = (),
+    *,
+    level: int = 1,
+    labels: Container[int] = (),
+    hidden: Iterable[int] = (),
 ) -> Iterator[Block]:
     """Yield the tables of a sheet, and the lines above, between and below them, as blocks.
 
     ``rows``: number and cells of each row that has any, in order. Rows without a gap stand together; after a gap a new
     table begins if its columns or its header differ, else the rows go on with the header above. Up to four short lines
     above a header become headings below each other, the first of this ``level``. Rows that fit a chunk are marked by
-    number. ``labels``: numbers of rows of one cell that name the rows below them.
+    number. ``labels``: numbers of rows of one cell that name the rows below them. ``hidden``: numbers of rows that are
+    not shown, which make no gap.
     """
-    yield from _with_marks(_sheet_blocks(rows, spans, level, labels))
+    yield from _with_marks(_sheet_blocks(rows, spans, level, labels, sorted(hidden)))
 
 
 def _sheet_blocks(
-    rows: Iterable[TableRow], spans: Sequence[Span], level: int, labels: Container[int]
+    rows: Iterable[TableRow], spans: Sequence[Span], level: int, labels: Container[int], hidden: Sequence[int]
 ) -> Iterator[Block]:
     header: Cells = {}
     body: list[TableRow] = []  # of the open table
@@ -85,11 +92,11 @@ def _sheet_blocks(
     for span in spans:
         merged[span.top].append(span)
     is_wide = any(len(cells) > 1 for _, cells in filled)
-    for region in _regions(filled):
+    for region in _regions(filled, hidden):
         for part in _side_by_side(region):
             above, below = _lines_above(part, is_wide=is_wide)
             table, notes = _notes_below(below)
-            gap = part[0][0] - last_number - 1
+            gap = _gap(last_number, part[0][0], hidden)
             last_number = part[-1][0]
             if table and not lines and len(above) < 2 and _goes_on(table, header, body, gap, merged):
                 body += [*above, *table]
@@ -254,12 +261,17 @@ def _filled(rows: Iterable[TableRow], spans: Sequence[Span]) -> Sequence[TableRo
     return kept
 
 
-def _regions(rows: Sequence[TableRow]) -> Iterator[list[TableRow]]:
+def _gap(above: int, below: int, hidden: Sequence[int]) -> int:
+    """Return how many shown rows lie between two."""
+    return below - above - 1 - bisect_left(hidden, below) + bisect_left(hidden, above)
+
+
+def _regions(rows: Sequence[TableRow], hidden: Sequence[int]) -> Iterator[list[TableRow]]:
     """Yield the rows that follow each other without a gap, and headers with the numbers below a gap of one row."""
     header: list[TableRow] = []
-    for _, run in groupby(enumerate(rows), key=lambda entry: entry[1][0] - entry[0]):
+    for _, run in groupby(enumerate(rows), key=lambda entry: _gap(0, entry[1][0], hidden) - entry[0]):
         region = [row for _, row in run]
-        if header and (region[0][0] - header[-1][0] > 2 or not _has_numbers_below(header, region)):
+        if header and (_gap(header[-1][0], region[0][0], hidden) > 1 or not _has_numbers_below(header, region)):
             yield header
             header = []
         region = header + region

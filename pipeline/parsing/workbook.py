@@ -219,9 +219,11 @@ def workbook_blocks(workbook: Any, warnings: list[str]) -> Iterator[Block]:
     for sheet in visible_sheets(workbook):
         reader = workbook.open(sheet)
         labels: set[int] = set()
-        rows, hidden, empty = _shown_rows(workbook, sheet, reader, rows_left, labels)
+        rows, hidden_rows, hidden, empty = _shown_rows(workbook, sheet, reader, rows_left, labels)
         unseen, without_value = unseen + hidden, without_value + empty
-        blocks = chain(sheet_blocks(rows, reader.merged, level=2, labels=labels), workbook.notes(sheet))
+        blocks = chain(
+            sheet_blocks(rows, reader.merged, level=2, labels=labels, hidden=hidden_rows), workbook.notes(sheet)
+        )
         first = next(blocks, None)
         if first is not None:
             yield Block(text=sheet.name, level=1, mark=first.mark)
@@ -246,18 +248,20 @@ def visible_sheets(workbook: Workbook) -> list[SheetName]:
 
 def _shown_rows(
     workbook: Workbook, sheet: SheetName, reader: SheetReader, rows_left: Iterator[int], labels: set[int]
-) -> tuple[list[tuple[int, Cells]], int, int]:
-    """Return number and cells of the rows of a sheet that are shown, how many rows and columns are hidden, and how many
-    cells lack their value. Add to ``labels`` the rows of one cell that looks other than the cell below it."""
+) -> tuple[list[tuple[int, Cells]], list[int], int, int]:
+    """Return number and cells of the rows of a sheet that are shown, the numbers of those that are not, how many rows
+    with cells and columns are hidden, and how many cells lack their value. Add to ``labels`` the rows of one cell that
+    looks other than the cell below it."""
     rows: list[tuple[int, Cells]] = []
     seen = without_value = 0
     style = ""
-    hidden_rows, hidden_columns = 0, set[int]()
+    hidden_rows, filled, hidden_columns = list[int](), 0, set[int]()
     for row in workbook.rows(sheet, reader):
         if next(rows_left, None) is None:
             raise DocumentTooLarge(TOO_MANY_ROWS)
         if row.is_hidden:
-            hidden_rows += bool(row.cells)
+            hidden_rows.append(row.number)
+            filled += bool(row.cells)
             continue
         without_value += len(row.without_value)
         cells = reader.shown(row.cells)
@@ -271,4 +275,4 @@ def _shown_rows(
                 labels.add(rows[-1][0])
             style = row.style
             rows.append((row.number, cells))
-    return rows, hidden_rows + len(hidden_columns), without_value
+    return rows, hidden_rows, filled + len(hidden_columns), without_value
