@@ -54,7 +54,9 @@ def value_of(text: str) -> Any:
 
 def _loads(text: str) -> Any:
     # NaN and Infinity, as Python and others write them, stay words; numbers keep their digits.
-    return json.loads(text, parse_constant=str, parse_int=str, parse_float=str, object_pairs_hook=_object_of)
+    return json.loads(
+        text, strict=False, parse_constant=str, parse_int=str, parse_float=str, object_pairs_hook=_object_of
+    )
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -69,7 +71,9 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _values_of(text: str) -> list[Any] | None:
     """Return the objects and lists that follow each other, as in JSON lines, or None if there is anything else."""
-    decoder = json.JSONDecoder(parse_constant=str, parse_int=str, parse_float=str, object_pairs_hook=_object_of)
+    decoder = json.JSONDecoder(
+        strict=False, parse_constant=str, parse_int=str, parse_float=str, object_pairs_hook=_object_of
+    )
     values, position = [], _NEXT_VALUE.match(text).end()  # type: ignore[union-attr]  # it matches any text
     try:
         while position < len(text):

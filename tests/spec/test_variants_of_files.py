@@ -19,7 +19,7 @@ from pipeline.records import Chunking, Parsed
 from tests.support.corpora.formats import archive, docx, paragraph, pdf, table
 
 
-def _xlsx(rows: Sequence[Sequence[object]], merged: Sequence[str] = ()) -> bytes:
+def _xlsx(rows: Sequence[Sequence[object]], merged: Sequence[str] = (), hidden: Sequence[int] = ()) -> bytes:
     workbook = Workbook()
     sheet = workbook.active
     for number, row in enumerate(rows, start=1):
@@ -28,6 +28,8 @@ def _xlsx(rows: Sequence[Sequence[object]], merged: Sequence[str] = ()) -> bytes
                 sheet.cell(number, column, value)
     for reference in merged:
         sheet.merge_cells(reference)
+    for number in hidden:
+        sheet.row_dimensions[number].hidden = True
     written = io.BytesIO()
     workbook.save(written)
     return written.getvalue()
@@ -72,6 +74,15 @@ class DescribeSheets:
     def it_reads_settings_with_a_header(self):
         text = _read(_xlsx([["Setting", "Value"], ["Host", "db1"], ["Port", 3306]]), XLSX)
         assert "Setting: Port\nValue: 3306" in text
+
+    @pytest.mark.parametrize("hidden", [[2], [2, 3], [3, 5], [2, 4, 5]])
+    def it_reads_a_filtered_table_as_one(self, hidden: list[int]):
+        rows = [["姓名", "City"], *([f"N{row}", "Bonn" if row % 2 else "上海"] for row in range(2, 8))]
+        text = _read(_xlsx(rows, hidden=hidden), XLSX)
+        shown = [row for row in range(2, 8) if row not in hidden]
+        assert text.removeprefix("Sheet\n\n") == "\n\n".join(
+            f"姓名: N{row}\nCity: {'Bonn' if row % 2 else '上海'}" for row in shown
+        )
 
     @pytest.mark.parametrize(
         ("raw", "code", "shown"),
@@ -287,6 +298,11 @@ def _mutated_xml(part: bytes, chance: random.Random) -> bytes:
             start, end, value = chance.choice(replaced)
             part = part[:start] + value + part[end:]
     return part
+
+
+class DescribeJson:
+    def it_reads_line_ends_and_tabs_within_texts(self):
+        assert _read('{"note": "line one\n第二行", "tab": "a\tb"}', JSON) == "note: line one\n第二行\ntab: a\tb"
 
 
 class DescribeJsonTitles:
