@@ -1,6 +1,7 @@
 """PowerPoint presentations to text, slide by slide."""
 
 import io
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,8 @@ from pptx.package import Package
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import Texts, main_part, office_archive
+from pipeline.parsing.formulas import lowered, raised
+from pipeline.parsing.numbering import numeral
 from pipeline.parsing.recognition import refusal, unread
 from pipeline.parsing.table_headers import looks_like_header
 from pipeline.parsing.tables import bar_blocks, spread
@@ -26,6 +29,9 @@ _DAMAGED = (
     *(PythonPptxError, SyntaxError, KeyError, ValueError, AttributeError, IndexError, TypeError),
     *(BadZipFile, zlib.error, EOFError, NotImplementedError),
 )
+_NUMBERED = re.compile(r"(arabic|alphaLc|alphaUc|romanLc|romanUc|ea1|circle)\w*?(Period|ParenR|ParenBoth|Plain|Minus)")
+_NUMBER_STYLES = {"alphaLc": "a", "alphaUc": "A", "romanLc": "i", "romanUc": "I", "ea1": "一", "circle": "①"}
+_NUMBER_ENDS = {"Period": ".", "ParenR": ")"}
 _REMEDY = "save the slides as PDF, whose pages can be recognised"
 
 
@@ -72,7 +78,9 @@ class _Reading:
     def blocks(self, slide: Any, number: int) -> list[Block]:
         """Return the text of a slide."""
         title = slide.shapes.title
-        heading = one_line(title.text_frame.text) if title is not None and title.has_text_frame else ""
+        heading = (
+            one_line(*map(_text, title.text_frame.paragraphs)) if title is not None and title.has_text_frame else ""
+        )
         shown = [block for block in self._shapes(slide.shapes, without=title) if block.text.strip()]
         shown += [Block(text="\n".join(texts)) for texts in self._diagrams[slide.slide_id]]
         if heading:
@@ -101,19 +109,24 @@ class _Reading:
                 yield from self._paragraphs(shape.text_frame)
 
     def _paragraphs(self, frame: Any) -> Iterator[Block]:
-        """Yield the paragraphs of a shape as lines that belong together, indented ones as list items."""
-        is_first = True
+        """Yield the paragraphs of a shape as lines that belong together, numbered and indented ones as list items."""
+        is_first, numbers = True, _Numbers()
         for paragraph in frame.paragraphs:
-            text = paragraph.text.replace("\v", "\n").strip()
+            text = _text(paragraph).strip()
             if text:
                 self._count(text)
-                yield Block(text=f"- {text}" if paragraph.level else text, tight=not is_first)
+                mark = numbers.mark(paragraph) or ("- " if paragraph.level else "")
+                yield Block(text=mark + text, tight=not is_first)
                 is_first = False
 
     def _table(self, table: Any) -> Iterator[Block]:
         """Yield a table with merged cells in every place that they cover. Later parts repeat its header."""
         rows = [
-            [(one_line(cell.text), cell.span_width, cell.span_height) for cell in row.cells if not cell.is_spanned]
+            [
+                (one_line(*map(_text, cell.text_frame.paragraphs)), cell.span_width, cell.span_height)
+                for cell in row.cells
+                if not cell.is_spanned
+            ]
             for row in table.rows
         ]
         grid = spread([[_spanned(*cell) for cell in row] for row in rows], most_columns=_MOST_COLUMNS)
@@ -129,6 +142,38 @@ class _Reading:
         self._characters += len(text)
         if self._characters > LONGEST_TEXT:
             raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
+
+
+class _Numbers:
+    """Counts the numbered paragraphs of a shape."""
+
+    def __init__(self) -> None:
+        self._counters: dict[int, tuple[str, int]] = {}  # by level: kind and last number
+
+    def mark(self, paragraph: Any) -> str:
+        """Return the number of the next paragraph with a space behind it; empty if it has none."""
+        found = paragraph._p.xpath("a:pPr/a:buAutoNum")
+        level = paragraph.level
+        self._counters = {each: counter for each, counter in self._counters.items() if each < level + bool(found)}
+        style = _NUMBERED.fullmatch(found[0].get("type", "")) if found else None
+        if style is None:
+            return ""
+        kind, last = self._counters.get(level, ("", 0))
+        start = found[0].get("startAt", "1")
+        number = last + 1 if kind == style[0] else int(start) if start.isdecimal() and len(start) < 6 else 1
+        self._counters[level] = (style[0], number)
+        written = numeral(number, _NUMBER_STYLES.get(style[1], "1"))
+        return f"({written}) " if style[2] == "ParenBoth" else f"{written}{_NUMBER_ENDS.get(style[2], '')} "
+
+
+def _text(paragraph: Any) -> str:
+    """Return the text of a paragraph, raised and lowered parts written as such."""
+    text = ""
+    for part in paragraph._p.content_children:
+        written = part.text.replace("\v", "\n")
+        shift = "".join(part.xpath("a:rPr/@baseline")).rstrip("%0")
+        text += written if shift in ("", "-") else (lowered if shift.startswith("-") else raised)(text, written)
+    return text
 
 
 def _diagrams(archive: ZipFile, slide: Any) -> list[list[str]]:

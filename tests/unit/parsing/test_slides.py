@@ -9,6 +9,8 @@ import zipfile
 
 import pytest
 from pptx import Presentation
+from pptx.oxml import parse_xml
+from pptx.oxml.ns import nsdecls
 from pptx.util import Inches
 
 from pipeline.errors import EmptyDocument, EncryptedDocument, MalformedDocument, UnsupportedMediaType
@@ -76,6 +78,36 @@ class DescribeSlides:
         assert parse(_saved(presentation), media_type=PPTX).text.split() == [
             *("Order", "one", "two", "three", "four", "in", "a", "group"),
         ]
+
+    @pytest.mark.parametrize(
+        ("kind", "numbers"),
+        [
+            ('type="arabicPeriod"', ["1. ", "1. ", "2. ", "2. "]),
+            ('type="arabicParenBoth" startAt="4"', ["(4) ", "(4) ", "(5) ", "(5) "]),
+            ('type="alphaUcParenR"', ["A) ", "A) ", "B) ", "B) "]),
+            ('type="ea1ChsPlain"', ["一 ", "一 ", "二 ", "二 "]),
+        ],
+    )
+    def it_numbers_the_paragraphs_of_a_list(self, kind: str, numbers: list[str]):
+        presentation = Presentation()
+        _box(_slide(presentation, "步骤").shapes, 1, 1, "Open\nthe lid\nthe tap\nClose")
+        for paragraph, level in zip(presentation.slides[0].shapes[-1].text_frame.paragraphs, (0, 1, 1, 0), strict=True):
+            paragraph.level = level
+            paragraph._p.get_or_add_pPr().append(parse_xml(f"<a:buAutoNum {nsdecls('a')} {kind}/>"))
+        written = [
+            f"{number}{text}" for number, text in zip(numbers, ("Open", "the lid", "the tap", "Close"), strict=True)
+        ]
+        assert _texts(parse(_saved(presentation), media_type=PPTX))[0].endswith("\n".join(written))
+
+    @pytest.mark.parametrize(("baseline", "text"), [("30000", "10^6 Pa"), ("-25000", "10_6 Pa"), ("0", "106 Pa")])
+    def it_marks_raised_and_lowered_digits(self, baseline: str, text: str):
+        presentation = Presentation()
+        slide = _slide(presentation, "压力")
+        _box(slide.shapes, 1, 1, "10")
+        paragraph = slide.shapes[-1].text_frame.paragraphs[0]
+        paragraph.add_run().text, paragraph.add_run().text = "6", " Pa"
+        paragraph.runs[1].font._element.set("baseline", baseline)
+        assert text in parse(_saved(presentation), media_type=PPTX).text
 
     def it_leaves_hidden_slides_out_and_keeps_the_numbers(self):
         presentation = Presentation()
