@@ -392,7 +392,7 @@ class _Headings:
 
 class _Hyphens:
     """Decides whether a hyphen at a line's end belongs to the word: the document writes it so elsewhere, or has both of
-    its parts as words but not the whole, or a digit or a capital follows."""
+    its parts as words but not the whole, a digit or a capital follows, or a part is one letter, as in X-ray."""
 
     def __init__(self, pages: Sequence[_Page]) -> None:
         self._pages = pages
@@ -411,7 +411,7 @@ class _Hyphens:
         if ends is None or begins is None:
             return False
         first, second = ends[0].lower(), begins[0].lower()
-        if f"{first}-{second}" in self._words:
+        if f"{first}-{second}" in self._words or min(len(first), len(second)) == 1:
             return True
         is_long = min(len(first), len(second)) >= _LEAST_PART
         return is_long and first + second not in self._words and {first, second} <= self._words

@@ -214,6 +214,7 @@ class DescribeParagraphsOfPages:
             ("multi-", "agent work", "multi-agent"),
             ("impor-", "tant work", "important"),
             ("mixed-", "mode work", "mixed-mode"),
+            ("an X-", "ray tube", "X-ray tube"),
         ],
     )
     def it_keeps_a_hyphen_between_words_of_the_document(self, ending: str, begin: str, whole: str):
