@@ -347,8 +347,8 @@ class _Paragraphs(XmlReader):
             paragraph.pieces.append(_symbol(attributes))
         elif name == "checkBox":
             paragraph.pieces.append("☐")
-        elif name == "checked" and _is_on(attributes) and paragraph.pieces[-1:] == ["☐"]:
-            paragraph.pieces[-1] = "☒"
+        elif name in ("default", "checked") and paragraph.pieces[-1:] in (["☐"], ["☒"]):
+            paragraph.pieces[-1] = "☒" if _is_on(attributes) else "☐"
         elif name in _NOTE_KINDS:
             kind = _NOTE_KINDS[name]
             text = self._notes.get((kind, attributes.get("id", "")))
