@@ -28,6 +28,9 @@ _LIST_STYLES = {
     **dict.fromkeys(("upper-alpha", "upper-latin"), "A"),
     "lower-roman": "i",
     "upper-roman": "I",
+    "decimal-leading-zero": "decimalZero",
+    **dict.fromkeys(("cjk-ideographic", "cjk-decimal", "simp-chinese-informal", "trad-chinese-informal"), "一"),
+    "none": "none",
 }
 _ELEMENTS = INLINE | set_of(
     """address applet area article aside audio base basefont blink blockquote body br button canvas caption center col
@@ -302,7 +305,8 @@ class _Writer:
                     self._element(child)
             elif not child.is_unseen:
                 number = _whole(child.attributes.get("value"), number)
-                marker = f"{numeral(number, style)}. " if element.tag == "ol" else "- "
+                marker = f"{numeral(number, style)}{'、' if style == '一' else '. '}" if element.tag == "ol" else "- "
+                marker = "" if style == "none" else marker
                 marker = marker if child.marker is None else child.marker
                 self._item(child, _INDENT * (self._depth - 1) + marker)
                 number += step
@@ -343,7 +347,10 @@ class _Writer:
             return
         cells = [[(cell, self._cell(cell)) for cell in row] for row in rows]
         grid = spread(
-            [[(text, _span(cell, "colspan"), _span(cell, "rowspan")) for cell, text in row] for row in cells],
+            [
+                [(text, _span(cell, "colspan", _MOST_COLUMNS), _span(cell, "rowspan", len(rows))) for cell, text in row]
+                for row in cells
+            ],
             most_columns=_MOST_COLUMNS,
         )
         header = _header_rows(rows, grid)
@@ -461,8 +468,10 @@ def _number_style(ordered: Element) -> str:
     return _LIST_STYLES.get(style[1].lower(), "1") if style else "1"
 
 
-def _span(cell: Element, name: str) -> int:
-    return max(1, min(_whole(cell.attributes.get(name), 1), _MOST_COLUMNS))
+def _span(cell: Element, name: str, most: int) -> int:
+    """Return how many columns or rows a cell covers; 0 rows are all that are left."""
+    span = _whole(cell.attributes.get(name), 1)
+    return max(1, min(span or (most if name == "rowspan" else 1), most))
 
 
 def _whole(text: str | None, otherwise: int) -> int:

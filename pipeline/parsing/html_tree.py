@@ -87,6 +87,7 @@ class Element:
         self.marker = marker
         self._attributes: Mapping[str, str] | None = None
         self.is_unseen = bool(source) and may_hide(source) and self._is_unseen()
+        self.is_unseen |= tag == "dialog" and "open" not in source
 
     @property
     def attributes(self) -> Mapping[str, str]:

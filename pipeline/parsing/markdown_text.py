@@ -350,13 +350,13 @@ def _closed_by(hidden: tuple[str, int], token: Token) -> tuple[str, int] | None:
 
 
 def _of_tag(tag: str) -> str:
-    """Return nothing for an HTML tag or a comment, a line end for a break, and any other text unchanged."""
+    """Return nothing for an HTML tag or a comment, a line end for a break or an item, and any other text unchanged."""
     name = _TAG_NAME.match(tag)
     if name is None:
         return "" if tag.startswith("<!--") else tag
     if not is_element(name[1]):
         return tag
-    return "\n" if name[1].lower() == "br" else ""
+    return "\n" if name[1].lower() in ("br", "li") else ""
 
 
 _PARSER = _parser()

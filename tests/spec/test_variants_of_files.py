@@ -134,6 +134,15 @@ class DescribePages:
 
     def it_numbers_lists_by_their_style(self):
         assert _read("<ol style='list-style-type: lower-alpha'><li>one<li>two</ol>", HTML) == "a. one\nb. two"
+        assert _read("<ol style='list-style: cjk-ideographic'><li>总则<li>附则</ol>", HTML) == "一、总则\n二、附则"
+        assert _read("<ol style='list-style:none'><li>1.1 Scope<li>① 范围</ol>", HTML) == "1.1 Scope\n① 范围"
+
+    def it_reads_a_cell_over_all_rows_that_are_left(self):
+        page = "<table><tr><th>班级<th>Name<tr><td rowspan=0>一年级第三班<td>Ann<tr><td>李四<tr><td>Eva</table>"
+        assert _read(page, HTML).endswith("一年级第三班 | Ann\n一年级第三班 | 李四\n一年级第三班 | Eva")
+
+    def it_leaves_out_a_dialog_that_is_not_open(self):
+        assert _read("<p>Text<dialog>Cookies</dialog><dialog open>正文</dialog>", HTML) == "Text\n\n正文"
 
     def it_keeps_the_groups_of_a_definition_list_together(self):
         text = _read("<dl><div><dt>Host<dd>db1</div><div><dt>Port<dd>3306</div></dl>", HTML)
@@ -192,6 +201,25 @@ class DescribeMarkdownLists:
     def it_leaves_the_text_of_lists_unchanged(self):
         source = "- Fruit\n  - Apple\n    - Red\n  - Pear\n- Veg\n  - Leek"
         assert _read(source, MARKDOWN) == source
+
+    def it_keeps_the_items_of_a_list_in_a_cell_apart(self):
+        source = "| a | b |\n|---|---|\n| <ul><li>10</li><li>25</li></ul> | 甲 |"
+        assert _read(source, MARKDOWN) == "a | b\n10 25 | 甲"
+
+
+class DescribeForms:
+    @pytest.mark.parametrize(
+        ("box", "sign"),
+        [
+            ('<w:default w:val="1"/>', "☒"),
+            ('<w:default w:val="0"/><w:checked/>', "☒"),
+            ('<w:default w:val="1"/><w:checked w:val="0"/>', "☐"),
+        ],
+    )
+    def it_tells_whether_a_box_of_word_is_ticked(self, box: str, sign: str):
+        field = f'<w:fldChar w:fldCharType="begin"><w:ffData><w:checkBox>{box}</w:checkBox></w:ffData></w:fldChar>'
+        body = f'<w:p><w:r>{field}</w:r><w:r><w:fldChar w:fldCharType="end"/></w:r><w:r><w:t> 加急</w:t></w:r></w:p>'
+        assert _read(docx(body), DOCX) == f"{sign} 加急"
 
 
 class DescribeSlides:
