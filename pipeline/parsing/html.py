@@ -7,7 +7,7 @@ from dataclasses import replace
 from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.encodings import DecodedText, read_text
 from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
-from pipeline.parsing.html_tree import DROPPED, INLINE, Element, Page, may_hide, read_page, set_of
+from pipeline.parsing.html_tree import DROPPED, INLINE, SHIFTED, Element, Page, may_hide, read_page, set_of
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.table_headers import looks_like_header
 from pipeline.parsing.tables import bar_blocks, spread
@@ -209,7 +209,7 @@ class _Writer:
         elif "role" in element.source and element.attributes.get("role") in _ARIA_TABLES:
             self._table(element)
         elif element.tag in INLINE or element.tag not in _ELEMENTS:
-            self._children(element)
+            self._shifted(element)
         else:
             self._block(element)
 
@@ -236,6 +236,11 @@ class _Writer:
 
     def _sub(self, element: Element) -> None:
         self._pieces.append(lowered("".join(self._pieces[-1:]), self._inline(element)))
+
+    def _shifted(self, element: Element) -> None:
+        """Read an element within a line, which its style may raise or lower."""
+        shift = SHIFTED.search(element.source)
+        (self._children if shift is None else self._sup if shift[1].lower() == "super" else self._sub)(element)
 
     def _ruby(self, element: Element) -> None:
         """Write the readings of a word behind it."""

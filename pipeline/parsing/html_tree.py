@@ -20,6 +20,7 @@ _TAG_NAME_END = re.compile(r"[\s/>]")
 _CONTROLLED = re.compile(
     r"""\b(?:aria-controls|data-(?:bs-)?target|href)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""", re.IGNORECASE
 )
+SHIFTED = re.compile(r"vertical-align\s*+:\s*+(super|sub)\b", re.IGNORECASE)
 _DIALOG = re.compile(r"dialog|modal|popup|tooltip|navigation|cookie", re.IGNORECASE)
 DEEPEST = 100  # levels of elements; deeper tags have no effect, their text stays
 _UNSEEN_STYLE = re.compile(
@@ -230,7 +231,7 @@ class _Builder:
             return
         element = Element(name, source)
         if is_formatting:
-            if not element.is_unseen and "role" not in source:
+            if not element.is_unseen and "role" not in source and not SHIFTED.search(source):
                 return
             self._kept.add(name)
         self._add(element)

@@ -36,6 +36,8 @@ class DescribeHtml:
             ("<ol><li>a<ul><li>b</ul><li>c</ol>", "1. a\n  - b\n2. c"),
             ("<ol start=3 type=a><li>x<li value=7>y</ol>", "c. x\ng. y"),
             ("<p>H<sub>2</sub>O, 5 m<sup>2</sup>, 1<sup>st</sup>, log<sub>2</sub>", "H2O, 5 m^2, 1st, log2"),
+            ("<p>10<span style='font-size:60%;vertical-align: super'>6</span> Pa", "10^6 Pa"),
+            ("<p>a<span style='vertical-align: top'>b</span> H<font style='vertical-align:sub'>2</font>O", "ab H2O"),
             ("<p hidden>a</p><p style='Display : none'>b</p><p>c", "c"),
             ("<header>Shop</header><main><p>Text</p></main><div>Rest</div><footer>©</footer>", "Text\n\nRest"),
             ("<table><tr><th>A<th>B<tr><td>1<td><p>2</p></table>x", "A | B\n1 | 2\n\nx"),
