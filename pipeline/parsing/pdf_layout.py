@@ -318,6 +318,7 @@ def _joining(last: Line | None, column: list[Line]) -> list[Line]:
 
 
 _NUMBERS = re.compile(r"\d+|\b[ivxl]{1,7}\b")
+_LARGER = 1.14  # times the size of most letters: that of headings
 _EDGE_LINES = 3  # of the top and of the bottom of a page that may be running heads
 _PAGE_WORDS = frozenset({"#", "page", "seite", "p", "of", "von", "第", "页", "頁", "共", "页共", "頁共"})
 _WORDS = re.compile(r"[^\W_]++|#")
@@ -326,7 +327,8 @@ _WORDS = re.compile(r"[^\W_]++|#")
 def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
     """Return for each page the indices of its running heads and page numbers: lines at its top or bottom that stand on
     at least three pages, and on a quarter of them, with at most other numbers. Lines of which a page has several are
-    entries of a list, and rows of a table stay together."""
+    entries of a list, large ones with other numbers are titles, and rows of a table stay together."""
+    body = body_size(pages) or math.inf
     places: dict[tuple[bool, str], list[tuple[int, int]]] = {}
     occurrences: dict[str, list[int]] = {}  # pages, one for each line
     for page, lines in enumerate(pages):
@@ -347,7 +349,8 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
         is_number = "#" in key and _PAGE_WORDS.issuperset(_WORDS.findall(key))
         least = 2 if is_number else max(3, len(pages) // 4 if len(pages) < 40 else 8)
         is_entry = len(occurrences[key]) > 2 * len({*occurrences[key]}) and key != "#"
-        if len(on) >= least and not is_entry and (is_number or _are_near(pages, found)):
+        is_title = "#" in key and not is_number and any(pages[page][at].size >= _LARGER * body for page, at in found)
+        if len(on) >= least and not is_entry and not is_title and (is_number or _are_near(pages, found)):
             for page, index in found:
                 heads[page].add(index)
     for lines, on_page in zip(pages, heads, strict=True):
@@ -373,7 +376,9 @@ def heading_sizes(pages: Sequence[Sequence[Line]], body: float) -> list[float]:
     """Return the sizes that headings have, largest first, at most four: clearly above the body's, in short lines."""
     if not body:
         return []
-    sizes = _letters_by_size(line for lines in pages for line in lines if line.size >= body * 1.14 and not line.cells)
+    sizes = _letters_by_size(
+        line for lines in pages for line in lines if line.size >= _LARGER * body and not line.cells
+    )
     total = sum([len(line.text) for lines in pages for line in lines])
     return [size for size in sorted(sizes, reverse=True) if sizes[size] < total * 0.3][:4]
 

@@ -178,6 +178,23 @@ class DescribeTheEdgesOfPages:
         assert "Part | Torque\nQX-10 | 10\nQX-11 | 11" in found
         assert all(f"QX-{number} | {number}" in found for number in range(10, 40))
 
+    def it_keeps_titles_with_numbers_at_the_top_of_their_pages(self):
+        page = "BT /F1 20 Tf 50 800 Td (Step %d) Tj /F1 10 Tf 0 -40 Td (%s the valve of the pump) Tj ET"
+        objects = {
+            1: "<< /Type /Catalog /Pages 2 0 R >>",
+            2: "<< /Type /Pages /Count 4 /Kids [10 0 R 12 0 R 14 0 R 16 0 R] >>",
+            3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        }
+        for index, word in enumerate(("Open", "Close", "Turn", "Check")):
+            stream = page % (index + 1, word)
+            objects[10 + 2 * index] = (
+                "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >>"
+                f" /Contents {11 + 2 * index} 0 R >>"
+            )
+            objects[11 + 2 * index] = f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream"
+        found = parse(written(objects), media_type=PDF).text
+        assert all(f"Step {number}" in found for number in range(1, 5))
+
 
 class DescribeFormFields:
     @pytest.mark.parametrize(("bottom", "top"), [(690, 710), (695, 711), (640, 712)])
