@@ -18,7 +18,7 @@ _DECLARATION = re.compile(
 _ATTRIBUTE = re.compile(r"""([^\s=/"'<>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
 _TAG_NAME_END = re.compile(r"[\s/>]")
 _CONTROLLED = re.compile(
-    r"""\b(?:aria-controls|data-(?:bs-)?target|href)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""", re.IGNORECASE
+    r"""\b(?:aria-controls|data-(?:bs-)?target|href)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""", re.IGNORECASE
 )
 SHIFTED = re.compile(r"vertical-align\s*+:\s*+(super|sub)\b", re.IGNORECASE)
 _DIALOG = re.compile(r"dialog|modal|popup|tooltip|navigation|cookie", re.IGNORECASE)
@@ -213,7 +213,7 @@ class _Builder:
         folded = [each for each in self.page.unseen if "id" in each.source and not _DIALOG.search(each.source)]
         if folded:
             opened = {
-                name.lstrip("#") for pair in _CONTROLLED.findall(html) for value in pair for name in value.split()
+                name.lstrip("#") for values in _CONTROLLED.findall(html) for value in values for name in value.split()
             }
             for element in folded:
                 element.is_unseen = element.attributes.get("id") not in opened
