@@ -184,7 +184,7 @@ def bar_blocks(rows: Sequence[Sequence[str]], *, header_rows: int, page: int | N
     """Yield a table as one block of lines, one for each row, with the cells between bars. Later parts repeat its first
     ``header_rows`` rows. Cells that are merged hold their value in each place. With a row that is longer than a chunk
     the rows are paragraphs of `column: value` lines, whose later parts repeat the short values."""
-    if 0 < header_rows < len(rows) and max(sum(map(len, row)) for row in rows) > _MARKED_TOGETHER:
+    if 0 < header_rows < len(rows) and max(len("".join(row).encode()) for row in rows) > _MARKED_TOGETHER:
         cells = [(number, {column: cell for column, cell in enumerate(row) if cell}) for number, row in enumerate(rows)]
         header = {
             column: one_line(*dict.fromkeys(names))
