@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pipeline.parsing.number_formats import BUILT_IN_CODES, shown_text, shown_value
@@ -158,8 +159,9 @@ class SheetReader:
             if attributes.get("hidden") in ("1", "true"):
                 self.hide(int(attributes.get("min", 1)) - 1, int(attributes.get("max", 1)) - 1)
         elif local == "mergeCell" and (range_ := _RANGE.fullmatch(attributes.get("ref", ""))):
-            columns = sorted((column_number(range_[1]), column_number(range_[3])))
-            self.merge(int(range_[2]), int(range_[4]), *columns)
+            with suppress(ValueError):  # columns beyond the last one merge nothing
+                columns = sorted((column_number(range_[1]), column_number(range_[3])))
+                self.merge(int(range_[2]), int(range_[4]), *columns)
 
     def ended(self, name: str) -> None:
         """End an element."""
