@@ -144,7 +144,7 @@ class _Pool:
     lines: OrderedDict[TenantId, _Tenant] = field(default_factory=OrderedDict)  # in the order of their turns
     freed: asyncio.Event = field(default_factory=asyncio.Event)
     is_pumped: bool = False
-    is_full: bool = False  # the last attempt of a line found no place free
+    none_free: bool = False  # the last attempt of a line found no place free
     tries: int = 0  # attempts of the lines that are under way
 
     def of(self, tenant_id: TenantId) -> _Tenant:
@@ -374,7 +374,7 @@ class Admission:
             tenant = pool.lines[tenant_id]
             under_way = sum(waiting.is_tried for waiting in tenant.line)
             for waiting in islice(tenant.line, _MOST_TRIES):
-                if under_way >= tenant.at_once or pool.tries >= (1 if pool.is_full else _MOST_TRIES):
+                if under_way >= tenant.at_once or pool.tries >= (1 if pool.none_free else _MOST_TRIES):
                     break
                 if not waiting.is_tried:
                     waiting.is_tried = True
@@ -395,7 +395,7 @@ class Admission:
                 waiting.turn.set_exception(verdict)
             verdict = Verdict.NOT_NEEDED
         tenant = pool.of(tenant_id)
-        pool.is_full = verdict is Verdict.ALL_TAKEN
+        pool.none_free = verdict is Verdict.ALL_TAKEN
         if verdict <= Verdict.ALL_TAKEN:
             tenant.at_once = 1
             return

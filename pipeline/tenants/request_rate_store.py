@@ -61,16 +61,22 @@ class RequestRates:
         while self._waiting:
             buckets, self._waiting = self._waiting, defaultdict(list)
             try:
-                replies = await self._taken(buckets)
+                self._give(buckets, await self._taken(buckets))
             except (RedisError, OSError, TimeoutError) as error:
                 for reply in (reply for waiting in buckets.values() for reply in waiting if not reply.done()):
                     reply.set_exception(StoreUnavailable(f"Redis: {type(error).__name__}"))
-                continue
-            for waiting, (taken, left, wait_s) in zip(buckets.values(), replies, strict=True):
-                for number, reply in enumerate(waiting, start=1):
-                    if not reply.done():  # its request may have ended
-                        left_then = int(left) + max(0, int(taken) - number)
-                        reply.set_result(BucketReply(admitted=number <= taken, left=left_then, wait_s=float(wait_s)))
+            finally:  # after any other error nobody may wait for ever
+                for reply in (reply for waiting in buckets.values() for reply in waiting):
+                    reply.cancel()
+
+    @staticmethod
+    def _give(buckets: dict[_Bucket, list[asyncio.Future[BucketReply]]], replies: list[tuple[int, int, bytes]]) -> None:
+        """Give each of those who wait its reply, as if they had come one after another."""
+        for waiting, (taken, left, wait_s) in zip(buckets.values(), replies, strict=True):
+            for number, reply in enumerate(waiting, start=1):
+                if not reply.done():  # its request may have ended
+                    left_then = int(left) + max(0, int(taken) - number)
+                    reply.set_result(BucketReply(admitted=number <= taken, left=left_then, wait_s=float(wait_s)))
 
     async def _taken(self, buckets: dict[_Bucket, list[asyncio.Future[BucketReply]]]) -> list[tuple[int, int, bytes]]:
         """Return the reply of Redis for each bucket. Raises the errors of its client."""
