@@ -22,7 +22,8 @@ _LONGEST_ID = 128  # the server replaces a longer id by its own
 class SettingKeywords(TypedDict, total=False):
     """Settings of a query. The server chooses for those left out or None.
 
-    ``method`` is hybrid, full_text or semantic (short for that key of ``retrieve``). Times in ``filters`` may be datetime
+    ``method`` is hybrid, full_text or semantic (short for that key of ``retrieve``). ``context``: add the hits as a text for
+    a prompt; ``{}`` for the default one. ``highlight``: mark the words of the query in the hits. Times in ``filters`` may be datetime
     objects; those without a time zone are taken as UTC. ``conversation``: the messages before the query, oldest first;
     ``user_profile``: facts about the user. ``extra`` has further fields of the request, passed through.
     """
@@ -35,6 +36,7 @@ class SettingKeywords(TypedDict, total=False):
     expand: bool | None
     profile: str | None
     context: Mapping[str, Any] | None
+    highlight: bool | None
     conversation: Sequence[str] | None
     user_profile: Mapping[str, Any] | None
     trace: bool | None
@@ -155,7 +157,7 @@ class Stats(Result):
 
 
 class QueryResult(Result):
-    """The answer to one query; ``chunks`` are best first and may be empty."""
+    """The answer to one query; ``chunks`` are best first and may be empty. ``context``: None unless asked for."""
 
     query_id: str
     status: str
@@ -267,7 +269,7 @@ def query_body(text: str, **options: Unpack[QueryKeywords]) -> dict[str, Any]:
         "enable_rerank": options.get("rerank"),
         "enable_expand": options.get("expand"),
         "conversation": None if messages is None else list(messages),
-        **{name: options.get(name) for name in ("top_k", "profile", "context", "user_profile", "trace")},
+        **{name: options.get(name) for name in ("top_k", "profile", "context", "highlight", "user_profile", "trace")},
     }
     return given(**{**fields, **(options.get("extra") or {})})
 

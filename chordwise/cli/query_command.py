@@ -59,6 +59,7 @@ def query(
             method=method,
             filters=filters or None,
             rerank=rerank,
+            highlight=True,
             trace=trace or None,
         )
         explained = client.trace(result) if trace else None

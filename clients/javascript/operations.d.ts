@@ -29,13 +29,14 @@ export interface Answer {
   status: "succeeded" | "failed";
   query: UnderstoodQuery;
   chunks: AnswerChunk[];
-  context: AnswerContext;
+  /** Absent unless query or profile ask for it. */
+  context?: AnswerContext | null;
   stats: Stats;
   /** Set when `status` is `failed`. */
   error?: ProblemBody | null;
 }
 
-/** A hit. `score` orders this answer; `confidence` can be compared between queries. `feedback`: the part of the fused score that came from candidates like it. `highlights` are the words of the query in `text`, synonyms included. */
+/** A hit. `score` orders this answer; `confidence` can be compared between queries. `feedback`: the part of the fused score that came from candidates like it. `highlights`, on request: the words of the query in `text`, synonyms included. */
 export interface AnswerChunk {
   chunk_id: string;
   document_id: string;
@@ -51,10 +52,11 @@ export interface AnswerChunk {
   rerank: RerankMove | null;
   decay: number | null;
   feedback: number;
-  highlights: Span[];
+  /** Absent unless the query asks to `highlight`. */
+  highlights?: Span[];
 }
 
-/** The passages in the form for a prompt. */
+/** The hits in the form for a prompt. */
 export interface AnswerContext {
   text: string;
   token_count: number;
@@ -422,7 +424,7 @@ export interface Comparison {
   compared_at: string;
 }
 
-/** The composition of passages for a prompt. ``max_tokens`` bounds the whole text. ``window`` and ``parents``: the surroundings of a hit to read with it; None leaves it to the chunking of its document; ``whole_document``: the whole document if it takes at most half of the budget. ``header``: the line above a passage; ``story`` is its chapter and story time. ``passages``: ``dialogue`` shows question-answer pairs as messages of user and assistant. ``entities``: include the states of the entities that the hits name. */
+/** The composition of the hits for a prompt, in a query that asks for it. ``max_tokens`` bounds the whole text. ``window`` and ``parents``: the surroundings of a hit to read with it; None leaves it to the chunking of its document; ``whole_document``: the whole document if it takes at most half of the budget. ``header``: the line above a passage; ``story`` is its chapter and story time. ``passages``: ``dialogue`` shows question-answer pairs as messages of user and assistant. ``entities``: include the states of the entities that the hits name. */
 export interface ContextOptions {
   format?: "markdown" | "text";
   max_tokens?: number;
@@ -475,7 +477,8 @@ export interface Debugged {
   status: "succeeded" | "failed";
   query: UnderstoodQuery;
   chunks: AnswerChunk[];
-  context: AnswerContext;
+  /** Absent unless query or profile ask for it. */
+  context?: AnswerContext | null;
   stats: Stats;
   /** Set when `status` is `failed`. */
   error?: ProblemBody | null;
@@ -1451,7 +1454,7 @@ export interface ProfileList {
 
 /** A new version of a profile. `config` is a partial plan; the installation's settings fill the rest. `share`: 1 applies it to every query, less tries it beside the active version, 0 only stores it. */
 export interface ProfileRequest {
-  /** Every setting of one retrieval. The fields are those of a profile. ``lane``: the processes that answer a waiting caller, workers through the broker or the gateway's own; the answer is the same. */
+  /** Every setting of one retrieval. The fields are those of a profile. ``context``: None for an answer without one; ``highlight``: mark the words of the query in the hits. ``lane``: the processes that answer a waiting caller, workers through the broker or the gateway's own; the answer is the same. */
   config: {
     top_k?: number;
     deadline_ms?: number;
@@ -1459,7 +1462,8 @@ export interface ProfileRequest {
     rerank?: RerankPlan;
     understand?: UnderstandPlan;
     fallback?: FallbackPlan;
-    context?: ContextOptions;
+    context?: ContextOptions | null;
+    highlight?: boolean;
     privacy?: PrivacyPlan;
     lane?: "chord" | "in_process";
   };
@@ -1510,7 +1514,7 @@ export interface QueryAccepted {
 
 /** The changes of a replay: parts of a plan that override the query's own. */
 export interface QueryReplayRequest {
-  /** Every setting of one retrieval. The fields are those of a profile. ``lane``: the processes that answer a waiting caller, workers through the broker or the gateway's own; the answer is the same. */
+  /** Every setting of one retrieval. The fields are those of a profile. ``context``: None for an answer without one; ``highlight``: mark the words of the query in the hits. ``lane``: the processes that answer a waiting caller, workers through the broker or the gateway's own; the answer is the same. */
   plan?: {
     top_k?: number;
     deadline_ms?: number;
@@ -1518,14 +1522,15 @@ export interface QueryReplayRequest {
     rerank?: RerankPlan;
     understand?: UnderstandPlan;
     fallback?: FallbackPlan;
-    context?: ContextOptions;
+    context?: ContextOptions | null;
+    highlight?: boolean;
     privacy?: PrivacyPlan;
     lane?: "chord" | "in_process";
   };
   tenant_id?: string | null;
 }
 
-/** One retrieval. Every field but `query_text` and `namespaces` is optional; the profile supplies omitted ones. `conversation`: the messages before the query, oldest first. `user_profile`: known facts about the user. */
+/** One retrieval. Every field but `query_text` and `namespaces` is optional; the profile supplies omitted ones. `context`: add the hits as a text for a prompt; `{}` for the default one. `highlight`: mark the words of the query in the hits. `conversation`: the messages before the query, oldest first. `user_profile`: known facts about the user. */
 export interface QueryRequest {
   tenant_id?: string | null;
   query_text: string;
@@ -1585,6 +1590,7 @@ export interface QueryRequest {
     passages?: "text" | "dialogue";
     entities?: boolean;
   } | null;
+  highlight?: boolean | null;
   deadline_ms?: number | null;
   story_time?: number | null;
   conversation?: string[] | null;

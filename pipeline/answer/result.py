@@ -42,7 +42,7 @@ class TextSpan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerChunk:
     """One returned chunk. ``score`` orders the answer before grades and diversity; ``confidence`` is comparable between
-    queries; ``feedback``: the part of the score that came from similar candidates."""
+    queries; ``feedback``: the part of the score that came from similar candidates; ``highlights``: None unless asked for."""
 
     chunk_id: str
     document_id: str
@@ -58,7 +58,7 @@ class AnswerChunk:
     rerank: RerankMove | None
     decay: float | None = None
     feedback: float = 0.0
-    highlights: tuple[TextSpan, ...] = ()
+    highlights: tuple[TextSpan, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,13 +130,14 @@ class AnswerProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The result of a query, in the shape and order of the contract. ``error`` is set when ``status`` is ``failed``."""
+    """The result of a query, in the shape and order of the contract. ``context``: None unless asked for. ``error`` is
+    set when ``status`` is ``failed``."""
 
     query_id: str
     status: Literal["succeeded", "failed"]
     query: UnderstoodQuery
     chunks: tuple[AnswerChunk, ...]
-    context: AnswerContext
+    context: AnswerContext | None = None
     stats: Stats
     error: AnswerProblem | None = None
 

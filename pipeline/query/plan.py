@@ -217,11 +217,11 @@ class FallbackPlan(StrictRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions(StrictRecord):
-    """The composition of passages for a prompt. ``max_tokens`` bounds the whole text. ``window`` and ``parents``: the
-    surroundings of a hit to read with it; None leaves it to the chunking of its document; ``whole_document``: the whole
-    document if it takes at most half of the budget. ``header``: the line above a passage; ``story`` is its chapter and
-    story time. ``passages``: ``dialogue`` shows question-answer pairs as messages of user and assistant. ``entities``:
-    include the states of the entities that the hits name."""
+    """The composition of the hits for a prompt, in a query that asks for it. ``max_tokens`` bounds the whole text.
+    ``window`` and ``parents``: the surroundings of a hit to read with it; None leaves it to the chunking of its document;
+    ``whole_document``: the whole document if it takes at most half of the budget. ``header``: the line above a passage;
+    ``story`` is its chapter and story time. ``passages``: ``dialogue`` shows question-answer pairs as messages of user and
+    assistant. ``entities``: include the states of the entities that the hits name."""
 
     format: Literal["markdown", "text"] = "markdown"
     max_tokens: Annotated[int, Field(ge=1, le=32_000)] = 2000
@@ -244,8 +244,9 @@ class PrivacyPlan(StrictRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(StrictRecord):
-    """Every setting of one retrieval. The fields are those of a profile. ``lane``: the processes that answer a waiting
-    caller, workers through the broker or the gateway's own; the answer is the same."""
+    """Every setting of one retrieval. The fields are those of a profile. ``context``: None for an answer without one;
+    ``highlight``: mark the words of the query in the hits. ``lane``: the processes that answer a waiting caller, workers
+    through the broker or the gateway's own; the answer is the same."""
 
     top_k: Annotated[int, Field(ge=1, le=1000)] = 10
     deadline_ms: Annotated[int, Field(ge=200, le=60_000)] = 3000
@@ -253,7 +254,8 @@ class Plan(StrictRecord):
     rerank: RerankPlan = field(default_factory=RerankPlan)
     understand: UnderstandPlan = field(default_factory=UnderstandPlan)
     fallback: FallbackPlan = field(default_factory=FallbackPlan)
-    context: ContextOptions = field(default_factory=ContextOptions)
+    context: ContextOptions | None = None
+    highlight: bool = False
     privacy: PrivacyPlan = field(default_factory=PrivacyPlan)
     lane: Lane = "chord"
 

@@ -305,7 +305,7 @@ class Queries:
             str(LEAST_KEPT_S),
             f"{memory.share:.4f}",
             str(answer_limit(memory, self._quota)),
-            str(_OPEN_BYTES + query.top_k * _CHUNK_BYTES + query.plan.context.max_tokens * _TOKEN_BYTES),
+            str(_OPEN_BYTES + query.top_k * _CHUNK_BYTES + _context_tokens(query) * _TOKEN_BYTES),
             str(max(1, math.ceil(query.deadline_at - time.time())) + _OPEN_KEPT_S),
             *taking,
         )
@@ -433,6 +433,10 @@ def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> Non
     """Wake callers that wait for a job. A missed message is harmless: callers also poll."""
     with redis_errors():
         client.publish(WAKE_CHANNEL, wake_name("job", tenant_id, job_id))
+
+
+def _context_tokens(query: Query) -> int:
+    return 0 if query.plan.context is None else query.plan.context.max_tokens
 
 
 def _packed(document: bytes) -> bytes:

@@ -25,14 +25,17 @@ from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.load_text import read_in_time
 
 
-def build_context(arrived: Arrived, hits: Sequence[Hydrated], use: Resources) -> AnswerContext:
-    """Return the context of an answer. Parts that cannot be read are losses, and the context is built without them."""
+def build_context(arrived: Arrived, hits: Sequence[Hydrated], use: Resources) -> AnswerContext | None:
+    """Return the context of an answer, None if the query asks for none. Parts that cannot be read are losses, and the
+    context is built without them."""
     query, journal, started = arrived.query, arrived.journal, time.perf_counter()
     options = query.plan.context
+    if options is None:
+        return None
     more: dict[str, str] = {}
     states: list[dict[str, Any]] = []
     try:
-        more = widened(query, hits, use)
+        more = widened(query, hits, options, use)
     except Unavailable as error:
         journal.lost("context", error.code, f"what is read with the hits could not be read: {error.public}")
     try:
@@ -77,14 +80,14 @@ def states_named(query: Query, passages: Sequence[Hydrated], use: Resources) -> 
     ]
 
 
-def widened(query: Query, hits: Sequence[Hydrated], use: Resources) -> dict[str, str]:
+def widened(query: Query, hits: Sequence[Hydrated], options: ContextOptions, use: Resources) -> dict[str, str]:
     """Return the widened text of each of these hits that has one.
 
     A child comes with its parent unless ``parents`` is false, a sentence with its window. ``window`` in a query
     replaces the document's window size, and gives chunks of every strategy a window. With ``whole_document``, the first
     hit of a document that is small enough comes with all of it. Raises Unavailable.
     """
-    options, tenant_id = query.plan.context, query.tenant_id
+    tenant_id = query.tenant_id
     parents = {} if options.parents is False else {hit.chunk_id: hit.parent_id for hit in hits if hit.parent_id}
     sizes = {
         ChunkId(hit.chunk_id): hit.window if options.window is None else options.window

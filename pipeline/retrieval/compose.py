@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
+from typing import Any
 
 import orjson
 import structlog
@@ -40,6 +41,7 @@ from pipeline.retrieval.understand import expand_query
 log = structlog.get_logger(__name__)
 
 _NOTHING = AnswerContext(text="", token_count=0, citations=())
+_ON_REQUEST = ("context", "highlights")  # fields that an answer has only if the query asks for them
 
 
 def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
@@ -62,7 +64,8 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
     fallback = fall_back(ranked.arrived, chunks, use, channels, hints=failed is None)
     passages: Mapping[str, Hydrated] = {hit.chunk_id: hit.passage for hit in ranked.returned} | dict(fallback.passages)
     chunks, passages = _mask(query, fallback.chunks, passages)
-    chunks = highlight(chunks, _terms(query, channels)) if chunks else ()
+    if query.plan.highlight:
+        chunks = highlight(chunks, _terms(query, channels))
     context = build_context(ranked.arrived, [passages[chunk.chunk_id] for chunk in chunks], use)
     lift = rerank_lift(ranked.ordered, top_k=query.top_k)
     _record_own_losses(ranked.arrived, channels)
@@ -96,7 +99,7 @@ def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channe
 
 def empty_answer(arrived: Arrived) -> Answer:
     """Return an answer without chunks, for a query that is searched nowhere or that failed."""
-    return _answer(arrived.query, arrived, (), _NOTHING, None)
+    return _answer(arrived.query, arrived, (), None if arrived.query.plan.context is None else _NOTHING, None)
 
 
 def record_losses(arrived: Arrived) -> None:
@@ -111,7 +114,13 @@ def record_losses(arrived: Arrived) -> None:
 
 def render(answer: Answer) -> bytes:
     """Return the answer as JSON, as it is stored and sent."""
-    return orjson.dumps(answer, option=orjson.OPT_NON_STR_KEYS)  # channel names are enums
+    document = _without_unasked(answer) | {"chunks": [_without_unasked(chunk) for chunk in answer.chunks]}
+    return orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS)  # channel names are enums
+
+
+def _without_unasked(record: Answer | AnswerChunk) -> dict[str, Any]:
+    fields = ((name, getattr(record, name)) for name in record.__dataclass_fields__)
+    return {name: value for name, value in fields if value is not None or name not in _ON_REQUEST}
 
 
 def _record_loss(channel: ChannelName, envelope: Envelope | None, journal: Journal) -> None:
@@ -152,7 +161,7 @@ def _answer(
     query: Query,
     arrived: Arrived,
     chunks: tuple[AnswerChunk, ...],
-    context: AnswerContext,
+    context: AnswerContext | None,
     lift: float | None,
     *,
     fallback: str | None = None,

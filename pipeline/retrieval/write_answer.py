@@ -6,19 +6,24 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
 
 import orjson
 import structlog
 
-from pipeline.errors import Misconfigured, WriterUnavailable
+from pipeline.errors import Misconfigured, Unavailable, WriterUnavailable
 from pipeline.jobs.computation import Computation, Done
 from pipeline.query.model_replies import json_in
+from pipeline.query.plan import ContextOptions
 from pipeline.query.request import Degradation, Query
+from pipeline.ranking.hits import Hydrated
 from pipeline.records import QueryId
 from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.build_context import build_context
+from pipeline.retrieval.load_text import read
 from pipeline.retrieval.measure import charge_model
 from pipeline.tenants.usage import Purpose
 
@@ -26,6 +31,7 @@ log = structlog.get_logger(__name__)
 
 PART = "write"  # of a degradation
 _SAY_EVERY_S: Final = 0.1
+_READ_S: Final = 2.0
 
 
 def write_answer(computation: Computation, use: Resources) -> Done:
@@ -62,7 +68,10 @@ def _written(query: Query, answer: Mapping[str, Any], computation: Computation, 
         lost = Degradation(part=PART, code=code, detail=detail)
         return replace(nothing, degraded=True, degradations=(lost,))
 
-    passages, citations = numbered_passages(answer, has_markers=query.plan.context.header == "title")
+    options = query.plan.context or ContextOptions()
+    if "context" not in answer:
+        answer = {**answer, "context": _context_of(query, options, answer["chunks"], use)}
+    passages, citations = numbered_passages(answer, has_markers=options.header == "title")
     if not citations:
         return without_text("no_passages", "the query found no passage to answer from")
     try:
@@ -91,6 +100,28 @@ def _written(query: Query, answer: Mapping[str, Any], computation: Computation, 
         citations=tuple(_citation(marker, citations[marker]) for marker in read.cited),
         dropped_markers=read.dropped,
     )
+
+
+def _context_of(
+    query: Query, options: ContextOptions, chunks: Sequence[Mapping[str, Any]], use: Resources
+) -> Mapping[str, Any]:
+    """Return the context of an answer that was asked for without one, from the texts as they were answered."""
+    asked = replace(query, plan=replace(query.plan, context=options), deadline_at=time.time() + _READ_S)
+    ids, namespaces = [chunk["chunk_id"] for chunk in chunks], sorted({chunk["namespace"] for chunk in chunks})
+    try:
+        stored = read(asked, ids, namespaces, use)
+    except Unavailable as error:  # the hits are read without their surroundings
+        log.warning("surroundings_not_read", query_id=query.query_id, code=error.code)
+        stored = {}
+    hits = []
+    for chunk in chunks:
+        answered = {name: chunk[name] for name in ("title", "text", "metadata")}
+        ids_of = {name: chunk[name] for name in ("chunk_id", "document_id", "namespace")}
+        passage = stored.get(chunk["chunk_id"])
+        hits.append(Hydrated(**ids_of, **answered) if passage is None else replace(passage, **answered))
+    context = build_context(Arrived(query=asked, envelopes={}, elapsed_ms={}), hits, use)
+    assert context is not None  # the plan asks for one
+    return asdict(context)
 
 
 class _Teller:

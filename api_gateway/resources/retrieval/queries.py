@@ -54,7 +54,7 @@ class Span(Shape):
 
 class AnswerChunk(Shape):
     """A hit. `score` orders this answer; `confidence` can be compared between queries. `feedback`: the part of the fused
-    score that came from candidates like it. `highlights` are the words of the query in `text`, synonyms included."""
+    score that came from candidates like it. `highlights`, on request: the words of the query in `text`, synonyms included."""
 
     chunk_id: str
     document_id: str
@@ -70,7 +70,7 @@ class AnswerChunk(Shape):
     rerank: RerankMove | None
     decay: float | None
     feedback: float
-    highlights: list[Span]
+    highlights: list[Span] = Field(default_factory=list, description="Absent unless the query asks to `highlight`.")
 
 
 class Citation(Shape):
@@ -104,7 +104,7 @@ class Entity(Shape):
 
 
 class AnswerContext(Shape):
-    """The passages in the form for a prompt."""
+    """The hits in the form for a prompt."""
 
     text: str
     token_count: int
@@ -189,7 +189,7 @@ class Answer(Shape):
     status: Literal["succeeded", "failed"]
     query: UnderstoodQuery
     chunks: list[AnswerChunk]
-    context: AnswerContext
+    context: AnswerContext | None = Field(default=None, description="Absent unless query or profile ask for it.")
     stats: Stats
     error: ProblemBody | None = Field(default=None, description="Set when `status` is `failed`.")
 

@@ -86,7 +86,7 @@ def filters_parameter(value: str) -> Filters:
 
 
 # The parts of a plan that a request may set, under the names that a profile uses.
-_PLAN_PARTS = ("top_k", "deadline_ms", "retrieve", "rerank", "understand", "fallback", "context")
+_PLAN_PARTS = ("top_k", "deadline_ms", "retrieve", "rerank", "understand", "fallback", "context", "highlight")
 
 RetrieveIn = Annotated[dict[str, Any], DescribedBy(RetrievePlan)]
 RerankIn = Annotated[dict[str, Any], DescribedBy(RerankPlan)]
@@ -112,7 +112,8 @@ UserProfile = Annotated[dict[str, Any], Field(max_length=64), AfterValidator(_sh
 class QueryRequest(TenantWire):
     """One retrieval. Every field but `query_text` and `namespaces` is optional; the profile supplies omitted ones.
 
-    `conversation`: the messages before the query, oldest first. `user_profile`: known facts about the user.
+    `context`: add the hits as a text for a prompt; `{}` for the default one. `highlight`: mark the words of the query in
+    the hits. `conversation`: the messages before the query, oldest first. `user_profile`: known facts about the user.
     """
 
     query_text: Annotated[str, Field(min_length=1, max_length=8000)]
@@ -127,6 +128,7 @@ class QueryRequest(TenantWire):
     understand: UnderstandIn | None = None
     fallback: FallbackIn | None = None
     context: ContextIn | None = None
+    highlight: bool | None = None
     deadline_ms: Annotated[int, Field(ge=200, le=60_000)] | None = None
     story_time: fields.Integer64 | None = None
     conversation: Conversation | None = None

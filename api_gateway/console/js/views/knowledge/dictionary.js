@@ -34,7 +34,7 @@ export function Dictionary({ parts: [namespace = ""] }) {
     </div>
     <${OfNamespace} key=${namespace} namespace=${namespace} onPending=${setPending} />
     <${Trial} id="trial" key=${`trial ${namespace}`} title=${t("dictionary.try")} about=${t("dictionary.try_about")} submit=${t("play.ask")} namespace=${namespace}
-      ask=${async (text, within) => ({ hits: (await post("v1/rag/query", { query_text: text, namespaces: [within], top_k: 5, retrieve: { method: "full_text" } })).chunks })} />`;
+      ask=${async (text, within) => ({ hits: (await post("v1/rag/query", { query_text: text, namespaces: [within], top_k: 5, highlight: true, retrieve: { method: "full_text" } })).chunks })} />`;
 }
 
 function OfNamespace({ namespace, onPending }) {

@@ -40,7 +40,7 @@ export function Faq() {
       nameOf=${(each) => each.document_id} rowKey=${(each) => each.chunk_id} searched=${(each) => each.text} empty=${[t("faq.empty"), t("faq.empty_text")]}
       removal=${{ path: (each) => `v1/documents/${segment(each.document_id)}?namespace=${segment(each.namespace)}`, title: t("documents.remove_title"), text: (each) => t("faq.remove_text", { document: each.document_id }) }} />
     <${Trial} key=${settled} id="trial" title=${t("faq.try")} about=${t("faq.try_about")} submit=${t("play.ask")} namespace=${settled}
-      ask=${async (text, within) => ({ hits: (await post("v1/rag/query", { query_text: text, namespaces: [within], top_k: 5, retrieve: { channels: CHANNELS }, fallback: { enabled: false } })).chunks })} />`}`;
+      ask=${async (text, within) => ({ hits: (await post("v1/rag/query", { query_text: text, namespaces: [within], top_k: 5, highlight: true, retrieve: { channels: CHANNELS }, fallback: { enabled: false } })).chunks })} />`}`;
 }
 
 /** Question and answer in the text of a pair: the first line, and the rest, without their marks. */

@@ -20,7 +20,7 @@ import { WhyNot } from "./why_not.js";
 
 /** `label`: A or B, empty for the only side. `writes`: whether a language model can write an answer. */
 export function Side({ label, body, other, onAnswer, writes, profiles, onProfile }) {
-  const found = useLoad((signal) => post("v1/rag/debug", body, { signal }), [JSON.stringify(body)]);
+  const found = useLoad((signal) => post("v1/rag/debug", { ...body, context: {}, highlight: true }, { signal }), [JSON.stringify(body)]);
   useEffect(() => {
     if (!found.data) return;
     onAnswer(found.data);
