@@ -19,9 +19,8 @@ except Misconfigured as error:  # Celery would print the traceback of its own im
     raise SystemExit(f"celery: {error}") from None
 use_these()
 
-# Celery's result backend does not start on rediss:// alone, and Flower reads no TLS options from a URL.
+# Flower reads no TLS options from a URL.
 broker_url, _broker_tls = for_celery(_settings.broker)
-result_backend, redis_backend_use_ssl = for_celery(_settings.redis_url.get_secret_value())
 broker_use_ssl = _broker_tls or False
 
 task_default_queue = Queue.UPKEEP.value
@@ -59,14 +58,7 @@ task_send_sent_event = False
 broker_connection_retry_on_startup = True
 broker_connection_max_retries = None  # stock gives up after a hundred, and the process ends
 
-result_expires = 300  # a chord's parts are read within seconds
-result_backend_thread_safe = True  # one backend for all threads: each thread's own would subscribe by itself
-result_backend_always_retry = True  # a header that ends while Redis is away would strand its chord otherwise
-result_backend_transport_options = {"retry_policy": {"timeout": 2.0, "max_retries": 1}}
-redis_socket_timeout = 1.0
-redis_socket_connect_timeout = 1.0
-redis_retry_on_timeout = False
-redis_max_connections = 200
+result_backend = "workers.chords:ChordBackend"
 
 # Publishing with the broker down must fail in about a second, not hang for nineteen. A broker that was restarted has
 # closed every connection: over AMQP, where each sender keeps its own, the message is sent once more over a new one, or

@@ -40,7 +40,7 @@ from pipeline.telemetry.logs import configure_logging
 from workers import resources
 from workers.heartbeat import HeartbeatStep
 from workers.names import FORMAT, MESSAGE_FORMAT, Queue
-from workers.producer import check_broker, wait_for_no_result
+from workers.producer import check_broker
 from workers.query_events import events
 from workers.transport import PersistentConnection
 
@@ -57,7 +57,6 @@ app = Celery(
     ],
 )
 app.config_from_object("celery_config")
-wait_for_no_result(app)
 app.amqp.Connection = PersistentConnection
 app.steps["consumer"].add(HeartbeatStep)
 

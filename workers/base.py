@@ -14,6 +14,7 @@ from celery.worker.request import Request
 from opentelemetry.trace import SpanKind
 
 from pipeline.errors import NewerMessage, TenantGone, Unavailable
+from pipeline.metrics.queue_depth_store import SENT_AT
 from pipeline.telemetry import tracing
 from pipeline.telemetry.tracing import TRACEPARENT, TRACESTATE
 from workers.names import FORMAT, MESSAGE_FORMAT, TaskName
@@ -23,6 +24,7 @@ log = structlog.get_logger(__name__)
 _logger = logging.getLogger(__name__)
 
 _STARTED, _SPAN, _REPORTED = "chordwise_started", "chordwise_span", "chordwise_reported"
+_OF_REQUEST = ("request_id", SENT_AT, FORMAT, TRACEPARENT, TRACESTATE)
 _OF_QUERIES = {TaskName.UNDERSTAND, TaskName.ANSWER, TaskName.FINISH}
 
 
@@ -36,7 +38,7 @@ class QuietRequest(Request):  # type: ignore[misc]  # Celery has no types
             fields["traceback"] = ""
         if type == "task-failed" and not self.task.send_events and self._eventer and self._eventer.enabled:
             # The only event of a task that sends no other, so it must carry the task's name.
-            fields |= {"name": self.name, "args": "()", "kwargs": self.kwargsrepr, "root_id": self.root_id}
+            fields |= {"name": self.name, "args": "()", "kwargs": repr(self.kwargs), "root_id": self.root_id}
             self._eventer.send(type, uuid=self.id, **fields)
             return
         super().send_event(type, **fields)
@@ -78,7 +80,11 @@ class CallbackTask(LoggedTask):
     def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
         """Run the task here, or send it to a worker that can."""
         header = self.app.current_worker_task
-        if header is None or options.get("queue") not in self.app.amqp.queues.consume_from:
+        if header is None:
+            return super().apply_async(args, kwargs, **options)
+        of_request = {name: value for name in _OF_REQUEST if (value := _header(header, name)) is not None}
+        options |= {"headers": of_request, "root_id": header.request.root_id}
+        if options.get("queue") not in self.app.amqp.queues.consume_from:
             return super().apply_async(args, kwargs, **options)
         unbind(header, state="SUCCESS")  # it has returned; later work is not its time
         return self.apply(args, kwargs, throw=False, **options)

@@ -79,33 +79,30 @@ def send_webhooks() -> None:
 
 
 def ask(query: Query) -> None:
-    """Send a query to its channels: a chord of a header task each; for one channel, a task and its callback. A model's
-    task goes first on the callback's queue, so that no earlier task waits for a later one. If a header raises, Celery
-    runs the errback, which answers from what arrived.
+    """Send a query to its channels: a chord of a header task each. A model's task goes first on the callback's queue, so
+    that no earlier task waits for a later one.
 
     Raises StoreUnavailable when the broker does not take it within about two seconds.
     """
     left_s = max(0.1, query.deadline.left_s())
     arguments = {"tenant_id": query.tenant_id, "query_id": query.query_id}
 
-    def signed(name: TaskName, extra: Mapping[str, Any], queue: Queue) -> Signature:
-        return _signature(name, {**arguments, **extra}, request_id=query.request_id, expires_s=left_s, queue=queue)
+    def signed(name: TaskName, part: str, queue: Queue, **extra: str) -> Signature:
+        signature = _signature(
+            name, {**arguments, **extra}, request_id=query.request_id, expires_s=left_s, queue=queue, shown=False
+        )
+        signature.options |= {"task_id": task_id_of(query.query_id, part), "root_id": query.query_id}
+        return signature
 
-    headers = [signed(TaskName.RECALL, {"channel": channel.value}, Queue.RECALL) for channel in query.channels]
-    for channel, header in zip(query.channels, headers, strict=True):
-        header.options |= {"task_id": task_id_of(query.query_id, channel), "root_id": query.query_id}
-    callback = signed(TaskName.ANSWER, {}, Queue.RERANK if waits_for_model(query) else Queue.ANSWER)
-    callback.options |= {"task_id": query.query_id, "root_id": query.query_id}
-    errback = _finishing(query, expires_s=left_s, queue=Queue.ANSWER)
+    headers = [signed(TaskName.RECALL, channel, Queue.RECALL, channel=channel.value) for channel in query.channels]
+    # It travels with every header, whose ids of the request it takes over: `base.CallbackTask`.
+    callback = producer.signature(TaskName.ANSWER.value, kwargs=arguments, immutable=True)
+    queue = Queue.RERANK if waits_for_model(query) else Queue.ANSWER
+    callback.options |= {"queue": queue.value, "task_id": query.query_id, "expires": left_s, "ignore_result": True}
     with _translated_errors("query"):
         if query.model_steps:
-            task_id = task_id_of(query.query_id, UNDERSTAND)
-            signed(TaskName.UNDERSTAND, {}, Queue.RERANK).apply_async(task_id=task_id, root_id=query.query_id)
-        if len(headers) == 1:
-            headers[0].apply_async(link=callback, link_error=errback)
-        else:
-            callback.options["link_error"] = [errback]
-            chord(headers, app=producer)(callback)
+            signed(TaskName.UNDERSTAND, UNDERSTAND, Queue.RERANK).apply_async()
+        chord(headers, app=producer)(callback)
 
 
 def waits_for_model(query: Query) -> bool:
@@ -117,15 +114,10 @@ def waits_for_model(query: Query) -> bool:
 
 def finish(query: Query, queue: Queue = Queue.ANSWER) -> None:
     """Have a worker answer a query from what has arrived. Raises StoreUnavailable when the broker does not take it."""
-    with _translated_errors("message"):
-        _finishing(query, expires_s=_FINISH_EXPIRES_S, queue=queue).apply_async()
-
-
-def _finishing(query: Query, *, expires_s: float, queue: Queue) -> Signature:
-    """Return the signature of the task that finishes a query; immutable, so that as an errback it gets ids alone."""
     ids = {"tenant_id": query.tenant_id, "query_id": query.query_id}
-    signature = _signature(TaskName.FINISH, ids, request_id=query.request_id, expires_s=expires_s, queue=queue)
-    return signature.set(immutable=True)
+    message = _signature(TaskName.FINISH, ids, request_id=query.request_id, expires_s=_FINISH_EXPIRES_S, queue=queue)
+    with _translated_errors("message"):
+        message.apply_async()
 
 
 def queue_of(computation: Computation) -> Queue:
@@ -170,14 +162,22 @@ def _reason(error: Exception) -> dict[str, str]:
 
 
 def _signature(
-    name: TaskName, arguments: Mapping[str, str | int], *, request_id: str, expires_s: float, queue: Queue | None = None
+    name: TaskName,
+    arguments: Mapping[str, str | int],
+    *,
+    request_id: str,
+    expires_s: float,
+    queue: Queue | None = None,
+    shown: bool = True,
 ) -> Signature:
+    """Return the signature of a task. ``shown``: Flower shows it by its message; a query's tasks are shown by
+    `query_events`."""
     options: dict[str, Any] = {
         "ignore_result": True,
         "expires": expires_s,
         # Flower shows these instead of the arguments; messages hold only ids, which are safe to show.
-        "argsrepr": "()",
-        "kwargsrepr": repr(dict(arguments)),
+        "argsrepr": "()" if shown else "",
+        "kwargsrepr": repr(dict(arguments)) if shown else "",
         "headers": {"request_id": request_id, SENT_AT: time.time(), FORMAT: MESSAGE_FORMAT, **tracing.outgoing()},
     }
     if queue is not None:

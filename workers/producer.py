@@ -40,16 +40,7 @@ _permitted: RecentValues[str, None] = RecentValues(1, ttl_s=_PERMITTED_S)  # bro
 producer = Celery("chordwise", set_as_current=False)
 
 
-def wait_for_no_result(app: Celery) -> None:
-    """Keep this app's result backend from holding the results of a chord's headers and from subscribing to them.
-
-    No code here waits for them, so nothing would ever release them. The counting of parts is unaffected.
-    """
-    app.backend.add_pending_result = lambda result, *_args, **_kwargs: result
-
-
 producer.config_from_object("celery_config")
-wait_for_no_result(producer)
 
 
 def broker_version(app: Celery = producer) -> dict[str, str]:

@@ -122,16 +122,16 @@ def _publish(queries: Sequence[tuple[EndedQuery, bool, str]], connection: Connec
         event for query, is_overdue, worker in queries for event in task_events(query, worker, is_overdue=is_overdue)
     ]
     exchange = get_exchange(connection, name=producer.conf.event_exchange)
-    with connection.channel() as channel:  # type: ignore[no-untyped-call]
-        sender = Producer(channel, exchange=exchange, serializer="json", auto_declare=False)  # type: ignore[no-untyped-call]
-        sender.publish(  # type: ignore[no-untyped-call]
-            sent,
-            routing_key="task.multi",
-            declare=[exchange],
-            headers={"hostname": events.worker},
-            delivery_mode=1,
-            retry=False,
-        )
+    # The connection's own channel: one over Redis logs in anew.
+    sender = Producer(connection.default_channel, exchange=exchange, serializer="json", auto_declare=False)  # type: ignore[no-untyped-call]
+    sender.publish(  # type: ignore[no-untyped-call]
+        sent,
+        routing_key="task.multi",
+        declare=[exchange],
+        headers={"hostname": events.worker},
+        delivery_mode=1,
+        retry=False,
+    )
 
 
 def task_events(query: EndedQuery, worker: str, *, is_overdue: bool = False) -> Iterator[dict[str, Any]]:

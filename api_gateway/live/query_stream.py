@@ -89,7 +89,11 @@ class QueryStream(EventStream):
             await self.stream(receive, send, send_all)
 
     async def _read(self) -> QueryState:
-        return await self._gateway.run(current_state, self._tenant_id, self._query_id, self._gateway)
+        return await self._gateway.run(self._follow)
+
+    def _follow(self) -> QueryState:
+        self._gateway.resources.queries(self._tenant_id).follow(self._query_id)
+        return current_state(self._tenant_id, self._query_id, self._gateway)
 
     async def _send_all(self, state: QueryState, write: Write) -> None:
         written_at = time.monotonic()

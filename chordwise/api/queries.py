@@ -23,8 +23,8 @@ class SettingKeywords(TypedDict, total=False):
     """Settings of a query. The server chooses for those left out or None.
 
     ``method`` is hybrid, full_text or semantic (short for that key of ``retrieve``). ``context``: add the hits as a text for
-    a prompt; ``{}`` for the default one. ``highlight``: mark the words of the query in the hits. Times in ``filters`` may be datetime
-    objects; those without a time zone are taken as UTC. ``conversation``: the messages before the query, oldest first;
+    a prompt; ``{}`` for the default one. ``highlight``: mark the words of the query in the hits. Times in ``filters`` may be
+    datetime objects; those without a time zone are taken as UTC. ``conversation``: the messages before the query, oldest first;
     ``user_profile``: facts about the user. ``extra`` has further fields of the request, passed through.
     """
 

@@ -1,5 +1,7 @@
 """Connections to the three servers, made once per process, and noted outages, so that queries do not wait again."""
 
+import functools
+import hashlib
 import re
 import threading
 import time
@@ -314,7 +316,23 @@ def redis_client(settings: Settings, *, timeout_s: float = 1.0, idle_s: float = 
         # A closed connection is reopened; do not retry on timeout.
         retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 2, supported_errors=(redis.ConnectionError,)),
     )
-    return redis.Redis.from_pool(pool)
+    return _ScriptedRedis.from_pool(pool)
+
+
+class _ScriptedRedis(redis.Redis):
+    """A client that names a script by its digest, and sends its text only to a server that does not have it."""
+
+    def eval(self, script: str, numkeys: int, *keys_and_args: Any) -> Any:
+        """Run a script."""
+        try:
+            return self.evalsha(_digest(script), numkeys, *keys_and_args)
+        except redis.exceptions.NoScriptError:
+            return super().eval(script, numkeys, *keys_and_args)
+
+
+@functools.lru_cache(maxsize=256)
+def _digest(script: str) -> str:
+    return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()  # as Redis names scripts
 
 
 class _RedisPool(redis.ConnectionPool):

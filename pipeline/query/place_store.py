@@ -6,6 +6,7 @@ A place is an entry of two sorted sets, of its pool and of its tenant, with the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import redis
 
@@ -13,21 +14,26 @@ from pipeline.database.engines import redis_errors
 from pipeline.query.places import Place, Verdict, own_key, place_id, pool_key
 from pipeline.records import TenantId
 
-# Defines take(pool's key, tenant's key, id, seconds, most), with the rule of `places.verdict`.
-TAKE_PLACE = """
-local function take(all, own, id, seconds, most)
-  local clock = redis.call('TIME')
+_KEY_KEPT_S: Final = 6 * 3600  # longer than any place is held
+
+# Defines take(pool's key, tenant's key, id, seconds, most, time), with the rule of `places.verdict`. Few places are not
+# given back, so those whose time is over are removed by one call of some dozens. A key outlives every place in it.
+TAKE_PLACE = f"""
+local function take(all, own, id, seconds, most, clock)
   local now = tonumber(clock[1]) + tonumber(clock[2]) / 1e6
-  redis.call('ZREMRANGEBYSCORE', all, '-inf', now)
-  redis.call('ZREMRANGEBYSCORE', own, '-inf', now)
-  if most > 0 then
-    local held = redis.call('ZCARD', all)
-    if held >= most then return 0 end
-    if redis.call('ZCARD', own) >= most - held then return -1 end
+  if clock[2] % 50 == 0 then
+    redis.call('ZREMRANGEBYSCORE', all, '-inf', now)
+    redis.call('ZREMRANGEBYSCORE', own, '-inf', now)
   end
-  for _, key in ipairs({all, own}) do
+  if most > 0 then
+    local after = string.format('(%.3f', now)
+    local held = redis.call('ZCOUNT', all, after, '+inf')
+    if held >= most then return 0 end
+    if redis.call('ZCOUNT', own, after, '+inf') >= most - held then return -1 end
+  end
+  for _, key in ipairs({{all, own}}) do
     redis.call('ZADD', key, string.format('%.3f', now + seconds), id)
-    if redis.call('TTL', key) <= seconds then redis.call('EXPIRE', key, math.ceil(seconds) + 1) end
+    redis.call('EXPIRE', key, {_KEY_KEPT_S})
   end
   return 1
 end
@@ -35,15 +41,15 @@ end
 
 # Gives back the place that a stored query holds. Its field `place` has both keys and the entry.
 GIVE_BACK_PLACE = """
-local function give_back(query)
-  local all, own, id = string.match(redis.call('HGET', query, 'place') or '', '(%S*) (%S*) (%S*)')
+local function give_back(place)
+  local all, own, id = string.match(place or '', '(%S*) (%S*) (%S*)')
   if id then redis.call('ZREM', all, id); redis.call('ZREM', own, id) end
 end
 """
 
 _TAKE = f"""
 {TAKE_PLACE}
-return take(KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]))
+return take(KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), redis.call('TIME'))
 """
 
 _HELD = """

@@ -59,46 +59,54 @@ local function drop_entry(listed, entries, id)
 end
 """
 
-# Stores a query with an estimate of the bytes that it will take, unless they are more than the tenant has left, or the
-# place that it needs is taken. Returns nothing, the bytes in use and the seconds until there is space, or a `Verdict`.
+# Stores a query with an estimate of the bytes that it will take and the number of its parts, unless the bytes are more
+# than the tenant has left, or the place that it needs is taken. Returns nothing, the bytes in use and the seconds until
+# there is space, or a `Verdict`.
 _OPEN = f"""{ACCOUNT}{TAKE_PLACE}
 local used, slots = used_of(KEYS[2])
 local limit, reserved = tonumber(ARGV[6]), tonumber(ARGV[7]) + #ARGV[1]
 if limit > 0 and used + reserved > limit then return {{used, wait_for(slots, used + reserved - limit)}} end
 local kept_s = lifetime(tonumber(ARGV[3]), tonumber(ARGV[4]), fill(tonumber(ARGV[5]), used, limit))
 kept_s = math.max(kept_s, tonumber(ARGV[8]))
+local place = ''
 if KEYS[3] then
-  local taken = take(KEYS[3], KEYS[4], ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11]))
+  local taken = take(KEYS[3], KEYS[4], ARGV[10], tonumber(ARGV[11]), tonumber(ARGV[12]), clock)
   if taken ~= 1 then return taken end
-  redis.call('HSET', KEYS[1], 'place', table.concat({{KEYS[3], KEYS[4], ARGV[9]}}, ' '))
+  place = table.concat({{KEYS[3], KEYS[4], ARGV[10]}}, ' ')
 end
-redis.call('HSET', KEYS[1], 'query', ARGV[1], 'opened', ARGV[2])
+local charged = charge(KEYS[2], kept_s, reserved)
+redis.call(
+  'HSET', KEYS[1], 'query', ARGV[1], 'opened', ARGV[2], 'left', ARGV[9], 'place', place, 'charged', charged
+)
 redis.call('EXPIRE', KEYS[1], kept_s)
-redis.call('HSET', KEYS[1], 'charged', charge(KEYS[2], kept_s, reserved))
 return nil
 """
 
 # Writes the answer unless there is one, replaces the estimate of its bytes, gives back the query's place, drops what only
 # running queries need, records it for the audit, caches it under the question's key if that is allowed and Redis is not
-# nearly full, and wakes waiting callers, in one step. Returns -1 if the gateway that opened the query is of a release that
-# does not read packed answers.
+# nearly full, and wakes waiting callers, in one step.
 _ANSWER = f"""{ACCOUNT}{GIVE_BACK_PLACE}
-if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'answer') == 1 then return 0 end
-local charged = redis.call('HGET', KEYS[1], 'charged')
-if not charged and ARGV[15] == '1' then return -1 end
+local opened, answered, charged, place = unpack(redis.call('HMGET', KEYS[1], 'opened', 'answer_status', 'charged', 'place'))
+if not opened or answered then return 0 end
+local dropped = {{}}
 for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do
   local kind = string.match(name, '^%a+')
-  if kind == 'envelope' or kind == 'calls' or kind == 'ran' or kind == 'understood' then redis.call('HDEL', KEYS[1], name) end
+  if kind == 'envelope' or kind == 'calls' or kind == 'ran' or kind == 'ended' or kind == 'understood' then
+    dropped[#dropped + 1] = name
+  end
 end
-discharge(KEYS[5], charged)
+if #dropped > 0 then redis.call('HDEL', KEYS[1], unpack(dropped)) end
 local used, limit = used_of(KEYS[5]), tonumber(ARGV[14])
+used = used - discharge(KEYS[5], charged)
 local share = tonumber(ARGV[13])
 local kept_s = lifetime(tonumber(ARGV[3]), tonumber(ARGV[12]), fill(share, used, limit))
-local bytes = math.ceil((#ARGV[1] + #ARGV[11] + #ARGV[16]) * {_SPREAD}) + {_OVERHEAD_BYTES}
-redis.call('HSET', KEYS[1], 'answer', ARGV[1], 'answer_status', ARGV[2], 'query', ARGV[16])
-redis.call('HSET', KEYS[1], 'charged', charge(KEYS[5], kept_s, bytes))
+local bytes = math.ceil((#ARGV[1] + #ARGV[11] + #ARGV[15]) * {_SPREAD}) + {_OVERHEAD_BYTES}
+redis.call(
+  'HSET', KEYS[1], 'answer', ARGV[1], 'answer_status', ARGV[2], 'query', ARGV[15],
+  'charged', charge(KEYS[5], kept_s, bytes)
+)
 redis.call('EXPIRE', KEYS[1], kept_s)
-give_back(KEYS[1])
+give_back(place)
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 {NOTE}
 if ARGV[9] ~= '0' and share < {NEARLY_FULL} then
@@ -113,8 +121,8 @@ return 1
 
 # Deletes a query with its trace, also where Redis has no space left.
 _CANCEL = f"""{ACCOUNT}{DROP_ENTRY}{GIVE_BACK_PLACE}
-give_back(KEYS[1])
-local charged = redis.call('HGET', KEYS[1], 'charged')
+local charged, place = unpack(redis.call('HMGET', KEYS[1], 'charged', 'place'))
+give_back(place)
 local deleted = redis.call('DEL', KEYS[1]) + redis.call('DEL', KEYS[2])
 redis.call('DEL', KEYS[3])
 redis.call('PUBLISH', ARGV[2], ARGV[3])
@@ -125,22 +133,36 @@ return deleted
 
 # Notes the beginning of a channel in an open query, unless it has a result already.
 _LOAD = """
-local found = redis.call('HMGET', KEYS[1], 'query', 'answer_status')
-if ARGV[1] ~= '' and found[1] and not found[2] and redis.call('HEXISTS', KEYS[1], 'envelope:' .. ARGV[1]) == 0 then
+local query, answered, result = unpack(redis.call('HMGET', KEYS[1], 'query', 'answer_status', 'envelope:' .. ARGV[1]))
+if ARGV[1] ~= '' and query and not answered and not result then
   redis.call('HSET', KEYS[1], 'ran:' .. ARGV[1], ARGV[2])
 end
-return found
+return {query, answered}
 """
 
-# A plain HSET would recreate a cancelled query, without an expiry. A task may run twice: a failure of one run does not
-# replace the result of the other. A result after the answer is of no use.
+# Stores a result of a channel; the last one of a run ends the channel's part. Returns 1 if all parts of the query have
+# ended, also when called again. A plain HSET would recreate a cancelled query, without an expiry. A task may run twice: a
+# failure of one run does not replace the result of the other. A result after the answer is of no use.
 _REPORT = """
-if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'answer') == 1 then return 0 end
-if ARGV[5] ~= 'ok' and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13])
-redis.call('PUBLISH', ARGV[6], ARGV[7])
-return 1
+local opened, answered, left, ended, result, followed = unpack(redis.call(
+  'HMGET', KEYS[1], 'opened', 'answer_status', 'left', 'ended:' .. ARGV[1], 'envelope:' .. ARGV[1], 'followed'
+))
+if not opened or answered then return 0 end
+local fields = {}
+if ARGV[2] == 'ok' or not result then
+  for at = 6, #ARGV do fields[#fields + 1] = ARGV[at] end
+end
+if ARGV[3] == '1' and not ended then
+  left = (left or 1) - 1
+  for _, value in ipairs({'left', left, 'ended:' .. ARGV[1], '1'}) do fields[#fields + 1] = value end
+end
+if #fields > 0 then redis.call('HSET', KEYS[1], unpack(fields)) end
+if followed then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
+return tonumber(left) == 0 and 1 or 0
 """
+
+# Has the reports of a running query announced from now on.
+_FOLLOW = "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'followed', '1') end"
 
 # Stores the model's understanding of an existing query, and an element on the list that waiting callers block on.
 _UNDERSTAND = """
@@ -205,28 +227,39 @@ class Queries:
         elapsed_ms: float,
         worker: str = "",
         calls: Sequence[OutsideCall] = (),
-    ) -> None:
-        """Store the result of a channel, in case the chord does not complete. A failure does not replace an earlier
-        result. ``worker``: the name of the worker that asked the channel; ``calls``: its calls meanwhile."""
+        more: bool = False,
+    ) -> bool:
+        """Store the result of a channel, in case the chord does not complete, and return whether every channel of the query
+        has reported. A failure does not replace an earlier result. ``worker``: the name of the worker that asked the
+        channel; ``calls``: its calls meanwhile; ``more``: the same run will report again."""
+        channel = envelope.channel
         with redis_errors():
-            self._redis.eval(
+            is_last = self._redis.eval(
                 _REPORT,
                 1,
                 self._key(query.query_id),
-                f"envelope:{envelope.channel}",
-                _ENVELOPE.dump_json(envelope),  # type: ignore[arg-type]  # bytes are sent as they are
-                f"elapsed:{envelope.channel}",
-                f"{elapsed_ms:.3f}",
+                channel,
                 envelope.status,
+                "0" if more else "1",
                 WAKE_CHANNEL,
                 wake_name("query-step", self._tenant_id, query.query_id),
-                f"ran:{envelope.channel}",
+                f"envelope:{channel}",
+                _ENVELOPE.dump_json(envelope),  # type: ignore[arg-type]  # bytes are sent as they are
+                f"elapsed:{channel}",
+                f"{elapsed_ms:.3f}",
+                f"ran:{channel}",
                 f"{time.time() - elapsed_ms / 1000:.4f} {worker}",
-                f"calls:{envelope.channel}",
+                f"calls:{channel}",
                 orjson.dumps([tuple(call) for call in calls]),  # type: ignore[arg-type]
-                f"step:{envelope.channel}",
+                f"step:{channel}",
                 _STEP.dump_json(ChannelStep.of(envelope)),  # type: ignore[arg-type]
             )
+        return bool(is_last)
+
+    def follow(self, query_id: QueryId) -> None:
+        """Have the reports of a running query announced from now on."""
+        with redis_errors():
+            self._redis.eval(_FOLLOW, 1, self._key(query_id))
 
     def report_understood(self, query_id: QueryId, understood: Understood, *, elapsed_ms: float) -> None:
         """Store the model's understanding of a query, and wake the waiting callers."""
@@ -264,14 +297,9 @@ class Queries:
         trace: bytes | None = None,
     ) -> bool:
         """Store the answer to a query, as it was opened, and wake waiting callers; False if there was one, or the query is
-        gone. ``note``: its row
-        for the audit; ``keep``: its cache key and lifetime in seconds; ``trace``: stored beside it."""
-        written = -1
-        for pack in (True, False):
-            if written == -1:
-                with redis_errors():
-                    written = self._redis.eval(*self._answering(query, answer, status, note, keep, trace, pack=pack))  # type: ignore[assignment]
-        return written == 1
+        gone. ``note``: its row for the audit; ``keep``: its cache key and lifetime in seconds; ``trace``: stored beside it."""
+        with redis_errors():
+            return bool(self._redis.eval(*self._answering(query, answer, status, note, keep, trace)))
 
     def open_answered(self, query: Query, answer: bytes, *, note: AuditRow) -> None:
         """Store a query together with its answer, in one round trip. Raises TooManyAnswers."""
@@ -307,6 +335,7 @@ class Queries:
             str(answer_limit(memory, self._quota)),
             str(_OPEN_BYTES + query.top_k * _CHUNK_BYTES + _context_tokens(query) * _TOKEN_BYTES),
             str(max(1, math.ceil(query.deadline_at - time.time())) + _OPEN_KEPT_S),
+            str(len(query.channels)),
             *taking,
         )
 
@@ -324,12 +353,10 @@ class Queries:
         note: AuditRow | None,
         keep: tuple[str, int] | None,
         trace: bytes | None = None,
-        *,
-        pack: bool = True,
     ) -> tuple[Any, ...]:
-        """Return the arguments of the script that stores an answer. Not ``pack``: as older gateways read it."""
+        """Return the arguments of the script that stores an answer."""
         cache_key, seconds = keep or ("", 0)
-        memory, document = self._memory(), QUERY.dump_json(query)
+        memory = self._memory()
         return (
             _ANSWER,
             5,
@@ -338,7 +365,7 @@ class Queries:
             self._cache_key(cache_key),
             trace_key(self._tenant_id, query.query_id),
             account_key(self._tenant_id),
-            _packed(answer) if pack else answer,
+            _packed(answer),
             status,
             str(max(self._ttl_s, seconds)),
             WAKE_CHANNEL,
@@ -352,8 +379,7 @@ class Queries:
             str(LEAST_KEPT_S),
             f"{memory.share:.4f}",
             str(answer_limit(memory, self._quota)),
-            "1" if pack else "0",
-            _packed(document) if pack else document,
+            _packed(QUERY.dump_json(query)),
         )
 
     def state(self, query_id: QueryId) -> QueryState | None:

@@ -1,6 +1,5 @@
-"""Answer a query: each channel by itself, then one task that composes the answer. The callback of the chord, its
-errback, and the task sent at the deadline run the same code on the results so far, and the first answer wins. Without a
-worker the gateway stores the failure. `answer_in_process` does all of it in one process, with the same answer."""
+"""Answer a query: each channel by itself, then one task that composes the answer. The callback of the chord and the task
+sent at the deadline run the same code on the results so far, and the first answer wins. Without a worker the gateway stores the failure. `answer_in_process` does all of it in one process, with the same answer."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -8,14 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
+from tenacity import Retrying, retry_if_exception_type, wait_random
 
 from pipeline.answer.ended_query import NOT_TAKEN, UNDERSTAND, EndedQuery, TaskRun
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import ASKED, AbsentChannel, Channel
-from pipeline.errors import CircuitOpen, Unavailable
+from pipeline.errors import CircuitOpen, StoreUnavailable, Unavailable
 from pipeline.query.plan import Lane
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState
@@ -40,29 +40,46 @@ from pipeline.telemetry.tracing import OutsideCall, recorded_calls
 
 log = structlog.get_logger(__name__)
 
-_Result = tuple[Envelope, float, Sequence[OutsideCall]]  # with milliseconds
+_REPORT_AGAIN_S: Final = (0.05, 0.2)
 _MOST_CHANNELS: Final = 32  # calls at a time, of all queries that this process answers by itself
 # A thread here waits for a channel call, as a worker's thread does in a header of the chord.
 _SIDE = ThreadPoolExecutor(_MOST_CHANNELS, thread_name_prefix="lane-channel")
 
 
-def recall(
-    tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = ""
-) -> Envelope | None:
-    """Ask one channel and store its result; None if the query is gone or answered. Reports faults of the channel."""
+class _Reported(NamedTuple):
+    """A stored result of a channel, with its milliseconds and its calls outside; whether it was the last of the query."""
+
+    envelope: Envelope
+    elapsed_ms: float
+    calls: Sequence[OutsideCall]
+    is_last: bool
+
+
+def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = "") -> bool:
+    """Ask one channel and store its result, also a fault of the channel. Return whether every channel of the query has
+    reported; False if the query is gone or answered. Raises StoreUnavailable if the result cannot be stored in time."""
     query = use.queries(tenant_id).load(query_id, begins=channel.name, worker=worker)
-    return None if query is None else ask_and_report(query, channel, use, worker=worker)[0]
+    return query is not None and ask_and_report(query, channel, use, worker=worker).is_last
 
 
-def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: str = "") -> _Result:
-    """Ask one channel and store its result; return it with its milliseconds and its calls outside."""
+def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: str = "") -> _Reported:
+    """Ask one channel and store its result. While Redis is away, try again until the query's deadline: the other
+    channels' results may be there, and nobody else counts this one."""
     started = time.perf_counter()
     with recorded_calls() as calls:
         envelope = _ask_all_wordings(query, channel, use, started)
     elapsed_ms = (time.perf_counter() - started) * 1000
-    use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms, worker=worker, calls=calls)
     measure_channel(query, envelope, elapsed_ms, use.meter)
-    return envelope, elapsed_ms, calls
+    queries = use.queries(query.tenant_id)
+    for attempt in Retrying(
+        retry=retry_if_exception_type(StoreUnavailable),
+        wait=wait_random(*_REPORT_AGAIN_S),
+        stop=lambda _: query.deadline.has_passed,
+        reraise=True,
+    ):
+        with attempt:
+            is_last = queries.report(query, envelope, elapsed_ms=elapsed_ms, worker=worker, calls=calls)
+    return _Reported(envelope, elapsed_ms, calls, is_last)
 
 
 def _ask_all_wordings(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
@@ -71,7 +88,8 @@ def _ask_all_wordings(query: Query, channel: Channel, use: Resources, started: f
     if query.model_steps or not envelope.unasked:
         return envelope
     elapsed_ms = (time.perf_counter() - started) * 1000
-    use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms)  # in case the other wordings are lost
+    # In case the other wordings are lost.
+    use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms, more=True)
     name = channel.name
     return ask_other_wordings(query, {name: envelope}, {name: channel}, reserve_s=RESERVE_S)[name]
 
@@ -230,26 +248,26 @@ def answer_in_process(
     state = QueryState(
         query=query,
         status="running",
-        envelopes=tuple(results[name][0] for name in sorted(results)),
-        elapsed_ms={name.value: results[name][1] for name in sorted(results)},
+        envelopes=tuple(results[name].envelope for name in sorted(results)),
+        elapsed_ms={name.value: results[name].elapsed_ms for name in sorted(results)},
         answer=None,
-        ran={name.value: ChannelRun(began_at, worker, calls) for name, (_, _, calls) in results.items()},
+        ran={name.value: ChannelRun(began_at, worker, result.calls) for name, result in results.items()},
     )
     return settle(state, use, channels, lane="in_process")
 
 
 def _ask_all(
     query: Query, use: Resources, channels: Mapping[ChannelName, Channel], worker: str
-) -> dict[ChannelName, _Result]:
+) -> dict[ChannelName, _Reported]:
     """Ask every channel of a query in parallel. A channel that raised an error is left out."""
 
-    def ask(name: ChannelName) -> _Result:
+    def ask(name: ChannelName) -> _Reported:
         return ask_and_report(query, channels.get(name) or AbsentChannel(name), use, worker=worker)
 
     names = query.channels
     running = {name: _SIDE.submit(copy_context().run, ask, name).result for name in names[1:]}
     running |= {name: partial(ask, name) for name in names[:1]}  # the first one in this thread
-    results: dict[ChannelName, _Result] = {}
+    results: dict[ChannelName, _Reported] = {}
     for name in names:
         try:
             results[name] = running[name]()

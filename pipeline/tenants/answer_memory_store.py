@@ -23,7 +23,8 @@ _SHARE_OF_FREE: Final = 0.5  # one tenant takes a third of the free memory at mo
 _LONGEST_WAIT_S: Final = 60  # of a Retry-After: answers of other queries may expire before what is counted here
 
 # Functions of scripts. An account's slots end at multiples of a power of two that is at most a sixteenth of the lifetime,
-# so an account has few slots. `charge` returns the slot and the bytes in the form that `discharge` takes.
+# so an account has few slots. `charge` returns the slot and the bytes in the form that `discharge` takes, which returns
+# the bytes that it took off. A key with a slot lives at least as long as the slot.
 ACCOUNT: Final = f"""{LIFETIME}
 local clock = redis.call('TIME')
 local now = tonumber(clock[1])
@@ -46,17 +47,18 @@ local function charge(account, seconds, bytes)
   local width = 1
   while width * 32 < seconds do width = width * 2 end
   local slot = (math.floor((now + seconds) / width) + 1) * width
-  redis.call('HINCRBY', account, slot, bytes)
-  if redis.call('TTL', account) < slot - now then redis.call('EXPIREAT', account, slot) end
+  local is_new = redis.call('HINCRBY', account, slot, bytes) == bytes
+  if is_new and redis.call('TTL', account) < slot - now then redis.call('EXPIREAT', account, slot) end
   return slot .. ':' .. bytes
 end
 
 local function discharge(account, charged)
   local slot, bytes = string.match(charged or '', '^(%d+):(%d+)$')
-  if not slot or tonumber(slot) <= now then return end
-  local left = tonumber(redis.call('HGET', account, slot) or '0') - tonumber(bytes)
+  if not slot or tonumber(slot) <= now then return 0 end
   -- A full Redis refuses the new number: then the account is too large until the slot ends.
-  if left > 0 then redis.pcall('HSET', account, slot, left) else redis.call('HDEL', account, slot) end
+  local left = redis.pcall('HINCRBY', account, slot, -tonumber(bytes))
+  if type(left) == 'number' and left <= 0 then redis.call('HDEL', account, slot) end
+  return tonumber(bytes)
 end
 
 local function wait_for(slots, excess)

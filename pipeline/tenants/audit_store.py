@@ -164,11 +164,12 @@ MOST_WAITING: Final = 100_000
 # Part of the script that stores an answer. KEYS[2]: the tenant's list.
 NOTE: Final = """
 if ARGV[6] ~= '' then
-  if redis.call('RPUSH', KEYS[2], ARGV[6]) > tonumber(ARGV[8]) then
+  local waiting = redis.call('RPUSH', KEYS[2], ARGV[6])
+  if waiting > tonumber(ARGV[8]) then
     redis.call('LPOP', KEYS[2])
     redis.call('INCR', 'chordwise:audit:lost')
   end
-  redis.call('SADD', 'chordwise:audit:waiting', ARGV[7])
+  if waiting == 1 then redis.call('SADD', 'chordwise:audit:waiting', ARGV[7]) end
 end
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from celery import shared_task
 
@@ -27,12 +26,13 @@ def _stores_of(tenant_id: str) -> Resources:
 
 
 @shared_task(name=TaskName.RECALL.value, base=LoggedTask, send_events=False)
-def recall_channel(tenant_id: str, query_id: str, channel: str) -> str:
-    """Ask one channel. Always returns the same value: a raising header would leave its chord without a callback, and
-    two different results of one header count twice. The result is stored in the query's hash."""
+def recall_channel(tenant_id: str, query_id: str, channel: str) -> bool:
+    """Ask one channel and store its result in the query's hash, which counts the parts of the chord. Return whether all
+    have reported, for `workers.chords`."""
     use = _stores_of(tenant_id)
-    run_chord.recall(TenantId(tenant_id), QueryId(query_id), channel_named(channel, use), use, worker=events.worker)
-    return channel
+    return run_chord.recall(
+        TenantId(tenant_id), QueryId(query_id), channel_named(channel, use), use, worker=events.worker
+    )
 
 
 @shared_task(name=TaskName.UNDERSTAND.value, base=LoggedTask, send_events=False)
@@ -42,7 +42,7 @@ def understand(tenant_id: str, query_id: str) -> None:
 
 
 @shared_task(name=TaskName.ANSWER.value, base=CallbackTask, send_events=False)
-def answer(_outcomes: Any, tenant_id: str, query_id: str) -> None:
+def answer(tenant_id: str, query_id: str) -> None:
     """Compose the answer, now that every header has returned."""
     use = _stores_of(tenant_id)
     run_chord.answer(TenantId(tenant_id), QueryId(query_id), use, channels(use))

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import Any
 
@@ -88,27 +88,6 @@ class Outcome:
         recalled = {source["channel"] for chunk in chunks for source in chunk["sources"] if source["rank"]}
         read = {"rerank"} if any(chunk["rerank"] for chunk in chunks) else set()
         return recalled | read | ({"expand"} if stats["expanded_queries"] else set())
-
-
-@dataclass
-class Chord:
-    """Counts as Celery's Redis backend does: a header that comes back twice with the same result counts once, and one
-    that does not come back keeps the callback from being called."""
-
-    size: int
-    callback: Callable[[], None]
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    back: set[str] = field(default_factory=set)
-
-    def returned(self, header: str) -> None:
-        """A header has ended. Calls the callback after the last."""
-        with self.lock:
-            self.back.add(header)
-            last = len(self.back) == self.size
-            if last:
-                self.size = -1
-        if last:
-            self.callback()
 
 
 class Lab:
@@ -218,11 +197,9 @@ class Lab:
             for delay_s in deliveries.get("rerank", (0.0,)):
                 self._start(answer, delay_s)
 
-        chord = Chord(size=len(query.channels), callback=call_back)
-
         def header(name: ChannelName) -> None:
-            run_chord.recall(query.tenant_id, query.query_id, channels[name], use)
-            chord.returned(name)
+            if run_chord.recall(query.tenant_id, query.query_id, channels[name], use):
+                call_back()
 
         if query.model_steps:
             for delay_s in deliveries.get("expand", (0.0,)):

@@ -70,14 +70,6 @@ class DescribeAStoredAnswer:
         assert [(step.channel, step.status, step.hits) for step in state.steps] == [("keyword", "ok", 99)]
         assert sum(map(len, redis.hvals(query_key(A, QueryId("q"))))) < len(answer) / 5
 
-    def it_is_left_as_it_is_for_a_gateway_of_the_release_before(self, of, redis):
-        queries = of()
-        queries.open(asked("q"))
-        redis.hdel(query_key(A, QueryId("q")), "charged")
-        assert queries.answer(asked("q"), b'{"x": 1}')
-        assert redis.hget(query_key(A, QueryId("q")), "answer") == b'{"x": 1}'
-        assert queries.state(QueryId("q")).answer == b'{"x": 1}'
-
 
 class DescribeTheAccount:
     def it_replaces_the_estimate_by_the_bytes_of_the_answer(self, of, redis):

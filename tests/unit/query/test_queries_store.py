@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import fakeredis
 import pytest
@@ -22,13 +23,13 @@ def queries(redis: fakeredis.FakeRedis) -> Queries:
     return Queries(redis, A, ttl_s=60)
 
 
-def asked(query_id: str = "q1", *, deadline_s: float = 3.0) -> Query:
+def asked(query_id: str = "q1", *, deadline_s: float = 3.0, channels: Sequence[str] = ("keyword",)) -> Query:
     return query_of(
         "绿茶 \U0001f375",
         query_id=QueryId(query_id),
         tenant_id=A,
         namespaces=(Namespace("kb"),),
-        plan=Plan(top_k=5, retrieve=RetrievePlan(channels={"keyword": ChannelPlan(weight=0.7)})),
+        plan=Plan(top_k=5, retrieve=RetrievePlan(channels=dict.fromkeys(channels, ChannelPlan(weight=0.7)))),
         filters=Filters(tags=("a",), metadata={"k": [1, None]}),
         deadline_s=deadline_s,
     )
@@ -76,6 +77,39 @@ class DescribeQueries:
         for envelope in (found, failed) if first else (failed, found):
             queries.report(asked(), envelope, elapsed_ms=1.0)
         assert queries.state(QueryId("q1")).envelopes == (found,)
+
+    def it_tells_the_last_channel_that_reports(self, queries):
+        query = asked(channels=("keyword", "semantic"))
+        queries.open(query)
+        assert not queries.report(query, heard(ChannelName.KEYWORD), elapsed_ms=1.0)
+        assert not queries.report(query, heard(ChannelName.KEYWORD), elapsed_ms=1.0), "its task was delivered twice"
+        assert not queries.report(query, heard(ChannelName.SEMANTIC), elapsed_ms=1.0, more=True)
+        assert queries.report(query, heard(ChannelName.SEMANTIC), elapsed_ms=2.0)
+        assert queries.report(query, heard(ChannelName.KEYWORD), elapsed_ms=1.0), "the reply may have been lost"
+        queries.answer(query, b"{}")
+        assert not queries.report(query, heard(ChannelName.KEYWORD), elapsed_ms=1.0)
+
+    def it_counts_a_channel_that_failed(self, queries):
+        query = asked()
+        queries.open(query)
+        assert queries.report(query, Envelope(channel=ChannelName.KEYWORD, status="failed"), elapsed_ms=1.0)
+
+    @pytest.mark.parametrize("followed", [True, False])
+    def it_announces_the_channels_to_who_follows_the_query(self, queries, redis, followed):
+        listener = redis.pubsub(ignore_subscribe_messages=True)
+        listener.subscribe(WAKE_CHANNEL)
+        listener.get_message(timeout=1)
+        queries.open(asked())
+        if followed:
+            queries.follow(QueryId("q1"))
+        queries.report(asked(), heard(ChannelName.KEYWORD), elapsed_ms=1.0)
+        queries.answer(asked(), b"{}")
+        told = [message["data"] for message in iter(lambda: listener.get_message(timeout=0.1), None)]
+        assert told == [b"a:query-step:q1"] * followed + [b"a:query:q1"]
+
+    def it_follows_no_query_that_is_gone(self, queries, redis):
+        queries.follow(QueryId("q1"))
+        assert redis.keys() == []
 
     def it_keeps_the_first_answer(self, queries):
         queries.open(asked())

@@ -11,10 +11,10 @@ import pytest
 from pipeline.channels.channel import Recalled
 from pipeline.errors import ApiSourceTimedOut, Misconfigured, StoreUnavailable
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.query.request import Query
+from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.run_chord import recall
+from pipeline.retrieval.run_chord import ask_and_report, recall
 from tests.support.corpora.queries import query_of
 from tests.support.stacks.patience import SPARE_S
 
@@ -60,6 +60,13 @@ def open_query(use: Resources, *, retry: int = 1, timeout_ms: int = 200, deadlin
     )
 
 
+def heard_of(channel: FakeChannel, use: Resources) -> Envelope:
+    """What a header reports of its channel."""
+    query = use.queries(TENANT).load(QUERY)
+    assert query is not None
+    return ask_and_report(query, channel, use).envelope
+
+
 class DescribeAHeaderTask:
     @pytest.mark.parametrize(
         ("behaviours", "retry", "status", "code", "calls"),
@@ -76,7 +83,7 @@ class DescribeAHeaderTask:
     def it_says_what_became_of_its_channel(self, use, behaviours, retry, status, code, calls):
         open_query(use, retry=retry)
         channel = FakeChannel(*behaviours)
-        envelope = recall(TENANT, QUERY, channel, use)
+        envelope = heard_of(channel, use)
         assert (envelope.status, envelope.code, channel.calls) == (status, code, calls)
         assert use.queries(TENANT).state(QUERY).envelopes == (envelope,)
 
@@ -84,7 +91,7 @@ class DescribeAHeaderTask:
         open_query(use, timeout_ms=100)
         let_go = threading.Event()
         started = time.monotonic()
-        envelope = recall(TENANT, QUERY, FakeChannel(lambda: let_go.wait(30) and finds()), use)
+        envelope = heard_of(FakeChannel(lambda: let_go.wait(30) and finds()), use)
         let_go.set()
         assert envelope.status == "timeout"
         assert time.monotonic() - started < 0.1 + SPARE_S
@@ -98,27 +105,42 @@ class DescribeAHeaderTask:
 
         open_query(use, retry=3, timeout_ms=200)
         channel = FakeChannel(hangs)
-        assert recall(TENANT, QUERY, channel, use).status in ("failed", "timeout")
+        assert heard_of(channel, use).status in ("failed", "timeout")
         assert channel.calls <= 2
 
     def it_does_not_start_what_cannot_end_in_time(self, use):
         open_query(use, deadline_s=-1.0)
         channel = FakeChannel(finds)
-        assert recall(TENANT, QUERY, channel, use).code == "timeout"
+        assert heard_of(channel, use).code == "timeout"
         assert channel.calls == 0
 
     def it_leaves_a_query_alone_that_is_gone_or_answered(self, use):
         channel = FakeChannel(finds)
-        assert recall(TENANT, QUERY, channel, use) is None
+        assert recall(TENANT, QUERY, channel, use) is False
         open_query(use)
         use.queries(TENANT).answer(use.queries(TENANT).stored(QUERY), b"{}")
-        assert recall(TENANT, QUERY, channel, use) is None
+        assert recall(TENANT, QUERY, channel, use) is False
         assert channel.calls == 0
+
+    def it_tells_the_last_of_a_query(self, use):
+        open_query(use)
+        assert recall(TENANT, QUERY, FakeChannel(raises(KeyError("a bug"))), use) is True
+
+    def it_reports_again_while_redis_is_away(self, use):
+        open_query(use)
+        server = use.redis.connection_pool.connection_kwargs["server"]
+
+        def breaks() -> Recalled:
+            server.connected = False
+            threading.Timer(0.3, setattr, (server, "connected", True)).start()
+            return finds()
+
+        assert recall(TENANT, QUERY, FakeChannel(breaks), use) is True
 
     def it_gives_the_same_envelope_when_it_runs_twice(self, use):
         open_query(use)
-        first = recall(TENANT, QUERY, FakeChannel(finds), use)
-        assert recall(TENANT, QUERY, FakeChannel(finds), use) == first
+        first = heard_of(FakeChannel(finds), use)
+        assert heard_of(FakeChannel(finds), use) == first
         assert len(use.queries(TENANT).state(QUERY).envelopes) == 1
 
 
@@ -128,8 +150,8 @@ class DescribeACircuit:
         open_query(use, retry=0, deadline_s=600.0)
         channel = FakeChannel(raises(StoreUnavailable("away")))
         for _ in range(use.settings.breaker_failures):
-            assert recall(TENANT, QUERY, channel, use).code == "store_unavailable"
-        envelope = recall(TENANT, QUERY, channel, use)
+            assert heard_of(channel, use).code == "store_unavailable"
+        envelope = heard_of(channel, use)
         assert (envelope.status, envelope.code) == ("failed", "circuit_open")
         assert channel.calls == use.settings.breaker_failures
 
@@ -138,12 +160,12 @@ class DescribeACircuit:
         open_query(use, retry=0, deadline_s=600.0)
         channel = FakeChannel(raises(error))
         for _ in range(2 * use.settings.breaker_failures):
-            recall(TENANT, QUERY, channel, use)
+            heard_of(channel, use)
         assert channel.calls == 2 * use.settings.breaker_failures
 
     def it_does_not_count_timeouts_of_queries_that_came_too_late(self, use):
         channel = FakeChannel(lambda: time.sleep(0.4) or finds())
         for _ in range(2 * use.settings.breaker_failures):
             open_query(use, timeout_ms=200, deadline_s=0.11)
-            assert recall(TENANT, QUERY, channel, use).status == "timeout"
+            assert heard_of(channel, use).status == "timeout"
         assert use.breakers.circuits() == {}
