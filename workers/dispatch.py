@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import structlog
-from celery import Signature, chord
+from celery import Signature
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
@@ -82,27 +82,42 @@ def ask(query: Query) -> None:
     """Send a query to its channels: a chord of a header task each. A model's task goes first on the callback's queue, so
     that no earlier task waits for a later one.
 
-    Raises StoreUnavailable when the broker does not take it within about two seconds.
+    The headers are sent one by one with the callback, as Celery's canvas sends them: its copies of the signatures took more
+    time than the messages. Raises StoreUnavailable when the broker does not take it within about two seconds.
     """
     left_s = max(0.1, query.deadline.left_s())
     arguments = {"tenant_id": query.tenant_id, "query_id": query.query_id}
-
-    def signed(name: TaskName, part: str, queue: Queue, **extra: str) -> Signature:
-        signature = _signature(
-            name, {**arguments, **extra}, request_id=query.request_id, expires_s=left_s, queue=queue, shown=False
-        )
-        signature.options |= {"task_id": task_id_of(query.query_id, part), "root_id": query.query_id}
-        return signature
-
-    headers = [signed(TaskName.RECALL, channel, Queue.RECALL, channel=channel.value) for channel in query.channels]
+    common: dict[str, Any] = {
+        "root_id": query.query_id,
+        "expires": left_s,
+        "ignore_result": True,
+        "add_to_parent": False,
+        "argsrepr": "",  # `query_events` shows a query's tasks
+        "kwargsrepr": "",
+        "headers": _headers(query.request_id),
+    }
     # It travels with every header, whose ids of the request it takes over: `base.CallbackTask`.
     callback = producer.signature(TaskName.ANSWER.value, kwargs=arguments, immutable=True)
     queue = Queue.RERANK if waits_for_model(query) else Queue.ANSWER
     callback.options |= {"queue": queue.value, "task_id": query.query_id, "expires": left_s, "ignore_result": True}
-    with _translated_errors("query"):
+    with _translated_errors("query"), producer.producer_or_acquire() as publisher:
+        common["producer"] = publisher
         if query.model_steps:
-            signed(TaskName.UNDERSTAND, UNDERSTAND, Queue.RERANK).apply_async()
-        chord(headers, app=producer)(callback)
+            task_id = task_id_of(query.query_id, UNDERSTAND)
+            producer.send_task(
+                TaskName.UNDERSTAND.value, kwargs=arguments, task_id=task_id, queue=Queue.RERANK.value, **common
+            )
+        for index, channel in enumerate(query.channels):
+            producer.send_task(
+                TaskName.RECALL.value,
+                kwargs={**arguments, "channel": channel.value},
+                task_id=task_id_of(query.query_id, channel),
+                group_id=query.query_id,
+                group_index=index,
+                chord=callback,
+                queue=Queue.RECALL.value,
+                **common,
+            )
 
 
 def waits_for_model(query: Query) -> bool:
@@ -162,24 +177,20 @@ def _reason(error: Exception) -> dict[str, str]:
 
 
 def _signature(
-    name: TaskName,
-    arguments: Mapping[str, str | int],
-    *,
-    request_id: str,
-    expires_s: float,
-    queue: Queue | None = None,
-    shown: bool = True,
+    name: TaskName, arguments: Mapping[str, str | int], *, request_id: str, expires_s: float, queue: Queue | None = None
 ) -> Signature:
-    """Return the signature of a task. ``shown``: Flower shows it by its message; a query's tasks are shown by
-    `query_events`."""
     options: dict[str, Any] = {
         "ignore_result": True,
         "expires": expires_s,
         # Flower shows these instead of the arguments; messages hold only ids, which are safe to show.
-        "argsrepr": "()" if shown else "",
-        "kwargsrepr": repr(dict(arguments)) if shown else "",
-        "headers": {"request_id": request_id, SENT_AT: time.time(), FORMAT: MESSAGE_FORMAT, **tracing.outgoing()},
+        "argsrepr": "()",
+        "kwargsrepr": repr(dict(arguments)),
+        "headers": _headers(request_id),
     }
     if queue is not None:
         options["queue"] = queue.value
     return producer.signature(name.value, kwargs=dict(arguments), options=options, immutable=False)
+
+
+def _headers(request_id: str) -> dict[str, Any]:
+    return {"request_id": request_id, SENT_AT: time.time(), FORMAT: MESSAGE_FORMAT, **tracing.outgoing()}

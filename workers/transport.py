@@ -8,7 +8,8 @@ import base64
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 import structlog
@@ -174,7 +175,17 @@ class AmqpsTransport(AmqpTransport, pyamqp.SSLTransport):
 
 
 class RedisChannel(over_redis.Channel):
-    """A channel that goes on after a text that is no JSON, where kombu's ends the worker."""
+    """A channel that goes on after a text that is no JSON, where kombu's ends the worker, and that keeps its client: kombu
+    makes one for each message."""
+
+    _kept: Any = None
+
+    @contextmanager
+    def conn_or_acquire(self, client: Any = None) -> Iterator[Any]:
+        """Yield this client, or the channel's own."""
+        if client is None and (self._kept is None or self._kept.connection_pool is not self.pool):
+            self._kept = self._create_client()  # type: ignore[no-untyped-call]
+        yield client or self._kept
 
     def _brpop_read(self, **options: Any) -> Any:
         try:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from celery import Celery, Signature, chord, states
+from celery import Celery, states
 from celery.app.trace import build_tracer
 from kombu import Exchange, Queue
 
@@ -22,18 +22,24 @@ def app() -> Iterator[Celery]:
         app.control.purge()
 
 
-def send(app: Celery, *names: str) -> Any:
-    """Send a chord signed as `dispatch` signs it."""
-
-    def signed(name: str, arguments: dict[str, str], **more: Any) -> Signature:
-        options = {"ignore_result": True, "expires": 5.0, "argsrepr": "", "kwargsrepr": ""}
-        options |= {"headers": {"request_id": "r1", SENT_AT: 1.5}, "root_id": "q", **more}
-        return app.signature(name, kwargs=arguments, options=options, immutable=False)
-
-    headers = [signed("recall", {"channel": name}, queue="headers", task_id=f"q-{name}") for name in names]
+def send(app: Celery, *names: str) -> None:
+    """Send a chord as `dispatch` sends it."""
     callback = app.signature("answer", kwargs={"query_id": "q"}, immutable=True, options={"queue": "callbacks"})
     callback.options |= {"task_id": "q", "ignore_result": True}
-    return chord(headers, app=app)(callback)
+    for index, name in enumerate(names):
+        app.send_task(
+            "recall",
+            kwargs={"channel": name},
+            task_id=f"q-{name}",
+            root_id="q",
+            group_id="q",
+            group_index=index,
+            chord=callback,
+            queue="headers",
+            expires=5.0,
+            ignore_result=True,
+            headers={"request_id": "r1", SENT_AT: 1.5},
+        )
 
 
 def sent(app: Celery, *names: str) -> list[dict[str, Any]]:
@@ -55,7 +61,7 @@ class DescribeTheMessages:
     def it_keeps_the_ids_the_headers_and_the_time_that_were_signed(self, app, names):
         messages = sent(app, *names)
         assert [message["id"] for message in messages] == [f"q-{name}" for name in names]
-        assert {message["root_id"] for message in messages} == {"q"}
+        assert {(message["root_id"], message["group"]) for message in messages} == {("q", "q")}
         assert {(message["request_id"], message[SENT_AT]) for message in messages} == {("r1", 1.5)}
         assert all(message["expires"] and message["ignore_result"] for message in messages)
 
