@@ -1,5 +1,6 @@
 """Answer a query: each channel by itself, then one task that composes the answer. The callback of the chord and the task
-sent at the deadline run the same code on the results so far, and the first answer wins. Without a worker the gateway stores the failure. `answer_in_process` does all of it in one process, with the same answer."""
+sent at the deadline run the same code on the results so far, and the first answer wins. Without a worker the gateway
+stores the failure. `answer_in_process` does all of it in one process, with the same answer."""
 
 import time
 from collections.abc import Mapping, Sequence
