@@ -26,6 +26,7 @@ from benchmarks import (
     operation,
     parsers,
     paths,
+    price,
     query,
     schema_changes,
     semantic,
@@ -47,6 +48,7 @@ _ON_REQUEST = (
     "operation",
     "parsers",
     "paths",
+    "price",
     "schema",
     "writes",
 )
@@ -127,6 +129,8 @@ def main(arguments: list[str]) -> int:
     if "query" in sections:
         results = query.run(texts, namespace=namespace, seed=seed, count=count(_QUERIES), compared=peers)
         report("query", results, query.show)
+    if "price" in sections:
+        report("price", price.run(texts, namespace=namespace, seed=seed, count=count(_QUERIES)), price.show)
     if "lanes" in sections:
         report("lanes", lanes.run(texts, namespace=namespace, seed=seed, count=count(_LANE_QUERIES)), lanes.show)
     if "semantic" in sections:
