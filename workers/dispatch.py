@@ -24,7 +24,7 @@ from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from workers.names import FORMAT, MESSAGE_FORMAT, Queue, TaskName
 from workers.producer import AMQP_ERRORS, broker_full, producer
-from workers.transport import BrokerAlarm, refuse_in_alarm
+from workers.transport import BrokerAlarm, RedisChannel, refuse_in_alarm
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +34,9 @@ _BROKER_ERRORS = (OperationalError, KombuError, RedisError, OSError, *AMQP_ERROR
 # More bells would only wake workers for too little work; a full batch rings for the next one.
 _BELLS_AT_ONCE = 16
 _BELL_EXPIRES_S = 3600
+# A flood of small jobs, or an hour without a worker, would leave more bells than work: 89,000 expired ones took eight
+# minutes to drop, in which nothing was ingested. What is due when they are gone is rung for by the sweeper.
+_MOST_BELLS = 256
 _OUTBOX_EXPIRES_S = 30
 _FINISH_EXPIRES_S = 5.0
 _STOPPING_S = 10  # seconds for a step to stop after its soft limit; then its process is killed
@@ -48,11 +51,17 @@ def ring(ticket: AcceptedJob) -> None:
 
 
 def ring_for(tenant_id: TenantId, job_id: JobId, *, request_id: str = "") -> bool:
-    """Ring once for a job's due items. Returns False if the broker did not accept it, which only delays them."""
+    """Ring once for a job's due items, unless many bells wait: each serves the tenant whose turn it is. Returns False if the
+    broker did not accept it, which only delays them."""
     arguments = {"tenant_id": tenant_id, "job_id": job_id}
+    message = _signature(TaskName.INGEST, arguments, request_id=request_id, expires_s=_BELL_EXPIRES_S)
     try:
         refuse_in_alarm()
-        _signature(TaskName.INGEST, arguments, request_id=request_id, expires_s=_BELL_EXPIRES_S).apply_async()
+        with producer.producer_or_acquire() as publisher:
+            channel = publisher.channel
+            if isinstance(channel, RedisChannel) and channel.waiting(Queue.INGEST) >= _MOST_BELLS:
+                return True
+            message.apply_async(producer=publisher)
     except _BROKER_ERRORS as error:
         log.warning("job_not_enqueued", tenant_id=tenant_id, job_id=job_id, **_reason(error))
         return False

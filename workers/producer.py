@@ -40,7 +40,7 @@ _permitted: RecentValues[str, None] = RecentValues(1, ttl_s=_PERMITTED_S)  # bro
 producer = Celery("chordwise", set_as_current=False)
 
 
-producer.config_from_object("celery_config")
+producer.config_from_object("celery_config", force=True)  # read now: a wrong setting ends the process in one sentence
 
 
 def broker_version(app: Celery = producer) -> dict[str, str]:

@@ -187,6 +187,11 @@ class RedisChannel(over_redis.Channel):
             self._kept = self._create_client()  # type: ignore[no-untyped-call]
         yield client or self._kept
 
+    def waiting(self, queue: str) -> int:
+        """Return how many messages a queue holds."""
+        with self.conn_or_acquire() as client:
+            return int(client.llen(queue))
+
     def _brpop_read(self, **options: Any) -> Any:
         try:
             return super()._brpop_read(**options)  # type: ignore[no-untyped-call]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 import redis
@@ -117,3 +121,20 @@ class DescribeAWorkerForQueries:
                 assert client.hlen("unacked") == 0
         with Connection(url) as other:
             assert _taken(other, name, 2) == [{"number": 1}, {"number": 0}]
+
+
+class DescribeBells:
+    def it_leaves_no_more_than_the_workers_need_when_nobody_takes_them(self, settings: Settings):
+        """A flood of small jobs while no worker runs. Each bell serves any tenant."""
+        ringing = (
+            "from workers.dispatch import ring_for\n"
+            "print(all(ring_for(f'tenant-{n % 7}', f'job-{n}') for n in range(400)))"
+        )
+        with redis_of_its_own(settings) as url, closing(redis.Redis.from_url(url)) as client:
+            environment = os.environ | {"CHORDWISE_REDIS_URL": url, "CHORDWISE_BROKER_URL": url}
+            ended = subprocess.run(
+                [sys.executable, "-c", ringing], env=environment, capture_output=True, text=True, check=True, timeout=60
+            )
+            assert ended.stdout.split() == ["True"]
+            assert client.llen("ingest") == 256
+            client.delete("ingest")
