@@ -24,6 +24,7 @@ from tests.lanes import APART_FOLDERS, CALM_FOLDERS, bundled, kind, marked, spar
 from tests.warm import pytest_apart
 
 _PASSED, _FAILED, _NONE = 0, 1, 5  # pytest's; others say that tests were not run as they should
+_USUAL = {_PASSED, _FAILED, _NONE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,8 @@ def _suite(run: Run) -> int:
         statuses_beside = thread.submit(lambda: set(_side_by_side(beside, run)))
         statuses |= {status for part in (calm, apart, alone) for status in _side_by_side(part, run)}
     statuses |= statuses_beside.result()
-    if statuses - {_PASSED, _FAILED, _NONE}:
-        return max(statuses, key=abs)
+    if odd := statuses - _USUAL:
+        return max(odd, key=abs)
     kept = run.folder.glob("*/v/cache/lastfailed")
     failed = sorted({name for each in kept for name in json.loads(each.read_bytes())})
     if failed:
@@ -111,6 +112,9 @@ def _side_by_side(part: Part, of: Run) -> Iterator[int]:
         options = ["-o", f"cache_dir={of.folder / name}", "-m", part.expression, *of.report(name)]
         arguments = [*options, *map(str, bundle)]
         status = pytest_apart(arguments, output, yielding=part.yielding)
+        if status not in _USUAL:  # its process was ended, or could not begin
+            _say(f"{output.read_text(encoding='utf-8', errors='replace')}{name}: status {status}; the files once more")
+            status = pytest_apart(arguments, output, yielding=part.yielding)
         took = time.monotonic() - begun
         said = output.read_text(encoding="utf-8", errors="replace")
         _say(f"{said}{part.name} {number} of {len(bundles)}: status {status} after {took:.0f} s")
