@@ -220,6 +220,8 @@ EXAMPLE = {
     "top_k": 5,
     "filters": {"type": "manual"},
     "retrieve": {"method": "hybrid", "fusion": {"strategy": "rrf", "k": 60}},
+    "context": {"max_tokens": 1000},
+    "highlight": True,
 }
 _PREFERENCE = {"Preference-Applied": "The preferences that were applied to this answer."}
 _CACHE_HEADER = header_parameter(
