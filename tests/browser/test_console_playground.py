@@ -178,6 +178,8 @@ class DescribeAsking:
             "namespaces": ["kb"],
             "profile": "default",
             "top_k": 5,
+            "context": {},
+            "highlight": True,
         }
         expect(made.page.locator(".hit").first).to_contain_text("Resetting the router")
 

@@ -99,7 +99,7 @@ def _of_v1(answer: dict, took_s: float) -> Seen:
         return Seen(took_s=took_s, documents=documents, lost=lost)
     assert answer["status"] == "failed"
     assert documents == []
-    assert answer["context"]["text"] == ""
+    assert "context" not in answer
     assert answer["error"]["detail"]
     return Seen(took_s=took_s, documents=None, lost=lost, code=answer["error"]["code"], said=answer["error"]["detail"])
 

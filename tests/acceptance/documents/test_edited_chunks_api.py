@@ -110,7 +110,7 @@ class DescribeWhatIsReadAfterwards:
         middle = chunks(client, namespace)[1]
         search(client, namespace, ASKED[sentences])  # an answer that must not be kept
         assert edited(client, middle, NEW[sentences])["status"] == "updated"
-        answer = search(client, namespace, ASKED[sentences], context={"parents": True})
+        answer = search(client, namespace, ASKED[sentences], context={"parents": True}, highlight=True)
         best = answer["chunks"][0]
         assert (best["chunk_id"], best["text"]) == (middle["chunk_id"], NEW[sentences])
         assert all(best["text"][at["start"] : at["end"]] for at in best["highlights"])
@@ -131,7 +131,7 @@ class DescribeWhatIsReadAfterwards:
         text = "".join(sentences) if sentences is CHINESE else " ".join(sentences)
         upload(client, namespace, [document("d", text)], chunking={"strategy": "window"})
         edited(client, chunks(client, namespace)[1], NEW[sentences])
-        answer = search(client, namespace, GONE[sentences], retrieve={"method": "full_text"})
+        answer = search(client, namespace, GONE[sentences], retrieve={"method": "full_text"}, context={})
         assert GONE[sentences] not in str([chunk["text"] for chunk in answer["chunks"]])
         assert GONE[sentences] not in answer["context"]["text"]
 
@@ -153,7 +153,7 @@ class DescribeWhatIsReadAfterwards:
         (parent,) = chunks(client, namespace, chunk_type="parent")
         assert parent["text"] == f"{once}\n\n{ENGLISH[1]} {ENGLISH[2]}\n\n{new}"
         edited(client, same[0], "Opening.")
-        answer = search(client, namespace, new)
+        answer = search(client, namespace, new, context={})
         assert f"Opening.\n\n{ENGLISH[1]}" in answer["context"]["text"]
         assert once not in answer["context"]["text"]
 

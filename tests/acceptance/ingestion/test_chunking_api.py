@@ -92,7 +92,7 @@ class DescribeEachStrategy:
         [parent] = [each for each in parents if each["chunk_id"] == hit["metadata"]["parent_id"]]
         assert parent["text"] in read(namespace + "p", "valve 7")
         assert parent["text"] not in read(namespace + "p", "valve 7", parents=False)
-        several = search(client, namespace + "p", "valve", top_k=10)
+        several = search(client, namespace + "p", "valve", top_k=10, context={})
         assert all(several["context"]["text"].count(each["text"]) <= 1 for each in parents)
         assert len(several["context"]["citations"]) < len(several["chunks"])
 

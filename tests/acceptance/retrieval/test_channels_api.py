@@ -221,7 +221,7 @@ class DescribeQueriesToApis:
     def it_brings_passages_beside_stored_ones(self, client, namespace, api):
         upload(client, namespace, [document("terms", "An order is shipped once it is paid.")])
         put(client, "crm", f"{api.url}/orders", params={"q": "{query}", "n": "{top_k}", "f": "{filters}"})
-        answer = asked_of(client, namespace, "order of Li Lei", "api", options={"source": "crm"}, top_k=5)
+        answer = asked_of(client, namespace, "order of Li Lei", "api", options={"source": "crm"}, top_k=5, context={})
         assert set(found_documents(answer)) == {"terms", "A-1", "A-2"}
         order = next(chunk for chunk in answer["chunks"] if chunk["document_id"] == "A-1")
         assert (order["title"], order["text"], order["source"]) == ("Li Lei", "Shipped on Monday.", "api")
@@ -263,9 +263,8 @@ class DescribeTheFallback:
         upload(client, f"{namespace}-faq", [document("faq", FAQ)], chunking={"strategy": "qa"})
         upload(client, namespace, [document("d", "The heron stands in the reeds.")])
         fallback = {"faq": True, "namespaces": [f"{namespace}-faq"], "hint": self.HINT}
-        answer = search(
-            client, namespace, "how to cancel my order", fallback=fallback, retrieve={"method": "full_text"}
-        )
+        retrieve = {"method": "full_text"}
+        answer = search(client, namespace, "how to cancel my order", fallback=fallback, retrieve=retrieve, context={})
         assert answer["stats"]["fallback"] == "faq+hint:empty"
         assert not answer["stats"]["degraded"]
         assert {chunk["source"] for chunk in answer["chunks"]} == {"fallback"}

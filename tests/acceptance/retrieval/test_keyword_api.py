@@ -20,7 +20,13 @@ _LONGEST_S = 8.0
 
 def ask(client: httpx.Client, namespace: str, text: str, **keyword: Any) -> list[dict[str, Any]]:
     retrieve = {"method": "full_text", "channels": {"keyword": keyword}}
-    body = {"query_text": text, "namespaces": [namespace], "retrieve": retrieve, "enable_rerank": False}
+    body = {
+        "query_text": text,
+        "namespaces": [namespace],
+        "retrieve": retrieve,
+        "enable_rerank": False,
+        "highlight": True,
+    }
     response = client.post("/v1/rag/query", json=body)
     assert response.status_code == 200, response.text
     found: list[dict[str, Any]] = response.json()["chunks"]

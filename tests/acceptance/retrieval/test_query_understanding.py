@@ -119,7 +119,7 @@ class DescribeAFollowUp:
 class DescribeRouting:
     @pytest.mark.parametrize("text", ["你好，谢谢！", "Good morning!"])
     def it_searches_nothing_for_small_talk(self, client, served, text):
-        answer = ask(client, text, understand={"router": "rules"})
+        answer = ask(client, text, understand={"router": "rules"}, context={})
         assert (answer["chunks"], answer["context"]["text"], answer["query"]["route"]) == ([], "", None)
         assert (answer["stats"]["degraded"], answer["stats"]["fallback"]) == (False, None)
         assert answer["stats"]["remarks"] == ["nothing was searched: small talk"]

@@ -21,7 +21,8 @@ from pipeline.settings import Settings
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import problem
 from tests.support.clients.operating import eventually
-from tests.support.corpora.documents import document, search, upload
+from tests.support.corpora.documents import document, finished, search, upload
+from tests.support.corpora.formats import pdf
 from tests.support.servers.openai_answers import hangs, refused, says, streams
 from tests.support.servers.openai_server import tokens_in
 from tests.support.stacks.model_stack import EXPAND, Served, model_stack
@@ -35,6 +36,21 @@ def served(settings: Settings, use: Resources, tmp_path_factory: pytest.TempPath
     """One for the file."""
     with model_stack(settings, use, tmp_path_factory.mktemp("writing"), redis_database=7) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def manuals(served: Served) -> str:
+    """A namespace with a PDF file of two pages and a Chinese text, cut into sentences that are read with their neighbours."""
+    pages = pdf(
+        "The pump is blue. It stands in the hall.", "The valve closes to the right. Oil the bearing once a year."
+    )
+    texts = "水泵是蓝色的。阀门向右关闭。轴承每年加一次油。"
+    form = {"namespace": "manuals", "chunking": json.dumps({"strategy": "window", "window": 1})}
+    files = [("file", ("pump.pdf", pages)), ("file", ("水泵.txt", texts.encode()))]
+    with gateway(served.client.headers["Authorization"].removeprefix("Bearer ")) as client:
+        job = client.post("/v1/files", data=form, files=files).raise_for_status().json()
+        assert finished(client, job["job_id"])["status"] == "succeeded"
+    return "manuals"
 
 
 @pytest.fixture
@@ -92,7 +108,7 @@ class DescribeWrittenAnswers:
         assert written["text"] == "Hold the button for ten seconds [1]."
         [citation] = written["citations"]
         answer = served.client.get(f"/v1/queries/{query_id}").json()
-        assert citation["chunk_id"] == answer["context"]["citations"][0]["chunk_id"]
+        assert citation["chunk_id"] == answer["chunks"][0]["chunk_id"]
         assert citation["document_id"] == "button"
 
     def it_sends_the_question_and_the_passages_masked(self, served, query_id):
@@ -102,6 +118,28 @@ class DescribeWrittenAnswers:
         told = sent["messages"][1]["content"]
         assert "Hold the button for ten seconds" in told
         assert ("[phone]" in told, "13812345678" in told) == (True, False)
+
+    @pytest.mark.parametrize(
+        ("question", "document_id", "page", "beside"),
+        [
+            ("Where does the valve close?", "pump.pdf", 2, "Oil the bearing once a year."),
+            ("阀门向哪边关闭？", "水泵.txt", None, "轴承每年加一次油。"),
+        ],
+        ids=["English", "Chinese"],
+    )
+    @pytest.mark.parametrize("asked", [{}, {"context": {}}], ids=["without context", "with context"])
+    def it_reads_surroundings_and_cites_pages(self, served, manuals, asked, question, document_id, page, beside):
+        served.model.requests.clear()
+        served.model.by_prompt = {EXPAND: says("[]")}
+        found = search(served.client, manuals, question, top_k=1, enable_rerank=False, **asked)
+        [hit] = found["chunks"]
+        assert ("context" in found, beside in hit["text"]) == ("context" in asked, False)
+        replies(served, "It closes to the right [1].")
+        [citation] = write(served.client, found["query_id"])["citations"]
+        assert citation["chunk_id"] == hit["chunk_id"]
+        assert (citation["document_id"], citation["page"]) == (document_id, page)
+        [sent] = [body for body in served.model.seen("chat") if WRITE in body["messages"][0]["content"]]
+        assert beside in sent["messages"][1]["content"]
 
     def it_removes_citations_of_passages_that_do_not_exist(self, served, query_id):
         replies(served, "Hold the button [1]. It is blue [42].")

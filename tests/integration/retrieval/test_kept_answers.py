@@ -15,7 +15,7 @@ from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.errors import StoreUnavailable
 from pipeline.maintenance.erase import delete_namespace
-from pipeline.query.plan import Plan, PrivacyPlan, RerankPlan, RetrievePlan
+from pipeline.query.plan import ContextOptions, Plan, PrivacyPlan, RerankPlan, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.records import ChunkId, DocumentId, Namespace, QueryId
 from pipeline.resources import Resources
@@ -39,7 +39,7 @@ def reader(use) -> Iterator[Resources]:
     found.close()
 
 
-MASKED = Plan(top_k=5, privacy=PrivacyPlan(mask_answers=True), retrieve=BOTH)
+MASKED = Plan(top_k=5, privacy=PrivacyPlan(mask_answers=True), retrieve=BOTH, context=ContextOptions())
 
 
 class Gateway:
@@ -187,6 +187,16 @@ class DescribeAKeptAnswer:
     def it_is_not_given_to_who_asks_otherwise(self, gateway, otherwise):
         gateway.keep()
         assert not gateway.ask(**otherwise)["stats"]["cached"]
+
+    @pytest.mark.parametrize("part", ["context", "highlights"])
+    def it_is_kept_with_and_without_a_part_that_an_answer_has_on_request(self, gateway, part):
+        without = gateway.keep()
+        on_request = {"context": {"context": ContextOptions()}, "highlights": {"highlight": True}}[part]
+        asked = Plan(top_k=5, retrieve=BOTH, **on_request)
+        answers = [gateway.ask(plan=asked), gateway.ask(plan=asked), gateway.ask()]
+        assert [each["stats"]["cached"] for each in answers] == [False, True, True]
+        places = [answer if part == "context" else answer["chunks"][0] for answer in (without, *answers)]
+        assert [part in each for each in places] == [False, True, True, False]
 
     def it_is_not_given_to_who_asks_in_more_namespaces(self, gateway, corner, use):
         gateway.keep()

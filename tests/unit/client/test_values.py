@@ -237,6 +237,8 @@ class DescribeQueryBody:
             method="semantic",
             retrieve={"fusion": {"k": 10}},
             rerank=False,
+            context={},
+            highlight=True,
             filters={"start": datetime(2026, 1, 1, tzinfo=UTC), "tags": ("t",)},
             extra={"story_time": 3},
         )
@@ -247,6 +249,8 @@ class DescribeQueryBody:
             "filters": {"start": "2026-01-01T00:00:00+00:00", "tags": ["t"]},
             "retrieve": {"fusion": {"k": 10}, "method": "semantic"},
             "enable_rerank": False,
+            "context": {},
+            "highlight": True,
             "story_time": 3,
         }
 

@@ -12,7 +12,7 @@ from hypothesis.strategies import dictionaries, integers, text
 
 from pipeline.filters.python_filters import HitCondition, HitConditions
 from pipeline.query.keywords import Background
-from pipeline.query.plan import ChannelPlan, FallbackPlan, Plan, RetrievePlan
+from pipeline.query.plan import ChannelPlan, ContextOptions, FallbackPlan, Plan, RetrievePlan
 from pipeline.query.request import OriginalRequest, Query, Understanding
 from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
 from pipeline.retrieval.reuse_answer import NOT_IN_KEY, SETTLES_AFTER_S, cache_key, has_settled, is_cacheable
@@ -78,6 +78,12 @@ class DescribeTheKey:
     def it_moves_with_every_field_that_is_asked_and_with_no_other(self, name: str):
         other = replace(asked(), **{name: OTHERS[name]})
         assert (key(other) == key(asked())) is (name in NOT_IN_KEY)
+
+    @pytest.mark.parametrize(
+        "plan", [Plan(context=ContextOptions()), Plan(highlight=True)], ids=["context", "highlight"]
+    )
+    def it_moves_with_the_parts_that_an_answer_has_on_request(self, plan: Plan):
+        assert key(asked(plan=plan)) != key(asked())
 
     def it_moves_with_the_revision_of_a_namespace_the_query_names(self):
         assert key(asked(), revisions={**REVISIONS, KB: "4"}) != key(asked())

@@ -133,7 +133,7 @@ class DescribeTheLimits:
     def it_keeps_no_more_bytes_than_it_may_the_oldest_go_first(self, redis):
         traces = KeptTraces(redis, TENANT, most=100, ttl_s=3600, requested_ttl_s=60, most_bytes=38_000)
         for number in range(9):
-            keep(traces, entry(f"t{number}", ago_s=9 - number), b"x" * 6000)
+            keep(traces, entry(f"t{number}", ago_s=9 - number), b"x" * 7000)
         assert listed(traces) == "t8 t7 t6 t5"
         counted = [int(redis.hget("acme:traces:entries", f"bytes:t{number}")) for number in range(5, 9)]
         assert int(redis.hget("acme:traces:entries", "bytes")) == sum(counted) <= 38_000

@@ -58,7 +58,8 @@ class DescribeLosses:
 
     def it_gives_an_empty_list_and_a_warning_when_every_channel_is_lost(self, library):
         off = {name: {"weight": 0.0} for name in PATIENT}
-        answer = asked(library, "水泵轴承", retrieve={"channels": {**off, "api": {"options": {"source": "nowhere"}}}})
+        retrieve = {"channels": {**off, "api": {"options": {"source": "nowhere"}}}}
+        answer = asked(library, "水泵轴承", retrieve=retrieve, context={})
         assert (answer["chunks"], answer["context"]["text"]) == ([], "")
         assert answer["stats"]["degraded"]
         assert [lost["part"] for lost in answer["stats"]["degradations"]] == ["api"]
@@ -74,7 +75,7 @@ class DescribeLosses:
 
 class DescribeWhatIsTold:
     def it_says_in_stats_how_the_answer_came_about(self, library):
-        answer = asked(library, "水泵轴承温度", enable_rerank=True)
+        answer = asked(library, "水泵轴承温度", enable_rerank=True, context={})
         stats = answer["stats"]
         returned = [chunk["source"] for chunk in answer["chunks"]]
         assert stats["source_share"] == pytest.approx(

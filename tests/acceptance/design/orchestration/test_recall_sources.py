@@ -142,7 +142,7 @@ class DescribeTheFallback:
         fallback = {"faq": True, "hint": self.HINT}
         retrieve = {"channels": {"keyword": {"timeout_ms": 2000}}, "method": "full_text"}
         filters = {"type": "nowhere"}
-        empty = asked(corpus, filters=filters, fallback=fallback, retrieve=retrieve)
+        empty = asked(corpus, filters=filters, fallback=fallback, retrieve=retrieve, context={})
         # Curated answers are looked for without the filter that left nothing.
         assert (empty["stats"]["fallback"], empty["stats"]["hits"]["keyword"]) == ("faq+hint:empty", 0)
         assert {chunk["source"] for chunk in empty["chunks"]} == {"fallback"}

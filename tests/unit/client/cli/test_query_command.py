@@ -221,6 +221,7 @@ class DescribeTheCommand:
             "filters": {"type": "t", "tags": ["x"]},
             "retrieve": {"method": "semantic"},
             "enable_rerank": False,
+            "highlight": True,
             "trace": True,
         }
 

@@ -47,7 +47,7 @@ class DescribeAQuery:
         assert weights(found) == {KEYWORD: 0.7, SEMANTIC: 0.3}
         assert found.deadline_at - found.created_at == pytest.approx(2.5)
         assert (found.plan.understand.enabled, found.plan.rerank.enabled, found.trace) == (True, False, False)
-        assert (found.filters, found.plan.context) == (Filters(), ContextOptions())
+        assert (found.filters, found.plan.context, found.plan.highlight) == (Filters(), None, False)
 
     def it_carries_everything_the_contract_names(self):
         found = query(
@@ -73,6 +73,7 @@ class DescribeAQuery:
             },
             story_time=1200,
             context={"format": "text", "max_tokens": 500, "window": 1, "parents": True},
+            highlight=True,
             session_id="s",
             experiment_id="e",
             trace=True,
@@ -93,10 +94,26 @@ class DescribeAQuery:
         assert weights(found) == {KEYWORD: 2.0, SEMANTIC: 1.0}
         assert retrieve.time_decay == DecayPlan(half_life_days=30)
         assert found.plan.context == ContextOptions(format="text", max_tokens=500, window=1, parents=True)
+        assert found.plan.highlight
         assert (found.session_id, found.experiment_id) == ("s", "e")
 
+    @pytest.mark.parametrize(
+        ("fields", "context"),
+        [
+            ({}, None),
+            ({"context": {}}, ContextOptions()),
+            ({"profile": "knowledge"}, ContextOptions(parents=True)),
+            ({"profile": "knowledge", "context": {}}, ContextOptions(parents=True)),
+            ({"profile": "knowledge", "context": {"max_tokens": 500}}, ContextOptions(parents=True, max_tokens=500)),
+        ],
+    )
+    def it_has_a_context_if_request_or_profile_asks_for_one(self, fields, context):
+        assert query(**fields).plan.context == context
+
     def it_takes_null_for_absent(self):
-        names = ("top_k", "filters", "retrieve", "context", "profile", "story_time", "trace", "session_id", "tenant_id")
+        names = (
+            "top_k", "filters", "retrieve", "context", "highlight", "profile", "story_time", "trace", "session_id", "tenant_id"
+        )  # fmt: skip
         assert query(**dict.fromkeys(names)).top_k == 10
 
     def it_reranks_hits_of_several_namespaces_whatever_it_says(self):
@@ -196,6 +213,8 @@ class DescribeABadQuery:
             ({"retrieve": {"time_decay": {"half_life_days": 0}}}, "/retrieve/time_decay/half_life_days"),
             ({"context": {"format": "xml"}}, "/context/format"),
             ({"context": {"max_tokens": 32_001}}, "/context/max_tokens"),
+            ({"context": True}, "/context"),
+            ({"highlight": {}}, "/highlight"),
             ({"story_time": 2**63}, "/story_time"),
             ({"session_id": ""}, "/session_id"),
             ({"q": "x"}, "/q"),
