@@ -67,13 +67,11 @@ from api_gateway.resources.retrieval import (
 )
 from pipeline.channels.channel import installed_channels
 from pipeline.errors import (
-    Misconfigured,
     OutcomeUnknown,
     PipelineError,
     StoreFull,
     StoreUnavailable,
     Unavailable,
-    WrongInstallation,
 )
 from pipeline.maintenance import examine_stores, migrate_schema
 from pipeline.resources import Resources
@@ -168,8 +166,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway: Gateway = app.state.gateway
     use = gateway.resources
     await to_thread.run_sync(migrate_schema.check, use.mysql, use.postgres, gateway.settings)
-    for stores in use.pairs[1:]:
-        await to_thread.run_sync(_check_pair, stores)
     gateway.installation_id = await to_thread.run_sync(use.installation.confirm)
     await to_thread.run_sync(gateway.quick.installation.confirm)
     tracing.warm_up()
@@ -191,16 +187,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await client.aclose()
         await gateway.close()
         await to_thread.run_sync(tracing.close)
-
-
-def _check_pair(stores: Resources) -> None:
-    """Check the schema of a further pair of stores. One that is away keeps the gateway from serving no other tenant."""
-    try:
-        migrate_schema.check_all(stores.mysql, stores.postgres, stores.settings)
-    except (Misconfigured, WrongInstallation):  # must come first: both are kinds of Unavailable
-        raise
-    except Unavailable as error:
-        log.warning("store_pair_skipped", pair=stores.pair, code=error.code, detail=str(error))
 
 
 async def _own_answer(request: Request, error: Exception) -> Response:

@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import redis
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
 from api_gateway.http.auth import Keys, WrongKeys
@@ -19,8 +18,7 @@ from api_gateway.live.job_feed import Following, JobSource
 from api_gateway.live.lane import Lane
 from api_gateway.live.query_deadlines import Deadlines
 from api_gateway.live.readiness import LiveWorkers, Probes
-from api_gateway.live.stale_cache import Configurations, KnownNamespaces, OwnRates, Pairs
-from api_gateway.live.threads import Threads
+from api_gateway.live.stale_cache import Configurations, KnownNamespaces, OwnRates
 from api_gateway.live.wakes import Wakes
 from pipeline.administration.edit_profiles import load_configuration
 from pipeline.administration.manage_tenants import principal_of
@@ -33,9 +31,8 @@ from pipeline.query.places import place_id
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.reuse_answer import AnswerCache
-from pipeline.setting_values import DEFAULT_PAIR
 from pipeline.settings import Settings
-from pipeline.tenants.accounts import Principal, tenant_of
+from pipeline.tenants.accounts import Principal
 from pipeline.tenants.request_buckets import Rate
 
 P = ParamSpec("P")
@@ -48,8 +45,6 @@ LOOKING = 4  # queries with a line before them that look for a cached answer at 
 QUICK_TIMEOUT_S = 2.0  # for the short look-ups ahead of a request
 SILENT_S = 3.0  # of a store that greets nobody: callers learn at once that nothing was accepted
 CACHE_TIMEOUT_S = 0.3  # for the answer cache: waiting longer would cost more than a hit saves
-
-_CALLER: ContextVar[TenantId | None] = ContextVar("caller", default=None)
 
 
 class SharedReads:
@@ -82,25 +77,22 @@ class SharedReads:
 
 
 class Gateway:
-    """The shared objects of one gateway process. Made by `create_app`; connects to nothing before it is used.
-
-    `resources` and `quick` are on the stores of the tenant that the present request serves, as far as is known without
-    waiting; before `serve` and for operators on those of the installation.
-    """
+    """The shared objects of one gateway process. Made by `create_app`; connects to nothing before it is used. ``resources``
+    has the connections for requests, ``quick`` those for short look-ups."""
 
     def __init__(self, settings: Settings, resources: Resources) -> None:
         self.settings = settings
-        self._resources = resources
-        self._quick = quick = replace(resources, timeout_s=QUICK_TIMEOUT_S)
+        self.resources = resources
+        self.quick = quick = replace(resources, timeout_s=QUICK_TIMEOUT_S)
         self.wakes = Wakes()
         self.shared_reads = SharedReads()
         self.turns = Turns(most_bytes=settings.max_body_bytes)
-        self.keys = Keys(self._look_up, pair_of=self.pair_of)
-        pairs = Pairs(self.pair_of, self.keys.is_away)  # all read from the same MySQLs; only the keys tell an outage
+        self.keys = Keys(self._look_up)
+        away = self.keys.is_away  # all read from the same MySQL; only the keys tell an outage
         self.installation_id: str | None = None  # set when the gateway starts to serve
-        self.answer_cache = AnswerCache(replace(resources, timeout_s=CACHE_TIMEOUT_S, reading=True), away=self._is_away)
-        self.namespaces = KnownNamespaces(self.run, quick, pairs)
-        self.configurations = Configurations(self._configuration, pairs)
+        self.answer_cache = AnswerCache(replace(resources, timeout_s=CACHE_TIMEOUT_S, reading=True), away=away)
+        self.namespaces = KnownNamespaces(self.run, quick, away)
+        self.configurations = Configurations(self._configuration, away)
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, quick)
         self.sign = ProcessSign(host=settings.host, name="gateway", serves=("gateway",))
@@ -122,79 +114,28 @@ class Gateway:
         self.request_rates = resources.request_rates
         wrong = Rate(per_minute=settings.wrong_keys_per_minute, burst=settings.wrong_keys_burst)
         self.wrong_keys = WrongKeys(self.request_rates, wrong, proxies=settings.trusted_proxies)
-        self.own_rates = OwnRates(self.run_for, quick, pairs)
+        self.own_rates = OwnRates(self.run, quick, away)
         self._background: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._threads, self._heavy, self._calling = map(Threads, (THREADS, HEAVY_THREADS, CALLING_THREADS))
-
-    @property
-    def resources(self) -> Resources:
-        """The connections for requests."""
-        return self._of_caller(self._resources)
-
-    @property
-    def quick(self) -> Resources:
-        """The connections for short look-ups."""
-        return self._of_caller(self._quick)
-
-    def _of_caller(self, use: Resources) -> Resources:
-        caller = _CALLER.get()
-        return use if caller is None else use.placed(caller, patient=False)
-
-    def placed(self, tenant_id: TenantId) -> Resources:
-        """Return the connections for work on any tenant. Blocking."""
-        return self._resources.placed(tenant_id)
-
-    def pair_of(self, tenant_id: TenantId) -> str | None:
-        """Return the pair of stores that a tenant is on, as far as is known without waiting; None if it is not."""
-        if not self.settings.store_pairs:
-            return DEFAULT_PAIR
-        placement = self._quick.homes.last(tenant_id)
-        return None if placement is None else placement.pair
-
-    def _is_away(self, tenant_id: TenantId) -> bool:
-        return self.keys.is_away(self.pair_of(tenant_id))
-
-    async def serve(self, tenant_id: TenantId | None) -> None:
-        """Have the rest of this request use the stores of a tenant; None: those of the installation. Raises
-        Unavailable."""
-        self.resume(None)  # placements are on the stores of the installation
-        if tenant_id is not None and self.settings.store_pairs:
-            await self.run(self._resources.placed, tenant_id)
-            await self.run(self._quick.placed, tenant_id)
-        self.resume(tenant_id)
-
-    def resume(self, tenant_id: TenantId | None) -> None:
-        """Have this task use the stores of a tenant that `serve` has looked up."""
-        _CALLER.set(tenant_id)
+        self._threads, self._heavy, self._calling = map(CapacityLimiter, (THREADS, HEAVY_THREADS, CALLING_THREADS))
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a blocking function in a thread."""
-        return await self._threads.run(partial(function, *args, **kwargs), pair=self._share(_CALLER.get()))
-
-    async def run_for(self, tenant_id: TenantId, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a blocking function in a thread, on the stores of a tenant that `serve` has not looked up."""
-        if self.pair_of(tenant_id) is None:
-            await self.run(self._quick.placed, tenant_id)
-        return await self._threads.run(partial(function, *args, **kwargs), pair=self._share(tenant_id))
+        return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self._threads)
 
     async def run_or_leave(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a blocking function in a thread, for a caller with a deadline. On cancellation return at once and let
         the call finish."""
         call = partial(function, *args, **kwargs)
-        return await self._threads.run(call, pair=self._share(_CALLER.get()), abandon_on_cancel=True)
+        return await to_thread.run_sync(call, limiter=self._threads, abandon_on_cancel=True)
 
     async def run_heavy(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that may take seconds, in the threads for heavy work."""
-        return await self._heavy.run(partial(function, *args, **kwargs), pair=self._share(_CALLER.get()))
+        return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self._heavy)
 
     async def run_calling(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that waits for a server of a tenant's choosing, in threads of its own."""
-        return await self._calling.run(partial(function, *args, **kwargs), pair=self._share(_CALLER.get()))
-
-    def _share(self, tenant_id: TenantId | None) -> str | None:
-        """Return the pair whose share of the threads a call for this tenant takes, if there are several pairs."""
-        return self.pair_of(tenant_id) if tenant_id is not None and self.settings.store_pairs else None
+        return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self._calling)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine that continues after the request that started it."""
@@ -228,19 +169,18 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         with suppress(Unavailable):
-            await to_thread.run_sync(self._quick.heartbeats.withdraw_sign, self.sign)
-        await self._resources.async_redis.aclose()
-        for resources in (self._resources, self._quick, self.answer_cache.use):
+            await to_thread.run_sync(self.quick.heartbeats.withdraw_sign, self.sign)
+        await self.resources.async_redis.aclose()
+        for resources in (self.resources, self.quick, self.answer_cache.use):
             await to_thread.run_sync(resources.close)
         if self.broker_redis is not None:
             await to_thread.run_sync(self.broker_redis.close)
 
     async def _configuration(self, tenant_id: TenantId) -> Configuration:
-        return await self.run(lambda: load_configuration(tenant_id, self._quick.placed(tenant_id)))
+        return await self.run(lambda: load_configuration(tenant_id, self.quick))
 
     async def _look_up(self, api_key: str) -> Principal | None:
-        tenant_id = tenant_of(api_key)
-        return None if tenant_id is None else await self.run_for(tenant_id, principal_of, api_key, self._quick)
+        return await self.run(principal_of, api_key, self.quick)
 
 
 def _broker_redis(settings: Settings) -> redis.Redis | None:

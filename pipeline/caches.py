@@ -5,8 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, wait
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import structlog
 from cachetools import Cache, LRUCache, TTLCache
@@ -200,30 +199,3 @@ class SelfFillingDict(dict[str, T]):
                 self.clear()
             self[text] = value
         return value
-
-
-class InheritedProperty(cached_property[T]):
-    """A cached property that an object takes from its ``parent``, if it has one."""
-
-    @staticmethod
-    def inherits(owner: Any) -> bool:
-        """Return whether the object takes the value from its parent."""
-        return owner.parent is not None
-
-    if not TYPE_CHECKING:  # the types are those of cached_property
-
-        def __get__(self, owner, kind=None):
-            """Return the value of the parent, or of the object itself."""
-            if owner is not None and self.inherits(owner):
-                return getattr(owner.parent, self.attrname)
-            return super().__get__(owner, kind)
-
-
-class ReplaceableProperty(cached_property[T]):
-    """A property that is computed at each access, until an object's own attribute of its name replaces it."""
-
-    if not TYPE_CHECKING:
-
-        def __get__(self, owner, kind=None):
-            """Return the value as of now."""
-            return self if owner is None else self.func(owner)

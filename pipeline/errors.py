@@ -266,12 +266,6 @@ class StoreFull(StoreUnavailable):
         self.server = server
 
 
-class TenantMoving(Unavailable):
-    """A write came while its tenant was frozen for the end of a move, or to databases that the tenant has left."""
-
-    code = "tenant_moving"
-
-
 class TenantGone(PipelineError):
     """A row was to be written for a tenant that does not exist any more; the work for it is dropped."""
 
@@ -286,12 +280,6 @@ class ErasureUnfinished(PipelineError):
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
-
-
-class PlacementRefused(PipelineError):
-    """A tenant cannot be placed or moved as requested. The message says why."""
-
-    code = "placement_refused"
 
 
 class StoreMisconfigured(Misconfigured, StoreUnavailable):

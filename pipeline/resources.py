@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-import structlog
 from sqlalchemy import Engine
 
 from pipeline.answer.ended_query import EndedQuery
-from pipeline.caches import InheritedProperty, RecentValues, ReplaceableProperty
 from pipeline.channels.bulkhead import Bulkhead
 from pipeline.channels.circuit_breaker_store import BreakerLimits, Breakers
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.semantic_channel import SearchedSpace
 from pipeline.database.bounded_waits import SILENT_S
 from pipeline.database.engines import (
-    Conflict,
-    Outage,
     async_redis_client,
     indexed_engine,
     mysql_engine,
     mysql_errors,
     postgres_engine,
-    probed,
     redis_client,
 )
 from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.installation import Installation
 from pipeline.database.redis_memory import memory_reader
-from pipeline.database.replica import REPLICA_TIMEOUT_S, Replica
 from pipeline.database.tenant_presence import require_tenant
-from pipeline.database.write_fence import fenced
 from pipeline.embedding.cache_store import VectorCacheStore
-from pipeline.errors import Misconfigured, StoreUnavailable, Unavailable
+from pipeline.errors import Misconfigured
 from pipeline.jobs.bell_store import JobBells
 from pipeline.jobs.computation_store import Computations
 from pipeline.keyword_index.indexer_report_store import IndexerReports
@@ -60,9 +53,7 @@ from pipeline.semantic.search_plan import LONGEST_SCAN
 from pipeline.semantic.search_store import Samples, SearchTools, VectorSearch
 from pipeline.semantic.vector_index_store import KnownIndexes
 from pipeline.semantic.vector_store import LiveVectors, Vectors
-from pipeline.setting_values import DEFAULT_PAIR
 from pipeline.settings import Settings
-from pipeline.tenants.placement_store import Homes
 from pipeline.tenants.quota_store import QuotaRooms
 from pipeline.tenants.request_rate_store import RequestRates
 from pipeline.tenants.usage_store import UsageBook
@@ -73,24 +64,6 @@ if TYPE_CHECKING:
 
 _QUICK_REDIS_S = 0.5  # an optional read must not cost much time when Redis is unavailable
 _USUAL_THREADS = 4  # threads of a query worker
-_MOST_PLACED = 2000  # tenants whose resources a process caches
-
-T = TypeVar("T")
-
-log = structlog.get_logger(__name__)
-
-
-class _PairProperty(InheritedProperty[T]):
-    """A part of one pair of stores, which the resources of all its tenants share."""
-
-    @staticmethod
-    def inherits(use: Resources) -> bool:
-        return use.tenant_id is not None
-
-
-def _shared(make: Callable[[Resources], T]) -> InheritedProperty[T]:
-    """Return a part that the resources of all pairs and tenants share."""
-    return InheritedProperty(make)
 
 
 @dataclass(frozen=True)
@@ -98,8 +71,7 @@ class Resources:
     """All dependencies of the use cases, connected at first use, so that creation never fails. ``timeout_s`` bounds its
     database calls, ``silent_s`` those for a server that greets nobody. ``reading``: connections for single SELECT
     statements. ``outbox_filled``, called after a transaction that left webhook messages, must not raise.
-    ``query_ended``, called after an answer was stored, must neither raise nor wait. `placed` and `of_pair` return
-    resources on other stores, which share the rest with their ``parent``."""
+    ``query_ended``, called after an answer was stored, must neither raise nor wait."""
 
     settings: Settings
     timeout_s: float | None = None
@@ -107,104 +79,32 @@ class Resources:
     reading: bool = False
     outbox_filled: Callable[[], object] | None = None
     query_ended: Callable[[EndedQuery], None] | None = None
-    pair: str = DEFAULT_PAIR
-    tenant_id: TenantId | None = None  # the tenant that these stores are fenced for, if any
-    parent: Resources | None = field(default=None, repr=False, compare=False)
 
-    # Parts that a process has once, whatever the stores.
-    homes = _shared(lambda use: Homes(lambda: use.mysql))  # the pairs on which tenants are placed
-    redis = _shared(lambda use: redis_client(use.settings))  # results, caches and the wake channel
-    quick_redis = _shared(lambda use: redis_client(use.settings, timeout_s=_QUICK_REDIS_S))  # for optional reads
-    redis_memory = _shared(lambda use: memory_reader(use.quick_redis))  # its use and its limit, as of the last second
-    async_redis = _shared(lambda use: async_redis_client(use.settings, timeout_s=_QUICK_REDIS_S))  # its loop closes it
-    request_rates = _shared(lambda use: RequestRates(use.async_redis))  # the token buckets of the tenants' requests
-    heartbeats = _shared(lambda use: WorkerHeartbeats(use.quick_redis))  # of the installation's workers
-    indexer_reports = _shared(lambda use: IndexerReports(use.quick_redis))  # of each host's indexer
-    metric_history = _shared(lambda use: MetricHistory(use.quick_redis))  # the installation's figures over time
-    last_sweep = _shared(lambda use: LastSweep(use.quick_redis))  # the time of the sweeper's last complete sweep
-    meter = _shared(lambda use: Meter(use.quick_redis))  # the counters and timers behind /v1/metrics
-    places = _shared(lambda use: Places(use.redis))  # for work under way, of all gateways
-    bells = _shared(lambda use: JobBells(use.redis))  # notifications for callers that wait for a job or follow it
-    rerankers = _shared(lambda use: Rerankers(use.settings))  # by kind
-    count_tokens = _shared(lambda use: token_counter(use.settings.context_tokenizer))  # of contexts
-    quota_rooms = _shared(lambda _: QuotaRooms())  # recent counts of the tenants that are far from their quotas
-    fetches = _shared(lambda _: FetchThreads())  # the threads that fetch documents beside other work
-
-    def placed(self, tenant_id: TenantId, *, patient: bool = True) -> Resources:
-        """Return resources on the stores where the tenant is now: writes raise TenantMoving once it has left. Not
-        ``patient``: never wait for MySQL if the tenant was looked up before."""
-        root = self._root
-        if not root.settings.store_pairs:
-            return self
-        pair = root.homes.of(tenant_id, patient=patient).pair
-        stores = root.of_pair(pair)
-        return root._placed.get((pair, tenant_id), lambda: replace(stores, tenant_id=tenant_id, parent=stores))
-
-    def of_pair(self, pair: str) -> Resources:
-        """Return resources on the stores of a pair, for work across its tenants. Raises Misconfigured."""
-        root = self._root
-        if pair == DEFAULT_PAIR:
-            return root
-        return root._pairs.get(
-            pair, lambda: replace(root, settings=root.settings.of_pair(pair), pair=pair, parent=root)
-        )
-
-    @property
-    def pairs(self) -> list[Resources]:
-        """Resources on each pair of stores, the default one first."""
-        return [self.of_pair(pair) for pair in self._root.settings.pair_names]
-
-    @cached_property
-    def _outage(self) -> Outage:
-        return probed(self.mysql)
-
-    def on_each_pair(self, step: Callable[[Resources], T]) -> tuple[list[T], Unavailable | None]:
-        """Take a step on every pair of stores; return the results, and the last error of those that do not answer. Where
-        there are several, one whose MySQL hangs is passed over until a probe beside the work succeeds."""
-        results: list[T] = []
-        away: Unavailable | None = None
-        for stores in (pairs := self.pairs):
-            if len(pairs) > 1 and stores._outage.is_on:
-                away = StoreUnavailable(f"the MySQL of pair {stores.pair} does not answer")
-                continue
-            try:
-                results.append(step(stores))
-            except Unavailable as error:
-                if len(pairs) > 1 and isinstance(error, StoreUnavailable) and not isinstance(error, Conflict):
-                    stores._outage.suspect(waited=True)
-                log.warning("store_pair_skipped", pair=stores.pair, code=error.code, detail=str(error))
-                away = error
-        return results, away
-
-    @property
-    def _root(self) -> Resources:
-        return self if self.parent is None else self.parent._root
-
-    @cached_property
-    def _pairs(self) -> RecentValues[str, Resources]:
-        return RecentValues(1000)
-
-    @cached_property
-    def _placed(self) -> RecentValues[tuple[str, TenantId], Resources]:
-        return RecentValues(_MOST_PLACED)
+    redis = cached_property(lambda use: redis_client(use.settings))  # results, caches and the wake channel
+    quick_redis = cached_property(lambda use: redis_client(use.settings, timeout_s=_QUICK_REDIS_S))  # optional reads
+    redis_memory = cached_property(lambda use: memory_reader(use.quick_redis))  # use and limit of the last second
+    async_redis = cached_property(
+        lambda use: async_redis_client(use.settings, timeout_s=_QUICK_REDIS_S)
+    )  # for the loop
+    request_rates = cached_property(lambda use: RequestRates(use.async_redis))  # token buckets of the tenants' requests
+    heartbeats = cached_property(lambda use: WorkerHeartbeats(use.quick_redis))  # of the installation's workers
+    indexer_reports = cached_property(lambda use: IndexerReports(use.quick_redis))  # of each host's indexer
+    metric_history = cached_property(lambda use: MetricHistory(use.quick_redis))  # the installation's figures over time
+    last_sweep = cached_property(lambda use: LastSweep(use.quick_redis))  # the time of the last complete sweep
+    meter = cached_property(lambda use: Meter(use.quick_redis))  # the counters and timers behind /v1/metrics
+    places = cached_property(lambda use: Places(use.redis))  # for work under way, of all gateways
+    bells = cached_property(lambda use: JobBells(use.redis))  # notifications for callers that follow a job
+    rerankers = cached_property(lambda use: Rerankers(use.settings))  # by kind
+    count_tokens = cached_property(lambda use: token_counter(use.settings.context_tokenizer))  # of contexts
+    quota_rooms = cached_property(lambda _: QuotaRooms())  # recent counts of tenants that are far from their quotas
+    fetches = cached_property(lambda _: FetchThreads())  # the threads that fetch documents beside other work
 
     @cached_property
     def mysql(self) -> Engine:
         """The system of record."""
-        if self.tenant_id is not None and self.parent is not None:
-            return fenced(self.parent.mysql, self.tenant_id)
         return mysql_engine(self.settings, timeout_s=self.timeout_s, silent_s=self.silent_s, reading=self.reading)
 
-    @_PairProperty
-    def replica(self) -> Replica | None:
-        """The replica of MySQL from which texts and lists are read where it is current, if there is one."""
-        if not (url := self.settings.mysql_replica_url):
-            return None
-        timeout_s = min(REPLICA_TIMEOUT_S, (self.timeout_s or self.settings.store_timeout_s) / 2)
-        engine = mysql_engine(self.settings, timeout_s=timeout_s, silent_s=self.silent_s, replica=url)
-        return Replica(engine, lambda outcome: self.meter.count("chordwise_replica_reads", result=outcome))
-
-    @InheritedProperty
+    @cached_property
     def local_indexes(self) -> LocalIndexes | None:
         """The keyword indexes of this host, if the installation has them."""
         if self.settings.keyword_engine != "tantivy":
@@ -215,18 +115,16 @@ class Resources:
     @cached_property
     def postgres(self) -> Engine:
         """The vector store."""
-        if self.tenant_id is not None and self.parent is not None:
-            return fenced(self.parent.postgres, self.tenant_id)
         return postgres_engine(self.settings, timeout_s=self.timeout_s, silent_s=self.silent_s, reading=self.reading)
 
-    @_PairProperty
+    @cached_property
     def postgres_indexed(self) -> Engine:
         """The vector store, for searches through the approximate indexes of large tenants."""
         return indexed_engine(
             self.settings, longest_scan=LONGEST_SCAN, timeout_s=self.timeout_s, silent_s=self.silent_s
         )
 
-    @_PairProperty
+    @cached_property
     def installation(self) -> Installation:
         """The identity of the stores' installation; verified before one store is changed to match another."""
         return Installation(
@@ -236,7 +134,7 @@ class Resources:
             on_refusal=lambda: self.meter.count("chordwise_installation_refusals"),
         )
 
-    @_PairProperty
+    @cached_property
     def search_tools(self) -> SearchTools:
         """The parts that all vector searches share."""
         return SearchTools(
@@ -248,52 +146,52 @@ class Resources:
             exact_chunks=self.settings.semantic_exact_chunks,
         )
 
-    @_PairProperty
+    @cached_property
     def breakers(self) -> Breakers:
         """The circuit breakers of the channels."""
         limits = BreakerLimits(failures=self.settings.breaker_failures, open_s=self.settings.breaker_open_s)
-        return Breakers(self.redis, limits, meter=self.meter, stores=self.pair)
+        return Breakers(self.redis, limits, meter=self.meter)
 
-    @_PairProperty
+    @cached_property
     def bulkhead(self) -> Bulkhead:
         """The limits on threads per part. A worker with threads sets how many it has."""
         return Bulkhead(_USUAL_THREADS - 1)
 
-    @InheritedProperty
+    @cached_property
     def vector_store(self) -> VectorCacheStore:
         """The cache of vectors that a service has computed."""
         most_bytes, ttl_s = self.settings.embedding_cache_bytes, self.settings.embedding_cache_ttl_s
         return VectorCacheStore(self.quick_redis, most_bytes=most_bytes, ttl_s=ttl_s, memory=self.redis_memory)
 
-    @InheritedProperty
+    @cached_property
     def usage_book(self) -> UsageBook:
         """The records of embedding usage."""
         price = self.settings.embedding_price_per_million
-        return UsageBook(lambda tenant: self.placed(tenant).mysql, price_per_million=price, meter=lambda: self.meter)
+        return UsageBook(lambda: self.mysql, price_per_million=price, meter=lambda: self.meter)
 
     def _governor(self, account: str) -> FleetGovernor:
         requests, tokens = self.settings.embedding_requests_per_minute, self.settings.embedding_tokens_per_minute
         return FleetGovernor(self.quick_redis, account, ProviderLimits(requests=requests, tokens=tokens))
 
-    @InheritedProperty
+    @cached_property
     def spaces(self) -> Spaces:
         """The live embedding spaces and their models."""
         return Spaces(self.settings, lambda: self.mysql, governed_by=self._governor)
 
-    @ReplaceableProperty
+    @property
     def embedder(self) -> Embedder:
         """The model of the active space, for documents and queries alike. It changes with a switch: read it once, and
         use that object for both the vectors and the name."""
-        return self.parent.embedder if self.parent else self.spaces.embedder(self.spaces.live().active)
+        return self.spaces.embedder(self.spaces.live().active)
 
-    @InheritedProperty
+    @cached_property
     def rewriter(self) -> Rewriter:
         """The language model that rewrites and expands queries. Raises Misconfigured without one."""
         from pipeline.query.rewriter import Rewriter
 
         return Rewriter(model=self._language_model(), timeout_s=self.settings.llm_timeout_s)
 
-    @InheritedProperty
+    @cached_property
     def writer(self) -> AnswerWriter:
         """The language model that writes answers. Raises Misconfigured without one."""
         from pipeline.answer.answer_writer import AnswerWriter
@@ -305,7 +203,7 @@ class Resources:
             raise Misconfigured("CHORDWISE_LLM_MODEL is not set")
         return self.settings.llm_model
 
-    @InheritedProperty
+    @cached_property
     def parser(self) -> Parser:
         """The parser, which extracts and cuts documents and runs possibly harmful ones in a separate process."""
         timeout_s = min(self.settings.parser_timeout_s, self.settings.ingest_lease_s / 3)
@@ -316,7 +214,7 @@ class Resources:
             recognition=recognition_of(self.settings),
         )
 
-    @InheritedProperty
+    @cached_property
     def fetcher(self) -> Fetcher:
         """The client that fetches documents from the web."""
         accept_formats(self.settings)  # the media types that may be fetched depend on it
@@ -401,10 +299,7 @@ class Resources:
         first, last = ("usage_book", "meter"), ("fetches", "redis", "quick_redis", "spaces", "rerankers", "rewriter")
         for name in [name for name in first if name in self.__dict__]:
             self.__dict__[name].close()
-        for stores in self.pairs[1:] if self.parent is None else ():
-            stores.close()
-        for name in {"mysql", "postgres", "postgres_indexed", "replica"} & self.__dict__.keys():
-            if (engine := self.__dict__[name]) is not None:
-                engine.dispose()
+        for name in {"mysql", "postgres", "postgres_indexed"} & self.__dict__.keys():
+            self.__dict__[name].dispose()
         for name in [name for name in (*last, "writer", "parser") if name in self.__dict__]:
             self.__dict__[name].close()

@@ -20,14 +20,11 @@ OF_OTHERS: Final = frozenset(
 _OF_OTHERS: Final = re.compile(
     r"^CHORDWISE_(?:LOCAL|TEST)_|_SERVICE_(?:HOST|PORT)(?:_[A-Z0-9_]++)?$|_PORT_\d{1,5}_(?:TCP|UDP)(?:_(?:ADDR|PORT|PROTO))?$|_ENV_"
 )
-_IVFFLAT: Final = "vectors have IVFFlat indexes, which find their own measures"
-# Settings of earlier releases, with what became of them.
+# Settings of earlier versions, with the reason.
 REMOVED: Final = {
-    "CHORDWISE_KEYWORD_RESIDENT_MB": "the keyword index is read from its files",
-    "CHORDWISE_SEMANTIC_RESIDENT_MB": "vectors are no longer copied into the workers",
-    "CHORDWISE_SEMANTIC_HNSW_M": _IVFFLAT,
-    "CHORDWISE_SEMANTIC_HNSW_EF_CONSTRUCTION": _IVFFLAT,
-    "CHORDWISE_SEMANTIC_HNSW_EF_SEARCH": _IVFFLAT,
+    "CHORDWISE_MYSQL_REPLICA_URL": "the primary server, or a proxy in front of it, serves all reads",
+    "CHORDWISE_STORE_PAIRS": "all tenants are on one MySQL and one PostgreSQL; with the version before, bring those of other"
+    " pairs back by chordwise-server tenants move TENANT --to default",
 }
 
 

@@ -3,12 +3,11 @@
 import json
 import re
 import ssl
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import Field, SecretStr
 
 from pipeline.records import CHANNEL_ALIASES
 
@@ -104,52 +103,6 @@ def completed(
         user = user if at else ""
         parts = parts._replace(netloc=f"{user.removesuffix(':')}:{quote(password.get_secret_value(), safe='')}@{host}")
     return SecretStr(urlunsplit(parts))
-
-
-DEFAULT_PAIR = "default"  # the pair of CHORDWISE_MYSQL_URL and CHORDWISE_POSTGRES_URL
-PAIR_URLS = ("mysql_url", "mysql_replica_url", "postgres_url", "postgres_direct_url")
-_PAIR_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
-
-
-class StorePair(BaseModel, frozen=True, extra="forbid"):
-    """A further MySQL and its PostgreSQL, on which tenants may be placed."""
-
-    mysql_url: SecretStr
-    mysql_replica_url: SecretStr | None = None
-    postgres_url: SecretStr
-    postgres_direct_url: SecretStr | None = None
-    mysql_password: SecretStr | None = None
-    postgres_password: SecretStr | None = None
-
-    def completed(self, name: str, schemes: Mapping[str, tuple[str, ...]]) -> Self:
-        """Return the pair with its passwords quoted into its URLs. Raises ValueError."""
-        urls: dict[str, SecretStr] = {}
-        for name_of_url in PAIR_URLS:
-            url: SecretStr | None = getattr(self, name_of_url)
-            if url is None:
-                continue
-            server = name_of_url.partition("_")[0]
-            password: SecretStr | None = getattr(self, f"{server}_password")
-            try:
-                variable = f"{server}_password of pair {name}"
-                urls[name_of_url] = completed(url, password, schemes=schemes[server], password_variable=variable)
-            except ValueError as error:
-                raise ValueError(f"{name_of_url} of pair {name} {error}") from None
-        return self.model_copy(update=urls)
-
-
-def parse_pairs(value: Any) -> Any:
-    """Parse a JSON object of pairs by name. Raises ValueError, which never shows a URL."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value) if value.strip() else {}
-        except ValueError:
-            value = None
-    if not isinstance(value, dict):
-        raise ValueError('must be a JSON object, as in {"b": {"mysql_url": "…", "postgres_url": "…"}}')
-    if not all(_PAIR_NAME.fullmatch(name) and name != DEFAULT_PAIR for name in value):
-        raise ValueError(f"names a pair that does not have 1 to 32 of a-z, 0-9 and -, or is called {DEFAULT_PAIR}")
-    return value
 
 
 def for_celery(url: str) -> tuple[str, dict[str, Any] | None]:

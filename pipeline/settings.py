@@ -21,14 +21,10 @@ from pipeline.outbound.addresses import Network, parse_networks
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.setting_names import PREFIX, flaw_of_names
 from pipeline.setting_values import (
-    DEFAULT_PAIR,
-    PAIR_URLS,
     ChannelTime,
-    StorePair,
     channel_names,
     completed,
     parse_list,
-    parse_pairs,
     parse_weights,
 )
 
@@ -56,7 +52,6 @@ class Settings(BaseSettings):
 
     # Addresses
     mysql_url: SecretStr = SecretStr("mysql+pymysql://chordwise:chordwise@127.0.0.1:3306/chordwise?charset=utf8mb4")
-    mysql_replica_url: SecretStr | None = None
     postgres_url: SecretStr = SecretStr("postgresql+psycopg://chordwise:chordwise@127.0.0.1:5432/chordwise")
     postgres_direct_url: SecretStr | None = None
     redis_url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
@@ -69,7 +64,6 @@ class Settings(BaseSettings):
     postgres_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
     store_timeout_s: Annotated[float, Field(ge=0.1, le=300)] = 30.0
     host_name: str = ""
-    store_pairs: Annotated[dict[str, StorePair], NoDecode, BeforeValidator(parse_pairs)] = {}
 
     # Gateway
     gateway_host: str = "127.0.0.1"
@@ -297,19 +291,6 @@ class Settings(BaseSettings):
         return next(provider for provider in order if is_configured[provider])
 
     @property
-    def pair_names(self) -> tuple[str, ...]:
-        """The names of all store pairs, the default one first."""
-        return (DEFAULT_PAIR, *sorted(self.store_pairs))
-
-    def of_pair(self, name: str) -> "Settings":
-        """Return these settings with the databases of a pair. Raises Misconfigured for an unknown one."""
-        if name == DEFAULT_PAIR:
-            return self
-        if (pair := self.store_pairs.get(name)) is None:
-            raise Misconfigured(f"CHORDWISE_STORE_PAIRS of this process has no pair {name}")
-        return self.model_copy(update={url: getattr(pair, url) for url in PAIR_URLS})
-
-    @property
     def broker(self) -> str:
         """The URL of the broker: its own setting, or Redis."""
         return (self.broker_url or self.redis_url).get_secret_value()
@@ -327,7 +308,6 @@ class Settings(BaseSettings):
 
 _SCHEMES: dict[str, tuple[str, ...]] = {
     "mysql": ("mysql+pymysql",),
-    "mysql_replica": ("mysql+pymysql",),
     "postgres": ("postgresql+psycopg",),
     "postgres_direct": ("postgresql+psycopg",),
     "redis": ("redis", "rediss"),
@@ -340,7 +320,7 @@ def _with_passwords(read: Settings) -> Settings:
     urls: dict[str, SecretStr] = {}
     for server, schemes in _SCHEMES.items():
         url: SecretStr | None = getattr(read, f"{server}_url")
-        if url is None or (server in ("broker", "postgres_direct", "mysql_replica") and not url):
+        if url is None or (server in ("broker", "postgres_direct") and not url):
             continue
         account = server.partition("_")[0]
         password: SecretStr | None = getattr(read, f"{account}_password")
@@ -351,11 +331,7 @@ def _with_passwords(read: Settings) -> Settings:
             urls[f"{server}_url"] = completed(url, password, schemes=schemes, password_variable=password_variable)
         except ValueError as error:
             raise Misconfigured(f"CHORDWISE_{server.upper()}_URL {error}") from None
-    try:
-        pairs = {name: pair.completed(name, _SCHEMES) for name, pair in read.store_pairs.items()}
-    except ValueError as error:
-        raise Misconfigured(f"CHORDWISE_STORE_PAIRS: {error}") from None
-    return read.model_copy(update=urls | {"store_pairs": pairs})
+    return read.model_copy(update=urls)
 
 
 NAMES: Final = frozenset(f"{PREFIX}{field.upper()}" for field in Settings.model_fields)

@@ -29,7 +29,7 @@ SETTINGS_CHECK = (CHART / "templates/_settings.tpl").read_text("utf-8")
 SECRETS = {
     variable(name)
     for name, field in Settings.model_fields.items()
-    if any(secret in str(field.annotation) for secret in ("Secret", "StorePair")) and not name.endswith("_url")
+    if "Secret" in str(field.annotation) and not name.endswith("_url")
 }
 # Services of compose.yaml by the chart's roles, where their names differ.
 COMPOSED = {"clock": "beat", **{role: f"worker-{role}" for role in ROLES}}
@@ -352,8 +352,8 @@ class DescribeRenderedChart:
         [
             ("settings.CHORDWISE_ADMIN_KEY=x", "settings.CHORDWISE_ADMIN_KEY is a secret: remove it from the values"),
             (
-                "settings.CHORDWISE_STORE_PAIRS=x",
-                'put it into the Secret "chordwise" under the key CHORDWISE_STORE_PAIRS',
+                "settings.CHORDWISE_SECRET_KEY=x",
+                'put it into the Secret "chordwise" under the key CHORDWISE_SECRET_KEY',
             ),
             ("settings.OPENAI_API_KEY=x", "settings.OPENAI_API_KEY is a secret"),
             ("settings.CHORDWISE_MYSQL_PASSWORD=1234", "settings.CHORDWISE_MYSQL_PASSWORD is a secret"),

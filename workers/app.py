@@ -93,10 +93,9 @@ def _set_up_logging(**_: Any) -> None:
 @worker_init.connect(weak=False)
 def _check_schema(**_: Any) -> None:
     """Stop a worker with the wrong schema, dimension or installation; not for an unavailable database."""
-    for pair in settings().pair_names:
-        check = _start_check("worker", "schema_not_checked", refused=(Misconfigured, WrongInstallation))
-        with check, engines(settings().of_pair(pair)) as (mysql, postgres):
-            check_all(mysql, postgres, settings().of_pair(pair))
+    check = _start_check("worker", "schema_not_checked", refused=(Misconfigured, WrongInstallation))
+    with check, engines(settings()) as (mysql, postgres):
+        check_all(mysql, postgres, settings())
     with _start_check("worker", "settings_not_checked", refused=(Misconfigured, WrongInstallation)):
         tracing.check(settings())
         check_redis(settings())

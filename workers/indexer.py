@@ -52,7 +52,7 @@ def run(config: Settings, stop: threading.Event) -> None:
             if is_alone:
                 folder.belong_to(installation_id, is_alone=True)
                 log.info("indexer_ready", folder=str(folder.root))
-                indexer = KeywordIndexer(use.mysql, folder.root, use.meter, use=use if config.store_pairs else None)
+                indexer = KeywordIndexer(use.mysql, folder.root, use.meter)
                 _follow(indexer, folder, use, config, stop)
     use.close()
 

@@ -67,8 +67,8 @@ class LaneProcess:
     def _answer(self, request: LaneRequest) -> None:
         try:
             with _bound(request):
-                use = resources.for_queries().placed(request.tenant_id)
-                channels = resources.channels(use)
+                use = resources.for_queries()
+                channels = resources.channels()
                 if request.step == "finish":
                     run_chord.answer(request.tenant_id, request.query_id, use, channels)
                 else:
@@ -119,8 +119,7 @@ def main(arguments: list[str]) -> int:
     use = resources.for_queries()
     resources.resize(use, THREADS)
     resources.warm_up(use)
-    for stores in use.pairs:
-        resources.channels(stores)
+    resources.channels()
     tracing.warm_up()
     keep_for_good()
     LaneProcess(socket.socket(fileno=int(descriptor)), name=events.worker).serve()

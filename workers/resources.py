@@ -37,26 +37,21 @@ def for_queries() -> Resources:
 
 
 @functools.cache
-def _channels_of(pair: str) -> dict[ChannelName, Channel]:
-    return make_channels(for_queries().of_pair(pair))
+def channels() -> dict[ChannelName, Channel]:
+    """Return the channels of this installation."""
+    return make_channels(for_queries())
 
 
-def channels(use: Resources) -> dict[ChannelName, Channel]:
-    """Return the channels of this installation, on the stores of ``use``."""
-    return _channels_of(use.pair)
-
-
-def channel_named(name: str, use: Resources) -> Channel:
+def channel_named(name: str) -> Channel:
     """Return a channel by name; a stand-in that reports the loss if its package is not installed here, or failed."""
-    installed = channels(use)  # registers their names
+    installed = channels()  # registers their names
     channel = ChannelName.admit(name)
     return installed.get(channel) or AbsentChannel(channel)
 
 
 def resize(use: Resources, threads: int) -> None:
-    """Tell the bulkheads how many threads this process has."""
-    for stores in use.pairs:
-        stores.bulkhead.resize(threads)
+    """Tell the bulkhead how many threads this process has."""
+    use.bulkhead.resize(threads)
 
 
 def meter() -> Meter:
@@ -94,9 +89,8 @@ def warm_up(use: Resources) -> None:
             if use.settings.llm_model:
                 _ = use.rewriter  # its client takes longer to load than a query waits for it
             use.spaces.follow()
-        for stores in use.pairs:
-            with stores.mysql.connect(), stores.postgres.connect():
-                pass
+        with use.mysql.connect(), use.postgres.connect():
+            pass
     except (Unavailable, Misconfigured) as error:
         log.warning("warm_up_failed", code=error.code, detail=str(error))
     except SQLAlchemyError as error:

@@ -7,27 +7,23 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline import local_stack
 from pipeline.errors import PipelineError
-from pipeline.setting_values import DEFAULT_PAIR
 from workers.roles import ROLES, clock_command, worker_command
 
 if TYPE_CHECKING:
-    from pipeline.maintenance.move_tenant import MoveReport
-    from pipeline.resources import Resources
     from pipeline.settings import Settings
 
 # A product of small matrices takes less time than waking the other processors for it. glibc gives each thread an arena of
 # its own and returns little from them: in an hour of mixed load a third of the memory of gateways and workers.
 _LEAN = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 # Commands that a person gives in a shell, and no supervisor starts with settings of its own.
-_FOR_OPERATORS = ("backup", "restore", "tenants", "key")
+_FOR_OPERATORS = ("backup", "restore", "key")
 _EPILOG = (
-    "Settings come from the environment; .env.example lists them. Without any address of a server there, key, tenants, "
+    "Settings come from the environment; .env.example lists them. Without any address of a server there, key, "
     "backup and restore use the servers of `make up`. Exit code 1 with one sentence if it fails."
 )
 
@@ -71,21 +67,10 @@ def parser() -> argparse.ArgumentParser:
     migrate.add_argument("action", choices=["plan", "upgrade", "downgrade", "check", "adopt"], help=about_actions)
     about_to = "of downgrade: mysql:0030; base drops every table"
     migrate.add_argument("--to", action="append", default=[], metavar="SIDE:REVISION", help=about_to)
-    backup = command("backup", _back_up, "write both databases of a pair into a new folder")
+    backup = command("backup", _back_up, "write both databases into a new folder")
     restore = command("restore", _restore, "load a backup into two empty databases and repair what differs")
     for dump in (backup, restore):
         dump.add_argument("folder", type=Path, help="the backup's folder")
-        dump.add_argument(
-            "--pair", default=DEFAULT_PAIR, help="of CHORDWISE_STORE_PAIRS; by default the first databases"
-        )
-    tenants = command("tenants", _tenants, "place tenants on pairs of stores, move one, or show the pairs and moves")
-    about_tenants = "status: show pairs and moves; place a new tenant; move one that exists; undo an open move"
-    tenants.add_argument("action", choices=["status", "place", "move", "undo"], help=about_tenants)
-    tenants.add_argument("tenant", nargs="?", default="", help="its id; of all but status")
-    tenants.add_argument("--to", default="", metavar="PAIR", help="of place and move: the pair's name")
-    tenants.add_argument(
-        "--freeze-limit", type=float, default=60.0, metavar="SECONDS", help="longest pause of writes, 60 by default"
-    )
     key = command("key", _key, "create a tenant, and print a new key for it")
     key.add_argument("tenant", help="its id; an existing one gets a further key")
     key.add_argument("--operator", action="store_true", help="the key may also do what concerns all tenants")
@@ -133,7 +118,7 @@ def _key(chosen: argparse.Namespace) -> int:
 def _back_up(chosen: argparse.Namespace) -> int:
     from pipeline.maintenance.back_up import back_up
 
-    manifest = back_up(_settings(), chosen.folder, pair=chosen.pair)
+    manifest = back_up(_settings(), chosen.folder)
     size = sum(file.stat().st_size for file in chosen.folder.iterdir())
     print(f"installation {manifest.installation_id}: {size / 1e6:.1f} MB in {chosen.folder}")  # noqa: T201
     return 0
@@ -148,52 +133,9 @@ def _restore(chosen: argparse.Namespace) -> int:
         documents = sum(namespace.documents for namespace in result.namespaces)
         print(f"tenant {tenant_id}: {documents} documents, {result.repaired} differences repaired")  # noqa: T201
 
-    manifest = restore(chosen.folder, _settings(), pair=chosen.pair, on_tenant=report)
+    manifest = restore(chosen.folder, _settings(), on_tenant=report)
     print(f"installation {manifest.installation_id} as of {manifest.made_at}")  # noqa: T201
     return 0
-
-
-def _tenants(chosen: argparse.Namespace) -> int:
-    from pipeline.maintenance import move_tenant
-    from pipeline.records import TenantId
-    from pipeline.resources import Resources
-    from pipeline.tenants.accounts import TENANT_ID
-
-    if chosen.action != "status" and not TENANT_ID.fullmatch(chosen.tenant):
-        return _refused("tenants: name a tenant: lower-case letters, digits and -")
-    if chosen.action in ("place", "move") and not chosen.to:
-        return _refused("tenants: name a pair with --to")
-    tenant_id = TenantId(chosen.tenant)
-    with closing(Resources(_settings())) as use:
-        lines = {
-            "status": lambda: _pairs_and_moves(use),
-            "place": lambda: [f"{tenant_id} will be created on {move_tenant.place(tenant_id, chosen.to, use).pair}"],
-            "move": lambda: _moved(
-                move_tenant.move(tenant_id, chosen.to, use, freeze_limit_s=chosen.freeze_limit, report=_say)
-            ),
-            "undo": lambda: ["undone" if move_tenant.undo(tenant_id, use) else "there is no move to undo"],
-        }[chosen.action]()
-    for line in lines:
-        _say(line)
-    return 0
-
-
-def _pairs_and_moves(use: Resources) -> list[str]:
-    from pipeline.maintenance import move_tenant
-
-    tenants, moves = move_tenant.status(use)
-    pairs = [
-        f"pair {pair}: {found} tenants" if isinstance(found, int) else f"pair {pair}: {found}"
-        for pair, found in tenants.items()
-    ]
-    return pairs + [f"{move.tenant_id}: {move.state}, on {move.pair}, other side {move.target}" for move in moves]
-
-
-def _moved(report: MoveReport | None) -> list[str]:
-    if report is None:
-        return ["it is there already"]
-    rows = sum(report.rows.values())
-    return [f"moved: {rows} rows verified, {report.rounds} rounds, writes paused for {report.frozen_s:.2f} s"]
 
 
 def _settings() -> Settings:
@@ -203,10 +145,6 @@ def _settings() -> Settings:
 
     configure_logging(settings().log_level, service="server")
     return settings()
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)  # noqa: T201
 
 
 def _refused(sentence: str) -> int:

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import math
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from typing import Annotated, Any, Final, Protocol
@@ -68,21 +68,19 @@ async def owner_of(request: Request) -> TenantId | None:
 
 
 class Keys:
-    """A short-lived cache of verified keys, so that a request needs no database query. Holds hashes only. ``pair_of``
-    returns the pair of stores with a tenant's keys: an outage of one leaves the others' keys as fresh as ever."""
+    """A short-lived cache of verified keys, so that a request needs no database query. Holds hashes only."""
 
     def __init__(
         self,
         look_up: Callable[[str], Awaitable[Principal | None]],
         *,
-        pair_of: Callable[[TenantId], Hashable] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look_up = look_up
         self._principals: StaleCache[tuple[TenantId, bytes], Principal | None] = StaleCache(
-            "key", fresh_s=FRESH_S, group_of=lambda key: pair_of(key[0]), clock=clock
+            "key", fresh_s=FRESH_S, clock=clock
         )
-        self.is_away = self._principals.is_away  # whether the last read of a pair's MySQL timed out
+        self.is_away = self._principals.is_away  # whether the last read of MySQL timed out
 
     async def principal(self, api_key: str) -> Principal | None:
         """Return the key's principal, or None for an unknown key. Raises Unavailable if MySQL is away and the key was
@@ -141,7 +139,6 @@ class Requires:
         structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
         act_as(principal.actor, request_id=request.state.request_id)
         require_scope(principal, self._scope)
-        await gateway.serve(principal.tenant_id)
         refuse_unknown(request)
         return principal
 
@@ -157,7 +154,6 @@ async def require_operator(request: Request, _: HTTPAuthorizationCredentials | N
     api_key = api_key_of(request.headers)
     if not is_admin_key(api_key, request.app.state.gateway.settings):
         await Requires(OPERATOR)(request)
-        await request.app.state.gateway.serve(None)  # operators work on the installation, or on any tenant
     else:
         act_as(Actor(key_name="CHORDWISE_ADMIN_KEY", scopes=(OPERATOR,)), request_id=request.state.request_id)
         refuse_unknown(request)

@@ -32,8 +32,7 @@ from api_gateway.http.problems import Problem
 from pipeline.administration import claim_idempotency_key
 from pipeline.administration.claim_idempotency_key import HeldKey
 from pipeline.database.sealing import Sealer
-from pipeline.deadline import Deadline
-from pipeline.errors import TenantMoving, Unavailable
+from pipeline.errors import Unavailable
 from pipeline.records import JobId, TenantId
 from pipeline.tenants.idempotency import Answered, Claimed, Running
 
@@ -43,7 +42,6 @@ MOST_ANSWER_BYTES: Final = 4 * 1024 * 1024  # a larger answer is sent but not st
 REPLAYED: Final = (b"idempotency-replayed", b"true")
 _KEY = re.compile(r'"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x7e]{1,255})')
 _ATTEMPT = "idempotent_attempt"
-_MOVE_S, _MOVE_PAUSE_S = 5.0, 0.2  # a tenant that moves writes again after a second or two
 _MOST_REST_BYTES, _REST_S = 64 * 1024, 1.0  # of a body that the route has not read to its end
 
 # Refusals with these statuses are stored and repeated. All others may differ a moment later, and as they created
@@ -232,7 +230,7 @@ async def claim_key(request: Request) -> None:
     template = getattr(request.scope.get("route"), "path", request.url.path)
     digest = hashlib.sha256(orjson.dumps([request.method, template, attempt.key])).digest()
     sealer = Sealer(_secret(attempt.key, gateway))
-    state = await gateway.run(lambda: claim_idempotency_key.claim(owner, digest, gateway.placed(owner)))
+    state = await gateway.run(lambda: claim_idempotency_key.claim(owner, digest, gateway.resources))
     if isinstance(state, Claimed):
         held = HeldKey(tenant_id=owner, digest=digest, token=state.token)
         attempt.claim = _Claim(key=held, work_id=state.work_id, sealer=sealer)
@@ -293,15 +291,14 @@ async def _renew(attempt: _Attempt, gateway: Gateway) -> None:
 
 
 def _renew_once(key: HeldKey, gateway: Gateway) -> None:
-    claim_idempotency_key.renew(key, gateway.placed(key.tenant_id))
+    claim_idempotency_key.renew(key, gateway.resources)
 
 
 async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) -> None:
     """Store the answer, or free the key.
 
     After a refusal the next attempt starts afresh; after a failure it keeps the id of this attempt's work, since a
-    commit can succeed whose answer is lost. If Redis or MySQL fails here, the lease expires; a moving tenant is waited
-    for, as its caller would otherwise repeat the request in vain until then.
+    commit can succeed whose answer is lost. If Redis or MySQL fails here, the lease expires.
     """
     claim, attempt.claim = attempt.claim, None
     if claim is None:
@@ -309,23 +306,17 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
     storable = answer is not None and _is_stored(answer.status) and await _read_rest(attempt.receive)
 
     def settle() -> None:
-        use = gateway.placed(claim.key.tenant_id)
+        use = gateway.resources
         if answer is None or not storable:
             failed = answer is None or answer.status >= 500
             claim_idempotency_key.free(claim.key, use, made_something=failed)
         elif not claim_idempotency_key.keep(claim.key, _packed(answer, attempt.receive.value, claim), use):
             log.warning("idempotency_key_lost")
 
-    moved = Deadline.after(_MOVE_S)
-    while True:
-        try:
-            await gateway.run(settle)
-            return
-        except Unavailable as error:
-            if moved.has_passed or not isinstance(error, TenantMoving):
-                log.warning("idempotency_key_not_settled", code=error.code)
-                return
-        await asyncio.sleep(_MOVE_PAUSE_S)
+    try:
+        await gateway.run(settle)
+    except Unavailable as error:
+        log.warning("idempotency_key_not_settled", code=error.code)
 
 
 async def _read_rest(receive: FingerprintingReceive) -> bool:

@@ -5,8 +5,7 @@ Labels are templates and numbers, never ids.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import redis
@@ -208,25 +207,22 @@ class LedgerMetrics:
     metrics."""
 
     def __init__(self) -> None:
-        self._answers: dict[str, bool] = {}
-        self._totals: dict[str, Totals] = {}
-        self._backlogs: list[LedgerBacklog] = []
+        self._totals: Totals | None = None
+        self._backlog: LedgerBacklog | None = None
 
-    def take(self, read: Mapping[str, tuple[LedgerBacklog, Totals]], pairs: Collection[str]) -> None:
-        """Show what was read of those pairs of stores that answered."""
-        self._answers = {pair: pair in read for pair in pairs}
-        self._totals |= {pair: totals for pair, (_, totals) in read.items()}
-        self._backlogs = [backlog for backlog, _ in read.values()]
+    def take(self, backlog: LedgerBacklog, totals: Totals) -> None:
+        """Show what was read."""
+        self._backlog, self._totals = backlog, totals
+
+    def clear(self) -> None:
+        """Forget the backlog: an old one would look healthy. The findings stay, because a counter may not fall."""
+        self._backlog = None
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the findings once they were read, and the backlog while it can be read: an old one would look healthy.
-        Findings of a pair that is away stay, because a counter may not fall."""
-        answers = {pair: int(has_answered) for pair, has_answered in self._answers.items()}
-        yield _gauge("chordwise_store_pair_up", "Whether the MySQL of a pair of stores answers.", "pair", answers)
-        if self._totals:
-            yield from _alignment(reduce(Totals.plus, self._totals.values()))
-        if self._backlogs:
-            backlog = reduce(LedgerBacklog.plus, self._backlogs)
+        """Yield the findings once they were read, and the backlog while it can be read."""
+        if self._totals is not None:
+            yield from _alignment(self._totals)
+        if (backlog := self._backlog) is not None:
             yield _gauge("chordwise_ingest_items", "Documents that are not done, by state.", "state", backlog.items)
             oldest = "How long the oldest of them has been so."
             yield _gauge("chordwise_ingest_oldest_seconds", oldest, "state", backlog.oldest_s)

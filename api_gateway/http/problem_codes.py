@@ -24,7 +24,7 @@ _COMMON: Final[Codes] = {
     431: "head_too_large",
     500: "internal_error misconfigured",
     503: (
-        "store_unavailable store_misconfigured store_conflict tenant_moving vector_table_missing "
+        "store_unavailable store_misconfigured store_conflict vector_table_missing "
         "store_read_only outcome_unknown dependency_unavailable wrong_installation"
     ),
 }
@@ -130,14 +130,13 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"POST .*/keys", {409: "too_many_keys"}),
     (r"POST .*/keys/\{key_id\}/rotate", {409: "key_not_rotatable too_many_keys"}),
     (r"DELETE /v1/tenants/.*", {401: "invalid_admin_key", 403: "admin_disabled"}),
-    (r"DELETE /v1/tenants/\{tenant_id\}", {409: "placement_refused"}),
     (
         r"POST /v1/admin/embedding-migrations.*",
         {
             404: "migration_not_found",
             409: (
                 "migration_refused service_not_set migration_open migration_not_found same_model "
-                "several_store_pairs service_in_use vectors_behind vectors_missing not_compared gate_not_passed"
+                "service_in_use vectors_behind vectors_missing not_compared gate_not_passed"
             ),
             503: "embedder_unavailable rate_limited",
         },

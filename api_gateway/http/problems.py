@@ -30,7 +30,6 @@ _TABLE: dict[type[PipelineError], tuple[int, str]] = {
     failures.GenerationNotKept: (409, "That generation is not available for a rollback"),
     failures.NotReingestible: (409, "The document cannot be ingested again like this"),
     failures.PartKnown: (409, "The part was accepted before"),
-    failures.PlacementRefused: (409, "The tenant is being moved"),
     failures.ErasureUnfinished: (409, "The tenant is being erased"),
     failures.TenantGone: (403, "The tenant has been erased"),
     failures.ApiSourceFailed: (422, "The API source cannot be used as it is"),

@@ -30,7 +30,6 @@ from pipeline.retrieval.measure import count_unsent
 from pipeline.retrieval.run_chord import answer as answer_now
 from pipeline.retrieval.run_chord import fail, failed_answer, lost_answer
 from pipeline.retrieval.understand import understand_at_once
-from pipeline.setting_values import DEFAULT_PAIR
 from workers import dispatch
 
 P = ParamSpec("P")
@@ -237,7 +236,7 @@ class _Sending:
         """Look for a cached answer, and apply the rules of understanding. Raises Unavailable."""
         gateway, query = self.gateway, self.query
         with suppress(Unavailable):  # then each part uses the active space as it knows it
-            patient = not gateway.keys.is_away(DEFAULT_PAIR)
+            patient = not gateway.keys.is_away()
             query = replace(query, embedding_space=gateway.quick.spaces.live(patient=patient).active.number)
         directives = {directive.strip().lower() for directive in self.cache_control.split(",")}
         query = gateway.answer_cache.keyed(query, keep="no-store" not in directives)

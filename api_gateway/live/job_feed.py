@@ -60,7 +60,7 @@ class JobSource:
         return fingerprints
 
     def _read(self, read: Callable[..., Any], tenant_id: TenantId, *args: Any, **options: Any) -> Any:
-        return read(tenant_id, self._use.placed(tenant_id), *args, **options)
+        return read(tenant_id, self._use, *args, **options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,7 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     request, except that of the schema, whose entry gives its age."""
     probes = gateway.probes
     groups = await asyncio.gather(
-        *(read(probes) for read in (_required, _further, _workers, _processes, _sweeper, _indexers, _space, _circuits))
+        *(read(probes) for read in (_required, _workers, _processes, _sweeper, _indexers, _space, _circuits))
     )
     checks = {name: check for group in (*groups, _lane(gateway.lane.facts)) for name, check in group.items()}
     if probes.schema.age_s is not None:
@@ -222,11 +222,6 @@ class Probes:
             "redis": partial(examine_stores.greet_redis, self.use),
             "broker": partial(self._broker, writes=False),
         }
-
-    @property
-    def further(self) -> Mapping[str, Probe]:
-        """The probes of the servers without which work goes on."""
-        return examine_stores.further_servers(self.use)
 
     def watched_s(self) -> float:
         """Return the seconds during which this process could have seen a sweep."""
@@ -300,16 +295,6 @@ async def _required(probes: Probes) -> dict[str, Check]:
     if shares_server(probes.settings):
         checks["redis"] = replace(checks["redis"], explains=frozenset({"broker"}))
     return checks
-
-
-async def _further(probes: Probes) -> dict[str, Check]:
-    """Return a check of each replica, and of each server of the further pairs of stores, whose tenants alone need it."""
-    further = probes.further
-    results = await asyncio.gather(*(_probed(probe) for probe in further.values()))
-    return {
-        name: replace(check, required=False, is_part=not name.startswith("mysql_replica"))
-        for name, (_, check) in zip(further, results, strict=True)
-    }
 
 
 async def _workers(probes: Probes) -> dict[str, Check]:

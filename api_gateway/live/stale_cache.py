@@ -47,8 +47,7 @@ class StaleCache(Generic[K, V]):
     read at a time goes on beside them until one succeeds, or until no caller has come for ``PAUSE_S``. None, which stands
     for a missing row, is never served after it is old.
 
-    Keys of different groups, which ``group_of`` returns, are read from different MySQLs: each group has its own outage.
-    ``away`` returns whether that of a group is known to be unavailable.
+    ``away`` returns whether MySQL is known to be unavailable.
     """
 
     def __init__(
@@ -57,8 +56,7 @@ class StaleCache(Generic[K, V]):
         *,
         fresh_s: float,
         patience_s: float = PATIENCE_S,
-        away: Callable[[Hashable], bool] = lambda _: False,
-        group_of: Callable[[K], Hashable] = lambda _: None,
+        away: Callable[[], bool] = lambda: False,
         most: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -66,18 +64,17 @@ class StaleCache(Generic[K, V]):
         self._fresh_s = fresh_s
         self._patience_s = patience_s
         self._mysql_is_away = away
-        self._group_of = group_of
         self._clock = clock
         self._cached: FIFOCache[K, _Reading[V]] = FIFOCache(most)
         self._tasks: dict[K, asyncio.Task[V]] = {}
-        self._away_until: dict[Hashable, float] = {}  # by group
+        self._away_until = float("-inf")
 
     def __len__(self) -> int:
         return len(self._cached)
 
-    def is_away(self, group: Hashable = None) -> bool:
-        """Return whether the last read of a group timed out or failed."""
-        return self._clock() < self._away_until.get(group, float("-inf"))
+    def is_away(self) -> bool:
+        """Return whether the last read timed out or failed."""
+        return self._clock() < self._away_until
 
     def last(self, key: K) -> V | None:
         """Return the value that was read last, however old; None if none was ever read."""
@@ -92,16 +89,15 @@ class StaleCache(Generic[K, V]):
             return cached.value
         if cached is None or cached.value is None or age_s > STALE_S:
             return await self._read_first(key, read)
-        group = self._group_of(key)
-        if self.is_away(group) or self._mysql_is_away(group):
-            if not any(self._group_of(reading) == group for reading in self._tasks):
+        if self.is_away() or self._mysql_is_away():
+            if not self._tasks:
                 self._begin(key, read)
             return cached.value
         task = self._tasks.get(key) or self._begin(key, read)
         try:
             return await asyncio.wait_for(asyncio.shield(task), self._patience_s)
         except (Unavailable, TimeoutError) as error:
-            self._note_outage(key)
+            self._note_outage()
             log.warning("stale_value_served", cache=self._name, age_s=round(age_s, 1), error=type(error).__name__)
             return cached.value
 
@@ -109,12 +105,11 @@ class StaleCache(Generic[K, V]):
         """Read a value for which the cache holds nothing usable. Raises Unavailable if it cannot be read within
         FIRST_S, or, shortly after a failed read, within the patience."""
         task = self._tasks.get(key) or self._begin(key, read)
-        group = self._group_of(key)
-        patience_s = self._patience_s if self.is_away(group) or self._mysql_is_away(group) else FIRST_S
+        patience_s = self._patience_s if self.is_away() or self._mysql_is_away() else FIRST_S
         try:
             return await asyncio.wait_for(asyncio.shield(task), patience_s)
         except TimeoutError:
-            self._note_outage(key)
+            self._note_outage()
             raise StoreUnavailable(f"MySQL did not answer within {patience_s:g} s ({self._name})") from None
 
     def forget(self, is_forgotten: Callable[[K], bool]) -> None:
@@ -129,15 +124,15 @@ class StaleCache(Generic[K, V]):
         task.add_done_callback(_retrieve_result)
         return task
 
-    def _note_outage(self, key: K) -> None:
-        self._away_until[self._group_of(key)] = self._clock() + PAUSE_S
+    def _note_outage(self) -> None:
+        self._away_until = self._clock() + PAUSE_S
 
     async def _read(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
         task = asyncio.current_task()
         try:
             value = await read()
         except Unavailable:
-            self._note_outage(key)
+            self._note_outage()
             raise
         except Problem:  # the row no longer exists, whether or not anyone waited for the read
             if self._tasks.get(key) is task:
@@ -149,7 +144,7 @@ class StaleCache(Generic[K, V]):
                 del self._tasks[key]
         if is_newest:
             self._cached[key] = _Reading(value, self._clock())
-            self._away_until.pop(self._group_of(key), None)
+            self._away_until = float("-inf")
         return value
 
 
@@ -159,22 +154,12 @@ def _retrieve_result(task: asyncio.Task[V]) -> None:
         task.exception()
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """The pair of stores of each tenant, as far as it is known, and whether the MySQL of a pair is known to be away."""
-
-    of: Callable[[TenantId], Hashable] = lambda _: None
-    is_away: Callable[[Hashable], bool] = lambda _: False
-
-
 class Configurations:
-    """Configurations of tenants, re-read when older than `_PROFILES_S`."""
+    """Configurations of tenants, re-read when older than `_PROFILES_S`. ``away`` as of `StaleCache`."""
 
-    def __init__(self, read: Callable[[TenantId], Awaitable[Configuration]], pairs: Pairs) -> None:
+    def __init__(self, read: Callable[[TenantId], Awaitable[Configuration]], away: Callable[[], bool]) -> None:
         self._read = read
-        self._cached: StaleCache[TenantId, Configuration] = StaleCache(
-            "configuration", fresh_s=_PROFILES_S, away=pairs.is_away, group_of=pairs.of
-        )
+        self._cached: StaleCache[TenantId, Configuration] = StaleCache("configuration", fresh_s=_PROFILES_S, away=away)
 
     async def of(self, tenant_id: TenantId) -> Configuration:
         """Return the tenant's configuration.
@@ -194,42 +179,40 @@ class Configurations:
 
 
 class OwnRates:
-    """Rates of all tenants. ``run`` calls a blocking function for a tenant in a thread."""
+    """Rates of all tenants. ``run`` calls a blocking function in a thread."""
 
-    def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources, pairs: Pairs) -> None:
+    def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources, away: Callable[[], bool]) -> None:
         self._run = run
         self._use = use
         self._default = Rate(per_minute=use.settings.quota_requests_per_minute, burst=use.settings.quota_requests_burst)
-        self._cached: StaleCache[TenantId, Rate] = StaleCache(
-            "rate", fresh_s=_RATES_S, away=pairs.is_away, group_of=pairs.of
-        )
+        self._cached: StaleCache[TenantId, Rate] = StaleCache("rate", fresh_s=_RATES_S, away=away)
 
     async def of(self, tenant_id: TenantId) -> Rate | None:
         """Return the tenant's rate, None for no limit. While MySQL is away, return the last known rate, or the setting."""
         try:
-            rate = await self._cached.of(tenant_id, lambda: self._run(tenant_id, self._read, tenant_id))
+            rate = await self._cached.of(tenant_id, lambda: self._run(self._read, tenant_id))
         except Unavailable as error:
             log.info("rate_not_read", code=error.code)
             rate = self._default
         return rate if rate.per_minute else None
 
     def _read(self, tenant_id: TenantId) -> Rate:
-        own = own_requests_per_minute(tenant_id, self._use.placed(tenant_id))
+        own = own_requests_per_minute(tenant_id, self._use)
         return self._default if own is None else self._default.scaled_to(own)
 
 
 class KnownNamespaces:
     """The namespaces that requests name. Records their use: unused vector stores may expire. ``run`` calls in a thread."""
 
-    def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources, pairs: Pairs) -> None:
+    def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources, away: Callable[[], bool]) -> None:
         self._run = run
         self._use = use
         self._missing: StaleCache[tuple[TenantId, tuple[Namespace, ...], tuple[str, ...]], tuple[Namespace, ...]] = (
-            StaleCache("namespaces", fresh_s=_NAMESPACES_S, away=pairs.is_away, group_of=lambda key: pairs.of(key[0]))
+            StaleCache("namespaces", fresh_s=_NAMESPACES_S, away=away)
         )
         # Read each time, because a new one must be visible at once; the last read serves while MySQL is away.
         self._every: StaleCache[tuple[TenantId, int], tuple[Namespace, ...]] = StaleCache(
-            "namespaces", fresh_s=0.0, away=pairs.is_away, group_of=lambda key: pairs.of(key[0])
+            "namespaces", fresh_s=0.0, away=away
         )
 
     async def require(
@@ -257,13 +240,13 @@ class KnownNamespaces:
         self._missing.forget(lambda key: key[0] == tenant_id and name in key[1])
 
     def _read_first(self, tenant_id: TenantId, limit: int) -> tuple[Namespace, ...]:
-        views = list_documents.list_namespaces(tenant_id, self._use.placed(tenant_id), limit=limit)
+        views = list_documents.list_namespaces(tenant_id, self._use, limit=limit)
         return tuple(Namespace(view.namespace) for view in views)
 
     def _read_missing(
         self, tenant_id: TenantId, names: Sequence[Namespace], optional: Collection[Namespace]
     ) -> tuple[Namespace, ...]:
-        existing = list_documents.existing_namespaces(tenant_id, self._use.placed(tenant_id), names)
+        existing = list_documents.existing_namespaces(tenant_id, self._use, names)
         self._record_use(tenant_id, existing)
         missing = [(position, name) for position, name in enumerate(names) if name not in existing]
         needed = [(position, name) for position, name in missing if name not in optional] if existing else missing
@@ -275,6 +258,6 @@ class KnownNamespaces:
 
     def _record_use(self, tenant_id: TenantId, names: Collection[Namespace]) -> None:
         try:
-            edit_vector_stores.note_use(tenant_id, self._use.placed(tenant_id), names)
+            edit_vector_stores.note_use(tenant_id, self._use, names)
         except Unavailable as error:  # a failure to record the use must not fail the request
             log.warning("namespace_use_not_recorded", namespaces=len(names), code=error.code)

@@ -102,9 +102,6 @@ def _parts(
         "redis": (partial(_write_to, use.quick_redis, REDIS), "CHORDWISE_REDIS_URL"),
         "broker": (greet, "CHORDWISE_BROKER_URL"),
     }
-    for name, ping in examine_stores.further_servers(use).items():
-        if not name.startswith("mysql_replica"):  # which has a check of its own
-            parts[name] = partial(_answers, ping), "CHORDWISE_STORE_PAIRS"
     return parts
 
 
@@ -222,9 +219,6 @@ def _checks(
     yield "connections:mysql", lambda: [examine_stores.mysql_connections(use)]
     yield "connections:postgresql", lambda: [examine_stores.postgres_connections(use)]
     yield "schema", lambda: [examine_stores.schema(use)]
-    yield "mysql_replica", partial(_replicas, use)
-    for stores in use.pairs[1:]:
-        yield f"pair:{stores.pair}", partial(examine_stores.store_pair, stores)
     yield "servers", lambda: [checks.servers(examine_stores.server_versions(use) | broker_version(app))]
     yield "vectors", lambda: examine_stores.vectors(use)
     yield "model", lambda: examine_stores.models(use)
@@ -246,20 +240,6 @@ def _carry_out(name: str, check: Check) -> list[CheckResult]:
         advice = "see the gateway's log event check_not_run"
         detail = f"could not be asked: {reason}"
         return [CheckResult(check=name, severity=Severity.FAILED, detail=detail, advice=advice)]
-
-
-def _replicas(use: Resources) -> list[CheckResult]:
-    """Check the replica of each pair of stores. One that does not answer hides no finding about another server."""
-    found = []
-    for stores in use.pairs:
-        try:
-            result = examine_stores.replica(stores)
-        except PipelineError as error:
-            detail, advice = str(error), "start it, or correct its URL; meanwhile the primary server is read"
-            result = CheckResult(check="mysql_replica", severity=Severity.WARNING, detail=detail, advice=advice)
-        if result is not None:
-            found.append(result if stores is use else replace(result, check=f"{result.check}:{stores.pair}"))
-    return found
 
 
 def _greet_broker(app: Celery) -> str:

@@ -28,7 +28,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import answering, readiness
 from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration.read_metrics import read_ledger
-from pipeline.errors import PipelineError, WrongInstallation
+from pipeline.errors import PipelineError, Unavailable, WrongInstallation
 from pipeline.query.places import WorkKind
 from workers.producer import waiting_messages
 
@@ -180,14 +180,13 @@ def _page(gateway: Gateway, names: Collection[str] | None, up: Mapping[str, bool
 
 def _read_mysql(gateway: Gateway, *, answers: bool) -> None:
     """Read the backlog and the reconciler's findings; of the latter, the last values stay while MySQL is away."""
-    pairs = gateway.settings.pair_names
-    if not answers and len(pairs) == 1:
-        LEDGER.take({}, pairs)
+    LEDGER.clear()
+    if not answers:
         return
-    read, away = read_ledger(gateway.quick)
-    LEDGER.take(read, pairs)
-    if away is not None:
-        log.warning("stores_not_read", code=away.code)
+    try:
+        LEDGER.take(*read_ledger(gateway.quick))
+    except Unavailable as error:
+        log.warning("stores_not_read", code=error.code)
 
 
 def _compare(gateway: Gateway, *, answer: bool) -> None:

@@ -165,9 +165,7 @@ async def issue_key(gateway: Gateway, tenant_id: TenantId, sent: KeyRequest, *, 
 
     def issue() -> IssuedKey:
         scopes = tuple(sent.scopes)
-        return manage_tenants.issue_key(
-            tenant_id, gateway.placed(tenant_id), sent.name, scopes, expires_at=sent.expires_at
-        )
+        return manage_tenants.issue_key(tenant_id, gateway.resources, sent.name, scopes, expires_at=sent.expires_at)
 
     return await _send_issued(gateway, issue, under)
 
@@ -179,7 +177,7 @@ async def keys_page(gateway: Gateway, tenant_id: TenantId, limit: int, cursor: s
         raise cursors.foreign()
 
     def read() -> list[ApiKey]:
-        return manage_tenants.list_keys(tenant_id, gateway.placed(tenant_id), after=after, limit=limit + 1)
+        return manage_tenants.list_keys(tenant_id, gateway.resources, after=after, limit=limit + 1)
 
     rows = await gateway.run(read)
     return send_page(rows, limit, key_json, "keys", lambda key: (key.created_at, key.key_id))
@@ -193,7 +191,7 @@ async def rotate_key(
     def rotate() -> IssuedKey:
         key_of(gateway, tenant_id, key_id)
         overlap = timedelta(seconds=sent.overlap_seconds)
-        issued = manage_tenants.rotate_key(tenant_id, gateway.placed(tenant_id), key_id, overlap=overlap)
+        issued = manage_tenants.rotate_key(tenant_id, gateway.resources, key_id, overlap=overlap)
         return existing(issued, Problem(409, "key_not_rotatable", "The key has ended, or it was rotated before."))
 
     return await _send_issued(gateway, rotate, under)
@@ -203,14 +201,14 @@ async def revoke_key(gateway: Gateway, tenant_id: TenantId, key_id: str) -> Resp
     """Revoke a key. Raises Problem 404."""
 
     def revoke() -> bool:
-        return manage_tenants.revoke_key(tenant_id, gateway.placed(tenant_id), key_id)
+        return manage_tenants.revoke_key(tenant_id, gateway.resources, key_id)
 
     return deleted(await gateway.run(revoke), _not_found())
 
 
 def key_of(gateway: Gateway, tenant_id: TenantId, key_id: str) -> ApiKey:
     """Return the key. Blocking. Raises Problem 404."""
-    return existing(manage_tenants.find_key(tenant_id, gateway.placed(tenant_id), key_id), _not_found())
+    return existing(manage_tenants.find_key(tenant_id, gateway.resources, key_id), _not_found())
 
 
 def _refuse_operators(caller: Caller, key_id: str) -> None:

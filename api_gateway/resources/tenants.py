@@ -20,7 +20,6 @@ from api_gateway.resources.usage import QuotaUse, send_quotas
 from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant, refuse_unfinished
 from pipeline.records import TenantId
-from pipeline.resources import Resources
 from pipeline.tenants.accounts import RESERVED, TENANT_ID, OwnQuotas, Tenant
 
 
@@ -122,7 +121,7 @@ async def make(request: Request, gateway: CurrentGateway) -> Response:
     quotas = None if body.quotas is None else body.quotas.own()
 
     def create() -> Tenant | None:
-        refuse_unfinished(tenant_id, gateway.placed(tenant_id))
+        refuse_unfinished(tenant_id, gateway.resources)
         return manage_tenants.create_tenant(tenant_id, body.name, quotas, gateway.resources)
 
     created = await gateway.run(create)
@@ -156,7 +155,8 @@ async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
     the effective ones, and its use."""
 
     def read() -> OwnQuotas:
-        return manage_tenants.own_quotas(tenant_id, _home(gateway, tenant_id))
+        _tenant(gateway, tenant_id)
+        return manage_tenants.own_quotas(tenant_id, gateway.resources)
 
     return json_response(shown(OwnQuotasView, await gateway.run(read)))
 
@@ -181,7 +181,11 @@ async def set_quotas(request: Request, gateway: CurrentGateway, tenant_id: Id) -
     request rate within 30 seconds, and the others at once."""
     quotas = (await read_shape(request, QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
 
-    await gateway.run(lambda: manage_tenants.set_own_quotas(tenant_id, quotas, _home(gateway, tenant_id)))
+    def write() -> None:
+        _tenant(gateway, tenant_id)
+        manage_tenants.set_own_quotas(tenant_id, quotas, gateway.resources)
+
+    await gateway.run(write)
     return json_response(shown(OwnQuotasView, quotas))
 
 
@@ -261,7 +265,8 @@ async def revoke_key(gateway: CurrentGateway, tenant_id: Id, key_id: KeyId) -> R
 async def _admit(gateway: Gateway, tenant_id: TenantId, *, admitted: bool) -> Response:
 
     def change() -> Tenant:
-        manage_tenants.admit_tenant(tenant_id, _home(gateway, tenant_id), admitted)
+        _tenant(gateway, tenant_id)
+        manage_tenants.admit_tenant(tenant_id, gateway.resources, admitted)
         return _tenant(gateway, tenant_id)
 
     return json_response(tenant_json(await gateway.run(change)))
@@ -269,24 +274,17 @@ async def _admit(gateway: Gateway, tenant_id: TenantId, *, admitted: bool) -> Re
 
 def _tenant(gateway: Gateway, tenant_id: TenantId) -> Tenant:
     """Return the tenant. Blocking. Raises Problem 404."""
-    return existing(manage_tenants.find_tenant(tenant_id, gateway.placed(tenant_id)), _not_found(tenant_id))
-
-
-def _home(gateway: Gateway, tenant_id: TenantId) -> Resources:
-    """Return the stores where the tenant is. Blocking. Raises Problem 404."""
-    _tenant(gateway, tenant_id)
-    return gateway.placed(tenant_id)
+    return existing(manage_tenants.find_tenant(tenant_id, gateway.resources), _not_found(tenant_id))
 
 
 @router.delete(
     "/v1/tenants/{tenant_id}",
-    **route("Erase a tenant", TenantErased, "The deleted rows by store and table, and a recount.", 404, 409),
+    **route("Erase a tenant", TenantErased, "The deleted rows by store and table, and a recount.", 404),
 )
 async def erase(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Delete all data of a tenant, in every store; for operators only. Its keys are refused and nothing is written for it
     from the start. A repeated request continues and returns the totals so far. `remaining` is empty once nothing is left.
-    The id is free some 40 seconds after the request, when no query or upload of the tenant can be under way. A tenant that
-    moves between pairs of stores has rows on both: it is refused until the move is finished or undone."""
+    The id is free some 40 seconds after the request, when no query or upload of the tenant can be under way."""
 
-    erased = await gateway.run_heavy(lambda: erase_tenant(tenant_id, gateway.placed(tenant_id)))
+    erased = await gateway.run_heavy(lambda: erase_tenant(tenant_id, gateway.resources))
     return json_response(shown(TenantErased, existing(erased, _not_found(tenant_id))))

@@ -117,5 +117,5 @@ async def look(caller: Reader) -> Response:
 
 async def send_quotas(gateway: Gateway, tenant_id: TenantId) -> Response:
     """Return the limit and the use of each quota of a tenant."""
-    quotas = await gateway.run(lambda: quota_use(tenant_id, gateway.placed(tenant_id)))
+    quotas = await gateway.run(lambda: quota_use(tenant_id, gateway.resources))
     return json_response({name: {"limit": limit or None, "used": used} for name, (limit, used) in quotas.items()})

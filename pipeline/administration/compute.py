@@ -3,12 +3,11 @@
 import contextvars
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 import structlog
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.errors import ComputationTimeout, DocumentTooLarge, PipelineError, TenantMoving
+from pipeline.errors import ComputationTimeout, DocumentTooLarge, PipelineError
 from pipeline.jobs.computation import (
     LARGEST_ANSWER,
     LIMITS,
@@ -87,6 +86,6 @@ def drop_expired(use: Resources) -> int:
         tenants = tenants_with_expired_bodies(work.connection)
     dropped = 0
     for tenant_id in tenants:
-        with suppress(TenantMoving), unit_of_work(use.placed(tenant_id).mysql) as work:
+        with unit_of_work(use.mysql) as work:
             dropped += drop_expired_bodies(work.connection, tenant_id)
     return dropped

@@ -6,7 +6,6 @@ import secrets
 import time
 import uuid
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -15,7 +14,7 @@ from pipeline.administration.call_store import call_store
 from pipeline.database.sealing import Sealer
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
-from pipeline.errors import Misconfigured, TenantMoving, Unavailable
+from pipeline.errors import Misconfigured, Unavailable
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.addresses import is_address
@@ -175,24 +174,13 @@ async def _deliver(use: Resources, given: Poster | None, *, seconds: float) -> i
 
 
 def _claim(use: Resources, limit: int) -> list[Sending]:
-    """Claim deliveries on every pair of stores. Raises Unavailable if none was claimed and a pair does not answer."""
-    claimed: list[Sending] = []
-
-    def claim_on(stores: Resources) -> None:
-        if left := limit - len(claimed):
-            with unit_of_work(stores.mysql) as work:
-                claimed.extend(claim(work.connection, limit=left, per_endpoint=_PER_ENDPOINT, lease_s=_LEASE_S))
-
-    _, away = use.on_each_pair(claim_on)
-    if away is not None and not claimed:
-        raise away
-    return claimed
+    with unit_of_work(use.mysql) as work:
+        return claim(work.connection, limit=limit, per_endpoint=_PER_ENDPOINT, lease_s=_LEASE_S)
 
 
 async def _send(sending: Sending, poster: Poster, use: Resources) -> None:
     """Make one call and record its outcome. If it cannot be recorded, the lease runs out."""
     try:
-        use = await asyncio.to_thread(use.placed, sending.tenant_id)
         try:
             call = await asyncio.to_thread(_signed, sending, use)
             if call is None:
@@ -262,10 +250,7 @@ def note_progress(use: Resources) -> int:
         tenants = tenants_following_progress(work.connection)
     messages = 0
     for tenant_id in tenants:
-        stores = use.placed(tenant_id)
-        if stores.pair != use.pair:
-            continue  # a copy of a tenant that moves
-        with suppress(TenantMoving), unit_of_work(stores.mysql) as work:
+        with unit_of_work(use.mysql) as work:
             outbox = Outbox(work.connection, tenant_id)
             for job_id in Ledger(work.connection, tenant_id).unfinished():
                 messages += outbox.job_progressed(job_id)

@@ -4,9 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection
-
-from pipeline.administration.call_store import call_store, read_list
+from pipeline.administration.call_store import call_store
 from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, Position
@@ -30,13 +28,13 @@ _READ_AT_ONCE: Final = 1_000
 _READING_S: Final = 2.0  # after which no further documents are read
 
 
-list_documents = call_store(DocumentViews, DocumentViews.views, listing=True)
+list_documents = call_store(DocumentViews, DocumentViews.views)
 find_document = call_store(DocumentViews, DocumentViews.view)
 list_generations = call_store(Generations, Generations.history)
-list_sources = call_store(SourceViews, SourceViews.page, listing=True)
+list_sources = call_store(SourceViews, SourceViews.page)
 find_source = call_store(SourceViews, SourceViews.one)
-list_namespaces = call_store(Namespaces, Namespaces.views, listing=True)
-_read_fields = call_store(DocumentViews, DocumentViews.fields, listing=True)
+list_namespaces = call_store(Namespaces, Namespaces.views)
+_read_fields = call_store(DocumentViews, DocumentViews.fields)
 existing_namespaces = call_store(Namespaces, Namespaces.existing)
 verify_import = call_store(Examples, Examples.verified)
 
@@ -94,14 +92,11 @@ def count_examples(
     tenant_id: TenantId, namespace: Namespace, categories: Sequence[str], use: Resources
 ) -> tuple[dict[str, Stored], Duplicated] | None:
     """Return the counts of each category and the exact duplicates, or None without such a namespace."""
-
-    def read(connection: Connection) -> tuple[dict[str, Stored], Duplicated] | None:
-        if not Namespaces(connection, tenant_id).existing([namespace]):
+    with unit_of_work(use.mysql) as work:
+        if not Namespaces(work.connection, tenant_id).existing([namespace]):
             return None
-        examples = Examples(connection, tenant_id)
+        examples = Examples(work.connection, tenant_id)
         return examples.stored(namespace, categories), examples.duplicates(namespace, categories)
-
-    return read_list(tenant_id, use, read)
 
 
 _AT_ONCE = 500  # chunks read at a time
@@ -111,14 +106,11 @@ def list_chunks(
     tenant_id: TenantId, namespace: Namespace, use: Resources, **selection: Any
 ) -> Sequence[tuple[OwnedChunk, str | None]]:
     """Return a page of `ChunkEdits.page`, each chunk with its window where its strategy has one."""
-
-    def read(connection: Connection) -> list[tuple[OwnedChunk, str | None]]:
-        chunks = ChunkEdits(connection, tenant_id).page(namespace, **selection)
+    with unit_of_work(use.mysql) as work:
+        chunks = ChunkEdits(work.connection, tenant_id).page(namespace, **selection)
         sizes: dict[ChunkId, int] = {chunk.chunk_id: window_of(chunk.chunking) for chunk in chunks}
-        around = windows(connection, tenant_id, sizes)
+        around = windows(work.connection, tenant_id, sizes)
         return [(chunk, around.get(chunk.chunk_id)) for chunk in chunks]
-
-    return read_list(tenant_id, use, read)
 
 
 def name_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> Sequence[ChunkBeginning]:
@@ -131,9 +123,8 @@ def read_passages(
     tenant_id: TenantId, wanted: ChunkId | tuple[Namespace, DocumentId], use: Resources
 ) -> tuple[DocumentView, list[OwnedChunk]] | None:
     """Return a published document with one passage, or with all that searches see; None if there is no such thing."""
-
-    def read(connection: Connection) -> tuple[DocumentView, list[OwnedChunk]] | None:
-        edits = ChunkEdits(connection, tenant_id)
+    with unit_of_work(use.mysql) as work:
+        edits = ChunkEdits(work.connection, tenant_id)
         chunk: OwnedChunk | None = None
         if isinstance(wanted, tuple):
             namespace, document_id = wanted
@@ -142,7 +133,7 @@ def read_passages(
             if chunk is None or not chunk.enabled:
                 return None
             namespace, document_id = chunk.generation.scope.namespace, chunk.generation.document_id
-        view = DocumentViews(connection, tenant_id).view(namespace, document_id)
+        view = DocumentViews(work.connection, tenant_id).view(namespace, document_id)
         if view is None or view.generation is None:
             return None
         if chunk is not None:
@@ -153,5 +144,3 @@ def read_passages(
             chunks += [chunk for chunk in page if chunk.searched and chunk.enabled]
             after = page[-1].position
         return view, chunks
-
-    return read_list(tenant_id, use, read)

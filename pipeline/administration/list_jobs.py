@@ -1,15 +1,14 @@
 """Jobs and their items, page by page, and for callers that follow them. Every function raises StoreUnavailable."""
 
-from sqlalchemy import Connection
-
-from pipeline.administration.call_store import call_store, read_list
+from pipeline.administration.call_store import call_store
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.job_view_store import JobViews, Matches
 from pipeline.jobs.job_views import ItemView
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
 
-list_jobs = call_store(JobViews, JobViews.newest, listing=True)
-find_matches = call_store(Matches, Matches.of, listing=True)
+list_jobs = call_store(JobViews, JobViews.newest)
+find_matches = call_store(Matches, Matches.of)
 find_job = call_store(JobViews, JobViews.one)
 is_finished = call_store(JobViews, JobViews.is_finished)
 snapshot = call_store(JobViews, JobViews.snapshot)
@@ -30,11 +29,8 @@ def list_items(
 ) -> list[ItemView] | None:
     """Return items above the ordinal ``after``, None without such a job; ``duplicates``: only copies of older ones;
     ``warned``: only those whose text is not sure or not complete."""
-
-    def read(connection: Connection) -> list[ItemView] | None:
-        views = JobViews(connection, tenant_id)
+    with unit_of_work(use.mysql) as work:
+        views = JobViews(work.connection, tenant_id)
         if views.is_finished(job_id) is None:
             return None
         return views.items(job_id, status=status, after=after, limit=limit, duplicates=duplicates, warned=warned)
-
-    return read_list(tenant_id, use, read)

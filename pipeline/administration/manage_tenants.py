@@ -27,8 +27,8 @@ own_requests_per_minute = call_store(QuotaColumns, QuotaColumns.requests_per_min
 
 
 def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotas | None, use: Resources) -> Tenant | None:
-    """Create a tenant where it is placed, with quotas of its own if any are given; None if the id is taken."""
-    with unit_of_work(use.placed(tenant_id).mysql) as work:
+    """Create a tenant, with quotas of its own if any are given; None if the id is taken."""
+    with unit_of_work(use.mysql) as work:
         tenants = Tenants(work.connection, tenant_id)
         if not tenants.create(name):
             return None
@@ -40,13 +40,8 @@ def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotas | None, use:
 
 def list_tenants(after: str | None, limit: int, use: Resources) -> list[Tenant]:
     """Return the tenants of the installation that follow the id ``after``, by id."""
-    tenants: list[Tenant] = []
-    for stores in use.pairs:
-        with unit_of_work(stores.mysql) as work:
-            page = tenants_page(work.connection, after=after, limit=limit)
-        # A tenant that moves has rows on both sides.
-        tenants += [tenant for tenant in page if use.placed(TenantId(tenant.tenant_id)).pair == stores.pair]
-    return sorted(tenants, key=lambda tenant: tenant.tenant_id)[:limit]
+    with unit_of_work(use.mysql) as work:
+        return tenants_page(work.connection, after=after, limit=limit)
 
 
 def principal_of(api_key: str, use: Resources) -> Principal | None:
@@ -54,7 +49,7 @@ def principal_of(api_key: str, use: Resources) -> Principal | None:
     tenant_id = tenant_of(api_key)
     if tenant_id is None:
         return None
-    with unit_of_work(use.placed(tenant_id).mysql) as work:
+    with unit_of_work(use.mysql) as work:
         return Tenants(work.connection, tenant_id).principal(api_key)
 
 

@@ -18,7 +18,6 @@ from pipeline.database.worker_heartbeats import (
 )
 from pipeline.documents import alignment_store
 from pipeline.documents.document_views import Totals
-from pipeline.errors import Unavailable
 from pipeline.jobs.job_views import LedgerBacklog
 from pipeline.jobs.turn_store import backlog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
@@ -81,14 +80,7 @@ def read_queues(
     return counted_depths(use.quick_redis, count_messages(queues), use.heartbeats.all(), now=time.time())
 
 
-def read_ledger(use: Resources) -> tuple[dict[str, tuple[LedgerBacklog, Totals]], Unavailable | None]:
-    """Return the backlog of the ledger and the reconciler's counts by pair of stores, of those that answer; and the last
-    error of the others."""
-    read, away = use.on_each_pair(_ledger_of)
-    return dict(read), away
-
-
-def _ledger_of(stores: Resources) -> tuple[str, tuple[LedgerBacklog, Totals]]:
-    with unit_of_work(stores.mysql) as work:
-        totals = alignment_store.totals(work.connection)
-        return stores.pair, (backlog(work.connection), totals)
+def read_ledger(use: Resources) -> tuple[LedgerBacklog, Totals]:
+    """Return the backlog of the ledger and the reconciler's counts. Raises StoreUnavailable."""
+    with unit_of_work(use.mysql) as work:
+        return backlog(work.connection), alignment_store.totals(work.connection)

@@ -29,7 +29,6 @@ from pipeline.database.engines import redis_errors
 from pipeline.errors import Unavailable
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import ChannelName, TenantId
-from pipeline.setting_values import DEFAULT_PAIR
 
 log = structlog.get_logger(__name__)
 
@@ -147,12 +146,9 @@ class Breakers:
         limits: BreakerLimits,
         *,
         meter: Meter | None = None,
-        stores: str = DEFAULT_PAIR,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Keep the parameters. ``stores``: the pair behind the channels; a broken pair stops no calls of another."""
         self._redis = client
-        self._of_stores = "" if stores == DEFAULT_PAIR else f"@{stores}"
         self._limits = limits
         self._longest_s = limits.open_s + WORST_SKEW_S
         self._meter = meter
@@ -167,7 +163,7 @@ class Breakers:
         """Ask for permission to call ``part``, or one ``source`` of it; None if refused. Never raises."""
         states = self._circuits.get()
         caller = hashlib.sha256(tenant_id.encode()).hexdigest()[:16]
-        circuits: tuple[str, ...] = (f"{part}/{caller}", f"{part}{self._of_stores}")
+        circuits: tuple[str, ...] = (f"{part}/{caller}", part)
         if source is not None:
             circuits = (f"{part}/{caller}/{source}",)
         elif part == ChannelName.API:

@@ -17,7 +17,6 @@ import redis.asyncio
 import sqlalchemy
 import structlog
 from psycopg.types.string import TextLoader
-from pydantic import SecretStr
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 from sqlalchemy import URL, Engine, Pool, event, make_url
@@ -26,7 +25,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from pipeline.database.bounded_waits import SILENT_S, bound_mysql, bound_postgres, timed_out
 from pipeline.database.store_errors import (
     MYSQL,
-    MYSQL_REPLICA,
     POSTGRES,
     REDIS,
     Location,
@@ -38,7 +36,6 @@ from pipeline.database.store_errors import (
 from pipeline.database.store_errors import Conflict as Conflict
 from pipeline.database.store_errors import LockHeld as LockHeld
 from pipeline.database.tenant_presence import require_tenants
-from pipeline.database.write_fence import guard
 from pipeline.errors import StoreUnavailable
 from pipeline.settings import Settings
 from pipeline.telemetry.tracing import edge
@@ -120,17 +117,12 @@ class Outage:
             self._waited = self._timed_out = False
 
 
-# By pool, which the views of an engine for its tenants share.
+# By pool, which an engine with other execution options shares.
 _OUTAGES: weakref.WeakKeyDictionary[Pool, Outage] = weakref.WeakKeyDictionary()
 
 
 def watch(engine: Engine) -> None:
     """Start to note outages of this engine's server."""
-    _OUTAGES[engine.pool] = probed(engine)
-
-
-def probed(engine: Engine) -> Outage:
-    """Return an outage, not begun yet, that ends once this engine's server answers."""
     reference = weakref.ref(engine)
 
     def probe() -> None:
@@ -138,7 +130,7 @@ def probed(engine: Engine) -> Outage:
             with server.connect() as connection:
                 connection.exec_driver_sql("SELECT 1")
 
-    return Outage(probe)
+    _OUTAGES[engine.pool] = Outage(probe)
 
 
 def outage_of(engine: Engine) -> Outage | None:
@@ -174,15 +166,13 @@ def mysql_engine(
     timeout_s: float | None = None,
     silent_s: float = SILENT_S,
     reading: bool = False,
-    replica: SecretStr | None = None,
 ) -> Engine:
     """Return a pool on the MySQL-protocol server. ``timeout_s`` bounds socket reads and writes, as statement timeouts
     and KILL do not stop FULLTEXT; ``silent_s`` those for a server that greets nobody. If it is shorter than usual,
     because a caller waits, it also bounds the wait for a table that another session has locked; that for a row, which
-    writers share, is longer. ``reading``: for single statements without transactions, refused during an outage.
-    ``replica``: the URL of a replica instead, for transactions whose statements all see the same moment."""
+    writers share, is longer. ``reading``: for single statements without transactions, refused during an outage."""
     seconds = timeout_s or settings.store_timeout_s
-    url = make_url((replica or settings.mysql_url).get_secret_value())
+    url = make_url(settings.mysql_url.get_secret_value())
     modes = [f"time_zone = '+00:00', sql_mode = '{SQL_MODE}'"]
     if silent_s < SILENT_S:
         table_s, row_s = (max(1, int(min(seconds, limit_s)) - 1) for limit_s in (silent_s, SILENT_S))
@@ -197,16 +187,12 @@ def mysql_engine(
         connect_args["ssl_disabled"] = True
     # REPEATABLE READ deadlocks when documents are re-indexed concurrently.
     options = _READING if reading else {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}
-    if replica:
-        options = {"isolation_level": "REPEATABLE READ"}
     engine = _pool(url, settings.mysql_pool_size, seconds, connect_args=connect_args, **options)
     bound_mysql(engine, limit_s=seconds, silent_s=silent_s)
-    event.listen(engine, "handle_error", partial(attach_location, location(MYSQL_REPLICA if replica else MYSQL, url)))
-    if reading or replica:
+    event.listen(engine, "handle_error", partial(attach_location, location(MYSQL, url)))
+    if reading:
         watch(engine)
-    if settings.store_pairs:
-        guard(engine)
-    if not (reading or replica):
+    if not reading:
         require_tenants(engine)
     return traced(engine, "mysql") if settings.otlp_endpoint or settings.traces_kept else engine
 
@@ -255,8 +241,6 @@ def postgres_engine(
     event.listen(engine, "connect", _ids_as_text)
     if pooled:
         event.listen(engine, "begin", partial(_set_locally, options))
-    if settings.store_pairs:
-        guard(engine)
     event.listen(engine, "handle_error", partial(attach_location, location(POSTGRES, url)))
     return traced(engine, "postgresql") if settings.otlp_endpoint or settings.traces_kept else engine
 

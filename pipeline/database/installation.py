@@ -212,10 +212,9 @@ def refuse_wrong(settings: Settings) -> None:
         Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).refuse_wrong()
 
 
-def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: bool = False, join: str = "") -> str:
+def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: bool = False) -> str:
     """Give both stores one id after a migration, claim Redis, and return the id. ``adopt``: PostgreSQL and Redis take
-    MySQL's. ``join``: the installation's id, for a further pair of stores, which leaves Redis as it is. Raises
-    WrongInstallation as ``refuse_strangers``."""
+    MySQL's. Raises WrongInstallation as ``refuse_strangers``."""
     if not adopt:
         refuse_strangers(mysql, postgres, settings)
     with mysql_errors(), mysql.begin() as connection:
@@ -223,14 +222,14 @@ def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: boo
         if own is None and not adopt:
             with postgres_errors(), postgres.connect() as reading:
                 own = id_in(reading)
-        connection.execute(_INSERT_MYSQL, {"installation": own or join or str(uuid.uuid4()), "now": now()})
+        connection.execute(_INSERT_MYSQL, {"installation": own or str(uuid.uuid4()), "now": now()})
         own = id_in(connection)  # a concurrent migration may have written it first
     assert own is not None
     with postgres_errors(), postgres.begin() as connection:
         connection.execute(_ADOPT_POSTGRES if adopt else _INSERT_POSTGRES, {"installation": own})
     confirmed = Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).confirm()
     with _skip_unavailable(store="redis"):
-        if adopt and not join:
+        if adopt:
             _adopt_redis(own, settings)
         confirm_redis(own, settings)
     return confirmed
@@ -259,29 +258,6 @@ def refuse_strangers(mysql: Engine, postgres: Engine, settings: Settings) -> Non
             f" sampled in {other.address}, which belongs to {named(other)}: correct the address that is wrong, or run"
             f" {ADOPT} if this MySQL is to be their record from now on"
         )
-
-
-def ids_of(mysql: Engine, postgres: Engine) -> tuple[str | None, str | None]:
-    """Return the ids in both stores, None where there is none yet."""
-    with mysql_errors(), mysql.connect() as connection:
-        record = id_in(connection)
-    with postgres_errors(), postgres.connect() as connection:
-        return record, id_in(connection)
-
-
-def refuse_foreign(mysql: Engine, postgres: Engine, settings: Settings, own: str | None, *, adopt: bool) -> None:
-    """Raise WrongInstallation if a store of a further pair has another id than ``own``, which is None while the installation
-    has none. ``adopt``: PostgreSQL may, beside a MySQL of the installation."""
-    where = addresses(settings)
-    record, other = ids_of(mysql, postgres)
-    is_taken_over = adopt and own is not None and record == own
-    stores = {where["mysql"]: record, where["postgres"]: own if is_taken_over else other}
-    for address, installation_id in stores.items():
-        if installation_id not in (None, own):
-            raise WrongInstallation(
-                f"{address.url}, of a further pair of stores, belongs to installation {installation_id}, the default pair to"
-                f" {own or 'none yet'}: correct the addresses, or restore a backup of the pair that was lost"
-            )
 
 
 def confirm_redis(own: str, settings: Settings) -> None:

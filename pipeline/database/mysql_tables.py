@@ -371,12 +371,6 @@ embedding_backlog = table("embedding_backlog", key("tenant_id", space=UINT, name
 installation = table("installation", key(id=mysql.TINYINT(unsigned=True)),  # one row, id 1
     required(UUID, "installation_id"), required(TIME, "created_at"))
 
-# The directory, in the default pair alone; no row: settled there.
-placements = table("placements", key("tenant_id"), required(ascii_(32), "pair"), required(ascii_(16), "state"),
-    optional(ascii_(32), "target"), required(TIME, "changed_at"))
-
-write_fences = table("write_fences", key("tenant_id"), required(FLAG, "is_closed"))  # see database.write_fence
-
 # One row, id 1. Updating it switches to another model; a transaction that publishes a document locks it.
 embedding_pointer = table("embedding_pointer", key(id=mysql.TINYINT(unsigned=True)),
     required(UINT, "active_space"),

@@ -9,7 +9,6 @@ from typing import Final
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     CheckConstraint,
     Column,
     Index,
@@ -100,14 +99,6 @@ vector_indexes = Table(
     Column("measured_at", TIMESTAMP(timezone=True)),
     Column("deep_probes", Integer),  # lists to read for the nearest hundred
     CheckConstraint("state IN ('wanted', 'building', 'ready', 'retiring')", name="vector_indexes_state_check"),
-)
-
-# See `pipeline.database.write_fence`.
-write_fences = Table(
-    "write_fences",
-    metadata,
-    Column("tenant_id", Text, primary_key=True),
-    Column("is_closed", Boolean, nullable=False),
 )
 
 # One row: the id of the installation, taken from MySQL.

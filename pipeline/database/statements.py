@@ -34,12 +34,6 @@ def same_generation(one: str, other: str) -> str:
     return f"{same_document(one, other)} AND {one}.generation = {other}.generation"
 
 
-def not_fenced(alias: str) -> str:
-    """Return the condition that the tenant of the rows under an alias may write here: neither the copy of a tenant that
-    moves here, nor the rest of one that has left, fulfils it."""
-    return f"NOT EXISTS (SELECT 1 FROM write_fences f WHERE f.tenant_id = {alias}.tenant_id AND f.is_closed)"
-
-
 def generation_columns(generation: Generation) -> tuple[str, str, str, int]:
     """Return the values of the columns that begin every key of a generation's rows."""
     return generation.scope.tenant_id, generation.scope.namespace, generation.document_id, generation.number

@@ -57,8 +57,7 @@ class Location:
     @property
     def settings(self) -> str:
         """Return the variables that hold address and password."""
-        account = self.variable.removesuffix("_URL").removesuffix("_REPLICA")
-        return f"{self.variable} and {account}_PASSWORD"
+        return f"{self.variable} and {self.variable.removesuffix('_URL')}_PASSWORD"
 
     def refused(self, reason: str) -> StoreMisconfigured:
         """Return the error for a fault that the operator has to remove."""
@@ -125,7 +124,6 @@ class Location:
 _SIZES = re.compile(r"a packet of (\d+) of (\d+) bytes")
 
 MYSQL = Location(server="MySQL", variable="CHORDWISE_MYSQL_URL")
-MYSQL_REPLICA = Location(server="MySQL replica", variable="CHORDWISE_MYSQL_REPLICA_URL")
 POSTGRES = Location(server="PostgreSQL", variable="CHORDWISE_POSTGRES_URL")
 REDIS = Location(server="Redis", variable="CHORDWISE_REDIS_URL")
 

@@ -12,13 +12,12 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, event, text
 
-from pipeline.database.write_fence import writes_copies
 from pipeline.errors import TenantGone
 
 _PRESENT: Final = "chordwise_present"  # of a connection: the tenants of which this transaction found no erasure
 _INSERT = re.compile(r"\s*(?:INSERT|REPLACE)\s+(?:IGNORE\s+)?INTO\s+[`\"]?(\w+)[`\"]?\s*\(([^)]*)\)", re.IGNORECASE)
 # Rows that come before their tenant, or outlive it.
-_WITHOUT_TENANT = ("tenants", "erasures", "placements", "write_fences")
+_WITHOUT_TENANT = ("tenants", "erasures")
 _NAMES = ("tenant", "tenant_id", "tenant_id_m0")  # of the parameter, in our statements and in SQLAlchemy's
 _ERASED = text(
     "SELECT 1 FROM erasures e WHERE e.tenant_id = :tenant"
@@ -64,7 +63,7 @@ def _forget(connection: Connection) -> None:
 
 def _check(connection: Connection, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
     position = _tenant_column(statement)
-    if position is None or writes_copies(connection):
+    if position is None:
         return
     tenant_id = _tenant(parameters, position)
     present: set[str] = connection.info.setdefault(_PRESENT, set())

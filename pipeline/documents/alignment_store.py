@@ -288,8 +288,6 @@ def totals(connection: Connection) -> Totals:
 
 _NEXT = sql(
     "SELECT t.tenant_id FROM tenants t LEFT JOIN alignment_state a ON a.tenant_id = t.tenant_id"
-    # Copies of a tenant that moves here, and what is left of one that has moved.
-    " WHERE NOT EXISTS (SELECT 1 FROM write_fences f WHERE f.tenant_id = t.tenant_id AND f.is_closed)"
     " ORDER BY a.checked_at IS NOT NULL, a.checked_at, t.tenant_id LIMIT 1"
 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Self
+from typing import Literal
 
 from pipeline.records import (
     ChunkId,
@@ -204,11 +204,3 @@ class Totals:
     counted: Mapping[str, int]
     last_run: float | None
     withheld: int = 0
-
-    def plus(self, other: Self) -> Self:
-        """Return the counts of both."""
-        return type(self)(
-            counted={name: count + other.counted[name] for name, count in self.counted.items()},
-            last_run=max((run for run in (self.last_run, other.last_run) if run is not None), default=None),
-            withheld=self.withheld + other.withheld,
-        )

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, Engine, delete, insert, select, text
+from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import postgres_errors
-from pipeline.database.mysql_tables import embedding_pointer, embedding_spaces
 from pipeline.database.rows import TenantStore, insert_many, now, record_of
 from pipeline.errors import Misconfigured
 from pipeline.local_models import stored_name
@@ -77,15 +76,6 @@ def lock(connection: Connection) -> tuple[int, int | None]:
 def point(connection: Connection, active: int, standby: int | None) -> None:
     """Move the pointer; the caller has locked it."""
     connection.execute(_POINT, {"active": active, "standby": standby})
-
-
-def copy_spaces(source: Connection, target: Connection) -> None:
-    """Make the pointer and the spaces of another MySQL those of ``source``, as every pair of stores has them."""
-    for table in (embedding_spaces, embedding_pointer):
-        rows = [dict(row) for row in source.execute(select(table)).mappings()]
-        target.execute(delete(table))
-        if rows:
-            target.execute(insert(table), rows)
 
 
 def create_table(postgres: Engine, space: EmbeddingSpace, *, like: EmbeddingSpace) -> None:

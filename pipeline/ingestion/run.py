@@ -26,7 +26,6 @@ from pipeline.errors import (
     PipelineError,
     RateLimited,
     TenantGone,
-    TenantMoving,
     Unavailable,
     VectorsMissing,
 )
@@ -35,7 +34,7 @@ from pipeline.ingestion.fetch import Ring, hand_over
 from pipeline.ingestion.make_vectors import fill_standby, settle, vectors_of
 from pipeline.ingestion.prepare import Aside, Breather, PreparedDocument, drop_leftovers, prepare, write_aside
 from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
-from pipeline.jobs.turn_store import Turns, WaitingJob, in_turn, turns, waiting_for_each_other
+from pipeline.jobs.turn_store import Turns, WaitingJob, turns, waiting_for_each_other
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder
 from pipeline.records import Chunk, Generation, JobId, Stage, TenantId
@@ -60,7 +59,7 @@ def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) ->
     batch = take_next(use)
     if batch is None:
         return 0
-    ingest_claims(batch.tenant_id, batch.claims, batch.stores, ring=ring)
+    ingest_claims(batch.tenant_id, batch.claims, use, ring=ring)
     if batch.heir:
         ring(batch.heir.tenant_id, batch.heir.job_id)
     return len(batch.claims)
@@ -122,7 +121,7 @@ class _SideWork:
             if batch is not None:
                 log.info("other_tenants_served", documents=len(batch.claims), waiting=len(self._held_up))
                 beside = _SideWork(self._use, self._ring, (*self._held_up, batch.tenant_id), self.waiting)
-                _work_on_ready(batch.tenant_id, batch.claims, batch.stores, self._ring, beside)
+                _work_on_ready(batch.tenant_id, batch.claims, self._use, self._ring, beside)
         finally:
             structlog.contextvars.clear_contextvars()
             structlog.contextvars.bind_contextvars(**before)
@@ -174,7 +173,7 @@ def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, a
 
 def _may_be_one_document(claims: Sequence[ItemClaim], error: Unavailable | Misconfigured) -> bool:
     """Return whether one document may be what a dependency fails on, such as a text that ends the embedding service."""
-    has_to_wait = isinstance(error, RateLimited | IngestCrowded | TenantMoving)
+    has_to_wait = isinstance(error, RateLimited | IngestCrowded)
     return not has_to_wait and any(claim.attempts >= _SUSPECTED_FROM for claim in claims)
 
 
@@ -203,10 +202,9 @@ def _one_by_one(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenBatch:
-    """A batch, the stores it is on, and the job to ring for when it has ended; None if nothing else was due."""
+    """A batch, and the job to ring for when it has ended; None if nothing else was due."""
 
     tenant_id: TenantId
-    stores: Resources
     claims: tuple[ItemClaim, ...]
     heir: WaitingJob | None
 
@@ -217,17 +215,8 @@ def _others_wait(use: Resources, *, besides: Collection[TenantId]) -> bool:
 
 
 def _turns(use: Resources) -> list[WaitingJob]:
-    """Return the waiting jobs of all pairs of stores in the order of service; none of a pair that does not answer, unless
-    it is the only one, whose error is raised."""
-
-    def waiting(stores: Resources) -> list[WaitingJob]:
-        with unit_of_work(stores.mysql) as work:
-            return turns(work.connection)
-
-    by_pair, away = use.on_each_pair(waiting)
-    if away is not None and not by_pair:
-        raise away
-    return in_turn(by_pair)
+    with unit_of_work(use.mysql) as work:
+        return turns(work.connection)
 
 
 def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBatch | None:
@@ -239,11 +228,7 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBat
     for position, turn in enumerate(waiting):
         if turn.tenant_id in full:
             continue
-        stores = use.placed(turn.tenant_id)
-        try:
-            claims = take(turn.tenant_id, turn.job_id, stores, share=share)
-        except TenantMoving:
-            claims = None
+        claims = take(turn.tenant_id, turn.job_id, use, share=share)
         if claims is None:
             full.add(turn.tenant_id)
         elif claims.items:
@@ -251,7 +236,7 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBat
                 tenant_id=turn.tenant_id, job_id=turn.job_id, request_id=turn.request_id
             )
             heir = next(iter(waiting[position + 1 :]), turn if claims.more else None)
-            return TakenBatch(tenant_id=turn.tenant_id, stores=stores, claims=claims.items, heir=heir)
+            return TakenBatch(tenant_id=turn.tenant_id, claims=claims.items, heir=heir)
     return None
 
 

@@ -280,14 +280,6 @@ class LedgerBacklog:
     oldest_s: Mapping[str, float]
     dead_letters: Mapping[str, int]
 
-    def plus(self, other: LedgerBacklog) -> LedgerBacklog:
-        """Return the backlog of both ledgers."""
-        return LedgerBacklog(
-            items={state: count + other.items[state] for state, count in self.items.items()},
-            oldest_s={state: max(age_s, other.oldest_s[state]) for state, age_s in self.oldest_s.items()},
-            dead_letters={reason: count + other.dead_letters[reason] for reason, count in self.dead_letters.items()},
-        )
-
 
 WINDOW_S = 30.0
 _LEAST_S = 5.0

@@ -1,9 +1,7 @@
 """The order of service: tenants with work take turns, and so do the jobs of one tenant; and the backlog of all of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from itertools import chain
 
 from sqlalchemy import Connection
 
@@ -27,7 +25,6 @@ class WaitingJob:
     job_id: JobId
     request_id: str
     priority: Priority = Priority.BULK
-    tenant_served_at: datetime | None = None
 
 
 def turns(connection: Connection) -> list[WaitingJob]:
@@ -37,17 +34,6 @@ def turns(connection: Connection) -> list[WaitingJob]:
     limits = {"limit": _TURNS, "of_a_tenant": _TURNS_OF_A_TENANT}
     rows = connection.execute(_TURNS_NOW, {"now": now(), "most": MOST_INTERACTIVE, **limits})
     return [record_of(WaitingJob, row, priority=Priority(row.priority)) for row in rows]
-
-
-def in_turn(pairs: Iterable[Sequence[WaitingJob]]) -> list[WaitingJob]:
-    """Merge the waiting jobs of several pairs of stores: the least recently served tenant first; stable otherwise."""
-    return sorted(
-        chain.from_iterable(pairs),
-        key=lambda job: (job.tenant_served_at is not None, job.tenant_served_at or _NEVER, job.tenant_id),
-    )
-
-
-_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def waiting_for_each_other(waiting: Sequence[WaitingJob]) -> bool:
@@ -78,13 +64,13 @@ _PLACE = (
     " j.served_at, j.created_at, j.job_id)"
 )
 _TURNS_NOW = sql(
-    "SELECT tenant_id, job_id, request_id, priority, tenant_served_at FROM ("
+    "SELECT tenant_id, job_id, request_id, priority FROM ("
     f"SELECT j.tenant_id, j.job_id, j.request_id, j.priority, t.served_at AS tenant_served_at, {_PLACE} AS place"
     " FROM jobs j LEFT JOIN ingest_turns t ON t.tenant_id = j.tenant_id"
     # A scalar with LIMIT 1 looks for one item of each job; EXISTS is made a join that reads all that are queued.
     " WHERE j.finished_at IS NULL AND j.paused_at IS NULL AND (SELECT 1 FROM job_items i"
     " WHERE i.tenant_id = j.tenant_id AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
-    " LIMIT 1) = 1 AND NOT EXISTS (SELECT 1 FROM write_fences f WHERE f.tenant_id = j.tenant_id AND f.is_closed)"
+    " LIMIT 1) = 1"
     # NULL, never served, comes first.
     ") waiting WHERE place <= :of_a_tenant ORDER BY tenant_served_at, tenant_id, place LIMIT :limit"
 )

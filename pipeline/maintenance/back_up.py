@@ -21,18 +21,16 @@ from typing import IO, BinaryIO, Final
 import structlog
 from sqlalchemy import URL, Engine, inspect, text
 
-from pipeline.database import installation, schema, schema_revisions
+from pipeline.database import schema, schema_revisions
 from pipeline.database.engines import engines, mysql_errors, postgres_errors
 from pipeline.database.statements import tenant_ids
 from pipeline.database.unit_of_work import reading
-from pipeline.errors import BackupFailed, Misconfigured, WrongInstallation
+from pipeline.errors import BackupFailed, Misconfigured
 from pipeline.local_stack import client_programs
 from pipeline.maintenance import migrate_schema
-from pipeline.maintenance.check_placements import refuse_misplaced, refuse_moves
 from pipeline.maintenance.verify import AlignmentReport, verify
 from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.setting_values import DEFAULT_PAIR
 from pipeline.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -46,8 +44,7 @@ FORMAT: Final = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """The description of a backup. ``files``: SHA-256 by name; ``revisions``: of ``mysql`` and ``postgres``; ``servers``:
-    their versions by kind (MySQL or MariaDB, PostgreSQL), empty in backups from before it was recorded; ``pair``: of stores,
-    the default one in backups from before that was."""
+    their versions by kind (MySQL or MariaDB, PostgreSQL), empty in backups from before it was recorded."""
 
     format: int
     installation_id: str
@@ -59,23 +56,21 @@ class Manifest:
     distance: str
     files: dict[str, str]
     servers: dict[str, str] = field(default_factory=dict)
-    pair: str = DEFAULT_PAIR
 
 
-def back_up(settings: Settings, to: Path, *, pair: str = DEFAULT_PAIR) -> Manifest:
-    """Write a backup of one pair of stores into the new folder ``to``, which appears only when complete. Raises
-    Misconfigured, WrongInstallation, BackupFailed, also while a tenant moves between pairs.
+def back_up(settings: Settings, to: Path) -> Manifest:
+    """Write a backup of both databases into the new folder ``to``, which appears only when complete. Raises Misconfigured,
+    WrongInstallation, BackupFailed.
 
     MySQL's snapshot begins first: a document added between the two has surplus vectors, which `restore` removes, instead of
     chunks to be embedded again.
     """
-    with engines(settings.of_pair(pair)) as (mysql, postgres):
-        return _back_up(mysql, postgres, settings, to, pair)
+    with engines(settings) as (mysql, postgres):
+        return _back_up(mysql, postgres, settings, to)
 
 
-def _back_up(mysql: Engine, postgres: Engine, settings: Settings, to: Path, pair: str) -> Manifest:
-    installation_id = migrate_schema.check_all(mysql, postgres, settings.of_pair(pair))
-    refuse_moves(settings)
+def _back_up(mysql: Engine, postgres: Engine, settings: Settings, to: Path) -> Manifest:
+    installation_id = migrate_schema.check_all(mysql, postgres, settings)
     if to.exists():
         raise BackupFailed(f"{to} exists already; name a new folder")
     unfinished = to.with_name(f"{to.name}.unfinished")
@@ -95,7 +90,6 @@ def _back_up(mysql: Engine, postgres: Engine, settings: Settings, to: Path, pair
             distance=settings.pgvector_distance,
             files={name: digest(unfinished / name) for name in (MYSQL_FILE, POSTGRES_FILE)},
             servers=_servers(mysql, postgres),
-            pair=pair,
         )
         (unfinished / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1) + "\n", encoding="utf-8")
         os.replace(unfinished, to)
@@ -134,60 +128,35 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def restore(
-    folder: Path,
-    settings: Settings,
-    *,
-    pair: str = DEFAULT_PAIR,
-    on_tenant: Callable[[TenantId, AlignmentReport], None],
-) -> Manifest:
-    """Load a backup into the two empty databases of its pair, migrate them to this version's schemas, repair each tenant's
-    vectors, and compare all pairs with the directory. For the default pair, claim Redis and empty it of the earlier state;
-    it is restored before the others. No worker, clock or client may be active.
+def restore(folder: Path, settings: Settings, *, on_tenant: Callable[[TenantId, AlignmentReport], None]) -> Manifest:
+    """Load a backup into two empty databases, migrate them to this version's schemas, claim Redis, empty it of the earlier
+    state, and repair each tenant's vectors. No worker, clock or client may be active.
 
-    Raises BackupFailed for a damaged backup, another pair's or with other settings, another kind of server or an older one,
-    or a database with tables, WrongInstallation, and Misconfigured for a schema that this version cannot migrate, before any
-    change; Misconfigured without the servers' programs; BackupFailed at the end if tenants are not where they should be.
+    Raises BackupFailed for a damaged backup, one with other settings, another kind of server or an older one, or a database
+    with tables, and Misconfigured for a schema that this version cannot migrate, before any change; Misconfigured without
+    the servers' programs.
     """
-    with engines(settings.of_pair(pair)) as (mysql, postgres):
+    with engines(settings) as (mysql, postgres):
         manifest = read_manifest(folder)
-        _refuse_unfit(manifest, mysql, postgres, settings, pair)
+        _refuse_unfit(manifest, mysql, postgres, settings)
         load_mysql(mysql, folder / MYSQL_FILE)
         load_postgres(postgres, folder / POSTGRES_FILE)
-        if pair == DEFAULT_PAIR:
-            migrate_schema.adopt(mysql, postgres, settings)
-        else:
-            with engines(settings) as (default, _):
-                migrate_schema.join(mysql, postgres, settings.of_pair(pair), default, manifest.installation_id)
+        migrate_schema.adopt(mysql, postgres, settings)
     with closing(Resources(settings)) as use:
-        stores = use.of_pair(pair)
-        with reading(stores.mysql) as connection:
+        with reading(use.mysql) as connection:
             tenants = tenant_ids(connection, "SELECT tenant_id FROM tenants ORDER BY tenant_id")
         for tenant_id in tenants:
-            on_tenant(tenant_id, verify(tenant_id, None, stores, repair=True, delete_share=_WHOLE))
+            on_tenant(tenant_id, verify(tenant_id, None, use, repair=True, delete_share=_WHOLE))
         log.info("backup_restored", installation_id=manifest.installation_id, tenants=len(tenants))
-        refuse_misplaced(use)
     return manifest
 
 
-def _refuse_unfit(manifest: Manifest, mysql: Engine, postgres: Engine, settings: Settings, pair: str) -> None:
-    if manifest.pair != pair:
-        raise BackupFailed(f"the backup is that of pair {manifest.pair}, not of {pair}: name the pair with --pair")
+def _refuse_unfit(manifest: Manifest, mysql: Engine, postgres: Engine, settings: Settings) -> None:
     schema_revisions.refuse_unknown("mysql", manifest.revisions.get("mysql"), of=" of the backup")
     schema_revisions.refuse_unknown("postgres", manifest.revisions.get("postgres"), of=" of the backup")
     _refuse_other_settings(manifest, settings)
     _refuse_other_servers(manifest, _servers(mysql, postgres))
     _refuse_tables(mysql, postgres)
-    if pair == DEFAULT_PAIR:
-        migrate_schema.refuse_foreign_pairs(settings, manifest.installation_id)
-        return
-    with engines(settings) as (default, default_postgres):
-        own, _ = installation.ids_of(default, default_postgres)
-    if manifest.installation_id != own:
-        raise WrongInstallation(
-            f"the backup is of installation {manifest.installation_id}, but the default pair belongs to"
-            f" {own or 'none yet'}: restore the default pair first, from the same time"
-        )
 
 
 def _refuse_other_settings(manifest: Manifest, settings: Settings) -> None:

@@ -13,17 +13,14 @@ from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
-from pipeline.errors import ErasureUnfinished, PlacementRefused, Unavailable
+from pipeline.errors import ErasureUnfinished, Unavailable
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.maintenance.build_indexes import drop_indexes
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.setting_values import DEFAULT_PAIR
 from pipeline.tenants import erasure_store
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.namespace_store import Namespaces
-from pipeline.tenants.placement import Placement, PlacementState
-from pipeline.tenants.placement_store import Placements
 
 log = structlog.get_logger(__name__)
 
@@ -83,15 +80,9 @@ def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
 
     The request deletes the tenant's row, so that its keys are refused and nothing is written for it any more; the record
     of the erasure holds the id. `finish_erasures` continues after a crash, and frees the id once the last writer to
-    Redis has ended and a whole pass has found nothing. Raises WrongInstallation before any change, and PlacementRefused
-    while a move has rows of it on two pairs.
+    Redis has ended and a whole pass has found nothing. Raises WrongInstallation before any change.
     """
     use.installation.refuse_wrong()
-    placement = _placement(tenant_id, use)
-    if placement.state is not PlacementState.SETTLED:
-        raise PlacementRefused(
-            f"tenant {tenant_id} is moving between {placement.pair} and {placement.target}: continue or undo that first"
-        )
     with unit_of_work(use.mysql) as work:
         if not erasure_store.is_known(work.connection, tenant_id):
             return None
@@ -100,18 +91,15 @@ def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
 
 
 def finish_erasures(use: Resources, *, due: bool = False) -> int:
-    """Continue the erasures that are not settled, ``due``: that may be settled by now; return how many. Those of tenants
-    that move or are on another pair of stores are left out: the rows here may be a copy's."""
+    """Continue the erasures that are not settled, ``due``: that may be settled by now; return how many."""
     before = now() - settling_time(use) if due else datetime.max.replace(microsecond=0)
     with unit_of_work(use.mysql) as work:
         waiting = erasure_store.unsettled(work.connection, requested_before=before)
     continued = 0
     for tenant_id in waiting:
         try:
-            placement, stores = _placement(tenant_id, use), use.placed(tenant_id)
-            if placement.state is PlacementState.SETTLED and placement.pair == stores.pair == use.pair:
-                _erase(tenant_id, stores)
-                continued += 1
+            _erase(tenant_id, use)
+            continued += 1
         except Unavailable as error:
             log.warning("erasure_postponed", tenant_id=tenant_id, code=error.code)
     return continued
@@ -145,11 +133,6 @@ def refuse_unfinished(tenant_id: TenantId, use: Resources) -> None:
         + f": repeat the request in {math.ceil(wait_s)} seconds.",
         retry_after_s=wait_s,
     )
-
-
-def _placement(tenant_id: TenantId, use: Resources) -> Placement:
-    with unit_of_work(use.of_pair(DEFAULT_PAIR).mysql) as work:
-        return Placements(work.connection, tenant_id).find()
 
 
 class _Settled(Exception):
@@ -211,7 +194,7 @@ def _unlink(tenant_id: TenantId, keys: Sequence[bytes], use: Resources) -> int:
 @retry_conflicts(attempts=8)
 def _erase_some(tenant_id: TenantId, name: str, erase: Callable[[Connection], int], use: Resources) -> int:
     """Erase some rows or keys and add them to the report, while the erasure is locked; return how many. Raises _Settled
-    once it is settled, and TenantMoving once the tenant is elsewhere."""
+    once it is settled."""
     with unit_of_work(use.mysql) as work:
         if not erasure_store.lock_unsettled(work.connection, tenant_id):
             raise _Settled

@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import redis
@@ -14,7 +12,6 @@ from pipeline.database import clock_skew, redis_checks
 from pipeline.database.clock_skew import skew
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.expiring_record_store import FullStores
-from pipeline.database.replica import Replica
 from pipeline.database.schema import check_mysql_writes, check_writable, mysql_server
 from pipeline.database.schema_revisions import OPERATOR_CLASSES
 from pipeline.database.unit_of_work import unit_of_work
@@ -27,12 +24,9 @@ from pipeline.maintenance.doctor import CheckResult, RedisFacts
 from pipeline.maintenance.migrate_schema import check
 from pipeline.metrics.meter_store import read_totals
 from pipeline.models.make_models import check_embedder
-from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.setting_values import DEFAULT_PAIR
 
 _PING = text("SELECT 1")
-_REPLICA_BEHIND_S = 10.0
 _MODEL_S = 3.0  # for one vector
 _CROWDED = 0.8  # of the connections that may be open at once
 _MYSQL_NOW = text("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000000.0")
@@ -272,70 +266,9 @@ def installation(use: Resources) -> CheckResult:
 
 def deletions(use: Resources) -> CheckResult:
     """Check whether the reconciler withholds large deletions until an operator confirms them."""
-    withheld: dict[TenantId, int] = {}
-    for stores in use.pairs:
-        with unit_of_work(stores.mysql) as work:
-            withheld |= alignment_store.withheld_by_tenant(work.connection)
+    with unit_of_work(use.mysql) as work:
+        withheld = alignment_store.withheld_by_tenant(work.connection)
     return doctor.deletions({str(tenant_id): count for tenant_id, count in withheld.items()})
-
-
-def store_pair(stores: Resources) -> list[CheckResult]:
-    """Check the schema, the installation, the vectors and the indexes of a further pair of stores."""
-    findings = [schema(stores), installation(stores), *vectors(stores), fulltext(stores)]
-    return [replace(finding, check=f"{finding.check}:{stores.pair}") for finding in findings]
-
-
-_OF_REPLICA = text(
-    "SELECT (SELECT installation_id FROM installation WHERE id = 1), @@read_only,"
-    " (SELECT UNIX_TIMESTAMP(MAX(revised_at)) FROM namespaces)"
-)
-
-
-def further_servers(use: Resources) -> dict[str, Callable[[], None]]:
-    """Return a function for each replica and each server of the further pairs, which returns if it answers."""
-    probes: dict[str, Callable[[], None]] = {}
-    for stores in use.pairs:
-        suffix = "" if stores.pair == DEFAULT_PAIR else f":{stores.pair}"
-        if stores.replica is not None:
-            probes[f"mysql_replica{suffix}"] = partial(_ping_replica, stores.replica)
-        if suffix:
-            probes[f"mysql{suffix}"] = partial(ping_mysql, stores)
-            probes[f"postgres{suffix}"] = partial(ping_postgres, stores)
-    return probes
-
-
-def _ping_replica(copy: Replica) -> None:
-    with mysql_errors(), copy.engine.connect() as connection:
-        connection.execute(_PING)
-
-
-def replica(use: Resources) -> CheckResult | None:
-    """Check that the replica of MySQL is one of this installation's, takes no writes and follows; None without one.
-    Raises Unavailable if it does not answer."""
-    if use.replica is None:
-        return None
-    with mysql_errors(), use.mysql.connect() as connection:
-        own_id, _, revised_at = connection.execute(_OF_REPLICA).one()
-    with mysql_errors(), use.replica.engine.connect() as connection:
-        its_id, is_read_only, its_revised_at = connection.execute(_OF_REPLICA).one()
-    behind_s = max(0.0, float(revised_at or 0) - float(its_revised_at or 0))
-    return of_replica(is_own=own_id == its_id, is_read_only=bool(is_read_only), behind_s=behind_s)
-
-
-def of_replica(*, is_own: bool, is_read_only: bool, behind_s: float) -> CheckResult:
-    """Check the replica of MySQL. ``is_own``: it has this installation's id; ``behind_s``: the age of its last change
-    before that of the primary server."""
-    check, detail = "mysql_replica", f"{behind_s:.0f} s behind"
-    if not is_own:
-        advice = "name a replica of the server of CHORDWISE_MYSQL_URL in CHORDWISE_MYSQL_REPLICA_URL"
-        return doctor.failed(check, "it holds another installation", advice)
-    if behind_s > _REPLICA_BEHIND_S:
-        advice = "see the server's replication status; meanwhile the primary server is read"
-        return doctor.warning(check, detail, advice)
-    if not is_read_only:
-        advice = "set read_only=ON there, so that nothing but replication writes to it"
-        return doctor.warning(check, "it takes writes", advice)
-    return doctor.ok(check, detail)
 
 
 def longest_task_s(use: Resources) -> float:

@@ -4,12 +4,9 @@ parts is the last document's id, so an export can be resumed at any time."""
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TypeVar
 
 import structlog
-from sqlalchemy import Connection
 
-from pipeline.administration.call_store import read_replica
 from pipeline.archives.archive import Enclosed, Origin, Part, write_part
 from pipeline.archives.chunk_lines import chunk_line, parent_as_json
 from pipeline.archives.import_store import Exports, ShownChunk, ShownDocument, StoredVector, snapshot, stored_vectors
@@ -18,9 +15,6 @@ from pipeline.records import ChunkId, DocumentId, Namespace, Passage, TenantId
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
-
-T = TypeVar("T")
-_Rows = tuple[list[ShownDocument], dict[DocumentId, list[ShownChunk]], dict[DocumentId, list[tuple[int, Passage]]]]
 
 PART_BYTES = 4 * 1024 * 1024  # from which a part is full; the document that fills it is in it whole
 _CHUNKS_AT_ONCE = 500
@@ -58,11 +52,8 @@ def export_part(
     sleep: Callable[[float], None] = time.sleep,
 ) -> ExportedPart:
     """Return the documents after the given id, as many as a part takes. Raises StoreUnavailable."""
-    listed = _read_at_once(
-        tenant_id,
-        use,
-        lambda connection: Exports(connection, tenant_id, namespace).listed(after=after, limit=most_documents + 1),
-    )
+    with snapshot(use.mysql) as connection:
+        listed = Exports(connection, tenant_id, namespace).listed(after=after, limit=most_documents + 1)
     origin = Origin(model=use.embedder.model, dimension=use.embedder.dimension, distance=use.settings.pgvector_distance)
     documents: list[_ExportedDocument] = []
     size, last = 0, None
@@ -124,26 +115,16 @@ def _read_settled(
 def _read(
     tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], origin: Origin, use: Resources
 ) -> dict[DocumentId, _ExportedDocument]:
-
-    def read(connection: Connection) -> _Rows:
+    with snapshot(use.mysql) as connection:
         exports = Exports(connection, tenant_id, namespace)
-        return exports.documents(document_ids), exports.chunks(document_ids), exports.parents(document_ids)
-
-    documents, chunks, parents = _read_at_once(tenant_id, use, read)
+        documents, chunks = exports.documents(document_ids), exports.chunks(document_ids)
+        parents = exports.parents(document_ids)
     generations = {document.generation.document_id: document.generation for document in documents}
     vectors = stored_vectors(use.postgres, list(generations.values()), table=use.spaces.live().active.table)
     return {
         document_id: _enclose(document, chunks.get(document_id, []), parents.get(document_id, []), vectors, origin)
         for document_id, document in zip(generations, documents, strict=True)
     }
-
-
-def _read_at_once(tenant_id: TenantId, use: Resources, ask: Callable[[Connection], T]) -> T:
-    copy = read_replica(tenant_id, use, ask)
-    if copy is not None:
-        return copy[0]
-    with snapshot(use.mysql) as connection:
-        return ask(connection)
 
 
 def _enclose(

@@ -50,7 +50,6 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "model": ("mysql",),
     "fulltext": ("mysql",),
     "mysql_packet": ("mysql",),
-    "mysql_replica": ("mysql",),
     "broker_visibility_timeout": _QUEUES,
     "broker_eviction": ("broker",),
     "redis_eviction": ("redis",),
@@ -73,11 +72,8 @@ def condition(error: BaseException) -> str:
 
 
 def needs_of(check: str) -> tuple[str, ...]:
-    """Return the parts without which a check cannot be judged. A further pair of stores has parts of its own."""
-    head, _, pair = check.partition(":")
-    if head == "pair":
-        return (f"mysql:{pair}", f"postgres:{pair}")
-    return NEEDS.get(check, NEEDS.get(head, ()))
+    """Return the parts without which a check cannot be judged."""
+    return NEEDS.get(check, NEEDS.get(check.partition(":")[0], ()))
 
 
 def unjudged(check: str, cause: CheckResult) -> CheckResult:

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +27,6 @@ from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.keyword_index.local_index_store import LocalIndexReader, LocalIndexWriter, is_whole, remove, remove_others
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import Namespace, TenantId
-from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Publications
 
 log = structlog.get_logger(__name__)
@@ -84,13 +82,10 @@ class KeywordIndexer:
     meter: Meter
     looked_at_every_s: float = 1.0
     large: int = _LARGE
-    use: Resources | None = None  # of an installation with several pairs of stores
-    _engines: dict[TenantId, Engine] = field(default_factory=dict)  # of the tenants on other pairs than the default
     _tenants: dict[TenantId, _Tenant] = field(default_factory=dict)
     _writers: dict[TenantId, LocalIndexWriter] = field(default_factory=dict)  # the least recently used first
     lag: IndexLag = IndexLag(tenants=0, failing=0, seconds=0.0)
     _wanted: Mapping[TenantId, Mapping[Namespace, str]] = field(default_factory=dict)
-    _is_partial: bool = False  # a pair of stores did not answer when ``_wanted`` was read
     _disk: int = 0
     _measured_at: float = float("-inf")
     _looked_at: float = float("-inf")
@@ -100,7 +95,7 @@ class KeywordIndexer:
 
     def step(self) -> IndexLag:
         """Begin to catch up with MySQL, tenant by tenant, without waiting. Raises StoreUnavailable."""
-        wanted = self._revisions()
+        self._wanted = wanted = self._revisions()
         moment = time.monotonic()
         self._look_for_damage(moment)
         for tenant_id in [name for name in self._tenants if name not in wanted and self._is_idle(name)]:
@@ -117,31 +112,9 @@ class KeywordIndexer:
         return self.lag
 
     def _revisions(self) -> dict[TenantId, dict[Namespace, str]]:
-        """Return the stamps of all namespaces. A pair of stores that does not answer keeps those read last; raises
-        StoreUnavailable if it is the default one."""
+        """Return the stamps of all namespaces. Raises StoreUnavailable."""
         with reading(self.mysql) as connection:
-            wanted = revisions_of_all(connection)
-        engines: dict[TenantId, Engine] = {}
-        self._is_partial = False
-        use = self.use
-        for stores in use.pairs[1:] if use else ():
-            try:
-                with reading(stores.mysql) as connection:
-                    there = revisions_of_all(connection)
-            except PipelineError as error:
-                log.warning("store_pair_skipped", pair=stores.pair, code=error.code)
-                self._is_partial = True
-                there = {name: dict(self._wanted[name]) for name, e in self._engines.items() if e is stores.mysql}
-            for tenant_id, stamps in there.items():
-                # A tenant that moves has rows on both sides.
-                if use and (tenant_id not in wanted or use.placed(tenant_id).pair == stores.pair):
-                    wanted[tenant_id] = stamps
-                    engines[tenant_id] = stores.mysql
-        self._engines, self._wanted = engines, wanted
-        return wanted
-
-    def _mysql_of(self, tenant_id: TenantId) -> Engine:
-        return self._engines.get(tenant_id, self.mysql)
+            return revisions_of_all(connection)
 
     def _look_for_damage(self, moment: float) -> None:
         """Rebuild indexes that were deleted, or that a query found damaged."""
@@ -175,13 +148,9 @@ class KeywordIndexer:
         )
 
     def _built(self) -> float:
-        """Return the share of chunks that the indexes have, of those in pairs of stores that answer."""
-        chunks: dict[tuple[TenantId, Namespace], int] = {}
+        """Return the share of chunks that the indexes have."""
         with reading(self.mysql) as connection:
-            chunks |= chunk_counts(connection)
-        for stores in self.use.pairs[1:] if self.use else ():
-            with suppress(Unavailable), reading(stores.mysql) as connection:
-                chunks |= chunk_counts(connection)
+            chunks = chunk_counts(connection)
         total = sum(chunks.values())
         built = sum(
             count
@@ -198,10 +167,8 @@ class KeywordIndexer:
         return self._disk
 
     def tidy(self) -> None:
-        """Delete the indexes of tenants that MySQL does not know, and those of other formats; none while a pair of stores
-        does not answer, whose tenants are not known."""
-        revisions = self._revisions()
-        if not self._is_partial and (folders := remove_others(self.root, revisions)):
+        """Delete the indexes of tenants that MySQL does not know, and those of other formats."""
+        if folders := remove_others(self.root, self._revisions()):
             log.info("keyword_indexes_removed", folders=folders)
 
     def close(self) -> None:
@@ -292,7 +259,7 @@ class KeywordIndexer:
         for namespace in indexed.keys() - wanted.keys():
             writer.forget(namespace)
         for namespace in sorted(wanted.keys() - stamps.keys()):
-            with snapshot(self._mysql_of(tenant_id)) as connection:
+            with snapshot(self.mysql) as connection:
                 indexed_state = view.state(namespace)
                 state, chunks = self._apply(
                     writer, connection, tenant_id, namespace, indexed_state, may_build=may_build
@@ -341,7 +308,7 @@ class KeywordIndexer:
             return True
         if total > self.large and not may_build:
             return False
-        with snapshot(self._mysql_of(tenant_id)) as connection:
+        with snapshot(self.mysql) as connection:
             chunks = IndexedChunks(connection, tenant_id)
             writer.clear()
             for namespace in namespaces:

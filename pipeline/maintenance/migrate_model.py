@@ -48,8 +48,6 @@ def start(provider: str, model: str, dimension: int, service: str, use: Resource
     name = space_store.model_name(provider, model, dimension)
     if service == "next" and not use.settings.embedding_next_base_url:
         raise MigrationRefused("CHORDWISE_EMBEDDING_NEXT_BASE_URL is not set", code="service_not_set")
-    if use.settings.store_pairs:
-        raise MigrationRefused("a model can be migrated on a single pair of stores only", code="several_store_pairs")
     trial = EmbeddingSpace(number=0, provider=provider, model=name, dimension=dimension, service=service)
     embedder = make_space_embedder(use.settings, trial)
     try:

@@ -2,8 +2,7 @@
 
 `downgrade --to SIDE:REVISION` takes one side back, as often as given; `downgrade --to base` drops every table.
 `plan` prints the revisions that `upgrade` would run, with an estimate for each of their statements.
-`adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whatever they belonged to. On a further pair of stores
-PostgreSQL becomes that of the pair's MySQL, which must be the installation's, or new.
+`adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whatever they belonged to.
 """
 
 import argparse
@@ -12,11 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from importlib.resources.abc import Traversable
 from typing import Final, Literal
 
-import structlog
 from sqlalchemy import Connection, Engine, text
 
 from pipeline.database import installation, schema
@@ -35,12 +32,10 @@ from pipeline.database.schema_revisions import (
 )
 from pipeline.database.store_errors import MYSQL, POSTGRES, location
 from pipeline.embedding import space_store
-from pipeline.errors import Misconfigured, PipelineError, StoreMisconfigured, StoreUnavailable
+from pipeline.errors import Misconfigured, PipelineError
 from pipeline.maintenance.plan_migrations import plan
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
-
-log = structlog.get_logger(__name__)
 
 # Two migrations at once would both find the tables missing. Any constants will do; they name the locks. MySQL's locks are
 # those of the whole server, on which other installations may have databases.
@@ -69,32 +64,6 @@ def adopt(mysql: Engine, postgres: Engine, use: Settings) -> str:
     _refuse_unfit(mysql, postgres)
     _upgrade(mysql, postgres, use)
     return installation.establish(mysql, postgres, use, adopt=True)
-
-
-def join(
-    mysql: Engine, postgres: Engine, use: Settings, default: Engine, installation_id: str, *, takes_over: bool = False
-) -> str:
-    """Upgrade a further pair of stores and give it the id of the installation and the embedding spaces of ``default``, the
-    MySQL of its first pair. ``takes_over``: PostgreSQL may have another id. Raises as `upgrade`."""
-    installation.refuse_foreign(mysql, postgres, use, installation_id, adopt=takes_over)
-    _refuse_unfit(mysql, postgres)
-    if not takes_over:
-        installation.refuse_strangers(mysql, postgres, use)
-    _upgrade(mysql, postgres, use)
-    with mysql_errors(), default.connect() as reading, mysql.begin() as connection:
-        space_store.copy_spaces(reading, connection)
-    _make_lost_spaces(mysql, postgres, use)
-    return installation.establish(mysql, postgres, use, adopt=takes_over, join=installation_id)
-
-
-def refuse_foreign_pairs(use: Settings, installation_id: str | None, *, adopt: bool = False) -> None:
-    """Raise WrongInstallation if a further pair belongs to another installation. Skips pairs that do not answer."""
-    for name in sorted(use.store_pairs):
-        try:
-            with engines(use.of_pair(name)) as (mysql, postgres):
-                installation.refuse_foreign(mysql, postgres, use.of_pair(name), installation_id, adopt=adopt)
-        except (StoreMisconfigured, StoreUnavailable) as error:
-            log.warning("store_pair_not_compared", pair=name, code=error.code)
 
 
 def _refuse_unfit(mysql: Engine, postgres: Engine) -> None:
@@ -316,35 +285,12 @@ def check_all(mysql: Engine, postgres: Engine, use: Settings) -> str:
     return installation.confirm_stores(mysql, postgres, use)
 
 
-_Action = Callable[[Engine, Engine, Settings], str | None]
-_ACTIONS: dict[str, _Action] = {
+_ACTIONS: dict[str, Callable[[Engine, Engine, Settings], str | None]] = {
     "upgrade": upgrade,
     "check": check_all,
     "plan": plan,
     "adopt": adopt,
 }
-
-
-def _on_further_pair(action: _Action, default: Engine, use: Settings, installation_id: str) -> str | None:
-    """Do the same on another pair of stores; one that is migrated joins the installation."""
-    with engines(use, timeout_s=_LONGEST_STATEMENT_S) as (mysql, postgres):
-        if action in (upgrade, adopt):
-            return join(mysql, postgres, use, default, installation_id, takes_over=action is adopt)
-        return action(mysql, postgres, use)
-
-
-def _on_every_pair(action: _Action, use: Settings) -> str | None:
-    with engines(use, timeout_s=_LONGEST_STATEMENT_S) as (mysql, postgres):
-        if use.store_pairs and action in (upgrade, adopt):  # before the default pair is changed
-            record, other = installation.ids_of(mysql, postgres)
-            own = record or (None if action is adopt else other)
-            refuse_foreign_pairs(use, own, adopt=action is adopt)
-        result = action(mysql, postgres, use)
-        for name in sorted(use.store_pairs):
-            further = _on_further_pair(action, mysql, use.of_pair(name), str(result))
-            if action is plan:
-                result = f"{result}\npair {name}:\n{further}"
-    return result
 
 
 TO_HELP = "for downgrade, once or for both sides: such as mysql:0030 or postgres:0007; base drops every table"
@@ -360,13 +306,13 @@ def main(arguments: Sequence[str] | None = None, use: Settings | None = None) ->
         parser.error("--to belongs to downgrade")
     try:
         use = use or settings()
-        if chosen.action == "downgrade":
-            to = _target(chosen.to)
-            _on_every_pair(lambda mysql, postgres, _: check_downgrade(mysql, postgres, to=to), use)
-            _on_every_pair(partial(downgrade, to=to), use)
-            return 0
-        action = _ACTIONS[chosen.action]
-        result = _on_every_pair(action, use)
+        to = _target(chosen.to) if chosen.action == "downgrade" else {}
+        with engines(use, timeout_s=_LONGEST_STATEMENT_S) as (mysql, postgres):
+            if chosen.action == "downgrade":
+                downgrade(mysql, postgres, use, to=to)
+                return 0
+            action = _ACTIONS[chosen.action]
+            result = action(mysql, postgres, use)
     except PipelineError as error:
         print(f"migrate: {error}", file=sys.stderr)  # noqa: T201 - this is a command
         return 1

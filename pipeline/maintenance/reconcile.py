@@ -31,7 +31,7 @@ def reconcile(use: Resources) -> AlignmentCounts:
     finish_erasures(use)
     with unit_of_work(use.mysql) as work:
         tenant_id = alignment_store.next_tenant(work.connection)
-    return AlignmentCounts() if tenant_id is None else reconcile_tenant(tenant_id, use.placed(tenant_id))
+    return AlignmentCounts() if tenant_id is None else reconcile_tenant(tenant_id, use)
 
 
 def reconcile_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:

@@ -3,14 +3,12 @@
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from functools import reduce
 
 import structlog
 
 from pipeline.administration.read_metrics import read_ledger
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
-from pipeline.jobs.job_views import LedgerBacklog
 from pipeline.metrics.definitions import QueueDepth
 from pipeline.metrics.history import RANGES, HistoryRange, sample_of, series_of
 from pipeline.metrics.history_store import mysql_bytes, postgres_bytes, redis_bytes
@@ -52,10 +50,7 @@ def read_history(
 
 
 def _ledger_gauges(use: Resources) -> dict[str, float]:
-    ledgers, away = read_ledger(use)
-    if away is not None:  # a gap rather than a sum without them
-        raise away
-    backlog = reduce(LedgerBacklog.plus, (backlog for backlog, _ in ledgers.values()))
+    backlog, _ = read_ledger(use)
     return {
         "ingest_wait_s": backlog.oldest_s["due"],
         "waiting_documents": sum(backlog.items.values()),
@@ -64,12 +59,10 @@ def _ledger_gauges(use: Resources) -> dict[str, float]:
 
 
 def _size_gauges(use: Resources) -> dict[str, float]:
-    mysql = postgres = 0
-    for stores in use.pairs:
-        with unit_of_work(stores.mysql) as work:
-            mysql += mysql_bytes(work.connection)
-        with unit_of_work(stores.postgres) as work:
-            postgres += postgres_bytes(work.connection)
+    with unit_of_work(use.mysql) as work:
+        mysql = mysql_bytes(work.connection)
+    with unit_of_work(use.postgres) as work:
+        postgres = postgres_bytes(work.connection)
     index = sum(indexer.disk_bytes for indexer in use.indexer_reports.all())
     return {
         "mysql_bytes": mysql,

@@ -23,7 +23,7 @@ from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.generation_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
-from pipeline.errors import TenantGone, TenantMoving, Unavailable
+from pipeline.errors import TenantGone, Unavailable
 from pipeline.ingestion.claimed_items import close_jobs
 from pipeline.jobs.job_retention_store import EndedJobs, keep_jobs_since, keep_usage_since, tenants_with_jobs_ended
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
@@ -32,7 +32,6 @@ from pipeline.keyword.statistics_store import Statistics, tenants_with_waiting_t
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.records import ChunkId, DocumentId, JobId, Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.setting_values import DEFAULT_PAIR
 from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
 from pipeline.tenants.namespace_store import Publications, tenants_with_old_publications
 from pipeline.tenants.usage_store import Usage, tenants_with_usage
@@ -58,7 +57,7 @@ _forget_usage = call_store(Usage, Usage.forget)
 
 
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
-    """Sweep all tenants of a pair of stores and ring for every job with due items; return the bells rung. ``ring`` returns
+    """Sweep all tenants and ring for every job with due items; return the bells rung. ``ring`` returns
     False for a bell that the broker did not take. Harmless to running work."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
@@ -81,21 +80,14 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
 
 
 def _for_each(tenants: Iterable[TenantId], use: Resources, step: Callable[[TenantId, Resources], int]) -> int:
-    """Return the sum of ``step`` over the tenants, each where it is placed. A transaction that loses against a worker, a
-    moving or erased tenant, or one that is placed on another pair that does not answer, is left to the next sweep."""
+    """Return the sum of ``step`` over the tenants. A transaction that loses against a worker, or an erased tenant, is left
+    to the next sweep."""
     done = 0
     for tenant_id in tenants:
-        pair = DEFAULT_PAIR  # has the directory of placements
         try:
-            stores = use.placed(tenant_id)
-            pair = stores.pair
-            done += step(tenant_id, stores)
-        except (Conflict, TenantMoving, TenantGone) as error:
+            done += step(tenant_id, use)
+        except (Conflict, TenantGone) as error:
             log.info("sweep_postponed", tenant_id=tenant_id, code=error.code)
-        except Unavailable as error:
-            if pair == use.pair:
-                raise
-            log.warning("sweep_postponed", tenant_id=tenant_id, pair=pair, code=error.code)
     return done
 
 
@@ -243,7 +235,7 @@ def _forget_file(tenant_id: TenantId, use: Resources, *, file_id: str) -> int:
 
 def _empty(tenant_id: TenantId, use: Resources, *, namespace: Namespace) -> int:
     """Delete every document of an expired vector store but keep its name; a crash leaves the rest to the next run. Return
-    0, and stop, if it has not expired where the tenant is."""
+    0, and stop, if it has not expired any more."""
     while deleted := _empty_some(tenant_id, namespace, use):
         pass
     return int(deleted is not None)
@@ -271,9 +263,9 @@ _COUNTS_AT_ONCE: Final = 5000
 
 
 def prune_in_turn(use: Resources) -> None:
-    """Prune the ledger of a pair of stores, every ten minutes in one process of the fleet."""
+    """Prune the ledger every ten minutes in one process of the fleet."""
     with redis_errors():
-        due = use.redis.set(f"chordwise:ledger:pruned:{use.pair}", 1, nx=True, ex=_PRUNE_EVERY_S)
+        due = use.redis.set("chordwise:ledger:pruned", 1, nx=True, ex=_PRUNE_EVERY_S)
     if due:
         prune_ledger(use)
 

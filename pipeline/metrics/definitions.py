@@ -61,7 +61,6 @@ METRICS: Final[dict[str, MetricSpec]] = {
         _counter("chordwise_keyword_index_builds", "Namespaces whose keyword index was built from the start."),
         _counter("chordwise_vector_index_builds", "Ranges of a large tenant's vectors that got an index."),
         _histogram("chordwise_vector_index_recall", "Recall@10 of an index at its number of probes.", _RECALLS),
-        _counter("chordwise_replica_reads", "Reads from a replica: current, behind, away.", "result"),
         _counter("chordwise_result_cache", "Look-ups in the answer cache: hit, miss.", "result"),
         _counter("chordwise_breaker_changes", "Circuit breakers that opened, half opened, closed.", "part", "state"),
         _counter("chordwise_model_requests", "Requests to model services.", "purpose"),

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, TypeVar
 
-from sqlalchemy import Connection
-
 from pipeline.channels.local_indexes import IndexAtRevision
 from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.engines import outage_of
@@ -25,7 +23,6 @@ from pipeline.records import ChannelName, ChunkId, DocumentFields
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.ask_channels import RESERVE_S, aside
-from pipeline.tenants.revision_store import has_reached
 
 # Vectors are kept in half precision, so that a cosine may come out this far beyond 1.
 _ROUNDING = 5e-3
@@ -241,28 +238,10 @@ class ShownChunks:
             journal.lost("hydrate", "rules_unknown", detail)
 
     def _of_mysql(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, StoredChunk]:
-        copies = self._of_replica(chunk_ids)
-        # A channel may have found what was published after the query began, which the replica need not have.
-        missing = [chunk_id for chunk_id in chunk_ids if chunk_id not in copies]
-        if not missing:
-            return copies
-        with reading(self._use.mysql) as connection:
-            return copies | self._shown(missing, connection)
-
-    def _of_replica(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, StoredChunk]:
-        query, replica = self._query, self._use.replica
-        stamps = {name: query.stamps[name] for name in query.namespaces_read if name in query.stamps}
-        if replica is None or not stamps:
-            return {}
-        copies = replica.read(
-            lambda connection: has_reached(connection, query.tenant_id, stamps), partial(self._shown, chunk_ids)
-        )
-        return {} if copies is None else copies[0]
-
-    def _shown(self, chunk_ids: Sequence[ChunkId], connection: Connection) -> dict[ChunkId, StoredChunk]:
         query = self._query
-        chunks = Chunks(connection, query.tenant_id)
-        return chunks.hydrate(chunk_ids, namespaces=query.namespaces_read, since=query.since)
+        with reading(self._use.mysql) as connection:
+            chunks = Chunks(connection, query.tenant_id)
+            return chunks.hydrate(chunk_ids, namespaces=query.namespaces_read, since=query.since)
 
 
 def needed(plan: Plan) -> int:

@@ -1,18 +1,16 @@
 """Move searches from Redis into the audit, and delete rows older than the audit's retention."""
 
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Final
 
 import structlog
 from pydantic import SecretStr
 
 from pipeline.answer.result import Answer, outcome
-from pipeline.database.engines import Conflict, redis_errors
+from pipeline.database.engines import redis_errors
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.errors import StoreUnavailable, TenantGone, TenantMoving, Unavailable
+from pipeline.errors import TenantGone
 from pipeline.query.request import Query
 from pipeline.records import TenantId
 from pipeline.resources import Resources
@@ -70,27 +68,15 @@ def drain(use: Resources) -> int:
     deleted, also those that come after its id was given to a new one."""
     queue = AuditQueue(use.redis)
     drained = 0
-    away: set[str] = set()  # pairs of stores: a hanging one is asked for one tenant, not for each
     for tenant_id in queue.tenants():
         while rows := queue.oldest(tenant_id, limit=_ROWS_AT_ONCE):
-            pair = ""
             try:
-                pair = (stores := use.placed(tenant_id)).pair
-                if pair in away:
-                    break
-                with unit_of_work(stores.mysql) as work:
+                with unit_of_work(use.mysql) as work:
                     tenant = Tenants(work.connection, tenant_id).find()
                     since = tenant.created_at - _CLOCKS_APART if tenant is not None else _EVER
                     Audit(work.connection, tenant_id).add([row for row in map(unpacked, rows) if row.at >= since])
             except TenantGone:
                 queue.discard(tenant_id)
-                break
-            except Unavailable as error:  # its rows wait in Redis
-                if not use.settings.store_pairs:
-                    raise
-                if isinstance(error, StoreUnavailable) and not isinstance(error, Conflict):
-                    away.add(pair)
-                log.warning("audit_not_drained", tenant_id=tenant_id, code=error.code)
                 break
             queue.take_away(tenant_id, rows)
             drained += len(rows)
@@ -102,14 +88,12 @@ def drain(use: Resources) -> int:
 
 
 def forget_old(use: Resources) -> int:
-    """Delete rows older than the audit's retention, for every tenant, in small transactions. Returns how many. Raises
-    Unavailable at the end if a pair of stores does not answer."""
+    """Delete rows older than the audit's retention, for every tenant, in small transactions. Returns how many."""
     before = now() - timedelta(days=use.settings.audit_keep_days)
-    counts, away = use.on_each_pair(partial(_forget_old_on, before))
-    if forgotten := sum(counts):
+    with unit_of_work(use.mysql) as work:
+        tenants = tenants_with_audit(work.connection)
+    if forgotten := sum(_forget_old_of(tenant_id, before, use) for tenant_id in tenants):
         log.info("audit_rows_expired", rows=forgotten)
-    if away is not None:
-        raise away
     return forgotten
 
 
@@ -122,19 +106,10 @@ def maintain(use: Resources) -> None:
         forget_old(use)
 
 
-def _forget_old_on(before: datetime, stores: Resources) -> int:
-    with unit_of_work(stores.mysql) as work:
-        tenants = tenants_with_audit(work.connection)
-    # A tenant that moves has rows on both sides.
-    here = [(tenant_id, use) for tenant_id in tenants if (use := stores.placed(tenant_id)).pair == stores.pair]
-    return sum(_forget_old_of(tenant_id, before, use) for tenant_id, use in here)
-
-
 def _forget_old_of(tenant_id: TenantId, before: datetime, use: Resources) -> int:
     forgotten = 0
     while True:
-        some = 0
-        with suppress(TenantMoving), unit_of_work(use.mysql) as work:
+        with unit_of_work(use.mysql) as work:
             some = Audit(work.connection, tenant_id).forget(before, limit=_FORGOTTEN_AT_ONCE)
         forgotten += some
         if some < _FORGOTTEN_AT_ONCE:

@@ -7,6 +7,7 @@ searches see, so an older answer is never found again. An answer composed during
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,7 +23,7 @@ from pipeline.database.unit_of_work import reading
 from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.query.request import Query
-from pipeline.records import ChannelName, Namespace, TenantId
+from pipeline.records import ChannelName, Namespace
 from pipeline.resources import Resources
 from pipeline.retrieval.compose import render
 from pipeline.retrieval.measure import log_answer, measure_answer
@@ -34,7 +35,6 @@ log = structlog.get_logger(__name__)
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 _PAUSE_S = 5.0  # seconds without another attempt after MySQL did not answer, or each query would wait for it
-_DIRECTORY = ""  # stands for the pair of a tenant whose placement cannot be read
 _SHAPING = ("recall_", "rerank_", "rrf_", "retrieval_", "llm_", "embedding_", "pgvector_", "mask_", "query_")
 _SHAPING_NOTHING = ("query_lane",)  # all lanes give the same answer
 
@@ -47,14 +47,14 @@ class AnswerCache:
         self,
         use: Resources,
         *,
-        away: Callable[[TenantId], bool] = lambda _: False,
+        away: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.use = use
         self._known_away = away
         self._clock = clock
         self._installation = _fingerprint(use.settings)
-        self._pauses: dict[str, Deadline] = {}  # by pair of stores
+        self._pause = Deadline(-math.inf)
 
     def keyed(self, query: Query, *, keep: bool = True) -> Query:
         """Return ``query`` with the revisions of its namespaces, if MySQL answers, and with its cache key if the answer
@@ -62,19 +62,14 @@ class AnswerCache:
         changed a moment ago."""
         # An earlier query that this one repeats leaves outdated revisions.
         query = replace(query, cache_key="", stamps={})
-        pair = _DIRECTORY
-        if self._is_paused(pair) or self._known_away(query.tenant_id):
+        if not self._pause.has_passed or self._known_away():
             return query
         names = query.namespaces_depended_on
         try:
-            stores = self.use.placed(query.tenant_id)
-            pair = stores.pair
-            if self._is_paused(pair):
-                return query
-            with reading(stores.mysql) as connection:
+            with reading(self.use.mysql) as connection:
                 revisions = Namespaces(connection, query.tenant_id).revisions(names)
         except Unavailable as error:
-            self._pauses[pair] = Deadline.after(_PAUSE_S, clock=self._clock)
+            self._pause = Deadline.after(_PAUSE_S, clock=self._clock)
             log.warning("revisions_not_read", code=error.code)
             return query
         stamps = {name: revision.stamp for name, revision in revisions.items()}
@@ -82,10 +77,6 @@ class AnswerCache:
         settled = keep and all(name in revisions and has_settled(query, revisions[name].revised_at) for name in names)
         key = cache_key(query, revisions=stamps, installation=self._installation) if settled else ""
         return replace(query, cache_key=key, stamps=stamps)
-
-    def _is_paused(self, pair: str) -> bool:
-        pause = self._pauses.get(pair)
-        return pause is not None and not pause.has_passed
 
     def answer(self, query: Query) -> bytes | None:
         """Return the cached answer under the query's own id and time, and store it as if it had run; None without

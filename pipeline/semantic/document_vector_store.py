@@ -13,7 +13,6 @@ from sqlalchemy import Connection, Engine, text
 from pipeline.database.engines import postgres_errors
 from pipeline.database.rows import record_of
 from pipeline.database.tenant_presence import RequireTenant, none_required, share_tenant
-from pipeline.database.write_fence import hold_fence
 from pipeline.records import Chunk, DocumentId, Generation, Namespace, TenantId
 from pipeline.semantic.vector_store import as_sent, copy_rows
 
@@ -150,7 +149,6 @@ class DocumentVectors:
             connection.execute(text(_DROP_EMPTY.format(table=self._table)), values)
 
     def _hold(self, connection: Connection) -> None:
-        hold_fence(connection)
         share_tenant(connection, self._tenant_id)
         self._require_tenant(self._tenant_id)
 

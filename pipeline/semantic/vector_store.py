@@ -16,7 +16,6 @@ from sqlalchemy import Connection, Engine, bindparam, exc, text
 from pipeline.chunking.strategies.question_answer import MARK, PAIR_TYPE
 from pipeline.database.engines import postgres_errors
 from pipeline.database.tenant_presence import RequireTenant, none_required, share_tenant
-from pipeline.database.write_fence import hold_fence
 from pipeline.documents.alignment_store import AlignedVectors
 from pipeline.embedding.distance import Distance
 from pipeline.errors import VectorsMissing, VectorTableMissing
@@ -90,7 +89,6 @@ class Vectors:
                     )
 
     def _hold(self, connection: Connection) -> None:
-        hold_fence(connection)
         share_tenant(connection, self._tenant_id)
         self._require_tenant(self._tenant_id)
 

@@ -8,12 +8,10 @@ from pipeline import local_stack
 from pipeline.database.engines import mysql_engine
 from pipeline.database.installation import refuse_wrong
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.database.write_fence import fenced
 from pipeline.errors import PipelineError
 from pipeline.records import TenantId
 from pipeline.settings import settings
 from pipeline.tenants.accounts import OPERATOR, RESERVED, SCOPES, TENANT_ID
-from pipeline.tenants.placement_store import Placements
 from pipeline.tenants.tenant_store import Tenants
 
 
@@ -34,8 +32,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         refuse_wrong(settings())
         with unit_of_work(mysql_engine(settings())) as work:
-            pair = Placements(work.connection, TenantId(names[0])).find().pair
-        with unit_of_work(fenced(mysql_engine(settings().of_pair(pair)), names[0])) as work:
             tenants = Tenants(work.connection, TenantId(names[0]))
             tenants.create(names[0])
             key = tenants.issue_key("bootstrap", scopes)

@@ -12,13 +12,13 @@ from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.rows import now, to_json
-from pipeline.database.statements import not_fenced, sql, tenant_ids
+from pipeline.database.statements import sql, tenant_ids
 from pipeline.database.tenant_presence import close_tenant
 from pipeline.records import TenantId
 
 # Keys of the installation (docs/data-model.md). A tenant that was made before `tenants.RESERVED` may begin like them.
 _OF_THE_INSTALLATION = re.compile(
-    rb"chordwise:(installation|audit:(waiting|swept|lost)|circuits(:opened)?|ledger:pruned:.+|metrics(:\d+)?|pace:.+"
+    rb"chordwise:(installation|audit:(waiting|swept|lost)|circuits(:opened)?|ledger:pruned|metrics(:\d+)?|pace:.+"
     rb"|vectors(:[^:]+)?)"
 )
 _ANY_TIME = datetime.max.replace(microsecond=0)
@@ -27,7 +27,7 @@ _KEYS_AT_ONCE = 1000
 
 # The tenant itself goes with the request: without it nothing is written. Then the ledger, so that workers end soon.
 _FIRST, _LAST = ("tenants", "api_keys", "job_items", "jobs"), ("documents", "namespaces")
-_KEPT = ("erasures", "placements")
+_KEPT = ("erasures",)
 
 
 def mysql_tables(connection: Connection) -> list[str]:
@@ -211,7 +211,6 @@ _UNSETTLED = (
     "SELECT e.tenant_id FROM erasures e WHERE e.settled_at IS NULL AND e.requested_at < :before"
     " AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.tenant_id = e.tenant_id"
     " AND (t.disabled_at IS NULL OR t.created_at > e.requested_at))"
-    f" AND {not_fenced('e')}"
 )
 
 # Both schemas are constants, or the server looks through every other one as well: MariaDB 10.11.19 has crashed in that.

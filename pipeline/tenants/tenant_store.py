@@ -1,6 +1,5 @@
 """Tenants, their API keys and the principals that these stand for. Secrets are never read."""
 
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 from pipeline.database.mysql_tables import api_keys
 from pipeline.database.rows import TenantStore, as_utc, follows, now, record_of, to_naive
 from pipeline.database.statements import sql
-from pipeline.errors import ErasureUnfinished, TenantMoving
+from pipeline.errors import ErasureUnfinished
 from pipeline.tenants import erasure_store
 from pipeline.tenants.accounts import (
     OPERATOR,
@@ -122,7 +121,6 @@ class Tenants(TenantStore):
                 f"The id {self._tenant_id!r} belongs to a tenant that is being erased: repeat the request in a minute.",
                 retry_after_s=60.0,
             )
-        self._run("INSERT IGNORE INTO write_fences (tenant_id, is_closed) VALUES (:tenant, 0)")
         return created
 
     def find(self) -> Tenant | None:
@@ -163,8 +161,7 @@ class Tenants(TenantStore):
             return None
         if row.last_used_at is None or at - row.last_used_at > _USE_RECORDED_AFTER:
             used = "UPDATE api_keys SET last_used_at = :now WHERE tenant_id = :tenant AND key_hash = :hash"
-            with suppress(TenantMoving):  # a key works throughout a move
-                self._run(used, hash=digest, now=at)
+            self._run(used, hash=digest, now=at)
         scopes = frozenset(row.scopes.split())
         return Principal(tenant_id=self._tenant_id, scopes=scopes, key_id=key_id_of(digest), key_name=row.name)
 

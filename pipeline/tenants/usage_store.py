@@ -111,7 +111,7 @@ class UsageBook:
 
     def __init__(
         self,
-        mysql: Callable[[TenantId], Engine],
+        mysql: Callable[[], Engine],
         *,
         price_per_million: Decimal,
         meter: Callable[[], Meter] | None = None,
@@ -184,5 +184,5 @@ class UsageBook:
 
     @retry_conflicts()
     def _add(self, tenant_id: TenantId, entries: dict[UsageEntry, UsageCounts]) -> None:
-        with unit_of_work(self._mysql(tenant_id)) as work:
+        with unit_of_work(self._mysql()) as work:
             Usage(work.connection, tenant_id).add(entries)

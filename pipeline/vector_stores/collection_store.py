@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from pipeline.database.mysql_tables import vector_stores
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json, to_naive
-from pipeline.database.statements import not_fenced, sql
+from pipeline.database.statements import sql
 from pipeline.records import Namespace, TenantId
 from pipeline.vector_stores.collection import ListPosition, VectorStore
 
@@ -74,7 +74,7 @@ class VectorStores(TenantStore):
 
 
 def expired_stores(connection: Connection, *, limit: int) -> list[tuple[TenantId, Namespace]]:
-    """Return expired vector stores with content, of every tenant that is here. A copy has the expiry of an earlier time."""
+    """Return expired vector stores with content, of every tenant."""
     rows = connection.execute(_EXPIRED, {"now": now(), "limit": limit})
     return [(TenantId(row.tenant_id), Namespace(row.namespace)) for row in rows]
 
@@ -103,7 +103,7 @@ _LOCK_EXPIRED = sql(
 )
 _EXPIRED = sql(
     "SELECT s.tenant_id, s.namespace FROM vector_stores s WHERE s.expires_at <= :now"
-    f" AND (s.emptied_at IS NULL OR s.emptied_at < s.expires_at) AND {not_fenced('s')} ORDER BY s.expires_at LIMIT :limit"
+    " AND (s.emptied_at IS NULL OR s.emptied_at < s.expires_at) ORDER BY s.expires_at LIMIT :limit"
 )
 
 

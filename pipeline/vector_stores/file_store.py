@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from pipeline.database.mysql_tables import stored_file_bodies, stored_files
 from pipeline.database.rows import TenantStore, follows, now, placeholders, record_of, slices, to_naive
-from pipeline.database.statements import not_fenced, same_generation, sql
+from pipeline.database.statements import same_generation, sql
 from pipeline.records import JobId, Namespace, TenantId
 from pipeline.vector_stores.collection import StoredFile
 
@@ -83,14 +83,13 @@ class StoredFiles(TenantStore):
 
 
 def expired_files(connection: Connection, *, limit: int) -> list[tuple[TenantId, str]]:
-    """Return expired files of every tenant that is here."""
+    """Return expired files of every tenant."""
     rows = connection.execute(_EXPIRED, {"now": now(), "limit": limit})
     return [(TenantId(row.tenant_id), row.file_id) for row in rows]
 
 
 _EXPIRED = sql(
-    "SELECT s.tenant_id, s.file_id FROM stored_files s WHERE s.expires_at <= :now"
-    f" AND {not_fenced('s')} ORDER BY s.expires_at LIMIT :limit"
+    "SELECT s.tenant_id, s.file_id FROM stored_files s WHERE s.expires_at <= :now ORDER BY s.expires_at LIMIT :limit"
 )
 
 _OF_GENERATIONS = " WHERE g.tenant_id = %s AND g.namespace = %s AND g.job_id = %s AND g.document_id IN ({many})"

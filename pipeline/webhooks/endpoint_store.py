@@ -212,8 +212,7 @@ _DUE = sql(
     # Deliveries under way came first and keep their turn, so they count among the few of their endpoint.
     "SELECT tenant_id, webhook_id, delivery_id, lease_until, next_attempt_at, ROW_NUMBER() OVER ("
     "PARTITION BY tenant_id, webhook_id ORDER BY next_attempt_at, delivery_id) AS turn"
-    " FROM webhook_deliveries d WHERE state = 'pending' AND next_attempt_at <= :now AND NOT EXISTS ("
-    "SELECT 1 FROM write_fences f WHERE f.tenant_id = d.tenant_id AND f.is_closed)) due"
+    " FROM webhook_deliveries WHERE state = 'pending' AND next_attempt_at <= :now) due"
     " WHERE turn <= :each AND (lease_until IS NULL OR lease_until < :now)"
     " ORDER BY turn, next_attempt_at LIMIT :limit"
 )

@@ -62,7 +62,7 @@ def page() -> Iterator[dict[str, set[str]]]:
         oldest_s=dict.fromkeys(BACKLOG_STATES, 1.0),
         dead_letters={"rejected": 1},
     )
-    ledger.take({"default": (backlog, totals)}, ["default"])
+    ledger.take(backlog, totals)
     registry = CollectorRegistry()
     for each in (fleet, ledger):
         registry.register(each)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from workers.resources import for_ingestion
 @shared_task(name=TaskName.COMPUTE.value, base=LoggedTask)
 def compute(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
     """Do one step of a computation."""
-    use = for_ingestion().placed(TenantId(tenant_id))
+    use = for_ingestion()
     computing.carry_out(
         TenantId(tenant_id),
         ComputationId(computation_id),

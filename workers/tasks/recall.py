@@ -9,7 +9,6 @@ from celery import shared_task
 from pipeline.administration import compute
 from pipeline.jobs.computation import ComputationId, ComputationKind
 from pipeline.records import QueryId, TenantId
-from pipeline.resources import Resources
 from pipeline.retrieval import explain as explaining
 from pipeline.retrieval import run_chord
 from pipeline.retrieval import understand as understanding
@@ -21,44 +20,38 @@ from workers.query_events import events
 from workers.resources import channel_named, channels, for_queries
 
 
-def _stores_of(tenant_id: str) -> Resources:
-    return for_queries().placed(TenantId(tenant_id))
-
-
 @shared_task(name=TaskName.RECALL.value, base=LoggedTask, send_events=False)
 def recall_channel(tenant_id: str, query_id: str, channel: str) -> bool:
     """Ask one channel and store its result in the query's hash, which counts the parts of the chord. Return whether all
     have reported, for `workers.chords`."""
-    use = _stores_of(tenant_id)
-    return run_chord.recall(
-        TenantId(tenant_id), QueryId(query_id), channel_named(channel, use), use, worker=events.worker
-    )
+    use = for_queries()
+    return run_chord.recall(TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker)
 
 
 @shared_task(name=TaskName.UNDERSTAND.value, base=LoggedTask, send_events=False)
 def understand(tenant_id: str, query_id: str) -> None:
     """Ask a model for the query's other readings; the composing process waits for it."""
-    understanding.understand(TenantId(tenant_id), QueryId(query_id), _stores_of(tenant_id))
+    understanding.understand(TenantId(tenant_id), QueryId(query_id), for_queries())
 
 
 @shared_task(name=TaskName.ANSWER.value, base=CallbackTask, send_events=False)
 def answer(tenant_id: str, query_id: str) -> None:
     """Compose the answer, now that every header has returned."""
-    use = _stores_of(tenant_id)
-    run_chord.answer(TenantId(tenant_id), QueryId(query_id), use, channels(use))
+    use = for_queries()
+    run_chord.answer(TenantId(tenant_id), QueryId(query_id), use, channels())
 
 
 @shared_task(name=TaskName.FINISH.value, base=LoggedTask, send_events=False)
 def finish(tenant_id: str, query_id: str) -> None:
     """Answer a query from the results so far: after a header raised, or at the deadline if there is no answer yet."""
-    use = _stores_of(tenant_id)
-    run_chord.answer(TenantId(tenant_id), QueryId(query_id), use, channels(use))
+    use = for_queries()
+    run_chord.answer(TenantId(tenant_id), QueryId(query_id), use, channels())
 
 
 @shared_task(name=TaskName.EXPLAIN.value, base=LoggedTask)
 def explain(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
     """Do a computation on an answered query: explain a missing chunk, or write an answer in words."""
-    use = _stores_of(tenant_id)
+    use = for_queries()
     compute.carry_out(
         TenantId(tenant_id),
         ComputationId(computation_id),
@@ -66,7 +59,7 @@ def explain(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
         ComputationKind(kind),
         use,
         {
-            ComputationKind.EXPLAIN: partial(explaining.explain, use=use, channels=channels(use)),
+            ComputationKind.EXPLAIN: partial(explaining.explain, use=use, channels=channels()),
             ComputationKind.WRITE: partial(write_answer, use=use),
         },
         send_next=compute_next,

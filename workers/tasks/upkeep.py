@@ -11,7 +11,7 @@ from celery import shared_task
 
 from pipeline.administration import compute, edit_webhooks
 from pipeline.errors import Unavailable
-from pipeline.maintenance import backfill, build_indexes, move_tenant
+from pipeline.maintenance import backfill, build_indexes
 from pipeline.maintenance import reconcile as reconciling
 from pipeline.maintenance import sweep as upkeep
 from pipeline.maintenance.erase import finish_erasures
@@ -28,20 +28,12 @@ log = structlog.get_logger(__name__)
 @shared_task(name=TaskName.SWEEP.value, base=LoggedTask, send_events=False)
 def sweep() -> None:
     """Send stalled work again, and delete expired data."""
-    sweep_pairs(for_ingestion())
-    for_ingestion().last_sweep.note()
-
-
-def sweep_pairs(use: Resources) -> None:
-    """Sweep each pair of stores. Raises Unavailable at the end if one of them does not answer."""
-    _each(partial(move_tenant.thaw_abandoned, use), partial(_on_each_pair, _sweep_pair, use))
-
-
-def _sweep_pair(stores: Resources) -> None:
-    upkeep.sweep(stores, ring=ring_for)
-    upkeep.expire(stores)
-    upkeep.prune_in_turn(stores)
-    compute.drop_expired(stores)
+    use = for_ingestion()
+    upkeep.sweep(use, ring=ring_for)
+    upkeep.expire(use)
+    upkeep.prune_in_turn(use)
+    compute.drop_expired(use)
+    use.last_sweep.note()
 
 
 @shared_task(name=TaskName.MIGRATE.value, base=LoggedTask, send_events=False)
@@ -65,7 +57,7 @@ def _finish_erasures(use: Resources) -> None:
     if not _erasing.acquire(blocking=False):
         return
     try:
-        _on_each_pair(partial(finish_erasures, due=True), use)
+        finish_erasures(use, due=True)
     finally:
         _erasing.release()
 
@@ -73,13 +65,13 @@ def _finish_erasures(use: Resources) -> None:
 @shared_task(name=TaskName.RECONCILE.value, base=LoggedTask, send_events=False)
 def reconcile() -> None:
     """Compare and repair a piece of one tenant."""
-    _on_each_pair(reconciling.reconcile, for_ingestion())
+    reconciling.reconcile(for_ingestion())
 
 
 @shared_task(name=TaskName.VECTOR_INDEXES.value, base=LoggedTask, send_events=False)
 def keep_vector_indexes() -> None:
     """Build and drop the approximate indexes of large tenants. Takes minutes while one is built."""
-    _on_each_pair(build_indexes.keep_indexes, for_ingestion())
+    build_indexes.keep_indexes(for_ingestion())
 
 
 # One sender in a process: hanging calls would otherwise take every thread of this worker from the sweeper.
@@ -98,19 +90,12 @@ def send_webhooks() -> None:
 
 
 def send_messages(use: Resources) -> None:
-    """Send the messages of each pair of stores. Raises Unavailable at the end if one of them does not answer."""
+    """Send the messages that wait, and forget old ones. Raises Unavailable at the end if one of these steps did."""
     _each(
-        partial(_on_each_pair, edit_webhooks.note_progress, use),
+        partial(edit_webhooks.note_progress, use),
         partial(edit_webhooks.deliver, use),
-        partial(_on_each_pair, edit_webhooks.forget_old, use),
+        partial(edit_webhooks.forget_old, use),
     )
-
-
-def _on_each_pair(step: Callable[[Resources], object], use: Resources) -> None:
-    """Do the work on each pair of stores. One that does not answer keeps no other from it, and is raised at the end."""
-    _, away = use.on_each_pair(step)
-    if away is not None:
-        raise away
 
 
 def _each(*steps: Callable[[], object]) -> None:

@@ -176,7 +176,6 @@ class _Handlers:
         request = context.request
         assert request is not None  # every call comes over HTTP
         caller: Caller = request.state.caller
-        self._gateway.resume(caller.tenant_id)  # the package may have begun another task
         # The package reads the client's messages itself, and ends a call whose client has left.
         return replace(caller, request=Request(request.scope, stays_connected))
 

@@ -115,7 +115,7 @@ class DescribeAnErasureUnderLoad:
                 time.sleep(1)
         time.sleep(6)  # another sweep and drain
         for name in names:
-            assert set(left(use, name)) <= {"mysql.tenants", "mysql.audit", "mysql.write_fences"}
+            assert set(left(use, name)) <= {"mysql.tenants", "mysql.audit"}
             with use.mysql.connect() as connection:
                 rows = connection.execute(text("SELECT action FROM audit WHERE tenant_id = :t"), {"t": name}).scalars()
                 assert list(rows) == ["tenant_create"]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from api_gateway.live.stale_cache import KnownNamespaces, Pairs
+from api_gateway.live.stale_cache import KnownNamespaces
 from pipeline.administration.edit_vector_stores import (
     MOST_BYTES_AT_ONCE,
     NoSuchFile,
@@ -262,7 +262,7 @@ class DescribeKeeping:
         namespace = Namespace("vs_a")
         _let_pass(use_alone, owner, "vector_stores", hours=23)
         if used == "asked":
-            asyncio.run(KnownNamespaces(asyncio.to_thread, use_alone, Pairs()).require(owner, [namespace, namespace]))
+            asyncio.run(KnownNamespaces(asyncio.to_thread, use_alone, lambda: False).require(owner, [namespace]))
         else:
             written(owner, use_alone, namespace, "d", b"An owl.")
         _let_pass(use_alone, owner, "vector_stores", hours=23)

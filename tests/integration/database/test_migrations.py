@@ -119,11 +119,32 @@ class DescribeMigrations:
         assert main(["downgrade", "--to", "mysql:0029"], fresh) == 0
         assert revisions(mysql, postgres) == newest | {"mysql": "0029"}
         assert _tables(mysql) >= MYSQL_TABLES
-        assert "placements" not in _tables(mysql)
         assert main(["downgrade", "--to", "mysql:0029", "--to", "postgres:0007"], fresh) == 0
         assert revisions(mysql, postgres) == {"mysql": "0029", "postgres": "0007"}
         upgrade(mysql, postgres, fresh)
         check(mysql, postgres, fresh)
+
+    @pytest.mark.parametrize(
+        "row",
+        ["'acme', 'b', 'settled', NULL", "'acme', 'default', 'copying', 'b'", "'acme', 'default', 'leaving', 'b'"],
+    )
+    def it_refuses_tenants_on_other_servers_and_says_how_to_bring_them_back(self, fresh, engines, says, row):
+        upgrade(*engines, fresh)
+        assert main(["downgrade", "--to", "mysql:0031"], fresh) == 0
+        with engines[0].begin() as connection:
+            connection.execute(text("INSERT INTO placements VALUES ('home', 'default', 'settled', NULL, NOW())"))
+            connection.execute(text(f"INSERT INTO placements VALUES ({row}, NOW())"))
+        before = _tables(engines[0])
+        for action in ("plan", "upgrade", "adopt"):
+            refused = says(action, fresh)
+            assert "which this version does not know: acme; with the version before, run" in refused
+            assert "chordwise-server tenants move TENANT --to default" in refused
+        assert (_tables(engines[0]), revisions(*engines)["mysql"]) == (before, "0031")
+        with engines[0].begin() as connection:
+            connection.execute(text("UPDATE placements SET pair = 'default', state = 'settled', target = NULL"))
+        assert main(["upgrade"], fresh) == 0
+        assert not {"placements", "write_fences"} & _tables(engines[0])
+        check(*engines, fresh)
 
     @pytest.mark.parametrize(
         ("flags", "sentence"),

@@ -160,7 +160,7 @@ class DescribeAMove:
         in_postgres(
             use,
             f"DROP TABLE chunk_embeddings_{number}, document_embeddings, vector_indexes, installation,"
-            " write_fences, schema_version_postgres",
+            " schema_version_postgres",
         )
         with pytest.raises(Misconfigured):
             check(use.mysql, use.postgres, use.settings)

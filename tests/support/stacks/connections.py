@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Engine, Row, text
@@ -20,7 +19,10 @@ def sharing(use: Resources, **changes: Any) -> Resources:
     """Return resources on the same connections; ``changes`` are settings, arguments of `Resources`, or what it holds."""
     of_settings = {name: value for name, value in changes.items() if name in Settings.model_fields}
     of_resources = {name: value for name, value in changes.items() if name in Resources.__dataclass_fields__}
-    made = replace(use, **{"settings": use.settings.model_copy(update=of_settings), **of_resources})
+    values = {"settings": use.settings.model_copy(update=of_settings), **of_resources}
+    of_use = {name: getattr(use, name) for name in Resources.__dataclass_fields__}
+    # The model of the active space is read at each use; here it is what was given.
+    made = type("Sharing", (type(use),), {"embedder": None})(**of_use | values)
     held = {name: value for name, value in changes.items() if name not in of_settings.keys() | of_resources.keys()}
     made.__dict__.update({name: getattr(use, name) for name in _SHARED if name not in held} | held)
     return made
@@ -42,6 +44,7 @@ class _BreakingStore(Resources):
     """Resources whose vector store fails at one step, as if PostgreSQL had gone away just then."""
 
     broken = ""
+    embedder: Any = None  # as in `sharing`
 
     def vectors(self, tenant_id: TenantId) -> Any:
         return _BreakingVectors(super().vectors(tenant_id), self.broken)

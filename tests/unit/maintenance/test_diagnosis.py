@@ -12,7 +12,7 @@ from pipeline.embedding.space_store import TableShape
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import CheckResult, FlowerFacts, RedisFacts, Severity, Versions, WorkerFacts
-from pipeline.maintenance.examine_stores import connections_left, of_replica, store_space
+from pipeline.maintenance.examine_stores import connections_left, store_space
 from workers.names import Queue
 from workers.roles import ROLE_OF
 
@@ -99,10 +99,6 @@ class DescribeEveryFinding:
             (doctor.clock("mysql", 60.0), FAILED, "60.0 s ahead of"),
             (connections_left("MySQL", used=8, most=10), OK, "8 of 10"),
             (connections_left("MySQL", used=9, most=10), WARNING, "9 of 10"),
-            (of_replica(is_own=True, is_read_only=True, behind_s=0.4), OK, "0 s behind"),
-            (of_replica(is_own=True, is_read_only=True, behind_s=11), WARNING, "11 s behind"),
-            (of_replica(is_own=True, is_read_only=False, behind_s=0), WARNING, "takes writes"),
-            (of_replica(is_own=False, is_read_only=True, behind_s=0), FAILED, "another installation"),
             (store_space([]), OK, "no store"),
             (doctor.silent([]), OK, "every process"),
             (doctor.silent([FROZEN]), WARNING, "no sign of life from queries2@a (recall, answer) for 31 s"),

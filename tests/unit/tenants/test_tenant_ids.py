@@ -63,7 +63,7 @@ class DescribeReservedIds:
         ]
         kept = {
             key.encode()
-            for key in (*own, "chordwise:metrics:29384", "chordwise:audit:swept", "chordwise:ledger:pruned:default")
+            for key in (*own, "chordwise:metrics:29384", "chordwise:audit:swept", "chordwise:ledger:pruned")
         }
         its = {b"chordwise:audit", b"chordwise:requests", b"chordwise:query:1", b"chordwise:vectors:model:17"}
         held = FakeRedis({*kept, *its})

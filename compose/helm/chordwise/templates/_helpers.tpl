@@ -47,7 +47,6 @@ annotations:
 {{- $optional := list "CHORDWISE_BROKER_PASSWORD" }}
 {{- if not (has .role (list "clock" "flower")) }}
 {{- $needed = concat $needed $stores }}
-{{- $optional = append $optional "CHORDWISE_STORE_PAIRS" }}
 {{- end }}
 {{- if not (has .role (list "clock" "flower" "indexer" "migrate")) }}{{ $optional = concat $optional $services }}{{ end }}
 {{- if eq .role "gateway" }}{{ $needed = append $needed "CHORDWISE_ADMIN_KEY" }}{{ end }}

@@ -6,7 +6,6 @@ import asyncio
 import uuid
 from types import SimpleNamespace
 from typing import Annotated, Any
-from unittest.mock import AsyncMock
 
 import fakeredis
 import httpx
@@ -44,7 +43,7 @@ def app(looks) -> FastAPI:
     made = FastAPI(dependencies=[Depends(with_an_id), Depends(check_preconditions)])
     made.add_middleware(ConditionalRequests)
     made.state.gateway = SimpleNamespace(
-        resources=SimpleNamespace(async_redis=fakeredis.FakeAsyncRedis()), keys=Keys(look_up), serve=AsyncMock()
+        resources=SimpleNamespace(async_redis=fakeredis.FakeAsyncRedis()), keys=Keys(look_up)
     )
 
     @made.get("/v1/things/{name}")

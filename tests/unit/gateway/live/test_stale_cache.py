@@ -118,18 +118,6 @@ class DescribeStaleCache:
         assert source.reads == reads
         source.answers.set()
 
-    async def it_keeps_the_outage_of_one_group_from_the_others(self, source):
-        known = StaleCache("value", fresh_s=FRESH_S, group_of=lambda key: key[0], clock=lambda: source.now)
-        lost = Source()
-        await asyncio.gather(known.of("a1", source.read), known.of("b1", lost.read))
-        source.now, source.value = FRESH_S, None  # revoked
-        lost.answers.clear()
-        assert await known.of("b1", lost.read) == "first"
-        assert [known.is_away("b"), known.is_away("a")] == [True, False]
-        assert await known.of("a1", source.read) is None
-        assert await known.of("b1", lost.read) == "first"
-        lost.answers.set()
-
     async def it_forgets_after_a_pause_that_it_was_away(self, known, source):
         await known.of("k", source.read)
         source.now, source.value = FRESH_S, StoreUnavailable("MySQL: gone")

@@ -1,4 +1,4 @@
-"""Add the fences of tenants' writes to the vector store; see `pipeline.database.write_fence`."""
+"""Add the fences of tenants' writes to the vector store."""
 
 from alembic import op
 
