@@ -49,7 +49,6 @@ from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.sandbox.accepted_formats import accept_formats, recognition_of
 from pipeline.sandbox.parser import Parser
 from pipeline.semantic.document_vector_store import DocumentVectors
-from pipeline.semantic.search_plan import LONGEST_SCAN
 from pipeline.semantic.search_store import Samples, SearchTools, VectorSearch
 from pipeline.semantic.vector_index_store import KnownIndexes
 from pipeline.semantic.vector_store import LiveVectors, Vectors
@@ -120,9 +119,7 @@ class Resources:
     @cached_property
     def postgres_indexed(self) -> Engine:
         """The vector store, for searches through the approximate indexes of large tenants."""
-        return indexed_engine(
-            self.settings, longest_scan=LONGEST_SCAN, timeout_s=self.timeout_s, silent_s=self.silent_s
-        )
+        return indexed_engine(self.settings, timeout_s=self.timeout_s, silent_s=self.silent_s)
 
     @cached_property
     def installation(self) -> Installation:

@@ -258,21 +258,13 @@ def _ids_as_text(connection: psycopg.Connection[Any], _: object) -> None:
     connection.adapters.register_loader("uuid", TextLoader)
 
 
-def indexed_engine(
-    settings: Settings, *, longest_scan: int, timeout_s: float | None = None, silent_s: float = SILENT_S
-) -> Engine:
+def indexed_engine(settings: Settings, *, timeout_s: float | None = None, silent_s: float = SILENT_S) -> Engine:
     """Return a pool on PostgreSQL for searches through approximate indexes alone: sorting is off, so that they are the
     only plan.
 
     The number of lists is set before each statement and is a hard limit (a continued scan returns them out of order).
-    HNSW indexes were built by earlier versions; their scan continues until the statement has enough rows, or up to its
-    bound.
     """
-    options = (
-        "-c enable_sort=off -c hnsw.iterative_scan=relaxed_order -c hnsw.ef_search=1000"
-        f" -c hnsw.max_scan_tuples={10 * longest_scan} -c hnsw.scan_mem_multiplier=16"
-        " -c work_mem=16MB"  # 60,000 rows of lists are sorted in memory
-    )
+    options = "-c enable_sort=off -c work_mem=16MB"  # 60,000 rows of lists are sorted in memory
     return postgres_engine(settings, timeout_s=timeout_s, silent_s=silent_s, reading=True, options=options)
 
 

@@ -29,7 +29,6 @@ from pipeline.database.worker_heartbeats import (
 from pipeline.errors import StoreFull, StoreUnavailable
 
 _WRITTEN_WITHIN_S: Final = 1.0  # a write that takes longer fails
-_KEPT_BEFORE_S: Final = 86_400.0  # signs of older versions
 
 
 class ExpiringRecords:
@@ -159,14 +158,12 @@ class WorkerHeartbeats:
         return {
             _name(record): distance(record["at"], before - age_s - _WRITTEN_WITHIN_S, after - age_s)
             for record, age_s in signs
-            if age_s <= SILENT_S and "at" in record  # without in signs of older versions
+            if age_s <= SILENT_S
         }
 
     def _aged(self) -> list[tuple[dict[str, Any], float]]:
         """Return each sign with its age, whose measure is the lifetime that its writer gave it."""
-        return [
-            (record, age_s - FORGOTTEN_S + record.get("kept_s", _KEPT_BEFORE_S)) for record, age_s in self._signs.aged()
-        ]
+        return [(record, age_s - FORGOTTEN_S + record["kept_s"]) for record, age_s in self._signs.aged()]
 
 
 # By process: when it last gave a sign, and since when it does so again after a gap. Of this process alone.
@@ -202,7 +199,7 @@ class FullStores:
 def _state(record: dict[str, Any], age_s: float) -> ProcessState:
     disks = tuple(DiskSpace(**disk) for disk in record.get("disks", ()))
     sign = ProcessSign(host=record["host"], name=record["name"], serves=tuple(record["serves"]), disks=disks)
-    resumed_s = record.get("resumed_s")  # missing in signs of older versions
+    resumed_s = record["resumed_s"]
     return ProcessState(sign=sign, silent_s=age_s, resumed_s=float("inf") if resumed_s is None else resumed_s)
 
 

@@ -89,8 +89,8 @@ vector_indexes = Table(
     Column("chunks", BigInteger, nullable=False),
     Column("changed_at", TIMESTAMP(timezone=True), nullable=False, server_default=text("now()")),
     Column("build_s", REAL),  # the seconds that building it took
-    Column("first_seq", BigInteger),  # NULL: the index of a whole tenant, from before there were ranges
-    Column("end_seq", BigInteger),  # the first number after the range; NULL: open
+    Column("first_seq", BigInteger),
+    Column("end_seq", BigInteger),  # the first number after the range
     Column("built_rows", BigInteger),  # how many rows it held when it was built
     Column("lists", Integer),
     Column("probes", Integer),  # lists to read for the nearest ten

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -44,7 +44,7 @@ FORMAT: Final = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """The description of a backup. ``files``: SHA-256 by name; ``revisions``: of ``mysql`` and ``postgres``; ``servers``:
-    their versions by kind (MySQL or MariaDB, PostgreSQL), empty in backups from before it was recorded."""
+    their versions by kind (MySQL or MariaDB, PostgreSQL)."""
 
     format: int
     installation_id: str
@@ -55,7 +55,7 @@ class Manifest:
     embedding_dim: int
     distance: str
     files: dict[str, str]
-    servers: dict[str, str] = field(default_factory=dict)
+    servers: dict[str, str]
 
 
 def back_up(settings: Settings, to: Path) -> Manifest:

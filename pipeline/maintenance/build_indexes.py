@@ -77,7 +77,7 @@ def measure(
     Chooses the fewest lists that find enough of the nearest ten, and of the nearest hundred, of its range; all lists
     find everything. Records nothing without questions or without a model.
     """
-    if row.state != "ready" or row.first is None or (row.measured_s is not None and row.measured_s < _FRESH_S):
+    if row.state != "ready" or (row.measured_s is not None and row.measured_s < _FRESH_S):
         return 0
     count = max(_FEWEST_QUESTIONS, min(_MOST_QUESTIONS, _ROWS_COMPARED // max(1, row.chunks)))
     try:
@@ -227,8 +227,8 @@ def _adjust(
     rows: list[IndexRow], chunks: int, tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources
 ) -> tuple[int, bool]:
     """Record the uncovered range or build the index missing most; return how many, and whether the tenant grows."""
-    ranges = [row for row in covering(rows) if row.first is not None]
-    tail = builder.tail(tenant_id, space.table, gaps((row.first or 0, row.end) for row in ranges))
+    ranges = covering(rows)
+    tail = builder.tail(tenant_id, space.table, gaps((row.first, row.end) for row in ranges))
     total = tail.rows + sum(row.chunks for row in ranges)
     if abs(total - chunks) > _DRIFT * total:
         counts = {row.name: builder.count(row) for row in ranges}

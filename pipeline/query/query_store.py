@@ -470,7 +470,7 @@ def _packed(document: bytes) -> bytes:
 
 
 def _unpacked(value: bytes) -> bytes:
-    """Return a value as it was before it was packed; values of open queries and of older releases are not."""
+    """Return a value as it was before it was packed; values of open queries are not."""
     return zlib.decompress(value) if value.startswith(_ZLIB) else value
 
 

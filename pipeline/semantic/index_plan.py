@@ -40,7 +40,7 @@ _LONGEST_TAIL = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRow:
-    """The recorded state of one index. ``first`` None: of the whole tenant, from before there were ranges.
+    """The recorded state of one index.
 
     ``chunks``: rows in its range at the last count, ``built_rows`` at its building. ``idle_s``: seconds in its present
     state. Of its ``lists``, ``probes`` find the nearest ten rows and ``deep_probes`` the nearest hundred: None until
@@ -54,8 +54,8 @@ class IndexRow:
     state: IndexState
     chunks: int
     idle_s: float
-    first: int | None = None
-    end: int | None = None
+    first: int
+    end: int
     built_rows: int = 0
     lists: int = 0
     probes: int | None = None
@@ -124,16 +124,14 @@ def tail_name(table: str, tenant_id: TenantId) -> str:
 def covering(rows: Iterable[IndexRow]) -> list[IndexRow]:
     """Return the ready indexes of one tenant and table that searches use, oldest range first; none lies within another.
 
-    Of two of the same range the newer one is used; one of the whole tenant only while there is no other.
+    Of two of the same range the newer one is used.
     """
     ready = [row for row in rows if row.state == "ready"]
-    ranges = [row for row in ready if row.first is not None]
-    ranges.sort(key=lambda row: (row.first or 0, -(row.end or 0), row.idle_s, row.name))
     used: list[IndexRow] = []
-    for row in ranges:
-        if not used or (row.first or 0) >= (used[-1].end or 0):
+    for row in sorted(ready, key=lambda row: (row.first, -row.end, row.idle_s, row.name)):
+        if not used or row.first >= used[-1].end:
             used.append(row)
-    return used or ready[:1]
+    return used
 
 
 def gaps(spans: Iterable[Span]) -> list[Span]:
@@ -195,7 +193,7 @@ def plan_range(rows: Sequence[IndexRow], tail: Tail, *, tenant_id: TenantId, tab
     few rows are left. Otherwise records the tail.
     """
     growing = is_growing(rows, tail)
-    ranges = [row for row in covering(rows) if row.first is not None]
+    ranges = covering(rows)
     factor = _MERGED_GROWING if growing else _MERGED
     looked_before = any(row.state == "wanted" for row in rows)
     long = looked_before and tail.rows > exact_chunks * _LONGEST_TAIL
@@ -232,12 +230,12 @@ def inherited(rows: Sequence[IndexRow], chunks: int, *, lists: int) -> tuple[int
 
 def _sealing(ranges: Sequence[IndexRow], tail: Tail, factor: float) -> _Range:
     """Return the range of the tail, with the older ranges that hold too little in comparison."""
-    newer = [row for row in ranges if (row.first or 0) >= tail.first]
-    older = [row for row in ranges if (row.first or 0) < tail.first]
+    newer = [row for row in ranges if row.first >= tail.first]
+    older = [row for row in ranges if row.first < tail.first]
     count = tail.rows + sum(row.chunks for row in newer)
     merged = older[_first_small(older, count, factor) :]
-    first = (merged[0].first or 0) if merged else tail.first
-    end = max([tail.end, *(row.end or 0 for row in newer)])
+    first = merged[0].first if merged else tail.first
+    end = max([tail.end, *(row.end for row in newer)])
     return first, end, count + sum(row.chunks for row in merged)
 
 
@@ -246,7 +244,7 @@ def _merging(ranges: Sequence[IndexRow], factor: float) -> _Range | None:
     merged = ranges[_first_small(ranges, 0, factor) :]
     if len(merged) < 2:
         return None
-    return merged[0].first or 0, ranges[-1].end or 0, sum(row.chunks for row in merged)
+    return merged[0].first, ranges[-1].end, sum(row.chunks for row in merged)
 
 
 def _first_small(ranges: Sequence[IndexRow], newer: int, factor: float) -> int:
@@ -260,7 +258,7 @@ def _renewing(ranges: Sequence[IndexRow]) -> _Range | None:
     """Return a range of which few rows are left."""
     for row in ranges:
         if 0 < row.chunks <= row.built_rows * _WORN_DOWN_TO:
-            return row.first or 0, row.end or 0, row.chunks
+            return row.first, row.end, row.chunks
     return None
 
 

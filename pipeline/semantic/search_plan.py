@@ -18,9 +18,7 @@ _BY_ID = 10  # its page is read for one row
 
 MOST_BY_ID = 20_000  # chunks; listing them takes 5 ms, and listing fewer than all is of no use
 
-# An index is not used if it had to visit more than a quarter of this.
-LONGEST_SCAN = 20_000
-_EXPECTED_AT_MOST = LONGEST_SCAN // 4
+_EXPECTED_AT_MOST = 5_000  # an index is not used if it had to visit more rows
 _SLACK = 4  # rows that pass may lie farther out than average
 _ROOM = 8  # lists must hold this many times the rows to visit; those near one question may be small
 
@@ -50,16 +48,15 @@ class PassingChunks:
 class IndexedRange:
     """A range of insertion numbers with an index that is ready. ``probes`` and ``deep_probes``: how many of its
     ``lists`` find the nearest ten and the nearest hundred, all of them before it is measured; ``recall``: as measured
-    for the ten. ``whole``: an HNSW index of a whole tenant, from before there were ranges; it has no end."""
+    for the ten."""
 
     first: int
-    end: int | None
+    end: int
     rows: int
     lists: int
     probes: int
     deep_probes: int
     recall: float | None = None
-    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +132,7 @@ def replan(plan: SearchPlan, visited: VisitedRows, *, limit: int) -> SearchPlan 
     if visited.hits < limit:
         return None
     share = visited.passing / visited.rows if visited.rows else plan.share
-    if plan.indexed[0].whole or share >= plan.share / 2:
+    if share >= plan.share / 2:
         return plan
     visits = math.ceil(limit / share)
     probes = max(_probes(indexed, share, visits) for indexed in plan.indexed)

@@ -28,7 +28,6 @@ from pipeline.semantic.vector_index_store import (
     TenantIndexes,
     indexed_rows,
     numbered_rows,
-    tenant_literal,
 )
 from pipeline.semantic.vector_store import OPERATORS, Vectors, halfvec_literal, similarity, space_errors
 
@@ -217,14 +216,12 @@ class VectorSearch:
 
     def _listed(self, request: _SearchRequest, plan: SearchPlan) -> tuple[list[Near], VisitedRows]:
         """Return the nearest rows of the lists that the plan reads and of the rows outside the indexes, nearest first."""
-        whole = plan.indexed[0].whole
         most = request.limit + len(plan.indexed)
         condition, values = self._condition(request, longest=plan.longest_scan, most=most)
         spans = [(indexed.first, indexed.end) for indexed in plan.indexed]
-        ranges = [f"tenant_id = {tenant_literal(self._tenant_id)}"] if whole else []
-        ranges = ranges or [indexed_rows(self._tenant_id, [span]) for span in spans]
+        ranges = [indexed_rows(self._tenant_id, [span]) for span in spans]
         parts = [self._fill(_INDEXED, condition, rows=rows, part=n) for n, rows in enumerate(ranges, start=1)]
-        if not whole and (uncovered := gaps(spans)):
+        if uncovered := gaps(spans):
             parts.append(self._fill(_OUTSIDE, condition, rows=numbered_rows(self._tenant_id, uncovered)))
         statement = _PARTS.format(parts=" UNION ALL ".join(parts))
         with space_errors(self._table), self._tools.indexed().connect() as connection:

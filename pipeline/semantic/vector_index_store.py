@@ -248,16 +248,14 @@ _Known = dict[tuple[TenantId, str], TenantIndexes]
 
 
 def _range(row: IndexRow) -> IndexedRange:
-    lists = row.lists or 1
     return IndexedRange(
-        first=row.first or 0,
+        first=row.first,
         end=row.end,
         rows=row.chunks,
-        lists=lists,
-        probes=row.probes or lists,
-        deep_probes=row.deep_probes or lists,
+        lists=row.lists,
+        probes=row.probes or row.lists,
+        deep_probes=row.deep_probes or row.lists,
         recall=row.recall,
-        whole=row.first is None,
     )
 
 

@@ -178,7 +178,7 @@ def reopen(connection: Connection, tenant_id: TenantId) -> None:
 
 
 def unsettled(connection: Connection, *, requested_before: datetime = _ANY_TIME) -> list[TenantId]:
-    """Return the tenants whose erasure is not settled, without copies of those that are elsewhere."""
+    """Return the tenants whose erasure is not settled."""
     return tenant_ids(connection, _UNSETTLED, before=requested_before)
 
 
@@ -205,12 +205,9 @@ _SETTLE = sql(
 
 _REPORT = sql("SELECT erased FROM erasures WHERE tenant_id = :tenant FOR UPDATE")
 
-# An erasure deletes its tenant; that of an earlier version disabled it first. Versions that did not settle it when the tenant
-# was created again left unsettled rows.
 _UNSETTLED = (
     "SELECT e.tenant_id FROM erasures e WHERE e.settled_at IS NULL AND e.requested_at < :before"
-    " AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.tenant_id = e.tenant_id"
-    " AND (t.disabled_at IS NULL OR t.created_at > e.requested_at))"
+    " AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.tenant_id = e.tenant_id)"
 )
 
 # Both schemas are constants, or the server looks through every other one as well: MariaDB 10.11.19 has crashed in that.

@@ -150,31 +150,6 @@ class DescribeUpkeep:
         keep(library.use, 3)
         assert indexes(library.use)[self.index(library, grown)] == "valid"
 
-    def it_replaces_the_index_of_a_whole_tenant_that_an_earlier_version_built(self, library, grown):
-        with library.use.postgres.begin() as connection:
-            connection.execute(text("UPDATE chunk_embeddings SET seq = 0 WHERE tenant_id = :tenant"), {"tenant": grown})
-            connection.execute(
-                text(
-                    "CREATE INDEX chunk_embeddings_ann_0123 ON chunk_embeddings USING hnsw (embedding halfvec_cosine_ops)"
-                    f" WHERE tenant_id = '{grown}'"
-                )
-            )
-            connection.execute(
-                text(
-                    "INSERT INTO vector_indexes (tenant_id, table_name, index_name, state, chunks) VALUES"
-                    " (:tenant, 'chunk_embeddings', 'chunk_embeddings_ann_0123', 'ready', :rows)"
-                ),
-                {"tenant": grown, "rows": GROWN},
-            )
-        forget_what_is_known(library.reader)
-        assert library.search(grown, library.questions[0]).guard.method == "ivfflat"
-        keep(library.use, 3)
-        assert sorted(states(library.use, grown)) == ["ready", "retiring"]
-        age(library.use)
-        keep(library.use, 1)
-        assert "chunk_embeddings_ann_0123" not in indexes(library.use)
-        assert self.finds_everything(library, grown, ["books"])
-
     def it_never_builds_for_two_at_once(self, library, grown):
         keep(library.use, 1)
         with index_builder(library.use.postgres) as mine:

@@ -25,7 +25,7 @@ SEAL = 1000
 
 
 def row(state="ready", *, first=0, end=2000, chunks=None, name=None, table=TABLE, idle_s=0.0, **noted):
-    rows = (end or 0) - (first or 0) if chunks is None else chunks
+    rows = end - first if chunks is None else chunks
     return IndexRow(
         tenant_id=ANN,
         table=table,
@@ -93,11 +93,6 @@ class DescribeRepairs:
         assert repairs(2000, [*old, row("building", end=2000)], found) == ["adopt"]
         assert repairs(2000, [*old, new], found) == ["retire", "retire"]
         assert repairs(2000, [*old, new], [index(each) for each in old]) == ["forget"]  # lost: the old ones serve on
-
-    def it_keeps_the_index_of_a_whole_tenant_until_a_range_is_ready(self):
-        whole = row(first=None, end=None, chunks=2000)
-        assert repairs(2000, [whole], [index(whole)]) == []
-        assert repairs(2000, [whole, row()], [index(whole), index(row())]) == ["retire"]
 
     def it_takes_indexes_from_tables_that_are_not_searched(self):
         other = row(table="chunk_embeddings_2")
