@@ -8,7 +8,7 @@ revision at which its chunks were read. Both change in one commit, so a reader s
 import hashlib
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -89,11 +89,10 @@ class LocalIndexReader:
 
 
 class LocalIndexWriter:
-    """The one writer of a tenant's index. Changes become visible with `commit`. ``at`` is called between the steps of a
-    change, with the name of the step that is done. Raises IndexUnusable, and its subclass IndexDamaged."""
+    """The one writer of a tenant's index. Changes become visible with `commit`. Raises IndexUnusable, and its subclass
+    IndexDamaged."""
 
-    def __init__(self, root: Path, tenant_id: TenantId, *, at: Callable[[str], object] = lambda _: None) -> None:
-        self._at = at
+    def __init__(self, root: Path, tenant_id: TenantId) -> None:
         self._folder = folder_of(root, tenant_id)
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -128,7 +127,6 @@ class LocalIndexWriter:
             for document_id in document_ids:
                 self._writer.delete_documents_by_term(KEYS, document_key(namespace, document_id))
             self._writer.delete_documents_by_term(KEYS, key(STATE_KEY, namespace))
-        self._at("left out")
         added = 0
         for chunk in chunks:
             with writing(self._folder):
@@ -136,14 +134,12 @@ class LocalIndexWriter:
             added += 1
         with writing(self._folder):
             self._writer.add_document(state_document(state))
-        self._at("replaced")
         return added
 
     def commit(self) -> None:
         """Make all changes durable and visible at once. Raises IndexUnusable, after which the index is as before."""
         with writing(self._folder):
             self._writer.commit()
-            self._at("committed")
             self._writer.garbage_collect_files()
 
     def close(self) -> None:

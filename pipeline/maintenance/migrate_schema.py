@@ -1,7 +1,7 @@
 """Upgrade or check both schemas: `python -m pipeline.maintenance.migrate_schema upgrade | downgrade | check | plan | adopt`.
 
 `downgrade --to SIDE:REVISION` takes one side back, as often as given; `downgrade --to base` drops every table.
-`plan` prints the revisions that `upgrade` would run, with an estimate for each of their statements.
+`plan` prints the revisions that `upgrade` would run, with each of their statements.
 `adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whatever they belonged to.
 """
 

@@ -225,7 +225,7 @@ class DescribeMigrations:
         with pytest.raises(Misconfigured, match="the schema lacks"):
             check(mysql, postgres, fresh)
 
-    def it_estimates_the_statements_of_a_revision_and_runs_none(self, engines, fresh, tmp_path):
+    def it_prints_the_statements_of_a_revision_and_runs_none(self, engines, fresh, tmp_path):
         upgrade(*engines, fresh)
         before = [_tables(engine) for engine in engines]
         migrations = shutil.copytree(str(MIGRATIONS), tmp_path / "migrations")
@@ -235,13 +235,11 @@ class DescribeMigrations:
                 _LATER.format(newest=newest), encoding="utf-8"
             )
         planned = plan(*engines, fresh, migrations=migrations)
-        with_many = r"about under a second \(with 1,000,000 chunks \d+ s\)"
-        mysql, postgres = re.split(r"^postgres", planned, flags=re.MULTILINE)
-        assert "1 to run\n  9000: Note pages\n    CREATE TABLE pages (id INT): moments\n" in mysql
-        assert re.search(rf"    CREATE INDEX noted .*: index of chunks, {with_many}; nobody waits\n", mysql)
-        assert re.search(
-            rf"    CREATE INDEX noted .*: index of chunk_embeddings, {with_many}; writers of .* wait", postgres
-        )
+        for side, table in zip(
+            re.split(r"^postgres", planned, flags=re.MULTILINE), ("chunks", "chunk_embeddings"), strict=True
+        ):
+            assert "1 to run\n  9000: Note pages\n    CREATE TABLE pages (id INT)\n" in side
+            assert f"    CREATE INDEX noted ON {table} (tenant_id, " in side
         assert [_tables(engine) for engine in engines] == before
 
     def it_waits_for_a_statement_that_takes_longer_than_those_of_a_gateway(self, fresh):

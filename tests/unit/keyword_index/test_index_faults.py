@@ -7,10 +7,11 @@ import resource
 import signal
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -78,6 +79,37 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+class Watched(LocalIndexWriter):
+    """Calls ``at`` between the steps of a change, with the name of the step that is done."""
+
+    def __init__(self, root: Path, at: Callable[[str], object]) -> None:
+        super().__init__(root, TENANT)
+        self._at, self._writer = at, Committed(self._writer, at)
+
+    def replace(self, state: NamespaceState, document_ids: Any, chunks: Iterable[IndexedChunk]) -> int:
+        def added() -> Iterator[IndexedChunk]:
+            self._at("left out")
+            yield from chunks
+
+        count = super().replace(state, document_ids, added())
+        self._at("replaced")
+        return count
+
+
+class Committed:
+    """A writer of tantivy that calls ``at`` after a commit, before files are deleted."""
+
+    def __init__(self, real: Any, at: Callable[[str], object]) -> None:
+        self._real, self._at = real, at
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def garbage_collect_files(self) -> None:
+        self._at("committed")
+        self._real.garbage_collect_files()
+
+
 class DescribeAnIndexerThatIsKilled:
     @pytest.mark.parametrize("step", ["left out", "replaced", "committed"])
     def it_leaves_the_old_commit_or_the_new_one(self, root, step):
@@ -88,7 +120,7 @@ class DescribeAnIndexerThatIsKilled:
         child = os.fork()
         if not child:
             try:
-                write(LocalIndexWriter(root, TENANT, at=die), 2)
+                write(Watched(root, die), 2)
             finally:
                 os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -100,7 +132,7 @@ class DescribeAnIndexerThatIsKilled:
         child = os.fork()
         if not child:
             try:
-                writer = LocalIndexWriter(root, TENANT, at=lambda done: done == "replaced" and os.write(begin, b"x"))
+                writer = Watched(root, lambda done: done == "replaced" and os.write(begin, b"x"))
                 write(writer, 2)
             finally:
                 os._exit(0)
