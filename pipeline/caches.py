@@ -21,9 +21,9 @@ K = TypeVar("K", bound=Hashable)
 class RefreshingValue(Generic[T]):
     """A value that is read again when it is older than ``fresh_s`` seconds; safe between threads.
 
-    One caller refreshes at a time; concurrent callers get the cached value (unless they join), and only the very first
-    call blocks, where callers share the outcome of one reading. When a refresh raises a PipelineError the old value stays
-    for another ``fresh_s`` seconds. The lock is never held while reading.
+    One caller refreshes at a time; concurrent callers get the cached value, and only the very first call blocks, where
+    callers share the outcome of one reading. When a refresh raises a PipelineError the old value stays for another
+    ``fresh_s`` seconds. The lock is never held while reading.
     """
 
     def __init__(
@@ -33,16 +33,15 @@ class RefreshingValue(Generic[T]):
         fresh_s: float,
         initial: tuple[T] | None = None,
         patience_s: float | None = None,
-        joins: bool = False,
         on_failure: Callable[[PipelineError], object] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Keep the parameters of refreshing. ``initial``: a value for the time before the first reading, so that no
         call blocks. ``patience_s``: refresh in a thread of its own and wait for it no longer than that, and not at all
-        after a failure; None refreshes in the caller's thread. ``joins``: callers that come during a refresh wait for
-        it as long. ``on_failure``: called when an old value replaces a failed reading."""
+        after a failure; None refreshes in the caller's thread. ``on_failure``: called when an old value replaces a failed
+        reading."""
         self._read = read
-        self._fresh_s, self._patience_s, self._joins = fresh_s, patience_s, joins
+        self._fresh_s, self._patience_s = fresh_s, patience_s
         self._on_failure = on_failure
         self._clock = clock
         self._held: tuple[T] | None = initial
@@ -67,14 +66,14 @@ class RefreshingValue(Generic[T]):
             if is_mine:
                 self._carry_out(refresh)
             return refresh.result()
-        if not is_mine and not self._joins:
+        if not is_mine:
             return held[0]
-        if is_mine and self._patience_s is None:
+        if self._patience_s is None:
             self._carry_out(refresh)
-        elif is_mine:
+        else:
             self._carry_out_aside(refresh)
-        if self._patience_s is not None and patient and not self._is_away:
-            self._is_away = bool(wait([refresh], timeout=self._patience_s).not_done)
+            if patient and not self._is_away:
+                self._is_away = bool(wait([refresh], timeout=self._patience_s).not_done)
         return self._outcome(refresh, held)
 
     def refresh(self) -> T:

@@ -252,7 +252,7 @@ async def look_at_delivery(caller: Writer, webhook_id: Id, delivery_id: str, wai
     attempt is due."""
     name = f"{caller.tenant_id}:delivery:{webhook_id}:{delivery_id}"
 
-    def read() -> StoredDelivery | None:  # from the stores of now: the tenant may move meanwhile
+    def read() -> StoredDelivery | None:
         return flow.find_delivery(caller.tenant_id, caller.use, webhook_id, delivery_id)
 
     def is_settled(stored: StoredDelivery | None) -> bool:

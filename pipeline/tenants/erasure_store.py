@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
@@ -43,25 +43,10 @@ def postgres_tables(postgres: Engine) -> list[str]:
         return sorted(set(connection.execute(_POSTGRES_TABLES).scalars()) - set(_KEPT))
 
 
-def erase_from_mysql(mysql: Engine, tenant_id: TenantId, table: str) -> int:
-    """Delete this tenant's rows of one table, some thousand at a time; return how many."""
-
-    def erase_some() -> int:
-        with mysql_errors(), mysql.begin() as connection:
-            return erase_some_from_mysql(connection, tenant_id, table)
-
-    return _erase_all(erase_some)
-
-
 def erase_some_from_mysql(connection: Connection, tenant_id: TenantId, table: str) -> int:
     """Delete up to some thousand of this tenant's rows of one table, in a running transaction; return how many."""
     statement = f"DELETE FROM `{table}` WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}"
     return connection.execute(text(statement), {"tenant": tenant_id}).rowcount
-
-
-def erase_from_postgres(postgres: Engine, tenant_id: TenantId, table: str) -> int:
-    """Delete this tenant's rows of one table of the vector store; return how many."""
-    return _erase_all(lambda: erase_some_from_postgres(postgres, tenant_id, table))
 
 
 def erase_some_from_postgres(postgres: Engine, tenant_id: TenantId, table: str) -> int:
@@ -73,15 +58,6 @@ def erase_some_from_postgres(postgres: Engine, tenant_id: TenantId, table: str) 
     with postgres_errors(), postgres.begin() as connection:
         close_tenant(connection, tenant_id)
         return connection.execute(text(statement), {"tenant": tenant_id}).rowcount
-
-
-def _erase_all(erase_some: Callable[[], int]) -> int:
-    erased = 0
-    while rows := erase_some():
-        erased += rows
-        if rows < _ROWS_AT_ONCE:
-            break
-    return erased
 
 
 def key_batches(client: redis.Redis, tenant_id: TenantId) -> Iterator[list[bytes]]:

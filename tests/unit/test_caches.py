@@ -193,31 +193,6 @@ class DescribePatience:
         until(lambda: value.last == 2)
         assert value.get() == 2
 
-    def it_gives_those_who_join_a_refresh_its_outcome(self, refreshing, source, clock):
-        value = refreshing(patience_s=SOON_S, joins=True)
-        value.get()
-        source.hold()
-        clock.now = 2.0
-        threads, results = in_threads(value.get, 4)
-        assert source.began.wait(SOON_S)
-        assert value.get(patient=False) == 1
-        source.gate.set()
-        for thread in threads:
-            thread.join()
-        assert (results, source.readings) == ([2] * 4, 2)
-
-    def it_lets_those_who_join_a_refresh_wait_as_long_as_the_first(self, refreshing, source, clock):
-        value = refreshing(patience_s=0.05, joins=True)
-        value.get()
-        source.hold()
-        clock.now = 2.0
-        threads, results = in_threads(value.get, 4)
-        for thread in threads:
-            thread.join(SOON_S / 2)
-        assert results == [1] * 4
-        source.gate.set()
-        until(lambda: value.last == 2)
-
     def it_does_not_wait_when_told_not_to(self, refreshing, source, clock):
         value = refreshing(patience_s=SOON_S)
         value.get()
