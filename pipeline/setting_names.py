@@ -18,7 +18,7 @@ OF_OTHERS: Final = frozenset(
 )  # fmt: skip
 # Of the local stack's servers and of tests; and those that Kubernetes and Docker derive from the names of services.
 _OF_OTHERS: Final = re.compile(
-    r"^CHORDWISE_(?:LOCAL|TEST)_|_SERVICE_(?:HOST|PORT)(?:_[A-Z0-9_]++)?$|_PORT_\d{1,5}_(?:TCP|UDP)(?:_(?:ADDR|PORT|PROTO))?$|_ENV_"
+    r"^CHORDWISE_(?:LOCAL|TEST)_|_SERVICE_(?:HOST|PORT)(?:_|$)|_PORT_\d{1,5}_(?:TCP|UDP)(?:_(?:ADDR|PORT|PROTO))?$|_ENV_"
 )
 # Settings of earlier versions, with the reason.
 REMOVED: Final = {

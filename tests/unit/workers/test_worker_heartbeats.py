@@ -163,13 +163,6 @@ class DescribeSilentProcesses:
         assert len(signs.processes()) == MOST_SILENT
         assert {state.sign.name for state in signs.processes()} == {f"w{number}" for number in range(MOST_SILENT)}
 
-    def it_reads_the_age_of_a_sign_that_an_older_version_wrote_for_a_day(self, client):
-        record = orjson.dumps({"host": "a", "name": "old", "serves": ["recall"], "at": 1.0})
-        client.sadd("chordwise:processes", "a/old")
-        client.set("chordwise:process:a/old", record, ex=86_400)
-        [state] = WorkerHeartbeats(client).processes()
-        assert state.silent_s == pytest.approx(0.0, abs=1.0)
-
 
 class DescribeTheRecordOfSweeps:
     def it_knows_of_none_at_first(self, client):
