@@ -1,4 +1,5 @@
-"""Counters and times of all processes, summed in one Redis hash about once a second for any gateway to render."""
+"""Counters and times of all processes. A process adds its own to one Redis hash about once a second, in one round trip,
+for any gateway to render; one that is killed loses those of the last second."""
 
 import bisect
 import threading
@@ -24,20 +25,32 @@ _MOST_PENDING: Final = 5_000  # of one process, while Redis is away
 _MOST_LABEL: Final = 64
 _MINUTE_KEPT_S: Final = 60 * (WINDOW_MINUTES + 2)
 
+# Add the pairs of field and amount to one hash, in three commands however many they are.
 # KEYS: totals, this minute. ARGV: most fields, seconds a minute is kept, how many pairs belong to the minute too, pairs.
+# Lua passes at most some thousand arguments to a command, hence the groups.
 _ADD: Final = """
-local most, minute_pairs = tonumber(ARGV[1]), tonumber(ARGV[3])
-local count = redis.call('HLEN', KEYS[1])
-for at = 4, #ARGV, 2 do
-  local is_known = redis.call('HEXISTS', KEYS[1], ARGV[at]) == 1
-  if is_known or count < most then
-    redis.call('HINCRBYFLOAT', KEYS[1], ARGV[at], ARGV[at + 1])
-    if not is_known then count = count + 1 end
+local function add(key, first, last, most)
+  local count = most and redis.call('HLEN', key) or 0
+  for from = first, last, 1000 do
+    local names, changed = {}, {}
+    for at = from, math.min(from + 999, last) do names[#names + 1] = ARGV[2 + 2 * at] end
+    local known = redis.call('HMGET', key, unpack(names))
+    for at, name in ipairs(names) do
+      if known[at] or not most or count < most then
+        if not known[at] then count = count + 1 end
+        changed[#changed + 1] = name
+        changed[#changed + 1] = string.format('%.17g', (known[at] or 0) + ARGV[3 + 2 * (from + at - 1)])
+      end
+    end
+    if #changed > 0 then redis.call('HSET', key, unpack(changed)) end
   end
-  if (at - 4) / 2 < minute_pairs then redis.call('HINCRBYFLOAT', KEYS[2], ARGV[at], ARGV[at + 1]) end
 end
-if minute_pairs > 0 then redis.call('EXPIRE', KEYS[2], ARGV[2]) end
-return count
+local pairs, minute_pairs = (#ARGV - 3) / 2, tonumber(ARGV[3])
+add(KEYS[1], 1, pairs, tonumber(ARGV[1]))
+if minute_pairs > 0 then
+  add(KEYS[2], 1, minute_pairs)
+  redis.call('EXPIRE', KEYS[2], ARGV[2])
+end
 """
 
 
@@ -46,6 +59,7 @@ class Meter:
 
     def __init__(self, client: redis.Redis, *, clock: Callable[[], float] = time.time) -> None:
         self._redis = client
+        self._add_up = client.register_script(_ADD)
         self._clock = clock
         self._lock = threading.Lock()
         self._pending: defaultdict[Field, float] = defaultdict(float)
@@ -79,7 +93,7 @@ class Meter:
         keys = (TOTALS, minute_key(int(self._clock() // 60)))
         try:
             with redis_errors():
-                self._redis.eval(_ADD, 2, *keys, str(MOST_FIELDS), str(_MINUTE_KEPT_S), str(windowed), *pairs)
+                self._add_up(keys, [str(MOST_FIELDS), str(_MINUTE_KEPT_S), str(windowed), *pairs])
         except Unavailable as error:
             log.warning("metrics_not_written", code=error.code)
             with self._lock:
