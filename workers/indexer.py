@@ -21,7 +21,7 @@ from pipeline.database.installation import id_in
 from pipeline.database.unit_of_work import reading
 from pipeline.database.worker_heartbeats import SIGN_EVERY_S, ProcessSign
 from pipeline.errors import PipelineError
-from pipeline.keyword_index.index_folder import IndexFolder
+from pipeline.keyword_index.index_folder import Bell, IndexFolder
 from pipeline.keyword_index.indexer_report_store import EVERY_S
 from pipeline.maintenance.index_keywords import KeywordIndexer
 from pipeline.resources import Resources
@@ -33,6 +33,8 @@ log = structlog.get_logger(__name__)
 _NICENESS = 5  # queries go first
 _SHARE = 20  # pauses are this many times as long as reading the revisions of all namespaces, within the bound
 _LONGEST_PAUSE_S = 5.0  # also after a step that waited for a database, which says nothing about its cost
+_QUIET_SHARE = 0.1  # pauses grow to this share of the time without changes, where the indexer can be woken
+_LONGEST_QUIET_S = 2.0  # how late it is for a change made on another host that no query of this one asks for
 _TIDIED_EVERY_S = 600.0
 _PROMISED_S = 2.0  # grace beyond the next look for changes: a busy host is late
 
@@ -53,7 +55,8 @@ def run(config: Settings, stop: threading.Event) -> None:
                 folder.belong_to(installation_id, is_alone=True)
                 log.info("indexer_ready", folder=str(folder.root))
                 indexer = KeywordIndexer(use.mysql, folder.root, use.meter)
-                _follow(indexer, folder, use, config, stop)
+                with folder.bell() as bell:
+                    _follow(indexer, folder, bell, use, config, stop)
     use.close()
 
 
@@ -73,27 +76,30 @@ def _installation(use: Resources, stop: threading.Event) -> str:
 
 
 def _follow(
-    indexer: KeywordIndexer, folder: IndexFolder, use: Resources, config: Settings, stop: threading.Event
+    indexer: KeywordIndexer, folder: IndexFolder, bell: Bell, use: Resources, config: Settings, stop: threading.Event
 ) -> None:
-    signs = _Signs(use, config.host, folder)
+    signs = _Signs(use, config.host, folder, bell)
     tidied_at = reported_at = float("-inf")
+    changed_at = time.monotonic()
     while not stop.is_set():
         started = time.monotonic()
-        pause_s = config.keyword_index_interval_ms / 1000
+        pause_s = interval_s = config.keyword_index_interval_ms / 1000
         try:
             if started - tidied_at >= _TIDIED_EVERY_S:
                 indexer.tidy()
                 tidied_at = started
             lag = indexer.step()
-            pause_s = pause_after(time.monotonic() - started, interval_s=pause_s)
+            changed_at = started if lag.tenants else changed_at
+            quiet_s = started - changed_at if bell.can_ring else 0.0
+            pause_s = pause_after(time.monotonic() - started, interval_s=interval_s, quiet_s=quiet_s)
             folder.promise(pause_s + _PROMISED_S, is_current=not lag.tenants)
             if started - reported_at >= EVERY_S:
                 reported_at = started
                 use.indexer_reports.write(indexer.facts(config.host))
         except PipelineError as error:
             log.warning("indexer_waits", code=error.code, detail=str(error))
-            pause_s = max(pause_s, 1.0)
-        signs.pause(stop, pause_s)
+            pause_s = interval_s = max(pause_s, 1.0)
+        signs.pause(stop, pause_s, at_least_s=interval_s)
     indexer.close()
     with contextlib.suppress(PipelineError):
         use.indexer_reports.withdraw(config.host)
@@ -103,23 +109,28 @@ def _follow(
 class _Signs:
     """Signs of life of this process, also while it waits for a server. Without Redis, whose check reports it, none."""
 
-    def __init__(self, use: Resources, host: str, folder: IndexFolder) -> None:
+    def __init__(self, use: Resources, host: str, folder: IndexFolder, bell: Bell) -> None:
         self._use = use
+        self._bell = bell
         self._sign = ProcessSign(host=host, name="indexer", serves=("indexer",))
         self._folder = folder.root
         self._signed_at = float("-inf")
 
-    def pause(self, stop: threading.Event, pause_s: float) -> None:
-        """Wait for ``pause_s`` seconds or until ``stop``, and give a sign every `SIGN_EVERY_S`."""
-        ends_at = time.monotonic() + pause_s
-        while True:
-            if time.monotonic() - self._signed_at >= SIGN_EVERY_S:
-                self._signed_at = time.monotonic()
+    def pause(self, stop: threading.Event, pause_s: float, *, at_least_s: float) -> None:
+        """Wait for ``pause_s`` seconds, until the bell rings after ``at_least_s``, or until ``stop``, whose setter rings
+        it; give a sign every `SIGN_EVERY_S`."""
+        began = time.monotonic()
+        ends_at = began + pause_s
+        while not stop.is_set():
+            now = time.monotonic()
+            if now - self._signed_at >= SIGN_EVERY_S:
+                self._signed_at = now
                 space = space_of("keyword_index", self._folder)
                 with contextlib.suppress(PipelineError):
                     self._use.heartbeats.sign(replace(self._sign, disks=(space,) if space else ()))
-            left_s = ends_at - time.monotonic()
-            if left_s <= 0 or stop.wait(min(left_s, SIGN_EVERY_S)):
+            if (until_heard_s := began + at_least_s - now) > 0:
+                stop.wait(min(until_heard_s, SIGN_EVERY_S))
+            elif now >= ends_at or self._bell.wait(min(ends_at - now, SIGN_EVERY_S)):
                 return
 
     def withdraw(self) -> None:
@@ -128,10 +139,10 @@ class _Signs:
             self._use.heartbeats.withdraw_sign(self._sign)
 
 
-def pause_after(step_s: float, *, interval_s: float) -> float:
-    """Return the seconds to the next step after one of ``step_s``: the interval, or more for steps that take long, so that
-    an indexer uses little of the database; at most 5 s."""
-    return max(interval_s, min(_LONGEST_PAUSE_S, _SHARE * step_s))
+def pause_after(step_s: float, *, interval_s: float, quiet_s: float = 0.0) -> float:
+    """Return the seconds to the next step after one of ``step_s``: the interval; more for steps that take long, at most 5 s,
+    and ``quiet_s`` after the last change, at most 2 s. So an indexer uses little of the database."""
+    return max(interval_s, min(_LONGEST_PAUSE_S, _SHARE * step_s), min(_LONGEST_QUIET_S, _QUIET_SHARE * quiet_s))
 
 
 def main() -> int:
@@ -142,8 +153,14 @@ def main() -> int:
         return _refused(str(error))
     configure_logging(config.log_level, service="indexer")
     stop = threading.Event()
+    folder = IndexFolder(config.keyword_index_dir.expanduser())
+
+    def end(*_: object) -> None:
+        stop.set()
+        folder.ring()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, end)
     if config.keyword_engine != "tantivy":
         log.info("indexer_not_needed", detail=f"CHORDWISE_KEYWORD_ENGINE={config.keyword_engine}")
         stop.wait()

@@ -104,6 +104,8 @@ class LocalIndexes:
         StoreUnavailable."""
         tenant = self._tenant(tenant_id)
         look = _look(tenant, stamps)
+        if look.behind:
+            self.wake()
         changed = look.changed(tenant_id, ask)
         if (changed is None or len(changed) > _FEW_CHANGED) and self._is_coming(tenant, look):
             look = self._awaited(tenant, stamps)
@@ -114,10 +116,15 @@ class LocalIndexes:
             else IndexAtRevision(view=look.view, states=look.states, changed=changed)
         )
 
+    def wake(self) -> None:
+        """Have this host's indexer look for changes now: its pauses grow while there are none."""
+        self._folder.ring()
+
     def distrust(self, tenant_id: TenantId) -> None:
         """Mark a tenant's index as damaged, so that the indexer rebuilds it; until then MySQL answers."""
         log.warning("keyword_index_damaged", tenant_id=tenant_id)
         self._tenant(tenant_id).reader.distrust()
+        self.wake()
 
     def last_known(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> IndexAtRevision | None:
         """Return the index as it is, for those of the namespaces that it has; None without any. Makes no calls."""

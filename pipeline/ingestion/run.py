@@ -397,6 +397,8 @@ def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) 
             ledger.succeed(chunks, outcome=outcome, reused={item.claim: item.reused for item in items})
         ledger.succeed({by_generation[g].claim: 0 for g in superseded}, outcome="superseded")
         close(tenant_id, claims, ledger, use, work)
+    if use.local_indexes is not None:
+        use.local_indexes.wake()
     shown_chunks = sum(len(by_generation[g].chunks) for g in before)
     use.meter.count("chordwise_documents_shown", len(before))
     use.meter.count("chordwise_chunks_shown", shown_chunks)

@@ -1,12 +1,16 @@
-"""The folder of a host's keyword indexes: the lock of its one writer, its installation's id, and a liveness file.
+"""The folder of a host's keyword indexes: the lock of its one writer, its installation's id, a liveness file, and a bell: a
+named pipe by which the host's other processes wake the indexer.
 
 The liveness file's modification time is a promise: until then, by the host's monotonic clock, the indexer looks for
 changes. Its access time is when the indexes last matched MySQL. A wall clock that jumps affects neither, and after a
 restart of the host both lie too far in the future to be believed.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
+import select
 import shutil
 import threading
 import time
@@ -27,6 +31,7 @@ class IndexFolder:
         self.root = root
         self._clock = clock
         self._sign = root / "indexer.alive"
+        self._bell = root / "indexer.bell"
 
     def promise(self, seconds: float, *, is_current: bool = False) -> None:
         """Promise to look for changes in ``seconds``; ``is_current``: the indexes match MySQL now. Raises OSError."""
@@ -56,6 +61,29 @@ class IndexFolder:
             return False
         return 0 < remaining <= _LONGEST_PROMISE_S
 
+    def ring(self) -> None:
+        """Have this host's indexer look for changes now; without one, do nothing. Never waits."""
+        with suppress(OSError):
+            bell = os.open(self._bell, os.O_WRONLY | os.O_NONBLOCK)
+            try:
+                os.write(bell, b"!")
+            finally:
+                os.close(bell)
+
+    @contextmanager
+    def bell(self) -> Iterator[Bell]:
+        """Yield the bell that `ring` rings; one that stays silent where the file system has no named pipes."""
+        descriptor: int | None = None
+        with suppress(OSError):
+            with suppress(FileExistsError):
+                os.mkfifo(self._bell, 0o600)
+            descriptor = os.open(self._bell, os.O_RDWR | os.O_NONBLOCK)  # a second end of ours: others may close theirs
+        try:
+            yield Bell(descriptor)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
     @contextmanager
     def alone(self, stop: threading.Event, waits: Callable[[], object]) -> Iterator[bool]:
         """Hold the folder's lock, waiting for it (call ``waits`` once); yield False if ``stop`` is set first."""
@@ -84,6 +112,28 @@ class IndexFolder:
             for folder in self.root.glob("format-*") if theirs != installation_id else ():
                 shutil.rmtree(folder)
             id_file.write_text(installation_id)
+
+
+class Bell:
+    """A named pipe from whose ``descriptor`` is read; None for a bell that nobody can ring."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+
+    @property
+    def can_ring(self) -> bool:
+        """Return whether others can ring it."""
+        return self._descriptor is not None
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until it rings, or rang since the last call, for ``seconds`` at most. Return whether it rang."""
+        if self._descriptor is None:
+            time.sleep(seconds)
+            return False
+        rang = bool(select.select([self._descriptor], [], [], seconds)[0])
+        if rang:
+            os.read(self._descriptor, 4096)
+        return rang
 
 
 def disk_bytes(root: Path) -> int:

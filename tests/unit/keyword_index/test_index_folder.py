@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pipeline.keyword_index.index_folder import IndexFolder
@@ -27,3 +29,30 @@ class DescribeTheSignOfLife:
         IndexFolder(tmp_path, clock=lambda: 5000.0).promise(2.0, is_current=True)
         started = IndexFolder(tmp_path, clock=lambda: 30.0)
         assert (started.behind_s(), started.is_served()) == (None, False)
+
+
+class DescribeTheBell:
+    def it_wakes_the_indexer_once_however_often_it_rang(self, tmp_path):
+        folder = IndexFolder(tmp_path)
+        with folder.bell() as bell:
+            assert bell.can_ring
+            assert not bell.wait(0.0)
+            for _ in range(3):
+                IndexFolder(tmp_path).ring()
+            began = time.monotonic()
+            assert bell.wait(30.0)
+            assert time.monotonic() - began < 5.0
+            assert not bell.wait(0.0)
+
+    @pytest.mark.parametrize("folder", ["", "missing"])
+    def it_does_nothing_without_an_indexer(self, tmp_path, folder):
+        with IndexFolder(tmp_path).bell():
+            pass
+        IndexFolder(tmp_path / folder).ring()
+
+    def it_stays_silent_where_there_can_be_no_pipe(self, tmp_path):
+        folder = IndexFolder(tmp_path / "missing")
+        with folder.bell() as bell:
+            folder.ring()
+            assert not bell.can_ring
+            assert not bell.wait(0.0)

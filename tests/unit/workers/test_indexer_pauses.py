@@ -21,3 +21,7 @@ class DescribePauseAfter:
 
     def it_is_never_shorter_than_the_interval(self):
         assert pause_after(0.001, interval_s=60.0) == 60.0
+
+    @pytest.mark.parametrize(("quiet_s", "pause_s"), [(0.0, 0.1), (1.0, 0.1), (8.0, 0.8), (20.0, 2.0), (86_400.0, 2.0)])
+    def it_grows_while_nothing_changes(self, quiet_s, pause_s):
+        assert pause_after(0.001, interval_s=0.1, quiet_s=quiet_s) == pytest.approx(pause_s)
