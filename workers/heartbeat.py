@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 
 _REDIS_TIMEOUT_S = 0.5
 _WORK_IDS = ("job_id", "query_id", "computation_id")
-_LOOP_MARKED_EVERY_S = 1.0
+_LOOP_MARKED_EVERY_S = 2.0
 _LOOP_HANGS_AFTER_S = 5.0
 _STARTED_AT = time.time()
 _open_signs: set[ProcessSign] = set()  # that this worker gave and has not withdrawn

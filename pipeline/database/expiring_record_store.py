@@ -1,6 +1,7 @@
-"""Expiring records in Redis, of workers, indexers and hosts. A worker writes its heartbeat with its queues twice a second.
+"""Expiring records in Redis, of workers, indexers and hosts. A worker writes its heartbeat with its queues once a second.
 The heartbeat of a killed worker disappears after `EXPIRES_S`, that of a stopping worker at once."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -40,13 +41,17 @@ class ExpiringRecords:
         self._registry = registry
         self._key = key
         self._expires_ms = int(expires_s * 1000)
+        self._registered_at: dict[str, float] = {}
 
     def write(self, record_id: str, record: Any) -> None:
-        """Store a record for ``expires_s`` seconds."""
-        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
-            pipe.sadd(self._registry, record_id)
-            pipe.set(self._key.format(record_id), orjson.dumps(record), px=self._expires_ms)
-            pipe.execute()
+        """Store a record for ``expires_s`` seconds. Costs one command, and a second every few seconds or if there was no
+        record before: a reader that found none may just be deleting the id."""
+        now = time.monotonic()
+        with redis_errors():
+            before = self._redis.set(self._key.format(record_id), orjson.dumps(record), px=self._expires_ms, get=True)
+            if before is None or now - self._registered_at.get(record_id, -math.inf) >= SIGN_EVERY_S:
+                self._redis.sadd(self._registry, record_id)
+                self._registered_at[record_id] = now
 
     def withdraw(self, record_id: str) -> None:
         """Delete a record at once."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-EVERY_S: Final = 0.5
+EVERY_S: Final = 1.0
 EXPIRES_S: Final = 3.0
 MOST_RUNNING: Final = 16  # tasks in one heartbeat, the oldest ones
 SIGN_EVERY_S: Final = 5.0

@@ -58,6 +58,14 @@ class DescribeHeartbeats:
         assert beats.all() == []
         assert client.smembers("chordwise:workers") == set()
 
+    def it_is_found_again_after_redis_lost_its_data_or_a_reader_deleted_its_id(self, client):
+        beats = WorkerHeartbeats(client)
+        beats.beat(BEAT)
+        for lose in (client.flushdb, lambda: client.delete("chordwise:worker:queries@a/7", "chordwise:workers")):
+            lose()
+            beats.beat(BEAT)
+            assert beats.all() == [BEAT]
+
     def it_tells_two_workers_of_one_name_apart(self, client):
         beats = WorkerHeartbeats(client)
         beats.beat(BEAT)
