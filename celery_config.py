@@ -81,11 +81,9 @@ task_soft_time_limit = 1740
 # What has expired is dropped unrun, but only by the worker that takes it: without one, the queue grows by a few small
 # messages an interval, and a worker that comes back is through with a day of them in seconds.
 _INTERVALS_S = {
-    TaskName.SWEEP: _settings.sweep_interval_s,
+    TaskName.SWEEP: _settings.sweep_interval_s,  # enqueues the other tasks of upkeep when they have something to do
     TaskName.RECONCILE: _settings.reconcile_interval_s,
-    TaskName.WEBHOOKS: _settings.sweep_interval_s,  # what is due again; a job that ends rings by itself
     TaskName.MIGRATE: _settings.migration_interval_s,
-    TaskName.AUDIT: _settings.sweep_interval_s,  # how long a search may wait in Redis before it stands in MySQL
     TaskName.VECTOR_INDEXES: _settings.semantic_index_interval_s,
 }
 beat_schedule = {

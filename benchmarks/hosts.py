@@ -37,7 +37,7 @@ _WARM_S = 6.0
 _IDLE_S = 6.0
 _SETTLES_WITHIN_S = 600.0
 _FRESH = {"Prefer": "wait=10", "Cache-Control": "no-cache"}
-_OTHERS = {"upkeep": "worker-upkeep", "compute": "worker-compute", "clock": "beat"}
+_OTHERS = {"upkeep": "worker-upkeep", "compute": "worker-compute"}
 _SERVERS = {"CHORDWISE_MYSQL_URL": "mysql", "CHORDWISE_POSTGRES_URL": "postgres", "CHORDWISE_REDIS_URL": "redis"}
 
 

@@ -15,7 +15,7 @@ from benchmarks.processes import cpu_seconds, peak_mb, used
 from benchmarks.products.peers import measure_langchain
 from benchmarks.table import row, table
 
-_CLIENTS = ("gateway", "worker-ingest", "worker-upkeep", "beat")
+_CLIENTS = ("gateway", "worker-ingest", "worker-upkeep")
 CHUNKING = {"max_tokens": MAX_TOKENS}
 _MOST_DOCUMENTS = 10_000
 _LONGEST_S = 1800.0

@@ -195,7 +195,7 @@ class Settings(BaseSettings):
     embedding_cache_ttl_s: Annotated[int, Field(ge=60)] = 7 * 24 * 3600
     embedding_next_base_url: str = ""
     embedding_next_api_key: SecretStr | None = None
-    migration_interval_s: Annotated[float, Field(ge=0.5)] = 2.0
+    migration_interval_s: Annotated[float, Field(ge=0.5)] = 10.0
     migration_chunks_per_s: Annotated[int, Field(ge=0)] = 0
     llm_model: str = ""
     llm_input_price_per_million: Annotated[Decimal, Field(ge=0, le=10_000)] = Decimal(0)

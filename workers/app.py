@@ -38,6 +38,7 @@ from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from pipeline.telemetry.logs import configure_logging
 from workers import resources
+from workers.clock import add_clock_option
 from workers.heartbeat import HeartbeatStep
 from workers.names import FORMAT, MESSAGE_FORMAT, Queue
 from workers.producer import check_broker
@@ -59,6 +60,7 @@ app = Celery(
 app.config_from_object("celery_config")
 app.amqp.Connection = PersistentConnection
 app.steps["consumer"].add(HeartbeatStep)
+add_clock_option(app)
 
 
 _COMPUTES_ONLY = "chordwise_computes_only"
@@ -150,14 +152,17 @@ def _check_model() -> None:
 
 @celeryd_after_setup.connect(weak=False)
 def _warm_up_threads(instance: Any, **_: Any) -> None:
-    """Load the model before a worker of threads takes queries: it takes longer than a channel may."""
+    """Load the model before a worker of threads takes queries, as it takes longer than a channel may, and before a
+    worker of processes forks them, as they share what it has read."""
     events.worker = instance.hostname
     pool = instance.pool_cls  # an alias or a class, depending on how far the worker has got
     if "prefork" not in (pool if isinstance(pool, str) else pool.__module__):
         resources.resize(resources.for_queries(), instance.concurrency)
         resources.warm_up(resources.for_queries())
         tracing.warm_up()
-        keep_for_good()
+    else:
+        resources.preload(settings(), computes_only=bool(app.conf.get(_COMPUTES_ONLY)))
+    keep_for_good()  # in a parent too: a collection in a child would write to every object and so copy its pages
 
 
 @worker_process_init.connect(weak=False)

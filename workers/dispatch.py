@@ -37,7 +37,7 @@ _BELL_EXPIRES_S = 3600
 # A flood of small jobs, or an hour without a worker, would leave more bells than work: 89,000 expired ones took eight
 # minutes to drop, in which nothing was ingested. What is due when they are gone is rung for by the sweeper.
 _MOST_BELLS = 256
-_OUTBOX_EXPIRES_S = 30
+_UPKEEP_EXPIRES_S = 30
 _FINISH_EXPIRES_S = 5.0
 _STOPPING_S = 10  # seconds for a step to stop after its soft limit; then its process is killed
 
@@ -79,12 +79,17 @@ def alarm() -> str | None:
 
 
 def send_webhooks() -> None:
-    """Have the messages in the outbox sent now. Never raises: a periodic task does the same every few seconds anyway."""
+    """Have the messages in the outbox sent now. Never raises: the sweeper does the same every few seconds anyway."""
+    enqueue_upkeep(TaskName.WEBHOOKS)
+
+
+def enqueue_upkeep(name: TaskName) -> None:
+    """Enqueue a task of upkeep that takes no arguments. Never raises: the next sweep enqueues it again."""
     try:
         refuse_in_alarm()
-        _signature(TaskName.WEBHOOKS, {}, request_id="", expires_s=_OUTBOX_EXPIRES_S).apply_async()
+        _signature(name, {}, request_id="", expires_s=_UPKEEP_EXPIRES_S).apply_async()
     except _BROKER_ERRORS as error:
-        log.warning("webhooks_not_enqueued", **_reason(error))
+        log.warning("upkeep_not_enqueued", task=name.value, **_reason(error))
 
 
 def ask(query: Query) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -11,12 +12,14 @@ from pipeline.channels.channel import AbsentChannel, Channel
 from pipeline.database.expiring_record_store import FullStores
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.metrics.meter_store import Meter
-from pipeline.models.make_models import check_embedder
+from pipeline.models.local_embedder import LocalEmbedder
+from pipeline.models.make_models import check_embedder, make_local_embedder
 from pipeline.models.ports import prepare_references
+from pipeline.models.tokenizer import token_counter
 from pipeline.records import Candidate, ChannelName, ChunkId
 from pipeline.resources import Resources
 from pipeline.retrieval.make_channels import make_channels
-from pipeline.settings import settings
+from pipeline.settings import Settings, settings
 from workers.dispatch import send_webhooks
 from workers.query_events import events
 
@@ -71,6 +74,16 @@ def hand_over() -> None:
     for resources in (for_queries, for_ingestion):
         if resources.cache_info().currsize:
             resources().meter.close()
+
+
+def preload(config: Settings, *, computes_only: bool) -> None:
+    """Read in the parent of worker processes what each of them would read for itself. Opens no connections."""
+    with suppress(Misconfigured):  # the children report it
+        if config.embedding_provider == "local" and not computes_only:
+            embedder = make_local_embedder(config.embedding_model, config.embedding_dim)
+            if isinstance(embedder, LocalEmbedder):
+                embedder.preload()
+        token_counter(config.context_tokenizer)
 
 
 def warm_up(use: Resources) -> None:

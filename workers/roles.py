@@ -8,6 +8,8 @@ from types import MappingProxyType
 
 from workers.names import Queue
 
+EVENT_HEARTBEAT_S = 10  # for Flower, which takes a worker for offline after twice this time
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
@@ -40,13 +42,15 @@ ROLE_OF: Mapping[str, str] = MappingProxyType(
 )
 
 
-def worker_command(role: str, *, name: str = "", concurrency: int = 0) -> list[str]:
-    """Return the Celery command of a worker. ``name`` must be unique on its host; by default the role's.
+def worker_command(role: str, *, name: str = "", concurrency: int = 0, clock: str = "") -> list[str]:
+    """Return the Celery command of a worker. ``name`` must be unique on its host; by default the role's. ``clock``: the
+    file of the clock that it is as well.
 
     Prefetch 1: no task waits behind a slow one. Gossip and mingle cost messages and bring nothing here.
     """
     row = ROLES[role]
     flags = ["--prefetch-multiplier", "1", "--without-gossip", "--without-mingle", "-l", "INFO"]
+    flags += ["--heartbeat-interval", str(EVENT_HEARTBEAT_S), *(["--clock", clock] if clock else [])]
     return [
         *("celery", "-A", "workers.app", "worker", "-n", f"{name or role}@%h", "-Q", ",".join(row.queues)),
         *("--pool", row.pool, "-c", str(concurrency or row.concurrency), *flags, *(["-E"] if row.events else [])),

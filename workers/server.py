@@ -56,6 +56,8 @@ def parser() -> argparse.ArgumentParser:
     worker.add_argument("--role", required=True, choices=list(ROLES), help="decides its queues and its pool")
     worker.add_argument("--name", default="", help="unique on its host; by default the role's name")
     worker.add_argument("--concurrency", type=_positive, default=0, help="processes or threads; by default the role's")
+    about_clock = "be a clock as well: a file for the times of the last messages"
+    worker.add_argument("--clock", default="", metavar="SCHEDULE", help=about_clock)
     command("indexer", lambda _: _become([sys.executable, "-m", "workers.indexer"]), "keep this host's keyword index")
     clock = command("clock", _clock, "send periodic tasks; of several clocks one is active")
     clock.add_argument("--schedule", type=Path, required=True, help="a file for the times of the last messages")
@@ -96,7 +98,7 @@ def _become(command: list[str]) -> int:
 
 
 def _worker(chosen: argparse.Namespace) -> int:
-    return _become(worker_command(chosen.role, name=chosen.name, concurrency=chosen.concurrency))
+    return _become(worker_command(chosen.role, name=chosen.name, concurrency=chosen.concurrency, clock=chosen.clock))
 
 
 def _clock(chosen: argparse.Namespace) -> int:

@@ -1,4 +1,5 @@
-"""Chordwise's own services, in one table: the gateway, a worker per role, the indexer, beat and Flower."""
+"""Chordwise's own services, in one table: the gateway, a worker per role, the indexer and Flower. The worker `upkeep` is the
+clock as well."""
 
 import signal
 from collections.abc import Mapping
@@ -34,9 +35,9 @@ def _words(command: str) -> tuple[str, ...]:
     return tuple(command.split())
 
 
-def _worker(role: str, *, name: str = "") -> Service:
+def _worker(role: str, *options: str, name: str = "") -> Service:
     """Return the worker of a role of `workers.roles`; ``name`` tells a second one of the role from the first."""
-    command = ("chordwise-server", "worker", "--role", role, *(("--name", name) if name else ()))
+    command = ("chordwise-server", "worker", "--role", role, *(("--name", name) if name else ()), *options)
     return Service(name=f"worker-{name or role}", arguments=command, queues=ROLES[role].queues)
 
 
@@ -50,7 +51,7 @@ SERVICES = (
     _worker("queries"),
     _worker("queries", name="queries-2"),
     _worker("compute"),
-    _worker("upkeep"),
+    _worker("upkeep", "--clock", "{run}/beat-schedule"),
     # One for each host that runs query workers.
     Service(
         name="indexer",
@@ -58,15 +59,10 @@ SERVICES = (
         withheld=_OPERATORS | _OF_TENANTS | _OF_MODELS | {"CHORDWISE_POSTGRES_URL"},
     ),
     Service(
-        name="beat",
-        arguments=_words("chordwise-server clock --schedule {run}/beat-schedule"),
-        withheld=_OPERATORS | _OF_TENANTS | _OF_MODELS,
-    ),
-    Service(
         name="flower",
         # kwargs are the ids of tenant and job or query, and nothing else: workers/dispatch.py.
         arguments=_words(
-            "celery -A workers.app flower --address=127.0.0.1 --port={flower_port} --enable-events=False --max-tasks=10000"
+            "celery -A workers.observer flower --address=127.0.0.1 --port={flower_port} --enable-events=False --max-tasks=10000"
             " --tasks-columns=name,kwargs,uuid,state,received,runtime,worker"
         ),
         withheld=(_OPERATORS | _OF_TENANTS | _OF_MODELS | _OF_STORES) - {"FLOWER_BASIC_AUTH"},
@@ -81,7 +77,6 @@ def programs(
     listening = {"gateway": gateway_port, "flower": flower_port}
     probes: dict[str, Probe] = {
         "gateway": answers_as(gateway_port, installation_id),
-        "beat": log_says(r"beat: Starting"),
         "indexer": log_says(_INDEXER_READY),
         "flower": answers(flower_port, "/healthcheck"),
     }

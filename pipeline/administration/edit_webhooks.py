@@ -12,7 +12,7 @@ import structlog
 
 from pipeline.administration.call_store import call_store
 from pipeline.database.sealing import Sealer
-from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
+from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.jobs.ledger_store import Ledger
@@ -25,7 +25,15 @@ from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.webhooks import standard_webhooks
 from pipeline.webhooks.endpoint import Event, Webhook
-from pipeline.webhooks.endpoint_store import Deliveries, Sending, Webhooks, claim, prune, tenants_following_progress
+from pipeline.webhooks.endpoint_store import (
+    Deliveries,
+    Sending,
+    Webhooks,
+    claim,
+    has_work,
+    prune,
+    tenants_following_progress,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -149,21 +157,30 @@ def redeliver(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resou
         return True
 
 
+def is_due(use: Resources) -> bool:
+    """Return whether a delivery is due, or an endpoint follows the progress of jobs, on a pair of stores that answers."""
+
+    def is_due_on(stores: Resources) -> bool:
+        with reading(stores.mysql) as connection:
+            return has_work(connection)
+
+    found, _ = use.on_each_pair(is_due_on)
+    return any(found)
+
+
 def deliver(use: Resources, poster: Poster | None = None, *, seconds: float = 60.0) -> int:
     """Send due calls until none is left or ``seconds`` have passed; return how many were made. Processes may share the
     work. At least once: a call whose result is lost is repeated under the same id."""
-    return asyncio.run(_deliver(use, poster, seconds=seconds))
+    claimed = _claim(use, _AT_ONCE)  # before anything is made that only calls need, as there are none most of the time
+    return asyncio.run(_deliver(claimed, use, poster, seconds=seconds)) if claimed else 0
 
 
-async def _deliver(use: Resources, given: Poster | None, *, seconds: float) -> int:
+async def _deliver(claimed: list[Sending], use: Resources, given: Poster | None, *, seconds: float) -> int:
     deadline = Deadline.after(seconds)
     under_way: set[asyncio.Task[None]] = set()
     calls = 0
     async with given or Poster(permitted=use.settings.webhook_allow_private) as poster:
         while True:
-            claimed: list[Sending] = []
-            if not deadline.has_passed and len(under_way) < _AT_ONCE:
-                claimed = await asyncio.to_thread(_claim, use, _AT_ONCE - len(under_way))
             under_way |= {asyncio.create_task(_send(sending, poster, use)) for sending in claimed}
             calls += len(claimed)
             if not under_way:
@@ -171,6 +188,9 @@ async def _deliver(use: Resources, given: Poster | None, *, seconds: float) -> i
             ended, under_way = await asyncio.wait(under_way, timeout=_LOOK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
                 task.result()
+            claimed = []
+            if not deadline.has_passed and len(under_way) < _AT_ONCE:
+                claimed = await asyncio.to_thread(_claim, use, _AT_ONCE - len(under_way))
 
 
 def _claim(use: Resources, limit: int) -> list[Sending]:

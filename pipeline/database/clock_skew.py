@@ -1,12 +1,15 @@
 """The distance between this host's clock and another one."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import redis
 
-from pipeline.database.store_errors import Location
+if TYPE_CHECKING:
+    from pipeline.database.store_errors import Location
 
 # From here on queries end at once, documents wait for their time, and workers drop periodic messages as expired.
 WORST_SKEW_S: Final = 10.0

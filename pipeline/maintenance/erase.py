@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
-from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
+from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
 from pipeline.errors import ErasureUnfinished, Unavailable
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.maintenance.build_indexes import drop_indexes
@@ -103,6 +103,12 @@ def finish_erasures(use: Resources, *, due: bool = False) -> int:
         except Unavailable as error:
             log.warning("erasure_postponed", tenant_id=tenant_id, code=error.code)
     return continued
+
+
+def has_due_erasures(use: Resources) -> bool:
+    """Return whether an erasure may be settled by now. Raises StoreUnavailable."""
+    with reading(use.mysql) as connection:
+        return bool(erasure_store.unsettled(connection, requested_before=now() - settling_time(use)))
 
 
 def settling_time(use: Resources) -> timedelta:

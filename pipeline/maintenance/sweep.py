@@ -14,6 +14,7 @@ import structlog
 from pipeline.administration.call_store import call_store
 from pipeline.administration.delete_documents import delete_some_within
 from pipeline.administration.drop_replaced import DROPPED_AT_ONCE, drop_retired
+from pipeline.administration.edit_webhooks import forget_old
 from pipeline.administration.keep_files import forget_file
 from pipeline.database.engines import Conflict, redis_errors
 from pipeline.database.rows import now
@@ -263,10 +264,11 @@ _COUNTS_AT_ONCE: Final = 5000
 
 
 def prune_in_turn(use: Resources) -> None:
-    """Prune the ledger every ten minutes in one process of the fleet."""
+    """Prune the ledger and the deliveries every ten minutes in one process of the fleet."""
     with redis_errors():
         due = use.redis.set("chordwise:ledger:pruned", 1, nx=True, ex=_PRUNE_EVERY_S)
     if due:
+        forget_old(use)
         prune_ledger(use)
 
 

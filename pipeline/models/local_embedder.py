@@ -5,37 +5,37 @@ from __future__ import annotations
 
 import functools
 import json
-import logging
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.deadline import Deadline
 from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.local_models import ONNX, LocalModel
 from pipeline.models.ports import Matrix
 from pipeline.models.prompt_texts import MAX_INPUT_TOKENS, sendable
-from pipeline.models.tokenizer import Tokens
+from pipeline.models.tokenizer import Tokens, bundled, local_tokens
 
 LOCAL_MODEL: Final = "wordllama-l2-supercat"
 LOCAL_DIMENSIONS: Final = (64, 128, 256)
 
 _READ_TOGETHER: Final = 4  # characters; between 3 and 5 nDCG@10 differs by 0.001: docs/decisions/0011
 _AT_ONCE: Final = 256  # texts between two checks of the time
+_MANY: Final = 32  # texts that are documents, not queries
 _READING: Final = threading.Lock()  # of word vectors, which do not wait for an encoder
 _LOADING: Final = threading.Lock()
 
 
 class LocalEmbedder:
     """The mean of a text's token vectors: fast, deterministic, meant to complement the keyword channel; thread-safe.
-    Its first 64 or 128 numbers are a smaller model. Weights (16 MB) are read at the first call."""
+    Its first 64 or 128 numbers are a smaller model. Weights (16 MB) are mapped at the first call."""
 
     def __init__(self, *, dimension: int = 256) -> None:
         if dimension not in LOCAL_DIMENSIONS:
@@ -46,56 +46,59 @@ class LocalEmbedder:
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
         """Return a unit vector per text (its first 8192 tokens). Raises EmbedderUnavailable, Misconfigured."""
         deadline = Deadline.after(timeout_s)
-        tokens, weights = self._model()
+        tokens, weights = self._tokens(), self._weights_for(len(texts))
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), _AT_ONCE):
             if deadline.has_passed:
                 raise EmbedderUnavailable(f"only {start} of {len(texts)} texts could be embedded in time")
             for row, text in enumerate(texts[start : start + _AT_ONCE], start=start):
                 # Summed text by text, so that a vector does not depend on the batch.
-                vectors[row] = unit(weights[tokens.of(sendable(text))[:MAX_INPUT_TOKENS]].sum(axis=0))
+                read = weights[tokens.of(sendable(text))[:MAX_INPUT_TOKENS]]
+                vectors[row] = unit(read.astype(np.float32, copy=False).sum(axis=0))
         return vectors
 
     def trust(self, text: str) -> float:
         """Return the fourth power of the share of known tokens; see the port. A Chinese word mostly has two characters,
         and both query and text must be read."""
-        tokens, _ = self._model()
-        return tokens.known_share(sendable(text)) ** _READ_TOGETHER
+        return self._tokens().known_share(sendable(text)) ** _READ_TOGETHER
 
     def close(self) -> None:
         """Do nothing: no connections are open."""
 
-    def _model(self) -> tuple[Tokens, Matrix]:
+    def preload(self) -> None:
+        """Read everything that documents need, in a process whose children then share it."""
+        self._tokens()
+        self._weights_for(_MANY)
+
+    @staticmethod
+    def _tokens() -> Tokens:
         with _READING:
-            return _load(self.dimension)
+            return local_tokens()
+
+    def _weights_for(self, texts: int) -> NDArray[Any]:
+        with _READING:
+            return _weights(self.dimension) if texts < _MANY else _wide_weights(self.dimension)
 
 
 @functools.cache
-def _load(dimension: int) -> tuple[Tokens, Matrix]:
-    """Return the tokens and one vector per token. Raises Misconfigured when the package came without its weights."""
-    with _root_logger_untouched():
-        import wordllama
+def _weights(dimension: int) -> NDArray[np.float16]:
+    """Return one vector per token, in half precision and mapped from the package's file, so that the processes of a host
+    share its pages. Raises Misconfigured when the package came without its weights."""
+    path = bundled(Path("weights") / "l2_supercat_256.safetensors")
     try:
-        model = wordllama.WordLlama.load(
-            cache_dir=Path(wordllama.__file__).parent,  # of the wheel; the default is a download
-            trunc_dim=dimension,
-            disable_download=True,
-        )
+        with path.open("rb") as file:  # 8 bytes with the length of a JSON header, the header, the numbers
+            length = int.from_bytes(file.read(8), "little")
+            tensor = json.loads(file.read(length))["embedding.weight"]
     except FileNotFoundError as error:
         raise Misconfigured("the wordllama package is installed without its weights") from error
-    return Tokens(model.tokenizer), model.embedding
+    start, shape = 8 + length + tensor["data_offsets"][0], tuple(tensor["shape"])
+    return np.memmap(path, dtype=np.float16, mode="r", offset=start, shape=shape)[:, :dimension]
 
 
-@contextmanager
-def _root_logger_untouched() -> Iterator[None]:
-    """Undo the ``logging.basicConfig`` that importing wordllama runs."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
-        yield
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
+@functools.cache
+def _wide_weights(dimension: int) -> Matrix:
+    """Return `_weights` in single precision: 32 MB of a process's own, for a third of the time that a long text takes."""
+    return _weights(dimension).astype(np.float32)
 
 
 def unit(vector: Matrix) -> Matrix:

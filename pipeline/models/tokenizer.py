@@ -1,5 +1,7 @@
 """Count the tokens of a context: by a byte-pair encoding, or by an estimate."""
 
+from __future__ import annotations
+
 import functools
 import re
 from collections.abc import Callable
@@ -23,19 +25,29 @@ def token_counter(name: str) -> TokenCounter:
     Misconfigured."""
     if name == "estimate":
         return count_tokens
+    if name == "llama-2":
+        tokens = local_tokens()
+        return lambda text: tokens.count(_well_formed(text))
+    tokenizer = _tokenizer(Path(name))
+    return lambda text: len(tokenizer.encode(_well_formed(text), add_special_tokens=False).ids)
+
+
+@functools.cache
+def local_tokens() -> Tokens:
+    """Return the tokens of the local embedder, read once in a process. Raises Misconfigured."""
+    return Tokens(_tokenizer(bundled(Path("tokenizers") / "l2_supercat_tokenizer_config.json")))
+
+
+def _tokenizer(path: Path) -> Any:
     from tokenizers import Tokenizer
 
-    path = _bundled() if name == "llama-2" else Path(name)
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing narrower
         raise Misconfigured(f"CHORDWISE_CONTEXT_TOKENIZER cannot be read as a tokenizer.json: {path.name}") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    if name == "llama-2":
-        tokens = Tokens(tokenizer)
-        return lambda text: tokens.count(_well_formed(text))
-    return lambda text: len(tokenizer.encode(_well_formed(text), add_special_tokens=False).ids)
+    return tokenizer
 
 
 def fewest_tokens(name: str) -> TokenCounter:
@@ -43,12 +55,13 @@ def fewest_tokens(name: str) -> TokenCounter:
     return (lambda text: sum(map(bool, text.split(" ")))) if name == "llama-2" else lambda _: 0
 
 
-def _bundled() -> Path:
-    """Locate the bundled file without importing the package, which would load the libraries for its weights."""
+def bundled(file: Path) -> Path:
+    """Locate a file of the package wordllama without importing it, which would load libraries for its weights. Raises
+    Misconfigured."""
     package = find_spec("wordllama")
     if package is None or package.origin is None:
         raise Misconfigured("the wordllama package is not installed")
-    return Path(package.origin).parent / "tokenizers" / "l2_supercat_tokenizer_config.json"
+    return Path(package.origin).parent / file
 
 
 def _well_formed(text: str) -> str:

@@ -16,7 +16,7 @@ from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.measure import answer_fields
 from pipeline.tenants.audit import AuditRow, query_hash
-from pipeline.tenants.audit_store import MOST_IDS, SEARCH, Audit, AuditQueue, tenants_with_audit, unpacked
+from pipeline.tenants.audit_store import MOST_IDS, SEARCH, WAITING, Audit, AuditQueue, tenants_with_audit, unpacked
 from pipeline.tenants.tenant_store import Tenants
 
 log = structlog.get_logger(__name__)
@@ -24,6 +24,7 @@ log = structlog.get_logger(__name__)
 _ROWS_AT_ONCE: Final = 500
 _FORGOTTEN_AT_ONCE: Final = 5000
 _FORGET_EVERY_S: Final = 600
+_SWEPT: Final = "chordwise:audit:swept"
 _CLOCKS_APART: Final = timedelta(seconds=2)  # far less than passes between an erasure and the next tenant of the id
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
 _AUDITED_FIELDS: Final = (
@@ -97,11 +98,20 @@ def forget_old(use: Resources) -> int:
     return forgotten
 
 
+def is_due(use: Resources) -> bool:
+    """Return whether `maintain` has something to do. Raises StoreUnavailable."""
+    with redis_errors(), use.redis.pipeline(transaction=False) as pipe:
+        pipe.exists(WAITING)
+        pipe.exists(_SWEPT)
+        waiting, swept = pipe.execute()
+    return bool(waiting) or not swept
+
+
 def maintain(use: Resources) -> None:
-    """Drain the queue and, every ten minutes in one process of the fleet, delete old rows. A periodic task calls this."""
+    """Drain the queue and, every ten minutes in one process of the fleet, delete old rows. The sweeper enqueues this."""
     drain(use)
     with redis_errors():
-        due = use.redis.set("chordwise:audit:swept", 1, nx=True, ex=_FORGET_EVERY_S)
+        due = use.redis.set(_SWEPT, 1, nx=True, ex=_FORGET_EVERY_S)
     if due:
         forget_old(use)
 

@@ -145,9 +145,13 @@ def prune(connection: Connection, *, delivered_s: float, dead_s: float, progress
     return deleted
 
 
-tenants_following_progress = tenants_with(
-    "SELECT DISTINCT tenant_id FROM webhooks WHERE disabled_at IS NULL AND events LIKE '%job.progress%'"
-)
+_FOLLOWING = "FROM webhooks WHERE disabled_at IS NULL AND events LIKE '%job.progress%'"
+tenants_following_progress = tenants_with(f"SELECT DISTINCT tenant_id {_FOLLOWING}")
+
+
+def has_work(connection: Connection) -> bool:
+    """Return whether a delivery is due, or an endpoint wants to hear of the progress of jobs."""
+    return bool(connection.execute(_HAS_WORK, {"now": now()}).scalar_one())
 
 
 class Deliveries(TenantStore):
@@ -207,6 +211,10 @@ def _delivery(row: Any) -> Delivery:
     return record_of(Delivery, row, event=Event(row.event), state=DeliveryState(row.state))
 
 
+_HAS_WORK = sql(
+    "SELECT EXISTS (SELECT 1 FROM webhook_deliveries WHERE state = 'pending' AND next_attempt_at <= :now)"
+    f" OR EXISTS (SELECT 1 {_FOLLOWING})"
+)
 _DUE = sql(
     "SELECT tenant_id, webhook_id, delivery_id FROM ("
     # Deliveries under way came first and keep their turn, so they count among the few of their endpoint.

@@ -48,7 +48,6 @@ _OF_RABBITMQ: tuple[tuple[str, signal.Signals, str], ...] = (
     ("rabbitmq", signal.SIGKILL, "whole"),
     ("rabbitmq", signal.SIGTERM, "whole"),
     ("rabbitmq", signal.SIGSTOP, "frozen"),
-    ("beat", signal.SIGKILL, "whole"),
 )
 _FROZEN_S = 4.0
 

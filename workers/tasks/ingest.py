@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Final
+
 import structlog
 from celery import shared_task
 
@@ -13,9 +16,24 @@ from workers.resources import for_ingestion
 
 log = structlog.get_logger(__name__)
 
+_PARSERS_KEPT_S: Final = 60.0  # without a batch; a parser process takes 45 MB, and half a second to start
+_ending: list[threading.Timer] = []
+
 
 @shared_task(name=TaskName.INGEST.value, base=LoggedTask)
 def ingest_batch(tenant_id: str, job_id: str) -> None:
     """Ingest one batch of the tenant whose turn it is; the arguments only say who rang the bell."""
     log.debug("bell", rung_by=tenant_id, rung_for=job_id)
-    run.ingest_next(for_ingestion(), ring=ring_for)
+    try:
+        run.ingest_next(for_ingestion(), ring=ring_for)
+    finally:
+        _end_parsers_later()
+
+
+def _end_parsers_later() -> None:
+    """End this process's idle parser processes unless another batch comes."""
+    while _ending:
+        _ending.pop().cancel()
+    _ending.append(threading.Timer(_PARSERS_KEPT_S, for_ingestion().parser.close))
+    _ending[0].daemon = True
+    _ending[0].start()

@@ -10,15 +10,16 @@ import structlog
 from celery import shared_task
 
 from pipeline.administration import compute, edit_webhooks
+from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.maintenance import backfill, build_indexes
 from pipeline.maintenance import reconcile as reconciling
 from pipeline.maintenance import sweep as upkeep
-from pipeline.maintenance.erase import finish_erasures
+from pipeline.maintenance.erase import finish_erasures, has_due_erasures
 from pipeline.resources import Resources
 from pipeline.retrieval import record_search
 from workers.base import LoggedTask
-from workers.dispatch import ring_for
+from workers.dispatch import enqueue_upkeep, ring_for
 from workers.names import TaskName
 from workers.resources import for_ingestion
 
@@ -27,19 +28,36 @@ log = structlog.get_logger(__name__)
 
 @shared_task(name=TaskName.SWEEP.value, base=LoggedTask, send_events=False)
 def sweep() -> None:
-    """Send stalled work again, and delete expired data."""
+    """Send stalled work again, delete expired data, and enqueue the periodic tasks that have something to do."""
     use = for_ingestion()
+    _each(partial(_enqueue_due, use), partial(_sweep, use))
+    use.last_sweep.note()
+
+
+def _enqueue_due(use: Resources) -> None:
+    """Enqueue the tasks that may take long or hang, so that the sweep does not wait for them; none that has nothing to do."""
+    for name, is_due in ((TaskName.WEBHOOKS, edit_webhooks.is_due), (TaskName.AUDIT, _is_audit_due)):
+        if is_due(use):
+            enqueue_upkeep(name)
+
+
+def _is_audit_due(use: Resources) -> bool:
+    return record_search.is_due(use) or has_due_erasures(use)
+
+
+def _sweep(use: Resources) -> None:
     upkeep.sweep(use, ring=ring_for)
     upkeep.expire(use)
     upkeep.prune_in_turn(use)
     compute.drop_expired(use)
-    use.last_sweep.note()
 
 
 @shared_task(name=TaskName.MIGRATE.value, base=LoggedTask, send_events=False)
 def migrate() -> None:
-    """Continue a model migration, if there is one."""
-    backfill.step(for_ingestion())
+    """Continue a model migration, if there is one, until it is time for the next message or nothing is left to do now."""
+    deadline = Deadline.after(for_ingestion().settings.migration_interval_s)
+    while backfill.step(for_ingestion()) and not deadline.has_passed:
+        pass
 
 
 @shared_task(name=TaskName.AUDIT.value, base=LoggedTask, send_events=False)
@@ -94,7 +112,6 @@ def send_messages(use: Resources) -> None:
     _each(
         partial(edit_webhooks.note_progress, use),
         partial(edit_webhooks.deliver, use),
-        partial(edit_webhooks.forget_old, use),
     )
 
 

@@ -168,7 +168,14 @@ def running(use_alone: Resources, variables, _nothing_of_the_stack, tmp_path_fac
     own = {"CHORDWISE_GATEWAY_HOST": "127.0.0.1", "CHORDWISE_GATEWAY_PORT": str(port)}
     _, key = make_tenant(use_alone)
     beat = ["-A", "workers.app", "beat", "-s", str(logs / "schedule"), "--pidfile=", "-l", "INFO"]
-    flower = ["-A", "workers.app", "flower", "--address=127.0.0.1", f"--port={flower_port}", "--enable-events=False"]
+    flower = [
+        "-A",
+        "workers.observer",
+        "flower",
+        "--address=127.0.0.1",
+        f"--port={flower_port}",
+        "--enable-events=False",
+    ]
     quick = {"ending": signal.SIGKILL}
     with ExitStack() as stack:
         for arguments, log, service, more in (

@@ -15,11 +15,15 @@ from workers.clock import LOCK_S
 
 class DescribeClocks:
     def it_has_one_active_and_another_that_takes_over(self, settings: Settings, tmp_path: Path):
-        """The first clock is stopped and the second takes over; the second is killed and the third takes over."""
+        """The first clock is stopped and the second takes over, a worker that is a clock as well; it is killed and the third
+        takes over."""
 
         def clock(name: str):  # type: ignore[no-untyped-def]
             urls = {"CHORDWISE_REDIS_URL": redis_url, "CHORDWISE_BROKER_URL": redis_url}
-            arguments = ("workers.server", "clock", "--schedule", str(tmp_path / f"{name}-schedule"))
+            schedule = str(tmp_path / f"{name}-schedule")
+            arguments = ("workers.server", "clock", "--schedule", schedule)
+            if name == "second":
+                arguments = ("workers.server", "worker", "--role", "upkeep", "--concurrency", "2", "--clock", schedule)
             return process(*arguments, log=tmp_path / f"{name}.log", **urls)
 
         first, second, third = (tmp_path / f"{name}.log" for name in ("first", "second", "third"))

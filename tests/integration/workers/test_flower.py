@@ -43,7 +43,7 @@ def flower(settings, tmp_path_factory) -> Iterator[str]:
     }
     [row] = [service for service in SERVICES if service.name == "flower"]
     arguments = [part.format(flower_port=port, run="") for part in row.arguments]
-    arguments[arguments.index("workers.app")] = "tests.support.stacks.failing_worker"
+    arguments[arguments.index("workers.observer")] = "tests.support.stacks.failing_worker"
     flags = [
         "-n",
         "failing@%h",

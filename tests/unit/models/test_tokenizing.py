@@ -14,10 +14,10 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from pipeline.chunking.tokens import count_tokens
 from pipeline.errors import Misconfigured
-from pipeline.models.tokenizer import _bundled, fewest_tokens, token_counter
+from pipeline.models.tokenizer import bundled, fewest_tokens, token_counter
 
 COUNT = token_counter("llama-2")
-VOCABULARY = Tokenizer.from_file(str(_bundled()))
+VOCABULARY = Tokenizer.from_file(str(bundled(Path("tokenizers") / "l2_supercat_tokenizer_config.json")))
 
 
 class DescribeTokenCounter:
