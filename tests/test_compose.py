@@ -56,7 +56,7 @@ class DescribeCommands:
     )
     def it_uses_options_that_celery_knows(self, command):
         _, flag, app, kind, *arguments = command
-        assert (flag, app) == ("-A", "workers.app")
+        assert (flag, app) == ("-A", "workers.observer" if kind == "flower" else "workers.app")
         if kind == "flower":
             given = {argument.removeprefix("--").partition("=")[0] for argument in arguments}
             assert given <= {name.replace("_", "-") for name in flower_options}

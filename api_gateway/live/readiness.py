@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 FRESH_S: Final = 0.5
 # After Redis was unavailable or emptied, every worker's heartbeat is missing until its next beat.
-_BEATS_ARE_BACK_AFTER_S: Final = 4 * EVERY_S
+_BEATS_ARE_BACK_AFTER_S: Final = 2 * EVERY_S
 
 log = structlog.get_logger(__name__)
 

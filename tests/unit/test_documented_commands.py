@@ -80,6 +80,7 @@ IN_LINES = {
     "docker compose ": NOT_RUN["docker compose "],
     "git clone": "a name; it needs the network",
     "helm upgrade": NOT_RUN["helm upgrade "],
+    "celery -A workers.observer": "compose/localstack/services.py starts Flower with it",
     "celery -A workers.app control query_events": "tests/integration/workers/test_flower.py sends the same to the workers",
     "make bench": "measures for minutes; its arguments are parsed below",
     "make chaos": "kills everything for minutes; started by hand and before releases",

@@ -1,4 +1,4 @@
-"""What counting costs a Redis: commands, which are the same on a fast and on a slow machine."""
+"""The number of commands that counting costs Redis, the same on a fast and on a slow machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes that only watch do not load, and what the children of a worker share with their parent."""
+"""Processes that only watch load no stores, and queries read weights that processes share."""
 
 from __future__ import annotations
 
