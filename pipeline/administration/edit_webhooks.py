@@ -158,14 +158,9 @@ def redeliver(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resou
 
 
 def is_due(use: Resources) -> bool:
-    """Return whether a delivery is due, or an endpoint follows the progress of jobs, on a pair of stores that answers."""
-
-    def is_due_on(stores: Resources) -> bool:
-        with reading(stores.mysql) as connection:
-            return has_work(connection)
-
-    found, _ = use.on_each_pair(is_due_on)
-    return any(found)
+    """Return whether a delivery is due, or an endpoint follows the progress of jobs. Raises StoreUnavailable."""
+    with reading(use.mysql) as connection:
+        return has_work(connection)
 
 
 def deliver(use: Resources, poster: Poster | None = None, *, seconds: float = 60.0) -> int:
