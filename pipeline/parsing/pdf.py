@@ -34,6 +34,11 @@ _MOST_FORMS = 4  # depth of forms within forms in which pictures are looked for
 _HYPHEN = re.compile("\u00ad$|(?<=[^\\W_])-$")
 _OPEN_END = re.compile("(?<=\\S)[–/]$")  # a range or an address that goes on
 _HYPHENATED = re.compile(r"(?<![^\W_])[^\W_]++-[^\W_]++")
+_COMPOUND = re.compile(  # words that are written with a hyphen
+    r"(?:well|self)-(?!ish|ness|ington|ing$)|non-(?!e|sense|ch)|(?:all|full|half|high|long|low|one|part|real|short|two)-"
+    r"(?:day|end|level|quality|term|time|way)|\w{3,}-(?:aware|based|driven|free|friendly|known|oriented|purpose|quality"
+    r"|related|scale|specific|term|wide|year)s?$|.*-(?:and|by|of|in|the|to|up)-"
+)
 _LEAST_PART = 3  # letters of a part of a word that is looked up
 _LAST_WORD, _FIRST_WORD = re.compile(r"(?<![^\W_])[^\W_]++$"), re.compile(r"[^\W_]++")
 _NUMBER = re.compile(r"[\d.]+|第\w{1,4}[章节条]|[一二三四五六七八九十]{1,3}、|[(（]")
@@ -81,6 +86,8 @@ def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
             if texts[index] is not None:
                 pages[index].lines = unplaced((texts[index] or "").splitlines())
         warnings = _refuse_unreadable(pages)
+        if unseen := sum(page.unseen for page in pages):
+            warnings.append(f"{unseen} words that the pages do not show (white, tiny or beyond the edge) were left out")
         title = usable_title(document.get_metadata_value("Title")) or _largest(pages)
         parsed = assemble(_blocks(pages, outline), title=title, warnings=warnings)
     finally:
@@ -121,10 +128,12 @@ def _outline(document: pypdfium2.PdfDocument) -> Mapping[int, Mapping[str, int]]
 
 @dataclass(slots=True)
 class _Page:
-    """A page as lines in reading order. ``is_picture``: a picture covers it, and it has hardly any words of its own."""
+    """A page as lines in reading order. ``is_picture``: a picture covers it, and it has hardly any words of its own.
+    ``unseen``: how many words it does not show."""
 
     lines: list[Line]
     covered: bool = False
+    unseen: int = 0
     dropped: list[Line] = field(default_factory=list)
 
     @property
@@ -149,18 +158,19 @@ def _page_of(document: pypdfium2.PdfDocument, index: int) -> _Page:
     try:
         page = document[index]
         try:
-            placed, aslant, words = words_of(page.get_textpage())
+            words = words_of(page)
+            placed = words.runs
             turns = sorted(placed, key=lambda turn: -sum([len(segment.text) for segment in placed[turn]])) or [0]
             fields = _beside_labels(_annotations(document, page, turns[0]), placed.get(turns[0], []))
-            rules = rules_of(page, words)
+            rules = rules_of(page, words.places)
             lines: list[Line] = []
             for turn in turns:
                 segments = placed.get(turn, []) + (fields if turn == turns[0] else [])
                 lines += reading_order(segments, np.stack(turned(rules.T, turn), axis=1))
-            lines += unplaced(aslant)
+            lines += unplaced(words.aslant)
             few = sum(len(line.text) for line in lines) < _STAMP
             has_words = any(any(map(str.isalnum, line.text)) for line in lines)
-            return _Page(lines, covered=few and _is_covered(page, has_words=has_words))
+            return _Page(lines, covered=few and _is_covered(page, has_words=has_words), unseen=words.unseen)
         finally:
             page.close()
     except pypdfium2.PdfiumError:
@@ -392,7 +402,8 @@ class _Headings:
 
 class _Hyphens:
     """Decides whether a hyphen at a line's end belongs to the word: the document writes it so elsewhere, or has both of
-    its parts as words but not the whole, a digit or a capital follows, or a part is one letter, as in X-ray."""
+    its parts as words but not the whole, a digit or a capital follows, a part is one letter, as in X-ray, or the whole
+    is built as such words are, as in well-known."""
 
     def __init__(self, pages: Sequence[_Page]) -> None:
         self._pages = pages
@@ -413,8 +424,10 @@ class _Hyphens:
         first, second = ends[0].lower(), begins[0].lower()
         if f"{first}-{second}" in self._words or min(len(first), len(second)) == 1:
             return True
-        is_long = min(len(first), len(second)) >= _LEAST_PART
-        return is_long and first + second not in self._words and {first, second} <= self._words
+        if first + second in self._words:
+            return False
+        known = min(len(first), len(second)) >= _LEAST_PART and {first, second} <= self._words
+        return known or _COMPOUND.match(f"{left.rpartition(' ')[2].lower()}-{second}") is not None
 
 
 def _page(

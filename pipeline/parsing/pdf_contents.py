@@ -5,7 +5,8 @@ import ctypes
 import math
 import re
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise, repeat
 from typing import Any
 
@@ -20,13 +21,19 @@ from pipeline.parsing.pdf_lines import SOFT, WIDE_GAP, LinePart, turned
 _SOFT_HYPHEN = "\ufffe"  # pdfium's hyphen at a line's end, with which it joins the next line
 _LEADERS = re.compile(r"[.·•‧…_](?: {0,3}[.·•‧…_]){3,}+")
 _QUARTER = math.pi / 2
+_POWER = re.compile(r"[-+−–]?\d{1,5}")
+_LONGEST_POWER, _RISE = 6, 0.12  # characters, and times the height of the digits before
+_JUMP, _CJK_JUMP, _SAME_EDGE, _FAR_BACK = 0.8, 1.25, 0.3, 3  # times the height
+_FIRST_CJK = 0x2E80
 _SMALLER = 0.85  # times the size of the digits before: raised ones
 _SKEWED = 0.2  # radians from the nearest right angle: such lines are stamps and watermarks
 _UNIT = np.dtype("<u2")  # of UTF-16, by which pdfium counts characters
+_SPACE = _UNIT.type(ord(" "))
 _IS_OF_WORD = np.ones(0x10000, bool)
 _IS_OF_WORD[[*range(0x20), 0x200B, 0xFEFF, 0xFFFE, *(code for code in range(0x3001) if chr(code).isspace())]] = False
 
 
+_TINY, _WHITE = 1.0, 250  # points of a letter; of 255 parts of each colour
 _MOST_OBJECTS = 20_000  # of a page in which rules are looked for
 _MOST_POINTS = 2_000  # of a drawn line
 _THIN = 3.0  # points; a rectangle that is not higher or not wider is a rule
@@ -35,6 +42,7 @@ _EDGES = np.array([(0, 1, 2, 1), (0, 3, 2, 3), (0, 1, 0, 3), (2, 1, 2, 3)])  # o
 _INT, _POINTER = ctypes.c_int, ctypes.c_void_p
 
 Sides = NDArray[np.float64]  # left, bottom, right and top in points, a row for each box
+Places = NDArray[np.int64]
 
 
 def _address(handle: object) -> int:
@@ -49,6 +57,7 @@ def _plain(function: object, result: Any, *arguments: Any) -> Callable[..., Any]
 _read_code = _plain(raw.FPDFText_GetUnicode, ctypes.c_uint, _POINTER, _INT)
 _read_angle = _plain(raw.FPDFText_GetCharAngle, ctypes.c_float, _POINTER, _INT)
 _read_size = _plain(raw.FPDFText_GetFontSize, ctypes.c_double, _POINTER, _INT)
+_read_fill = _plain(raw.FPDFText_GetFillColor, _INT, _POINTER, _INT, *[_POINTER] * 4)
 _read_letter = _plain(raw.FPDFText_GetMatrix, _INT, _POINTER, _INT, _POINTER)
 _read_box = _plain(raw.FPDFText_GetLooseCharBox, _INT, _POINTER, _INT, _POINTER)
 _read_object = _plain(raw.FPDFPage_GetObject, _POINTER, _POINTER, _INT)
@@ -61,9 +70,21 @@ _read_place = _plain(raw.FPDFPathSegment_GetPoint, _INT, *[_POINTER] * 3)
 _read_stroke = _plain(raw.FPDFPathSegment_GetType, _INT, _POINTER)
 
 
-def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]], list[str], Sides]:
-    """Return the words of a page in runs without a wide gap, by the quarter turns of their direction, the lines that
-    run aslant, and the places of all words on the page as it lies."""
+@dataclass(slots=True)
+class Words:
+    """The words of a page in runs without a wide gap, by the quarter turns of their direction, the lines that run aslant,
+    the places of all words on the page as it lies, and how many words no reader sees."""
+
+    runs: dict[int, list[LinePart]] = field(default_factory=dict)
+    aslant: list[str] = field(default_factory=list)
+    places: Sides = field(default_factory=lambda: np.zeros((0, 4)))
+    unseen: int = 0
+
+
+def words_of(of_page: pypdfium2.PdfPage, jumps: Sequence[int] = ()) -> Words:
+    """Return the words that a page shows. ``jumps``: characters that stand in another line than the one before, although
+    pdfium joins them."""
+    text_page = of_page.get_textpage()
     page = _address(text_page.raw)
     count = text_page.count_chars()
     written: bytes = text_page.get_text_range(errors="replace").encode("utf-16-le")
@@ -76,22 +97,38 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
     is_of_word[1:-1] = _IS_OF_WORD[codes]
     edges = (is_of_word[1:] != is_of_word[:-1]).nonzero()[0]
     starts, ends = edges[::2], edges[1::2]
+    if cuts := [at for at in jumps if is_of_word[at]]:
+        starts, ends = np.union1d(starts, cuts), np.union1d(ends, cuts)
     if not len(starts):
-        return {}, [], np.zeros((0, 4))
-    words = _decoded(np.where(is_of_word[1:-1], codes, _UNIT.type(ord(" ")))).split()
-    lines = ((codes == ord("\n")) | (codes == ord(_SOFT_HYPHEN))).cumsum()  # ended before each character
-    is_first = np.ones(len(starts), bool)  # in its line
-    is_first[1:] = lines[starts[1:]] != lines[starts[:-1]]
-    firsts, line_of = is_first.nonzero()[0], is_first.cumsum() - 1
-    by_length = (ends - starts) * len(starts) - np.arange(len(starts))
-    longest = -np.maximum.reduceat(by_length, firsts) % len(starts)  # has the line's height: formulas have any
-
+        return Words()
+    words = _decoded(np.insert(np.where(is_of_word[1:-1], codes, _SPACE), cuts, _SPACE)).split()
+    is_end = (codes == ord("\n")) | (codes == ord(_SOFT_HYPHEN))
+    is_end[list(jumps)] = True
+    lines = is_end.cumsum()  # ended before each character
     characters = np.concatenate([starts, ends - 1])
     boxes = np.zeros((len(characters), 4), np.float32)
     _run(_read_box, repeat(page), characters.tolist(), _addresses(boxes)[0])
     sides = boxes.T[[0, 3, 2, 1]].astype(float)
     begin, end = sides[:, : len(starts)], sides[:, len(starts) :]
     places = np.concatenate([np.minimum(begin[:2], end[:2]), np.maximum(begin[2:], end[2:])]).T
+    is_seen = _are_seen(of_page, page, starts, lines[starts], begin, places)
+    unseen = len(starts) - int(is_seen.sum())
+    if unseen:
+        starts, ends, begin, end, places = (
+            starts[is_seen],
+            ends[is_seen],
+            begin[:, is_seen],
+            end[:, is_seen],
+            places[is_seen],
+        )
+        words = [word for word, seen in zip(words, is_seen.tolist(), strict=True) if seen]
+        if not words:
+            return Words(unseen=unseen)
+    is_first = np.ones(len(starts), bool)  # in its line
+    is_first[1:] = lines[starts[1:]] != lines[starts[:-1]]
+    firsts, line_of = is_first.nonzero()[0], is_first.cumsum() - 1
+    by_length = (ends - starts) * len(starts) - np.arange(len(starts))
+    longest = -np.maximum.reduceat(by_length, firsts) % len(starts)  # has the line's height: formulas have any
     sizes = [round(abs(size), 1) for size in map(_read_size, repeat(page), starts[longest].tolist())]
     angles = np.array(list(map(_read_angle, repeat(page), starts[firsts].tolist())))
     for index in _are_aslant(angles).nonzero()[0].tolist():
@@ -102,14 +139,16 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
         for turn in range(1, 4):
             of_turn = turns[line_of] == turn
             begin[:, of_turn], end[:, of_turn] = turned(begin[:, of_turn], turn), turned(end[:, of_turn], turn)
-    if not np.isfinite(sides).all() or not all(map(math.isfinite, sizes)):
+    if not np.isfinite(places).all() or not all(map(math.isfinite, sizes)):
         is_aslant |= ~np.isfinite(np.add.reduceat(begin.sum(axis=0) + end.sum(axis=0), firsts) + sizes)
+    if not jumps and (found := _jumps(page, begin, end, starts, ends, is_first, codes)):
+        return words_of(of_page, found)
     lefts, rights = begin[0], np.fmax(begin[0], end[2])
     bottoms, tops = begin[1, longest], begin[3, longest]
     heights = np.maximum(1.0, tops - bottoms)
 
     for index in is_changed.nonzero()[0].tolist():
-        if words[index].isdecimal() and not is_aslant[line_of[index]]:
+        if words[index][-1].isdecimal() and not is_aslant[line_of[index]]:
             words[index] = _with_power(page, int(starts[index]), words[index])
     for hyphen in (codes == ord(_SOFT_HYPHEN)).nonzero()[0].tolist():
         index = int(starts.searchsorted(hyphen)) - 1
@@ -135,7 +174,83 @@ def words_of(text_page: pypdfium2.PdfTextPage) -> tuple[dict[int, list[LinePart]
         _decoded(codes[starts[first] : lines.searchsorted(lines[starts[first]], "right") + 1]).strip()
         for first in firsts[is_aslant].tolist()
     ]
-    return runs, aslant, places
+    return Words(runs, aslant, places, unseen)
+
+
+def _jumps(
+    page: int,
+    begin: Sides,
+    end: Sides,
+    starts: Places,
+    ends: Places,
+    is_first: NDArray[np.bool_],
+    codes: NDArray[np.uint16],
+) -> list[int]:
+    """Return the characters that stand far below the one before in the same line of pdfium, and at the same edge or far
+    to the left: cells of a column that hold one character each. Chinese ones may be written downwards."""
+
+    def jump(one: Sides, other: Sides, characters: Places, lefts: NDArray[np.float64]) -> NDArray[np.bool_]:
+        heights = np.maximum(one[3] - one[1], other[3] - other[1])
+        least = np.where(codes[characters] < _FIRST_CJK, _JUMP, _CJK_JUMP) * heights
+        shift = other[0] - lefts
+        is_same_edge = np.minimum(np.abs(shift), np.abs(one[2] - other[2])) < _SAME_EDGE * heights
+        is_apart = np.abs(one[3] + one[1] - other[3] - other[1]) > 2 * least
+        jumps: NDArray[np.bool_] = is_apart & (is_same_edge | (shift < -_FAR_BACK * heights))
+        return jumps
+
+    found = starts[1:][jump(end[:, :-1], begin[:, 1:], starts[1:], begin[0, :-1]) & ~is_first[1:]].tolist()
+    is_uneven = np.abs(begin[1] - end[1]) > _JUMP * (begin[3] - begin[1])
+    for index in is_uneven.nonzero()[0].tolist():
+        characters = np.arange(starts[index], ends[index])
+        boxes = np.zeros((len(characters), 4), np.float32)
+        _run(_read_box, repeat(page), characters.tolist(), _addresses(boxes)[0])
+        sides = boxes.T[[0, 3, 2, 1]].astype(float)
+        found += characters[1:][jump(sides[:, :-1], sides[:, 1:], characters[1:], sides[0, :1])].tolist()
+    return sorted(found)
+
+
+def _are_seen(
+    of_page: pypdfium2.PdfPage, page: int, starts: Places, lines: Places, begin: Sides, places: Sides
+) -> NDArray[np.bool_]:
+    """Return for each word whether a reader sees it: a part of its line is on the page, it is not tiny, and it is not
+    white on white paper."""
+    left, bottom, right, top = of_page.get_cropbox()
+    seen: NDArray[np.bool_] = (places[:, :2] < (right, top)).all(axis=1) & (places[:, 2:] > (left, bottom)).all(axis=1)
+    seen |= ~np.isfinite(places.sum(axis=1)) | (right <= left) | (top <= bottom)
+    if not seen.all():
+        seen = np.isin(lines, lines[seen])
+    sizes = np.maximum(begin[2] - begin[0], begin[3] - begin[1])
+    seen &= (sizes <= 0) | (sizes >= _TINY) | ~np.isfinite(sizes)
+    is_edge = np.ones(len(starts), bool)  # first or last in its line: the others are looked at if one of these is white
+    is_edge[1:-1] = (lines[1:-1] != lines[:-2]) | (lines[1:-1] != lines[2:])
+    edges = is_edge.nonzero()[0]
+    white = edges[_are_white(page, starts[edges])]
+    if len(white):
+        white = np.isin(lines, lines[white]).nonzero()[0]
+        white = white[_are_white(page, starts[white])]
+        seen[white] &= _are_painted(of_page, places[white])
+    return seen
+
+
+def _are_white(page: int, characters: Places) -> NDArray[np.bool_]:
+    colours = np.zeros((len(characters), 4), np.uint32)
+    _run(_read_fill, repeat(page), characters.tolist(), *_addresses(colours))
+    white: NDArray[np.bool_] = (colours[:, :3] >= _WHITE).all(axis=1)
+    return white
+
+
+def _are_painted(page: pypdfium2.PdfPage, places: Sides) -> NDArray[np.bool_]:
+    """Return for each place whether anything but text is drawn there, or may be."""
+    count = raw.FPDFPage_CountObjects(page.raw)
+    if count > _MOST_OBJECTS:
+        return np.ones(len(places), bool)
+    objects = map(_read_object, repeat(_address(page.raw)), range(count))
+    drawn = [each for each in objects if _read_kind(each) != raw.FPDF_PAGEOBJ_TEXT]
+    if not drawn:
+        return np.zeros(len(places), bool)
+    boxes = np.zeros((len(drawn), 4), np.float32)
+    _run(_read_bounds, drawn, *_addresses(boxes))
+    return np.array([((boxes[:, :2] < place[2:]) & (boxes[:, 2:] > place[:2])).all(axis=1).any() for place in places])
 
 
 def _are_aslant(angles: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -153,7 +268,7 @@ def _decoded(units: bytes | NDArray[np.uint16]) -> str:
     return bytes(units).decode("utf-16-le", "replace")
 
 
-def _addresses(rows: NDArray[np.float32]) -> list[range]:
+def _addresses(rows: NDArray[Any]) -> list[range]:
     """Return for each column the addresses of its numbers."""
     start, size = rows.ctypes.data, rows.itemsize
     return [range(start + at * size, start + at * size + rows.nbytes, rows.strides[0]) for at in range(rows.shape[1])]
@@ -164,13 +279,17 @@ def _run(function: Callable[..., Any], *arguments: Iterable[Any]) -> None:
     deque(map(function, *arguments), maxlen=0)
 
 
-def _with_power(page: int, start: int, digits: str) -> str:
-    """Return digits of which the last are smaller and raised as a power: ``10^6``, not 106."""
-    whole = _read_size(page, start)
-    if _read_size(page, start + len(digits) - 1) >= _SMALLER * whole:
-        return digits
-    at = next(index for index in range(1, len(digits)) if _read_size(page, start + index) < _SMALLER * whole)
-    return digits[:at] + raised(digits[:at], digits[at:])
+def _with_power(page: int, start: int, word: str) -> str:
+    """Return a word of which the last digits are smaller and raised with these as a power: ``10^6``, not 106."""
+    whole, at = _read_size(page, start), len(word)
+    while at and len(word) - at < _LONGEST_POWER and _read_size(page, start + at - 1) < _SMALLER * whole:
+        at -= 1
+    if not at or word[at - 1] in "-−–" or not _POWER.fullmatch(word, at):
+        return word
+    boxes = np.zeros((2, 4), np.float32)
+    _run(_read_box, repeat(page), (start + at - 1, start + at), _addresses(boxes)[0])
+    (_, top, _, bottom), (_, _, _, raised_bottom) = boxes.tolist()
+    return word[:at] + raised(word[:at], word[at:]) if raised_bottom - bottom > _RISE * (top - bottom) else word
 
 
 def rules_of(page: pypdfium2.PdfPage, words: Sides) -> Sides:

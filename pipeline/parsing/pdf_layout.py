@@ -34,9 +34,12 @@ from pipeline.parsing.pdf_lines import (
     tidy,
 )
 from pipeline.parsing.pdf_rules import with_ruled_tables
+from pipeline.parsing.table_headers import looks_like_header
 
 _NARROW_GUTTER = 0.3  # times the height: between columns of numbers
 _ALIGNED = 0.12  # times the height: the bases of cells beside each other differ by less
+_ALIGNED_NAME = 0.5  # times the height: between the edges of a column and its name
+_CLOSER = 0.85  # times the least distance of rows: that of the lines of a cell
 _CELL_GAP = 0.4  # times the height: words closer to each other stand in one cell
 _NEAR = 3.5  # times the height: the lines of a block are not further apart
 _LEAST_BLOCK = 4  # lines on average, if blocks are to be read as they were drawn
@@ -50,6 +53,7 @@ _MEANINGFUL = 0.5  # share of the cells of a table that hold a number or a word
 _LEAST_COUNTED, _MOST_DIGITS = 4, 6  # lines with numbers in the margin
 _LEAST_ROWS, _LONGEST_SHORT = 2, 60  # characters of the cells of so short a table
 _DEEPEST = 4  # columns within columns
+_BEGINS_CELL = re.compile(r"[-+(<>≤≥~$€£¥]*\d|[-–—•*]$|\[\d")
 _CELL = re.compile(r"\d|[^\W_]{3}|[\u3000-\u9fff\uac00-\ud7af]{2}")
 
 
@@ -169,7 +173,9 @@ def _columns(segments: Iterable[LinePart], *, depth: int) -> Iterator[list[_Part
             for column in columns:
                 yield from _columns(column, depth=depth + 1)
         else:
-            parts += _table(band, spans) or [band]
+            above = parts[-1] if parts and not isinstance(parts[-1][0], Line) else []
+            parts[len(parts) - bool(above) :] = _table([*above, *band], len(above), spans) or [above, band]
+            parts = [part for part in parts if part]
     yield _joined_rows(parts)
 
 
@@ -245,9 +251,10 @@ def _is_prose(columns: Sequence[Sequence[LinePart]]) -> bool:
     return texts > 1 or (len(columns) <= _MOST_PROSE_COLUMNS and prose >= _MOST_PROSE * total > 0)
 
 
-def _table(band: Sequence[Sequence[LinePart]], spans: Spans) -> list[_Part] | None:
-    """Return the rows above a table, its lines and the rows below it; None unless two rows have several cells."""
-    divided = [index for index, row in enumerate(band) if len(row) > 1]
+def _table(band: Sequence[Sequence[LinePart]], start: int, spans: Spans) -> list[_Part] | None:
+    """Return the rows above a table, its lines and the rows below it; None unless two rows from ``start`` on have several
+    cells. The row above may name its columns, although its words stand closer than cells do."""
+    divided = [index for index, row in enumerate(band) if len(row) > 1 and index >= start]
     if len(divided) < _LEAST_ROWS:
         return None
     first, last = divided[0], divided[-1] + 1
@@ -260,26 +267,93 @@ def _table(band: Sequence[Sequence[LinePart]], spans: Spans) -> list[_Part] | No
     if (len(divided) == _LEAST_ROWS and longest > _LONGEST_SHORT) or any(each.rows for row in body for each in row):
         return None
     starts = [left for left, _ in _refined(body, spans)]
-    rows = []
-    for row in body:
-        cells: list[list[str]] = [[] for _ in starts]
-        for segment in row:
-            place, end = 0, -math.inf
-            for left, right, text in segment.words:
-                if left - end >= _CELL_GAP * segment.height or VALUE.match(text):
-                    place = max(0, bisect_right(starts, (left + min(right, left + 20)) / 2) - 1)
-                cells[place].append(text)
-                end = right
-        rows.append([tidy(" ".join(cell)) for cell in cells])
+    cells = [_cells(row, starts) for row in body]
+    columns = [
+        (min(words[0][0] for words in column if words), max(words[-1][1] for words in column if words))
+        if any(column)
+        else (math.inf, -math.inf)
+        for column in zip(*cells, strict=True)
+    ]
+    body, cells = _whole_rows(body, cells, columns)
+    rows = [[tidy(" ".join([word[2] for word in words])) for words in row] for row in cells]
     filled = [cell for cells in rows for cell in cells if cell]
     if sum(1 for cell in filled if _CELL.search(cell)) < _MEANINGFUL * len(filled):
         return None  # a formula
+    if first and not looks_like_header(rows[0]) and (names := _names(band[first - 1], columns, body[0])):
+        first, body, rows = first - 1, band[first - 1 : last], [names, *rows]
     used = [column for column in range(len(starts)) if any(texts[column] for texts in rows)]
     lines = [
         Line(text=" ".join(filter(None, texts)), size=row[0].size, top=row[0].top, cells=tuple(texts[c] for c in used))
         for row, texts in zip(body, rows, strict=True)
     ]
     return [band[:first], lines, band[last:]]
+
+
+_Word = tuple[float, float, str]
+
+
+def _cells(row: Sequence[LinePart], starts: Sequence[float]) -> list[list[_Word]]:
+    """Return the words of a row in its columns."""
+    cells: list[list[_Word]] = [[] for _ in starts]
+    for segment in row:
+        place, end = 0, -math.inf
+        for word in segment.words:
+            if word[0] - end >= _CELL_GAP * segment.height or VALUE.match(word[2]):
+                place = max(0, bisect_right(starts, (word[0] + min(word[1], word[0] + 20)) / 2) - 1)
+            cells[place].append(word)
+            end = word[1]
+    return cells
+
+
+def _whole_rows(
+    body: Sequence[Sequence[LinePart]], rows: Sequence[list[list[_Word]]], columns: Spans
+) -> tuple[list[Sequence[LinePart]], list[list[list[_Word]]]]:
+    """Return rows with the later lines of their cells: these leave the first column empty, are closer to the line before
+    than rows are to each other, and begin with a word that had no room in it."""
+    pitches = [math.inf, *(above[0].top - below[0].top for above, below in pairwise(body))]
+    usual = min((pitch for pitch, cells in zip(pitches, rows, strict=True) if cells[0]), default=0.0)
+    parts: list[Sequence[LinePart]] = []
+    whole: list[list[list[_Word]]] = []
+    lasts: list[list[_Word]] = []  # of the line before
+    for row, cells, pitch in zip(body, rows, pitches, strict=True):
+        goes_on = bool(whole) and not cells[0] and pitch < _CLOSER * usual < math.inf
+        if goes_on and all(
+            last and last[-1][1] + words[0][1] - words[0][0] > right and not _BEGINS_CELL.match(words[0][2])
+            for words, last, (_, right) in zip(cells, lasts, columns, strict=True)
+            if words
+        ):
+            whole[-1] = [above + words for above, words in zip(whole[-1], cells, strict=True)]
+        else:
+            parts.append(row)
+            whole.append(cells)
+        lasts = cells
+    return parts, whole
+
+
+def _names(row: Sequence[LinePart], columns: Spans, below: Sequence[LinePart]) -> list[str] | None:
+    """Return the words of a row in the columns that they name: each is below a name that begins, ends or has its middle
+    where the column does."""
+    if any(each.rows for each in row) or row[0].bottom - max(each.top for each in below) > row[0].height:
+        return None
+    near = _ALIGNED_NAME * row[0].height
+    words = [word for each in row for word in each.words]
+    begun = [next((word[0] for word in words if abs(word[0] - left) <= near), None) for left, _ in columns]
+    names: list[list[_Word]] = [[] for _ in columns]
+    place = 0
+    for word in words:
+        while place + 1 < len(columns) and (
+            columns[place + 1][0] - word[0] < word[1] - columns[place][1]
+            if (begin := begun[place + 1]) is None
+            else word[0] >= begin
+        ):
+            place += 1
+        names[place].append(word)
+    for (left, right), named in zip(columns, names, strict=True):
+        begin, end = (named[0][0], named[-1][1]) if named else (left, right)
+        if min(abs(begin - left), abs(end - right), abs(begin + end - left - right) / 2) > near:
+            return None
+    found = [" ".join(word[2] for word in words) for words in names]
+    return found if looks_like_header(found) else None
 
 
 def _refined(rows: Sequence[Sequence[LinePart]], spans: Spans) -> Spans:
@@ -322,6 +396,7 @@ _LARGER = 1.14  # times the size of most letters: that of headings
 _EDGE_LINES = 3  # of the top and of the bottom of a page that may be running heads
 _PAGE_WORDS = frozenset({"#", "page", "seite", "p", "of", "von", "第", "页", "頁", "共", "页共", "頁共"})
 _WORDS = re.compile(r"[^\W_]++|#")
+_PAGE_OF = re.compile(r"\b(?:page|seite|p\.) ?# ?(?:of|von|/|$)|第 ?# ?[页頁]|# ?/ ?#$")  # within a line of more words
 
 
 def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
@@ -347,7 +422,8 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
     for (_, key), found in places.items():
         on = {page for page, _ in found}
         is_number = "#" in key and _PAGE_WORDS.issuperset(_WORDS.findall(key))
-        least = 2 if is_number else max(3, len(pages) // 4 if len(pages) < 40 else 8)
+        is_counted = _PAGE_OF.search(key) is not None
+        least = 2 if is_number or is_counted else max(3, len(pages) // 4 if len(pages) < 40 else 8)
         is_entry = len(occurrences[key]) > 2 * len({*occurrences[key]}) and key != "#"
         is_title = "#" in key and not is_number and any(pages[page][at].size >= _LARGER * body for page, at in found)
         if len(on) >= least and not is_entry and not is_title and (is_number or _are_near(pages, found)):
