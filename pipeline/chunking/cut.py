@@ -15,6 +15,7 @@ _SMALL_SECTION = 0.5  # neighbouring sections are put into one passage up to thi
 _BARE_HEADING = 0.125  # up to this size a section goes with the one below it, however long that is
 _SMALL_PASSAGE = 0.25  # up to this size a passage is filled from the next paragraph rather than closed before it
 _MOST_OVERLAP = 1.5  # times the requested overlap: the most that a further whole sentence may repeat
+_DEEPEST_INDENT = 80  # characters
 _MOST_LEAD = 0.5  # a longer lead is not repeated
 
 
@@ -50,9 +51,19 @@ def chunks(parsed: Parsed, chunking: Chunking) -> Iterator[Passage]:
             for start, end in paragraphs(text, start=group[0].start, end=group[-1].end)
         )
         for packed in _packed(text, tokens, stretches, chunking, leads):
-            passage = _passage(text, tokens, packed[0].start, packed[-1].end, group)
+            passage = _passage(text, tokens, _indented(text, packed[0].start, packed[-1].end), packed[-1].end, group)
             lead = leads.above(passage.start)
             yield passage if lead is None else _below(passage, text[lead.start : lead.lead_end], leads.tokens_of(lead))
+
+
+def _indented(text: str, start: int, end: int) -> int:
+    """Return the start of a passage with the spaces before it if its second line is indented too, as in code."""
+    begin = start
+    while begin and start - begin < _DEEPEST_INDENT and text[begin - 1] in " \t":
+        begin -= 1
+    second = text.find("\n", start, end) + 1
+    is_line = begin < start and (begin == 0 or text[begin - 1] == "\n")
+    return begin if is_line and second and text[second : second + 2] in ("  ", "\t", "\t\t") else start
 
 
 class _Leads:

@@ -61,7 +61,7 @@ def seam(gap: int) -> str:
 
 def joined(passages: Iterable[Passage]) -> str:
     """Join passages in document order without repeating overlaps and leads; reworded passages stay whole. A gap of one
-    character becomes a space, a longer one an empty line."""
+    character becomes a space, a line end before indented code, a longer one an empty line."""
     parts: list[str] = []
     written = 0  # the position in the document up to which the parts reach
     for passage in sorted(passages, key=lambda part: (part.start, -part.end)):
@@ -69,7 +69,7 @@ def joined(passages: Iterable[Passage]) -> str:
             continue
         overlap = max(0, written - passage.start) if parts and not passage.reworded else 0
         if parts and not overlap:
-            parts.append(seam(passage.start - written))
+            parts.append("\n" if passage.own_text[:1].isspace() else seam(passage.start - written))
         parts.append(passage.own_text[overlap:])
         written = max(written, passage.end)
     return "".join(parts)

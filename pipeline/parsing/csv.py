@@ -15,18 +15,19 @@ from pipeline.parsing.tables import sheet_blocks
 from pipeline.records import Parsed
 
 _DELIMITERS = ",;\t|"
-_SAMPLE_ROWS = 20
+_SAMPLE, _SAMPLE_ROWS = 64 * 1024, 20  # characters and rows in which the delimiter is looked for
 _LONGEST_CELL = 256 * 1024  # characters; a longer one means an unclosed quote
 MOST_CELLS = 1_000_000
 _MOST_STRAYS = 100  # rows with a stray quote, after which quotes are characters, so that reading stays linear
 _OTHER_COMMA = re.compile(r",(?!\d)|(?<!\d),")  # than those of decimals
-_SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?\r?\n', re.IGNORECASE)  # as Excel writes it
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)  # as Excel writes it
 
 
 def parse_csv(body: bytes, charset: str | None) -> Parsed:
     """Parse rows separated by comma, semicolon, tab or bar: the one that a first line `sep=;` names, else whichever
     makes the first rows most even. A row whose quotes do not close is read as it stands, with a warning."""
     decoded = read_text(body, declared=charset)
+    decoded = replace(decoded, text=decoded.text.lstrip("\ufeff"))
     if named := _SEPARATOR_LINE.match(decoded.text):
         return _parsed(replace(decoded, text=decoded.text[named.end() :]), named[1])
     return _parsed(decoded, _delimiter(decoded.text))
@@ -39,7 +40,7 @@ def parse_tsv(body: bytes, charset: str | None) -> Parsed:
 
 def _parsed(decoded: DecodedText, delimiter: str) -> Parsed:
     warnings: list[str] = []
-    rows = _numbered(_rows(decoded.text, delimiter, warnings))
+    rows = _numbered(_rows(decoded.text, delimiter, warnings, quote=_quote(decoded.text, delimiter)))
     return assemble(sheet_blocks(rows), encoding=decoded.encoding, warnings=warnings)
 
 
@@ -53,7 +54,18 @@ def _numbered(rows: Iterator[list[str]]) -> Iterator[tuple[int, Cells]]:
         yield number, {column: cell for column, cell in enumerate(row) if cell}
 
 
-def _rows(text: str, delimiter: str, warnings: list[str]) -> Iterator[list[str]]:
+def _quote(text: str, delimiter: str) -> str:
+    """Return the quotation mark of a file: a single one if it encloses a delimiter and there are no double ones."""
+    end = re.escape(delimiter)
+    enclosed = rf"(?:^|{end})'[^'\n]*+(?:''[^'\n]*+)*+'(?=[{end}\r\n]|\Z)"
+    if '"' in text or not any(
+        delimiter in match[0][1:] for match in re.finditer(enclosed, text[:_SAMPLE], re.MULTILINE)
+    ):
+        return '"'
+    return "'"
+
+
+def _rows(text: str, delimiter: str, warnings: list[str], *, quote: str) -> Iterator[list[str]]:
     """Yield the rows. A row whose quotes are escaped by backslashes is read so; of any other row with a quote that is
     never closed or has text after it, the first line is read as it stands, with one warning for all."""
     csv.field_size_limit(_LONGEST_CELL)
@@ -62,7 +74,7 @@ def _rows(text: str, delimiter: str, warnings: list[str]) -> Iterator[list[str]]
     while position < len(lines):
         read = 0
         try:
-            reader = _reader(lines, position, delimiter, quoted=strays < _MOST_STRAYS)
+            reader = _reader(lines, position, delimiter, quote if strays < _MOST_STRAYS else None)
             for row in reader:
                 yield _stripped(row)
                 read = reader.line_num
@@ -72,7 +84,7 @@ def _rows(text: str, delimiter: str, warnings: list[str]) -> Iterator[list[str]]
         if '\\"' in lines[position] and (escaped := _escaped_row(lines, position, delimiter)) is not None:
             row, taken = escaped
         else:
-            row, taken = next(_reader(lines, position, delimiter, quoted=False)), 1
+            row, taken = next(_reader(lines, position, delimiter, None)), 1
             strays += 1
             if strays == 1:
                 warnings.append(f"a quote in line {position + 1} is never closed or has text after it")
@@ -80,16 +92,18 @@ def _rows(text: str, delimiter: str, warnings: list[str]) -> Iterator[list[str]]
         position += taken
 
 
-def _reader(lines: Sequence[str], position: int, delimiter: str, *, quoted: bool, escape: str | None = None) -> Any:
+def _reader(
+    lines: Sequence[str], position: int, delimiter: str, quote: str | None, *, escape: str | None = None
+) -> Any:
     rest = (lines[index] for index in range(position, len(lines)))
-    if not quoted:
+    if quote is None:
         return csv.reader(rest, delimiter=delimiter, quoting=csv.QUOTE_NONE, skipinitialspace=True)
-    return csv.reader(rest, delimiter=delimiter, strict=True, skipinitialspace=True, escapechar=escape)
+    return csv.reader(rest, delimiter=delimiter, quotechar=quote, strict=True, skipinitialspace=True, escapechar=escape)
 
 
 def _escaped_row(lines: Sequence[str], position: int, delimiter: str) -> tuple[list[str], int] | None:
     """Return the row that begins here, read with backslashes before its quotes, and its number of lines, or None."""
-    reader = _reader(lines, position, delimiter, quoted=True, escape="\\")
+    reader = _reader(lines, position, delimiter, '"', escape="\\")
     try:
         return next(reader), reader.line_num
     except csv.Error:
@@ -104,14 +118,15 @@ def _delimiter(text: str) -> str:
     """Return the delimiter that gives most of the first rows the same number of cells, above one; then most cells."""
 
     def evenness(delimiter: str) -> tuple[float, int]:
-        sample = "\n".join(text[: 64 * 1024].splitlines()[:_SAMPLE_ROWS])
-        widths = [len(row) for row in csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter) if row]
+        sample = "\n".join(text[:_SAMPLE].splitlines()[:_SAMPLE_ROWS])
+        reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, quotechar=_quote(sample, delimiter))
+        widths = [len(row) for row in reader if row]
         if not widths:
             return (0.0, 0)
         usual = max(set(widths), key=lambda width: (widths.count(width), width))
         return (widths.count(usual) / len(widths) if usual > 1 else 0.0, usual)
 
     csv.field_size_limit(_LONGEST_CELL)
-    sample = text[: 64 * 1024]
+    sample = text[:_SAMPLE]
     is_decimal = "," in sample and not _OTHER_COMMA.search(sample)
     return max(_DELIMITERS.replace(",", "") + "," * (not is_decimal or evenness(";")[0] < 1), key=evenness)

@@ -21,7 +21,7 @@ from pipeline.parsing.containers import (
     office_archive,
 )
 from pipeline.parsing.encodings import decode
-from pipeline.parsing.formulas import linear_omml, lowered, raised, with_fractions
+from pipeline.parsing.formulas import RAISED_TEXT, linear_omml, lowered, raised, with_fractions
 from pipeline.parsing.html import blocks_of_fragment
 from pipeline.parsing.html_tree import Element
 from pipeline.parsing.rich_text import parse_rtf
@@ -33,6 +33,7 @@ from pipeline.records import Parsed
 _BODY = "word/document.xml"
 _HEADING_NAME = re.compile(r"heading\s*([1-6])$", re.IGNORECASE)
 _HEADING_ID = re.compile(r"(?:Heading|berschrift|Titre)([1-6])$", re.IGNORECASE)
+_SHIFT = re.compile(r"superscript|subscript|-?(?:[4-9]|[1-9]\d)")  # the last in half points
 _LEVELS = ("0", "1", "2", "3", "4", "5")
 _MOST_STYLES_BACK = 20  # length of the chain of base styles
 _MOST_COLUMNS = 200
@@ -169,7 +170,7 @@ class _Styles(XmlReader):
         return style in self._titles
 
     def is_hidden(self, style: str) -> bool:
-        return style in self._hidden
+        return bool(self._hidden) and not self._hidden.isdisjoint(self._chain(style))
 
     def level(self, style: str) -> int | None:
         if heading := _HEADING_ID.search(style):
@@ -237,7 +238,7 @@ class _Paragraphs(XmlReader):
         self._characters = 0
         self._in_text = self._in_paragraph_properties = self._in_run_properties = False
         self._is_hidden = False  # the open run
-        self._position = ""  # of the open run: superscript or subscript
+        self._position = ""  # of the open run: superscript, subscript, or half points
         self._run_start = 0
         self._formula: list[Element] = []  # open elements of a formula
 
@@ -300,7 +301,7 @@ class _Paragraphs(XmlReader):
                 raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
 
     def _begin_run(self) -> None:
-        self._is_hidden, self._position = False, ""
+        self._is_hidden, self._position = bool(self._open) and self._styles.is_hidden(self._open[-1].style), ""
         self._run_start = len(self._open[-1].pieces) if self._open else 0
 
     def _end_run(self) -> None:
@@ -308,9 +309,9 @@ class _Paragraphs(XmlReader):
             pieces = self._open[-1].pieces
             text = "".join(pieces[self._run_start :])
             before = "".join(pieces[max(0, self._run_start - 8) : self._run_start])
-            pieces[self._run_start :] = [
-                raised(before, text) if self._position == "superscript" else lowered(before, text)
-            ]
+            if self._position in ("superscript", "subscript") or RAISED_TEXT.fullmatch(text):
+                is_raised = self._position == "superscript" or self._position.isdecimal()
+                pieces[self._run_start :] = [(raised if is_raised else lowered)(before, text)]
         self._is_hidden, self._position = False, ""
 
     def _run_property(self, name: str, attributes: dict[str, str]) -> None:
@@ -319,10 +320,10 @@ class _Paragraphs(XmlReader):
         if name == "vanish":
             self._is_hidden = _is_on(attributes)
         elif name == "rStyle":
-            self._is_hidden = self._styles.is_hidden(attributes.get("val", ""))
-        elif name == "vertAlign":
+            self._is_hidden |= self._styles.is_hidden(attributes.get("val", ""))
+        elif name in ("vertAlign", "position") and not self._position.isalpha():
             value = attributes.get("val", "")
-            self._position = value if value in ("superscript", "subscript") else ""
+            self._position = value if _SHIFT.fullmatch(value) else ""
 
     def _paragraph_property(self, name: str, value: str) -> None:
         if not self._open:
@@ -449,7 +450,7 @@ class _Notes(XmlReader):
         self._first = 0
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
-        if name == self._kind:
+        if name == self._kind and "eparator" not in attributes.get("type", ""):
             self._id, self._first = attributes.get("id", ""), len(self._paragraphs.blocks)
         self._paragraphs.started(name, attributes)
 
@@ -459,6 +460,7 @@ class _Notes(XmlReader):
             text = one_line(*(block.text for block in self._paragraphs.blocks[self._first :]))
             if text:
                 self.texts[self._id] = text
+            self._id = None
 
     def text(self, text: str, /) -> None:
         self._paragraphs.text(text)

@@ -7,6 +7,7 @@ from pipeline.parsing.html_tree import Element
 
 _ORDINAL = re.compile(r"(?:st|nd|rd|th|er|e|ème|º|ª|o|a|\.)$", re.IGNORECASE)
 _MARK = re.compile(r"[™®©*†‡§]+$|\[.*\]$")
+RAISED_TEXT = re.compile(r"[\w+−-]{1,5}")  # that only its place or size tells
 _TEX = re.compile(r"tex|latex", re.IGNORECASE)
 _SCRIPTS = {"msup": "^", "mover": "^", "msub": "_", "munder": "_"}
 _STROKE = re.compile(r"(?P<before>\^)?(?P<above>\d{1,3})\s?[/⁄∕]\s?_(?P<below>\d{1,3})\b")
@@ -63,7 +64,7 @@ def _linear(node: Element) -> str:
         return _linear(parts[0]) + _SCRIPTS[node.tag] + _grouped(_linear(parts[1]))
     if node.tag in ("msubsup", "munderover") and len(parts) == 3:
         base, low, high = map(_linear, parts)
-        return f"{base}_{_grouped(low)}^{_grouped(high)}"
+        return f"{base}_{_grouped(low)}^{_grouped(high)}{' ' * (node.tag == 'munderover')}"
     if node.tag == "msqrt":
         return root("".join(map(_linear, parts)))
     if node.tag == "mroot" and len(parts) == 2:

@@ -18,9 +18,15 @@ _DECLARATION = re.compile(
 _ATTRIBUTE = re.compile(r"""([^\s=/"'<>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
 _TAG_NAME_END = re.compile(r"[\s/>]")
 _CONTROLLED = re.compile(
-    r"""\b(?:aria-controls|data-(?:bs-)?target|href)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""", re.IGNORECASE
+    r"""\b(?:aria-controls|data-(?:bs-)?target|href|onclick)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""",
+    re.IGNORECASE,
 )
+_WORD = re.compile(r"[^\s#'\"(),;]+")
 SHIFTED = re.compile(r"vertical-align\s*+:\s*+(super|sub)\b", re.IGNORECASE)
+_DISPLAY = re.compile(r"(?<![\w-])(?:display|visibility)\s*+:\s*+(?:(none|hidden)|\w)", re.IGNORECASE)
+_NAMES = re.compile(r"[.#][\w-]+")
+_FOLDED = re.compile(r"answer|panel", re.IGNORECASE)
+_OPENS = re.compile(r"aria-expanded|accordion|toggle|collaps|expand|question|faq", re.IGNORECASE)
 _DIALOG = re.compile(r"dialog|modal|popup|tooltip|navigation|cookie", re.IGNORECASE)
 DEEPEST = 100  # levels of elements; deeper tags have no effect, their text stays
 _UNSEEN_STYLE = re.compile(
@@ -177,6 +183,7 @@ class _Builder:
         self.page = Page()
         self._open = [self.page.root]
         self._too_deep = 0  # open elements beyond the depth
+        self._hiding: set[str] = set()  # classes and ids, as `.note`, of which a style does not show the elements
         self._kept = set(keeps)  # names of formatting of which an element was kept, so that each end tag has its own
 
     def read(self, html: str) -> None:
@@ -212,9 +219,7 @@ class _Builder:
         """Show the elements that a button, a tab or a link of the page opens, but no dialogs."""
         folded = [each for each in self.page.unseen if "id" in each.source and not _DIALOG.search(each.source)]
         if folded:
-            opened = {
-                name.lstrip("#") for values in _CONTROLLED.findall(html) for value in values for name in value.split()
-            }
+            opened = {name for values in _CONTROLLED.findall(html) for value in values for name in _WORD.findall(value)}
             for element in folded:
                 element.is_unseen = element.attributes.get("id") not in opened
             self.page.unseen = [element for element in self.page.unseen if element.is_unseen]
@@ -222,6 +227,8 @@ class _Builder:
     def _start(self, name: str, source: str) -> None:
         if rule := _CLOSES.get(name):
             self._close_implied(*rule)
+        if self._hiding and source and self._is_hidden_by_style(source):
+            source += " hidden"
         is_formatting = name in _FORMATTING and name not in self._kept
         if is_formatting and not (source and ("role" in source or may_hide(source))):
             return
@@ -230,6 +237,8 @@ class _Builder:
             self._too_deep += 1
             return
         element = Element(name, source)
+        if element.is_unseen and self._is_unfolded_by_button(element):
+            element.is_unseen = False
         if is_formatting:
             if not element.is_unseen and "role" not in source and not SHIFTED.search(source):
                 return
@@ -237,6 +246,25 @@ class _Builder:
         self._add(element)
         if is_open:
             self._open.append(element)
+
+    def _is_hidden_by_style(self, source: str) -> bool:
+        attributes = Element("", source).attributes
+        names = {f".{name}" for name in attributes.get("class", "").split()} | {f"#{attributes.get('id', '')}"}
+        return not names.isdisjoint(self._hiding)
+
+    def _is_unfolded_by_button(self, element: Element) -> bool:
+        """Return whether the element before is a button, or holds one, that shows this one."""
+        siblings = reversed(self._open[-1].children)
+        before = next((each for each in siblings if isinstance(each, Element) or each.strip()), None)
+        return (
+            isinstance(before, Element)
+            and not _DIALOG.search(element.source)
+            and (
+                before.tag == "button"
+                or _OPENS.search(before.source + _FOLDED.sub("question", element.source)) is not None
+                or any(child.tag == "button" for child in before.elements())
+            )
+        )
 
     def _add(self, element: Element) -> None:
         self._open[-1].children.append(element)
@@ -253,7 +281,9 @@ class _Builder:
             self._close_implied(*rule)
         end = _end_of_raw_text(html, name, start)
         content = html[start:end]
-        if name == "title":
+        if name == "style":
+            self._hiding |= _hidden_by(content)
+        elif name == "title":
             self.page.title = unescape(content) if self.page.title is None else self.page.title
         elif name not in _LEFT_OUT:
             self._add(Element(name, source, [unescape(content) if name in _ESCAPABLE else content]))
@@ -284,6 +314,24 @@ class _Builder:
                 return
             if tag in within:
                 return
+
+
+def _hidden_by(style: str) -> set[str]:
+    """Return the classes and ids that rules of a style do not show and no other rule shows, as that of an open panel."""
+    first, *commented = style.split("/*")
+    rules = first + "".join(part.partition("*/")[2] for part in commented)
+    hidden, shown, depth = set[str](), set[str](), 0
+    for rule in rules.split("}"):
+        selectors, _, declarations = rule.rpartition("{")
+        is_nested = depth > 0 or "{" in selectors  # within a rule for some screens or for printing
+        depth = max(0, depth + rule.count("{") - 1)
+        if display := _DISPLAY.search(declarations):
+            names = [each.strip() for each in selectors.rpartition("{")[2].rpartition(";")[2].split(",")]
+            if display[1] is None:
+                shown |= {name for each in names for name in _NAMES.findall(each)}
+            elif not is_nested:
+                hidden |= {each for each in names if _NAMES.fullmatch(each)}
+    return hidden - shown
 
 
 def _unescaped(text: str) -> str:

@@ -3,7 +3,7 @@
 import codecs
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from pipeline.outbound import json_limits
 from pipeline.parsing.assembly import Block, assemble
 from pipeline.parsing.detection import codec_of
 from pipeline.parsing.encodings import decode, is_utf8, read_text, unmarked_utf16
+from pipeline.parsing.tables import key_length
 from pipeline.records import Parsed
 
 _DEEPEST = 100  # levels of objects and arrays
@@ -30,7 +31,7 @@ def parse_json(body: bytes, charset: str | None) -> Parsed:
     Title: the top object's ``title``, ``name``, ``headline`` or ``subject``. Raises MalformedDocument, also beyond 100
     levels."""
     decoded = read_text(body, declared=charset)
-    value = value_of(decoded.text)
+    value = value_of(decoded.text) if decoded.text.strip() else None
     title = None
     if isinstance(value, dict):
         title = next(
@@ -98,7 +99,7 @@ class _Writer:
         if (table := _table_of(value)) is not None:
             names, rows = table
             for row in rows:
-                yield Block(text="\n".join(self._lines(dict(zip(names, row, strict=True)), "", depth + 1)))
+                yield _fields(self._lines(dict(zip(names, row, strict=True)), "", depth + 1))
         elif isinstance(value, dict):
             yield from self._object(value, level=level, depth=depth)
         elif _is_flat(value):
@@ -106,7 +107,7 @@ class _Writer:
         elif isinstance(value, list):
             for item in value:
                 if isinstance(item, dict | list):
-                    yield Block(text="\n".join(self._lines(item, "", depth + 1)))
+                    yield _fields(self._lines(item, "", depth + 1))
                 elif text := self._scalar(item):
                     yield Block(text=f"- {text}", tight=True)
         elif text := self._scalar(value):
@@ -119,13 +120,13 @@ class _Writer:
             f"{name}: {text}" for name, item in value.items() if name not in nested and (text := self._scalar(item))
         ]
         if lines:
-            yield Block(text="\n".join(lines))
+            yield _fields(lines)
         for name, item in nested.items():
             if level <= _HEADING_LEVELS and not _is_flat(item):
                 yield Block(text=name, level=level)
                 yield from self.blocks(item, level=level + 1, depth=depth + 1)
             else:
-                yield Block(text="\n".join(self._lines(item, name, depth + 1)))
+                yield _fields(self._lines(item, name, depth + 1))
 
     def _lines(self, value: Any, name: str, depth: int) -> Iterator[str]:
         self._count(depth)
@@ -154,6 +155,12 @@ class _Writer:
         self._values += 1
         if self._values > _MOST_VALUES:
             raise DocumentTooLarge(f"the JSON holds more than {_MOST_VALUES} values")
+
+
+def _fields(lines: Iterable[str]) -> Block:
+    """Return the fields of an object; those above a long value are repeated above its later parts."""
+    text = "\n".join(lines)
+    return Block(text=text, lead=key_length(text))
 
 
 def _table_of(value: Any) -> tuple[list[str], list[list[Any]]] | None:

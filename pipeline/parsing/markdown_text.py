@@ -10,7 +10,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from pipeline.documents.clean_text import clean
+from pipeline.documents.clean_text import clean_code
 from pipeline.parsing.assembly import Block, assemble
 from pipeline.parsing.encodings import read_text
 from pipeline.parsing.formulas import lowered, raised
@@ -52,7 +52,7 @@ InlineRule = Callable[[StateInline, bool], bool]
 def parse_markdown(body: bytes, charset: str | None) -> Parsed:
     """Return the text under its headings. The title is that of the front matter, else the first heading of level 1."""
     decoded = read_text(body, declared=charset)
-    text, front, title = _without_front_matter(clean(decoded.text))
+    text, front, title = _without_front_matter(clean_code(decoded.text))
     warnings: list[str] = []
     blocks = chain([Block(text=front)], markdown_blocks(text, warnings))
     return assemble(blocks, title=title, encoding=decoded.encoding, warnings=warnings)

@@ -41,6 +41,7 @@ _COMPARE: dict[str, Callable[[Decimal, Decimal], bool]] = {
     "<>": operator.ne,
 }
 _MOST_DIGITS = 30
+_ALL_SECTIONS = 4  # the last one for texts
 _NOT_SHOWN = re.compile(r'"[^"]*+(?:"|\Z)|[\\!_*].|\[(?!(?:h+|m+|s+)\])[^\]]*+(?:\]|\Z)', re.IGNORECASE | re.DOTALL)
 _MOMENT_LETTER = re.compile(r"[dmhys]|aaa", re.IGNORECASE)
 _MOMENT_PART = re.compile(
@@ -132,8 +133,9 @@ def _way_of_whole(code: str) -> tuple[str, bool, int, str] | None:
 def _shown_value(raw: str, code: str, from_1904: bool) -> str:
     if code and is_moment(code):
         return _shown_moment(float(raw), code, from_1904=from_1904) or number_text(raw)
-    text = (shown_number(raw, code) if code else None) or number_text(raw)
-    if len(raw) > 2 and _digits_of(text) != _digits_of(f"{float(raw):.12g}".partition("e")[0]):
+    text = shown_number(raw, code) if code else None
+    text = number_text(raw) if text is None else text
+    if text and len(raw) > 2 and _digits_of(text) != _digits_of(f"{float(raw):.12g}".partition("e")[0]):
         return Shown(text, f"{float(raw):.12g}")
     return text
 
@@ -143,8 +145,11 @@ def _digits_of(text: str) -> str:
 
 
 def shown_text(text: str, code: str) -> str:
-    """Return a text as a cell of this format shows it, as of ``"ID-"@``."""
-    section = next((part for part in _sections(code) if "@" in _QUOTED.sub("", part)), "@")
+    """Return a text as a cell of this format shows it, as of ``"ID-"@``: empty if its section for texts is."""
+    sections = _sections(code)
+    if len(sections) == _ALL_SECTIONS and not sections[-1]:
+        return ""
+    section = next((part for part in sections if "@" in _QUOTED.sub("", part)), "@")
     if section == "@":
         return text
     parts = (part["quoted"] or part["escaped"] or part["other"] or "" for part in _PART.finditer(section))
@@ -208,7 +213,8 @@ def _iso(moment: datetime.datetime, days: float) -> str:
 
 
 def shown_number(raw: str, code: str) -> str | None:
-    """Return a number as a cell of this format shows it, rounded half up; None for the general format."""
+    """Return a number as a cell of this format shows it, rounded half up: empty for an empty section, as of ``;;;``;
+    None for the general format."""
     try:
         value = Decimal(raw)
     except InvalidOperation:
@@ -216,7 +222,9 @@ def shown_number(raw: str, code: str) -> str | None:
     if not value.is_finite() or abs(value.adjusted()) > _MOST_DIGITS:
         return None
     section, is_signed = _section_for(value, code)
-    text = _written(abs(value), section) if section is not None else None
+    if not section:
+        return section
+    text = _written(abs(value), section)
     if text is None:
         return None
     return f"-{text}" if value < 0 and is_signed and any(map(str.isdigit, text)) else text

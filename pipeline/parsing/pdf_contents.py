@@ -215,7 +215,7 @@ def _are_seen(
     """Return for each word whether a reader sees it: a part of its line is on the page, it is not tiny, and it is not
     white on white paper."""
     left, bottom, right, top = of_page.get_cropbox()
-    seen: NDArray[np.bool_] = (places[:, :2] < (right, top)).all(axis=1) & (places[:, 2:] > (left, bottom)).all(axis=1)
+    seen: NDArray[np.bool_] = np.all((places[:, :2] < (right, top)) & (places[:, 2:] > (left, bottom)), axis=1)
     seen |= ~np.isfinite(places.sum(axis=1)) | (right <= left) | (top <= bottom)
     if not seen.all():
         seen = np.isin(lines, lines[seen])
@@ -235,7 +235,7 @@ def _are_seen(
 def _are_white(page: int, characters: Places) -> NDArray[np.bool_]:
     colours = np.zeros((len(characters), 4), np.uint32)
     _run(_read_fill, repeat(page), characters.tolist(), *_addresses(colours))
-    white: NDArray[np.bool_] = (colours[:, :3] >= _WHITE).all(axis=1)
+    white: NDArray[np.bool_] = np.all(colours[:, :3] >= _WHITE, axis=1)
     return white
 
 

@@ -396,7 +396,9 @@ _LARGER = 1.14  # times the size of most letters: that of headings
 _EDGE_LINES = 3  # of the top and of the bottom of a page that may be running heads
 _PAGE_WORDS = frozenset({"#", "page", "seite", "p", "of", "von", "第", "页", "頁", "共", "页共", "頁共"})
 _WORDS = re.compile(r"[^\W_]++|#")
-_PAGE_OF = re.compile(r"\b(?:page|seite|p\.) ?# ?(?:of|von|/|$)|第 ?# ?[页頁]|# ?/ ?#$")  # within a line of more words
+_PAGE_OF = re.compile(
+    r"\b(?:page|seite|p\.) ?# ?(?:(?:of|von|/) ?#|$)|第 ?# ?[页頁](?: ?共 ?# ?[页頁])?|# ?/ ?#$"
+)  # within a line of more words
 
 
 def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
@@ -406,6 +408,7 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
     body = body_size(pages) or math.inf
     places: dict[tuple[bool, str], list[tuple[int, int]]] = {}
     occurrences: dict[str, list[int]] = {}  # pages, one for each line
+    counted: set[str] = set()  # those that also hold the number of the page
     for page, lines in enumerate(pages):
         tops = [round(line.top) for line in lines]
         places_of_page = sorted({*tops})
@@ -414,7 +417,10 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
             tops = [len(lines) - index for index in range(len(lines))]
             low, high = {*tops[-_EDGE_LINES:]}, {*tops[:_EDGE_LINES]}
         for index, top in enumerate(tops):
-            key = _NUMBERS.sub("#", lines[index].text).strip().casefold()
+            whole = _NUMBERS.sub("#", lines[index].text).strip().casefold()
+            key = _PAGE_OF.sub("", whole).strip() or whole
+            if key != whole:
+                counted.add(key)
             occurrences.setdefault(key, []).append(page)
             if key and (top in low or top in high):
                 places.setdefault((top in high, key), []).append((page, index))
@@ -422,8 +428,7 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
     for (_, key), found in places.items():
         on = {page for page, _ in found}
         is_number = "#" in key and _PAGE_WORDS.issuperset(_WORDS.findall(key))
-        is_counted = _PAGE_OF.search(key) is not None
-        least = 2 if is_number or is_counted else max(3, len(pages) // 4 if len(pages) < 40 else 8)
+        least = 2 if is_number or key in counted else max(3, len(pages) // 4 if len(pages) < 40 else 8)
         is_entry = len(occurrences[key]) > 2 * len({*occurrences[key]}) and key != "#"
         is_title = "#" in key and not is_number and any(pages[page][at].size >= _LARGER * body for page, at in found)
         if len(on) >= least and not is_entry and not is_title and (is_number or _are_near(pages, found)):

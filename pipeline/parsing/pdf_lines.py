@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
 
-from pipeline.parsing.formulas import lowered, raised
+from pipeline.parsing.formulas import RAISED_TEXT, lowered, raised
 
 WIDE_GAP = 1.6  # times the height of the letters: a gap within a line that divides columns or cells
 GUTTER = 0.9  # times the height: the least white strip between columns
@@ -27,7 +27,6 @@ _BROKEN_WORD = re.compile(r"\u00ad$|(?<=\w)-$")
 LIST_ITEM = re.compile(
     r"(?:\[\d{1,3}\]|[-*•●○■□▪‣◦–]|[(（]?\d{1,3}[.)）]|\(?[a-z]\)|[(（]?[一二三四五六七八九十]{1,3}[)）、.])\s?(?!\d)|第[\d一二三四五六七八九十百]{1,5}[条章节]"
 )
-_RAISED_TEXT = re.compile(r"[\w+−-]{1,5}")
 VALUE = re.compile(r"[-+(<>≤≥~$€£¥]*+[\d.,]++[:/%)*†‡\d.,-]*+$|[-–—…*✓]++$|n/?a$", re.IGNORECASE)
 SENTENCE_END = re.compile(r"[.!?:;。！？：；…]['\"”’)\]）】]*$")
 _FEW = 4  # lines; fewer ones of medium length are no paragraph
@@ -163,7 +162,7 @@ def _row_text(row: Sequence[LinePart]) -> str:
     for segment in row[1:]:
         gap = segment.left - before.right
         part = segment.text
-        if segment.size < _RAISED * before.size and gap < before.height / 2 and _RAISED_TEXT.fullmatch(part):
+        if segment.size < _RAISED * before.size and gap < before.height / 2 and RAISED_TEXT.fullmatch(part):
             is_raised = segment.bottom > before.bottom + 0.1 * before.height
             text += (raised if is_raised else lowered)(text, part)
             continue

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from pipeline.parsing.formulas import lowered, raised
 from pipeline.parsing.number_formats import BUILT_IN_CODES, shown_text, shown_value
 from pipeline.parsing.table_headers import Span
 
@@ -55,14 +56,19 @@ class Strings:
         self._pieces: list[str] = []
         self._reads = False
         self._silent = False
+        self._position = ""  # of the open run: superscript or subscript
 
-    def started(self, name: str, _attributes: dict[str, str]) -> None:
+    def started(self, name: str, attributes: dict[str, str]) -> None:
         """Begin an element."""
         local = name if ":" not in name else name.rpartition(":")[2]
         if local == "t":
             self._reads = not self._silent
         elif local == "si":
             self._pieces = []
+        elif local == "r":
+            self._position = ""
+        elif local == "vertAlign":
+            self._position = attributes.get("val", "")
         elif local == "rPh":  # the reading of a Japanese word, which is not part of it
             self._silent = True
 
@@ -72,6 +78,7 @@ class Strings:
         if local == "t":
             self._reads = False
         elif local == "si":
+            self._position = ""
             self.texts.append(_unescaped("".join(self._pieces)))
         elif local == "rPh":
             self._silent = False
@@ -79,7 +86,7 @@ class Strings:
     def text(self, text: str) -> None:
         """Take the text within an element."""
         if self._reads:
-            self._pieces.append(text)
+            self._pieces.append(_shifted(self._pieces, text, self._position) if self._position else text)
 
 
 class SheetReader:
@@ -94,7 +101,7 @@ class SheetReader:
         self._done: list[Row] = []
         self._row = Row(number=0)
         self._column = -1
-        self._kind = self._style = ""
+        self._kind = self._style = self._position = ""
         self._value: list[str] = []
         self._reads = self._silent = self._is_formula = False
         self._hidden: list[tuple[int, int]] = []  # first and last of adjacent columns
@@ -144,11 +151,15 @@ class SheetReader:
             reference = attributes.get("r")
             self._column = self._column + 1 if reference is None else self._column_of(reference.rstrip(_DIGITS))
             self._kind, self._style = attributes.get("t", "n"), attributes.get("s", "")
-            self._value, self._is_formula = [], False
+            self._value, self._is_formula, self._position = [], False, ""
         elif local == "v" or local == "t":
             self._reads = not self._silent
         elif local == "f":
             self._is_formula = True
+        elif local == "r":
+            self._position = ""
+        elif local == "vertAlign":
+            self._position = attributes.get("val", "")
         elif local == "row":
             self.begin_row(
                 int(attributes.get("r") or self._row.number + 1), is_hidden=attributes.get("hidden") in ("1", "true")
@@ -178,7 +189,7 @@ class SheetReader:
     def text(self, text: str) -> None:
         """Take the text within an element."""
         if self._reads:
-            self._value.append(text)
+            self._value.append(_shifted(self._value, text, self._position) if self._position else text)
 
     def _keep(self, raw: str) -> None:
         """Take the value of the open cell."""
@@ -198,7 +209,7 @@ class SheetReader:
                 row.errors = (*row.errors, self._column)
             elif kind != "s" and _PICTURE.match(text):
                 return
-            elif len(code) > 1 and "@" in code:
+            elif len(code) > 1 and ("@" in code or ";;" in code):
                 text = shown_text(text, code)
         if text:
             if not row.cells:
@@ -211,6 +222,11 @@ class SheetReader:
             column = column_number(letters)
             self._columns[letters] = column
         return column
+
+
+def _shifted(before: Sequence[str], text: str, position: str) -> str:
+    shift = {"superscript": raised, "subscript": lowered}.get(position)
+    return shift("".join(before[-1:]), text) if shift else text
 
 
 def column_number(letters: str) -> int:

@@ -429,7 +429,7 @@ def _blocks(rows: Sequence[WrittenRow]) -> Iterator[Block]:
     if rows:
         mark = _mark([number for number, _, _ in rows])
         for _, text, stored in rows:
-            yield Block(text=text, mark=mark, lead=_key_length(text), stored=stored)
+            yield Block(text=text, mark=mark, lead=key_length(text), stored=stored)
 
 
 def _mark(numbers: Sequence[int]) -> str:
@@ -437,7 +437,7 @@ def _mark(numbers: Sequence[int]) -> str:
     return f"row {first}" if first == last else f"rows {first}-{last}"
 
 
-def _key_length(text: str) -> int:
+def key_length(text: str) -> int:
     """Return the length of the lines above the first long value of a row; 0 for a row of short values."""
     if len(text) < _LONG_VALUE:
         return 0
