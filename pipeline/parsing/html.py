@@ -385,6 +385,8 @@ class _Writer:
             self._end_block()
 
     def _end_block(self) -> None:
+        if not self._pieces:
+            return
         text, self._pieces = "".join(self._pieces), []
         if self._verbatim:
             text = text.replace("\n", _LINE_END)

@@ -36,6 +36,7 @@ _MEANINGFUL = frozenset(
     """u par sect page column nestrow line f fcharset ansicpg deff s uc cpg plain v deleted super sub nosupersub pard intbl
     outlinelevel ilvl trowd trhdr clmrg clvmrg cellx cell row""".split()  # noqa: SIM905
 ).union(_SIGNS)
+_MEANINGFUL_BYTES = frozenset(word.encode() for word in (*_MEANINGFUL, "bin"))
 _TOLERANCE = 60  # twips between edges of cells in different rows that count as one
 _MOST_GROUPS = 10_000  # within each other
 
@@ -115,6 +116,9 @@ class _Reader:
             kind = token.lastindex
             if kind in (_TEXT, _CODE):
                 self._take(token[_TEXT] if kind == _TEXT else bytes([int(token[_CODE], 16)]))
+                continue
+            if kind <= _NUMBER and not self._begins and token[_WORD] not in _MEANINGFUL_BYTES:
+                self._left_out = 0
                 continue
             sign = token[kind] if kind == _SIGN else b""
             if sign and sign in rb"\{}":
