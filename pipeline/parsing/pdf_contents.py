@@ -227,7 +227,7 @@ def _are_seen(
     white = edges[_are_white(page, starts[edges])]
     if len(white):
         white = np.isin(lines, lines[white]).nonzero()[0]
-        white = white[_are_white(page, starts[white])]
+        white = white[seen[white] & _are_white(page, starts[white])]
         seen[white] &= _are_painted(of_page, places[white])
     return seen
 
