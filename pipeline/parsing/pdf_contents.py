@@ -250,7 +250,8 @@ def _are_painted(page: pypdfium2.PdfPage, places: Sides) -> NDArray[np.bool_]:
         return np.zeros(len(places), bool)
     boxes = np.zeros((len(drawn), 4), np.float32)
     _run(_read_bounds, drawn, *_addresses(boxes))
-    return np.array([((boxes[:, :2] < place[2:]) & (boxes[:, 2:] > place[:2])).all(axis=1).any() for place in places])
+    on_place = (((boxes[:, :2] < place[2:]) & (boxes[:, 2:] > place[:2])).all(axis=1).any() for place in places)
+    return np.fromiter(on_place, bool, len(places))
 
 
 def _are_aslant(angles: NDArray[np.float64]) -> NDArray[np.bool_]:

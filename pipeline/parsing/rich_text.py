@@ -113,7 +113,7 @@ class _Reader:
         """Read the file to its end."""
         tokens = _TOKEN.finditer(body)
         while (token := next(tokens, None)) is not None:
-            kind = token.lastindex
+            kind = token.lastindex or 0
             if kind in (_TEXT, _CODE):
                 self._take(token[_TEXT] if kind == _TEXT else bytes([int(token[_CODE], 16)]))
                 continue
