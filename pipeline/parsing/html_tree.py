@@ -28,6 +28,7 @@ _NAMES = re.compile(r"[.#][\w-]+")
 _FOLDED = re.compile(r"answer|panel", re.IGNORECASE)
 _OPENS = re.compile(r"aria-expanded|accordion|toggle|collaps|expand|question|faq", re.IGNORECASE)
 _DIALOG = re.compile(r"dialog|modal|popup|tooltip|navigation|cookie", re.IGNORECASE)
+_MOST_LOOKED_AT = 8  # elements and texts beside or in which a button is looked for
 DEEPEST = 100  # levels of elements; deeper tags have no effect, their text stays
 _UNSEEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|(?:opacity|font-size)\s*:\s*0+(?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:!|;|$)"
@@ -254,7 +255,7 @@ class _Builder:
 
     def _is_unfolded_by_button(self, element: Element) -> bool:
         """Return whether the element before is a button, or holds one, that shows this one."""
-        siblings = reversed(self._open[-1].children)
+        siblings = reversed(self._open[-1].children[-_MOST_LOOKED_AT:])
         before = next((each for each in siblings if isinstance(each, Element) or each.strip()), None)
         return (
             isinstance(before, Element)
@@ -262,7 +263,9 @@ class _Builder:
             and (
                 before.tag == "button"
                 or _OPENS.search(before.source + _FOLDED.sub("question", element.source)) is not None
-                or any(child.tag == "button" for child in before.elements())
+                or any(
+                    isinstance(child, Element) and child.tag == "button" for child in before.children[:_MOST_LOOKED_AT]
+                )
             )
         )
 

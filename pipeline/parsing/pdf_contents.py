@@ -35,6 +35,7 @@ _IS_OF_WORD[[*range(0x20), 0x200B, 0xFEFF, 0xFFFE, *(code for code in range(0x30
 
 _TINY, _WHITE = 1.0, 250  # points of a letter; of 255 parts of each colour
 _MOST_OBJECTS = 20_000  # of a page in which rules are looked for
+_MOST_COMPARED = 10_000_000  # objects and white words of a page
 _MOST_POINTS = 2_000  # of a drawn line
 _THIN = 3.0  # points; a rectangle that is not higher or not wider is a rule
 _RECTANGLE = 5  # points of its path
@@ -242,7 +243,7 @@ def _are_white(page: int, characters: Places) -> NDArray[np.bool_]:
 def _are_painted(page: pypdfium2.PdfPage, places: Sides) -> NDArray[np.bool_]:
     """Return for each place whether anything but text is drawn there, or may be."""
     count = raw.FPDFPage_CountObjects(page.raw)
-    if count > _MOST_OBJECTS:
+    if count > _MOST_OBJECTS or count * len(places) > _MOST_COMPARED:
         return np.ones(len(places), bool)
     objects = map(_read_object, repeat(_address(page.raw)), range(count))
     drawn = [each for each in objects if _read_kind(each) != raw.FPDF_PAGEOBJ_TEXT]

@@ -174,8 +174,8 @@ def _columns(segments: Iterable[LinePart], *, depth: int) -> Iterator[list[_Part
                 yield from _columns(column, depth=depth + 1)
         else:
             above = parts[-1] if parts and not isinstance(parts[-1][0], Line) else []
-            parts[len(parts) - bool(above) :] = _table([*above, *band], len(above), spans) or [above, band]
-            parts = [part for part in parts if part]
+            found = _table([*above, *band], len(above), spans) or [above, band]
+            parts[len(parts) - bool(above) :] = [part for part in found if part]
     yield _joined_rows(parts)
 
 
@@ -334,6 +334,8 @@ def _names(row: Sequence[LinePart], columns: Spans, below: Sequence[LinePart]) -
     """Return the words of a row in the columns that they name: each is below a name that begins, ends or has its middle
     where the column does."""
     if any(each.rows for each in row) or row[0].bottom - max(each.top for each in below) > row[0].height:
+        return None
+    if len(columns) > _MOST_COLUMNS:
         return None
     near = _ALIGNED_NAME * row[0].height
     words = [word for each in row for word in each.words]
