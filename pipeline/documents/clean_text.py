@@ -69,7 +69,8 @@ def joined(passages: Iterable[Passage]) -> str:
             continue
         overlap = max(0, written - passage.start) if parts and not passage.reworded else 0
         if parts and not overlap:
-            parts.append("\n" if passage.own_text[:1].isspace() else seam(passage.start - written))
+            gap = passage.start - written
+            parts.append("\n" if gap == 1 and passage.own_text[:1] in " \t" else seam(gap))
         parts.append(passage.own_text[overlap:])
         written = max(written, passage.end)
     return "".join(parts)
