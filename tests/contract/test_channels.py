@@ -231,10 +231,11 @@ class ChannelContract:
         with away(here, hanging=True) as frozen:
             frozen.queries(tenant_with).open(query)
             started = time.monotonic()
-            envelope = recall(tenant_with, query.query_id, make_channels(frozen)[self.name], frozen)
+            assert recall(tenant_with, query.query_id, make_channels(frozen)[self.name], frozen)
             took = time.monotonic() - started
-        assert envelope is not None
-        assert envelope.status in ("timeout", "failed")
+            state = frozen.queries(tenant_with).state(query.query_id)
+        assert state is not None
+        assert [envelope.status in ("timeout", "failed") for envelope in state.envelopes] == [True]
         assert took < 0.3 + SPARE_S
 
 

@@ -26,7 +26,7 @@ def age(use: Resources, *job_ids: str) -> None:
     for job_id in job_ids:
         statement = "UPDATE jobs SET finished_at = finished_at - INTERVAL 100 DAY WHERE job_id = :job"
         in_mysql(use, statement, job=str(uuid.UUID(job_id)))
-    use.redis.delete("chordwise:ledger:pruned:default")
+    use.redis.delete("chordwise:ledger:pruned")
 
 
 def until_gone(client: httpx.Client, job_id: str) -> None:

@@ -162,7 +162,8 @@ class DescribeADictionaryThatIsNotReadInTime:
         with reading(host.corner.use.mysql) as connection:
             revisions = Namespaces(connection, host.corner.tenant).revisions([host.corner.namespace])
         stamps = {name: revision.stamp for name, revision in revisions.items()}
-        return query(host.corner, "foxes", cache_key="a-key", stamps=stamps)
+        found = query(host.corner, "foxes", cache_key="a-key", stamps=stamps)
+        return replace(found, plan=replace(found.plan, highlight=True))  # by the words that only the dictionary knows
 
     def composed(self, asked: Query, recalling: KeywordChannel, composing: KeywordChannel, use: Resources) -> Answer:
         """Return the answer that one process composes from what another one recalled."""

@@ -119,7 +119,7 @@ class DescribeTheReconciler:
         assert f"{ORPHANS} of tenant {corner.tenant}" in found.detail
         assert "verify --repair --delete-share" in found.advice
         page = LedgerMetrics()
-        page.take(read_ledger(corner.use)[0], ["default"])
+        page.take(*read_ledger(corner.use))
         (family,) = [each for each in page.collect() if each.name == "chordwise_alignment_withheld"]
         assert [sample.value for sample in family.samples] == [ORPHANS]
         assert verify(corner.tenant, None, corner.use, repair=True, delete_share=1.0).repaired == ORPHANS

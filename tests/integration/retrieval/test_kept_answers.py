@@ -276,7 +276,7 @@ class DescribeAKeptAnswer:
 
     def it_is_not_asked_for_where_somebody_else_waited_for_mysql_in_vain(self, gateway, reader):
         is_away = [True]
-        kept = AnswerCache(reader, away=lambda _: is_away[0])
+        kept = AnswerCache(reader, away=lambda: is_away[0])
         gateway.settle()
         query = gateway.asker.query(QUESTION)
         assert (kept.keyed(query).cache_key, dict(kept.keyed(query).stamps)) == ("", {})
