@@ -35,7 +35,7 @@ _BROKER_ERRORS = (OperationalError, KombuError, RedisError, OSError, *AMQP_ERROR
 _BELLS_AT_ONCE = 16
 _BELL_EXPIRES_S = 3600
 # A flood of small jobs, or an hour without a worker, would leave more bells than work: 89,000 expired ones took eight
-# minutes to drop, in which nothing was ingested. What is due when they are gone is rung for by the sweeper.
+# minutes to drop, in which nothing was ingested. The sweeper rings for items that are due once they are gone.
 _MOST_BELLS = 256
 _UPKEEP_EXPIRES_S = 30
 _FINISH_EXPIRES_S = 5.0

@@ -140,12 +140,12 @@ end
 return {query, answered}
 """
 
-# Stores a result of a channel; the last one of a run ends the channel's part. Returns 1 if all parts of the query have
-# ended, also when called again. A plain HSET would recreate a cancelled query, without an expiry. A task may run twice: a
-# failure of one run does not replace the result of the other. A result after the answer is of no use.
+# Stores a result of a channel, or nothing for a part that has none; the last one of a run ends the part. Returns 1 if all
+# parts of the query have ended, also when called again. A plain HSET would recreate a cancelled query, without an expiry. A
+# task may run twice: a failure of one run does not replace the result of the other. A result after the answer is of no use.
 _REPORT = """
 local opened, answered, left, ended, result, followed = unpack(redis.call(
-  'HMGET', KEYS[1], 'opened', 'answer_status', 'left', 'ended:' .. ARGV[1], 'envelope:' .. ARGV[1], 'followed'
+  'HMGET', KEYS[1], 'opened', 'answer_status', 'left', 'ended:' .. ARGV[1], ARGV[6] or '', 'followed'
 ))
 if not opened or answered then return 0 end
 local fields = {}
@@ -233,12 +233,13 @@ class Queries:
         has reported. A failure does not replace an earlier result. ``worker``: the name of the worker that asked the
         channel; ``calls``: its calls meanwhile; ``more``: the same run will report again."""
         channel = envelope.channel
+        part = query.channels.index(channel) if channel in query.channels else channel
         with redis_errors():
             is_last = self._redis.eval(
                 _REPORT,
                 1,
                 self._key(query.query_id),
-                channel,
+                str(part),
                 envelope.status,
                 "0" if more else "1",
                 WAKE_CHANNEL,
@@ -254,6 +255,13 @@ class Queries:
                 f"step:{channel}",
                 _STEP.dump_json(ChannelStep.of(envelope)),  # type: ignore[arg-type]
             )
+        return bool(is_last)
+
+    def end_part(self, query_id: QueryId, index: int) -> bool:
+        """Count the part of the channel at this place of the query's as ended without a result, unless it has ended; return
+        whether every part has."""
+        with redis_errors():
+            is_last = self._redis.eval(_REPORT, 1, self._key(query_id), str(index), "failed", "1", "", "")
         return bool(is_last)
 
     def follow(self, query_id: QueryId) -> None:

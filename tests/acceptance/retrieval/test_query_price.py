@@ -1,5 +1,4 @@
-"""What one query costs: commands and bytes of Redis, messages, and the bytes of the answer. Counts, which no busy machine
-changes."""
+"""The price of a query in counts, which no busy machine changes: commands and bytes of Redis, messages, bytes of the answer."""
 
 from __future__ import annotations
 

@@ -89,6 +89,16 @@ class DescribeQueries:
         queries.answer(query, b"{}")
         assert not queries.report(query, heard(ChannelName.KEYWORD), elapsed_ms=1.0)
 
+    def it_counts_a_part_that_ended_without_a_result(self, queries):
+        query = asked(channels=("keyword", "semantic"))
+        queries.open(query)
+        assert not queries.end_part(QueryId("q1"), 1)
+        assert not queries.end_part(QueryId("q1"), 1), "its task was delivered twice"
+        assert not queries.report(query, heard(ChannelName.SEMANTIC), elapsed_ms=1.0), "one of its deliveries raised"
+        assert queries.report(query, heard(ChannelName.KEYWORD), elapsed_ms=1.0)
+        assert [envelope.channel for envelope in queries.state(QueryId("q1")).envelopes] == ["keyword", "semantic"]
+        assert not queries.end_part(QueryId("gone"), 0)
+
     def it_counts_a_channel_that_failed(self, queries):
         query = asked()
         queries.open(query)

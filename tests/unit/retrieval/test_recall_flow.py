@@ -61,7 +61,7 @@ def open_query(use: Resources, *, retry: int = 1, timeout_ms: int = 200, deadlin
 
 
 def heard_of(channel: FakeChannel, use: Resources) -> Envelope:
-    """What a header reports of its channel."""
+    """Return the envelope that a header reports."""
     query = use.queries(TENANT).load(QUERY)
     assert query is not None
     return ask_and_report(query, channel, use).envelope

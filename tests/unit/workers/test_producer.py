@@ -24,7 +24,9 @@ def app() -> Iterator[Celery]:
 
 def send(app: Celery, *names: str) -> None:
     """Send a chord as `dispatch` sends it."""
-    callback = app.signature("answer", kwargs={"query_id": "q"}, immutable=True, options={"queue": "callbacks"})
+    callback = app.signature(
+        "answer", kwargs={"tenant_id": "t", "query_id": "q"}, immutable=True, options={"queue": "callbacks"}
+    )
     callback.options |= {"task_id": "q", "ignore_result": True}
     for index, name in enumerate(names):
         app.send_task(
@@ -90,6 +92,6 @@ class DescribeTheEnd:
     )
     def it_waits_for_a_header_that_says_so(self, app, state, result):
         [message] = sent(app, "keyword")
-        request = type("Request", (), {"chord": message["body"][2]["chord"], "id": "q-keyword"})
+        request = type("Request", (), {"chord": message["body"][2]["chord"], "group_index": 0})
         app.backend.on_chord_part_return(request, state, result)
         assert waiting(app, "callbacks") == 0
