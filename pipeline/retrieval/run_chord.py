@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import structlog
-from tenacity import Retrying, retry_if_exception_type, wait_random
+from tenacity import Retrying, retry_if_exception_type, retry_if_not_exception_type, wait_random
 
 from pipeline.answer.ended_query import NOT_TAKEN, UNDERSTAND, EndedQuery, TaskRun
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import ASKED, AbsentChannel, Channel
-from pipeline.errors import CircuitOpen, StoreUnavailable, Unavailable
+from pipeline.errors import CircuitOpen, StoreFull, StoreMisconfigured, StoreUnavailable, Unavailable
 from pipeline.query.plan import Lane
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState
@@ -65,7 +65,7 @@ def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resour
 
 def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: str = "") -> _Reported:
     """Ask one channel and store its result. While Redis is away, try again until the query's deadline: the other
-    channels' results may be there, and nobody else counts this one."""
+    channels' results may be there, and nobody else counts this one. Do not try again where it is full or refuses writes."""
     started = time.perf_counter()
     with recorded_calls() as calls:
         envelope = _ask_all_wordings(query, channel, use, started)
@@ -73,7 +73,7 @@ def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: st
     measure_channel(query, envelope, elapsed_ms, use.meter)
     queries = use.queries(query.tenant_id)
     for attempt in Retrying(
-        retry=retry_if_exception_type(StoreUnavailable),
+        retry=retry_if_exception_type(StoreUnavailable) & retry_if_not_exception_type((StoreFull, StoreMisconfigured)),
         wait=wait_random(*_REPORT_AGAIN_S),
         stop=lambda _: query.deadline.has_passed,
         reraise=True,
