@@ -25,7 +25,8 @@ class ChordBackend(BaseBackend):  # type: ignore[misc]  # Celery has no types
 
     def on_chord_part_return(self, request: Any, state: str, result: Any, **_: Any) -> None:
         """Call the callback after the last header."""
-        if result is True if state == states.SUCCESS else _was_last(request):
+        is_last = result is True if state == states.SUCCESS else _was_last(request)
+        if is_last:
             maybe_signature(request.chord, app=self.app).delay()
 
     def store_result(self, *arguments: Any, **options: Any) -> None:
