@@ -12,23 +12,7 @@ from pipeline.models.tokenizer import token_counter
 from pipeline.query.plan import ContextOptions
 from pipeline.ranking.hits import Hydrated
 from pipeline.retrieval.build_context import ContextPassage, answer_context, join_passages, story_line
-
-
-def chunk(name: str, text: str, *, document_id: str = "d", title: str | None = None, **metadata) -> AnswerChunk:
-    return AnswerChunk(
-        chunk_id=name,
-        document_id=document_id,
-        namespace="n",
-        title=title,
-        text=text,
-        metadata=metadata,
-        score=0.5,
-        confidence=0.5,
-        source="keyword",
-        sources=(),
-        reason="",
-        rerank=None,
-    )
+from tests.support.corpora.hits import answer_chunk as chunk
 
 
 def hydrated(found: AnswerChunk, **fields) -> Hydrated:

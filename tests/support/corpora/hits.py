@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pipeline.answer.result import AnswerChunk
 from pipeline.ranking.fusion import Contribution, Fused
 from pipeline.ranking.hits import Hit, Hydrated
 from pipeline.records import ChannelName, ChunkId
@@ -54,3 +55,23 @@ def hit(
 def ids(hits: Sequence[Hit]) -> str:
     """The order of hits."""
     return " ".join(each.chunk_id for each in hits)
+
+
+def answer_chunk(
+    name: str, text: str, *, document_id: str = "d", title: str | None = None, **metadata: Any
+) -> AnswerChunk:
+    """Return a chunk as an answer holds it, brought by the keyword channel."""
+    return AnswerChunk(
+        chunk_id=name,
+        document_id=document_id,
+        namespace="n",
+        title=title,
+        text=text,
+        metadata=metadata,
+        score=0.5,
+        confidence=0.5,
+        source="keyword",
+        sources=(),
+        reason="",
+        rerank=None,
+    )

@@ -12,22 +12,10 @@ from pipeline.answer.result import AnswerChunk
 from pipeline.query.plan import ContextOptions, Plan
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.compose import empty_answer, render
+from tests.support.corpora.hits import answer_chunk
 from tests.support.corpora.queries import query_of
 
-CHUNK = AnswerChunk(
-    chunk_id="c",
-    document_id="d",
-    namespace="n",
-    title=None,
-    text="绿茶 green tea",
-    metadata={},
-    score=1.0,
-    confidence=1.0,
-    source="keyword",
-    sources=(),
-    reason="",
-    rerank=None,
-)
+CHUNK = answer_chunk("c", "绿茶 green tea")
 
 
 def rendered(plan: Plan, *chunks: AnswerChunk) -> dict:
