@@ -108,7 +108,7 @@ def send_webhooks() -> None:
 
 
 def send_messages(use: Resources) -> None:
-    """Send the messages that wait, and forget old ones. Raises Unavailable at the end if one of these steps did."""
+    """Send the messages that wait. Raises Unavailable at the end if one of these steps did."""
     _each(
         partial(edit_webhooks.note_progress, use),
         partial(edit_webhooks.deliver, use),

@@ -248,7 +248,7 @@ class DescribeTablesWithoutRules:
         )
 
     def it_joins_the_lines_of_a_cell(self):
-        rows = [["Step", "What to do", "Who"], ["1", "Open the lid until", "Ann"], ["2", "Close valve and", "Bob"]]
+        rows = [["Step", "Action", "Person"], ["1", "Open the lid until", "Ann"], ["2", "Close valve and", "Bob"]]
         lines = [text(99, 658, "it turns green."), text(99, 628, "write it down.")]
         read = _read(*_rows(rows, [50, 99, 300], pitch=30), *lines)
         assert read.endswith("1 | Open the lid until it turns green. | Ann\n2 | Close valve and write it down. | Bob")
