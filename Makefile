@@ -64,9 +64,7 @@ chaos:
 	@$(LOCAL) with chaos --fresh $(if $(findstring rabbitmq,$(ARGS)),--rabbitmq) -- $(RUN) -m tests.faults.chaos $(ARGS)
 
 # What is kept for an hour or a day is kept for a minute or two, so that it comes to rest while the run lasts.
-FOR_SOAK := CHORDWISE_QUERY_TTL_S=60 CHORDWISE_TRACE_TTL_S=60 CHORDWISE_RESULT_CACHE_TTL_S=60 \
-	CHORDWISE_UNDERSTAND_CACHE_TTL_S=60 CHORDWISE_EMBEDDING_CACHE_TTL_S=60 CHORDWISE_IDEMPOTENCY_TTL_S=60 \
-	CHORDWISE_PREVIOUS_GENERATION_KEPT_S=60 CHORDWISE_RECONCILE_INTERVAL_S=60
+FOR_SOAK := CHORDWISE_QUERY_TTL_S=60 CHORDWISE_RESULT_CACHE_TTL_S=60 CHORDWISE_PREVIOUS_GENERATION_KEPT_S=60
 
 soak:
 	@$(FOR_TESTS) $(FOR_SOAK) $(LOCAL) with soak --fresh --dev -- $(RUN) -m tests.faults.soak $(ARGS)

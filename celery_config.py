@@ -82,9 +82,8 @@ task_soft_time_limit = 1740
 # messages an interval, and a worker that comes back is through with a day of them in seconds.
 _INTERVALS_S = {
     TaskName.SWEEP: _settings.sweep_interval_s,  # enqueues the other tasks of upkeep when they have something to do
-    TaskName.RECONCILE: _settings.reconcile_interval_s,
-    TaskName.MIGRATE: _settings.migration_interval_s,
-    TaskName.VECTOR_INDEXES: _settings.semantic_index_interval_s,
+    TaskName.RECONCILE: 600.0,
+    TaskName.VECTOR_INDEXES: 20.0,
 }
 beat_schedule = {
     name.value.removeprefix("upkeep."): {

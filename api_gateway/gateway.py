@@ -11,7 +11,7 @@ import redis
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
-from api_gateway.http.auth import Keys, WrongKeys
+from api_gateway.http.auth import WRONG_KEYS_RATE, Keys, WrongKeys
 from api_gateway.live.admission import Admission
 from api_gateway.live.computations import Turns
 from api_gateway.live.job_feed import Following, JobSource
@@ -33,7 +33,6 @@ from pipeline.resources import Resources
 from pipeline.retrieval.reuse_answer import AnswerCache
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
-from pipeline.tenants.request_buckets import Rate
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -112,8 +111,7 @@ class Gateway:
         self.following = Following(JobSource(self.run, quick), self.wakes)
         self.broker_redis = _broker_redis(settings)
         self.request_rates = resources.request_rates
-        wrong = Rate(per_minute=settings.wrong_keys_per_minute, burst=settings.wrong_keys_burst)
-        self.wrong_keys = WrongKeys(self.request_rates, wrong, proxies=settings.trusted_proxies)
+        self.wrong_keys = WrongKeys(self.request_rates, WRONG_KEYS_RATE, proxies=settings.trusted_proxies)
         self.own_rates = OwnRates(self.run, quick, away)
         self._background: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None

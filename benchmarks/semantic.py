@@ -110,9 +110,7 @@ def _measure(
     use: Resources, tenants: dict[str, tuple[TenantId, int]], questions: Matrix, size: int
 ) -> list[dict[str, Any]]:
     reader = Resources(use.settings, timeout_s=30.0, reading=True)
-    exact_reader = Resources(
-        use.settings.model_copy(update={"semantic_exact_chunks": 10_000_000}), timeout_s=30.0, reading=True
-    )
+    exact_reader = Resources(use.settings, timeout_s=30.0, reading=True, exact_chunks=10_000_000)
     rows = []
     for name, (tenant_id, chunks) in tenants.items():
         for shown, every in _FILTERS.items():

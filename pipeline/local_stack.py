@@ -1,4 +1,5 @@
-"""The stack of `make up` on this machine: its settings for commands of an operator, and its servers' client programs."""
+"""The stack of `make up` on this machine: its settings for commands of an operator, its servers' client programs, and
+its sign-in links."""
 
 import os
 import sys
@@ -21,6 +22,12 @@ def adopt(environment: MutableMapping[str, str] = os.environ, checkout: Path | N
         if equals:
             environment.setdefault(name, value)
     return f"using the servers of `make up`, because CHORDWISE_MYSQL_URL is not set ({_ENV})"
+
+
+def sign_in_folder(environment: MutableMapping[str, str] = os.environ) -> Path | None:
+    """Return the folder of the codes of sign-in links; None outside the stack."""
+    stack = environment.get("CHORDWISE_STACK_DIR", "")
+    return Path(stack) / "run" / "sign-in" if stack else None
 
 
 def client_programs(environment: MutableMapping[str, str] = os.environ) -> str:

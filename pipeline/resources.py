@@ -49,7 +49,7 @@ from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.sandbox.accepted_formats import accept_formats, recognition_of
 from pipeline.sandbox.parser import Parser
 from pipeline.semantic.document_vector_store import DocumentVectors
-from pipeline.semantic.search_store import Samples, SearchTools, VectorSearch
+from pipeline.semantic.search_store import EXACT_CHUNKS, Samples, SearchTools, VectorSearch
 from pipeline.semantic.vector_index_store import KnownIndexes
 from pipeline.semantic.vector_store import LiveVectors, Vectors
 from pipeline.settings import Settings
@@ -69,13 +69,15 @@ _USUAL_THREADS = 4  # threads of a query worker
 class Resources:
     """All dependencies of the use cases, connected at first use, so that creation never fails. ``timeout_s`` bounds its
     database calls, ``silent_s`` those for a server that greets nobody. ``reading``: connections for single SELECT
-    statements. ``outbox_filled``, called after a transaction that left webhook messages, must not raise.
-    ``query_ended``, called after an answer was stored, must neither raise nor wait."""
+    statements. ``exact_chunks``: the most chunks of a tenant that are compared one by one; above, it gets vector
+    indexes. ``outbox_filled``, called after a transaction that left webhook messages, must not raise. ``query_ended``,
+    called after an answer was stored, must neither raise nor wait."""
 
     settings: Settings
     timeout_s: float | None = None
     silent_s: float = SILENT_S
     reading: bool = False
+    exact_chunks: int = EXACT_CHUNKS
     outbox_filled: Callable[[], object] | None = None
     query_ended: Callable[[EndedQuery], None] | None = None
 
@@ -108,8 +110,7 @@ class Resources:
         """The keyword indexes of this host, if the installation has them."""
         if self.settings.keyword_engine != "tantivy":
             return None
-        wait_s = self.settings.keyword_index_wait_ms / 1000
-        return LocalIndexes(self.settings.keyword_index_dir.expanduser(), wait_s=wait_s)
+        return LocalIndexes(self.settings.keyword_index_dir.expanduser())
 
     @cached_property
     def postgres(self) -> Engine:
@@ -140,13 +141,13 @@ class Resources:
             known=KnownIndexes(lambda: self.postgres),
             samples=Samples(),
             distance=self.settings.pgvector_distance,
-            exact_chunks=self.settings.semantic_exact_chunks,
+            exact_chunks=self.exact_chunks,
         )
 
     @cached_property
     def breakers(self) -> Breakers:
         """The circuit breakers of the channels."""
-        limits = BreakerLimits(failures=self.settings.breaker_failures, open_s=self.settings.breaker_open_s)
+        limits = BreakerLimits(failures=self.settings.breaker_failures)
         return Breakers(self.redis, limits, meter=self.meter)
 
     @cached_property
@@ -157,8 +158,8 @@ class Resources:
     @cached_property
     def vector_store(self) -> VectorCacheStore:
         """The cache of vectors that a service has computed."""
-        most_bytes, ttl_s = self.settings.embedding_cache_bytes, self.settings.embedding_cache_ttl_s
-        return VectorCacheStore(self.quick_redis, most_bytes=most_bytes, ttl_s=ttl_s, memory=self.redis_memory)
+        most_bytes = self.settings.embedding_cache_bytes
+        return VectorCacheStore(self.quick_redis, most_bytes=most_bytes, memory=self.redis_memory)
 
     @cached_property
     def usage_book(self) -> UsageBook:
@@ -207,7 +208,6 @@ class Resources:
         return Parser(
             memory_bytes=self.settings.parser_memory_bytes,
             timeout_s=timeout_s,
-            cutting_timeout_s=self.settings.cutting_timeout_s,
             recognition=recognition_of(self.settings),
         )
 
@@ -215,10 +215,7 @@ class Resources:
     def fetcher(self) -> Fetcher:
         """The client that fetches documents from the web."""
         accept_formats(self.settings)  # the media types that may be fetched depend on it
-        limits = self.settings
-        return Fetcher(
-            timeout_s=limits.fetch_timeout_s, max_bytes=limits.max_document_bytes, permitted=limits.fetch_allow_networks
-        )
+        return Fetcher(max_bytes=self.settings.max_document_bytes, permitted=self.settings.fetch_allow_networks)
 
     def vectors(self, tenant_id: TenantId) -> LiveVectors:
         """Return one tenant's vectors: reads use the active space, writes reach every live one."""
@@ -277,15 +274,8 @@ class Resources:
 
     def traces(self, tenant_id: TenantId) -> KeptTraces:
         """Return one tenant's kept traces."""
-        most, ttl_s = self.settings.traces_kept, self.settings.trace_ttl_s
-        return KeptTraces(
-            self.redis,
-            tenant_id,
-            most=most,
-            ttl_s=ttl_s,
-            requested_ttl_s=self.settings.query_ttl_s,
-            memory=self.redis_memory,
-        )
+        most, requested_ttl_s = self.settings.traces_kept, self.settings.query_ttl_s
+        return KeptTraces(self.redis, tenant_id, most=most, requested_ttl_s=requested_ttl_s, memory=self.redis_memory)
 
     def computations(self, tenant_id: TenantId) -> Computations:
         """Return the computations of one tenant."""

@@ -66,6 +66,7 @@ def _json(text: str, expected: str) -> Any:
         raise ValueError(f"{expected}; it begins like JSON and is not valid JSON") from None
 
 
+RRF_K = 60  # as in the paper: Cormack, Clarke and Büttcher 2009
 # Milliseconds, including retries. Only query understanding and reranking may take longer.
 ChannelTime = Annotated[int, Field(ge=100, le=2000)]
 

@@ -21,6 +21,7 @@ from pipeline.outbound.addresses import Network, parse_networks
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.setting_names import PREFIX, flaw_of_names
 from pipeline.setting_values import (
+    RRF_K,
     ChannelTime,
     channel_names,
     completed,
@@ -48,7 +49,7 @@ Weights = Annotated[dict[str, float], NoDecode, BeforeValidator(parse_weights)]
 class Settings(BaseSettings):
     """One installation's settings. Field ``x`` is the variable ``CHORDWISE_X``; `.env.example` documents each."""
 
-    model_config = SettingsConfigDict(env_prefix="CHORDWISE_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="CHORDWISE_", frozen=True, extra="forbid")
 
     # Addresses
     mysql_url: SecretStr = SecretStr("mysql+pymysql://chordwise:chordwise@127.0.0.1:3306/chordwise?charset=utf8mb4")
@@ -60,9 +61,7 @@ class Settings(BaseSettings):
     postgres_password: SecretStr | None = None
     redis_password: SecretStr | None = None
     broker_password: SecretStr | None = None
-    mysql_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
-    postgres_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
-    store_timeout_s: Annotated[float, Field(ge=0.1, le=300)] = 30.0
+    store_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
     host_name: str = ""
 
     # Gateway
@@ -71,58 +70,35 @@ class Settings(BaseSettings):
     admin_key: SecretStr | None = None
     max_body_bytes: Annotated[int, Field(ge=1024)] = 128 * 1024 * 1024
     max_document_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
-    max_preview_bytes: Annotated[int, Field(ge=1)] = 1024 * 1024
-    max_packed_document_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
-    max_documents_per_batch: Annotated[int, Field(ge=1, le=100_000)] = 10_000
-    max_examples_per_book: Annotated[int, Field(ge=1, le=100_000)] = 50_000
     trusted_proxies: Networks = ()
-    wrong_keys_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 30
-    wrong_keys_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 60
     mcp_allowed_origins: Annotated[tuple[str, ...], NoDecode, _LIST] = ()
     compute_wait_s: Annotated[float, Field(ge=0.1, le=600)] = 20.0
-    idempotency_ttl_s: Annotated[int, Field(ge=60, le=30 * 24 * 3600)] = 24 * 3600
-    idempotency_lease_s: Annotated[float, Field(ge=1, le=3600)] = 30.0
     otlp_endpoint: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
-    otlp_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
     flower_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     flower_link: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
-    flower_sample_percent: Annotated[float, Field(ge=0, le=100)] = 10.0
-    flower_slow_ms: Annotated[float, Field(ge=0, le=60_000)] = 1000.0
-    sign_in_dir: str = ""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
     # Ingestion
     chunk_max_tokens: Annotated[int, Field(ge=16, le=8192)] = 400
     chunk_overlap: Annotated[float, Field(ge=0.0, le=0.5)] = 0.2
-    max_chunks_per_document: Annotated[int, Field(ge=1)] = 10_000
     ingest_batch_documents: Annotated[int, Field(ge=1, le=1024)] = 64
-    ingest_batch_bytes: Annotated[int, Field(ge=1)] = 4 * 1024 * 1024
     ingest_tenant_batches: Annotated[int, Field(ge=0)] = 8
     ingest_lease_s: Annotated[float, Field(ge=1)] = 30.0
     parser_memory_bytes: Annotated[int, Field(ge=256 * 1024 * 1024)] = 1024 * 1024 * 1024
     parser_timeout_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
-    cutting_timeout_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
     ocr_languages: Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_]*(\+[A-Za-z][A-Za-z0-9_]*)*)?$")] = ""
     ocr_max_pages: Annotated[int, Field(ge=1, le=1600)] = 100
     ocr_page_timeout_s: Annotated[float, Field(ge=1, le=600)] = 15.0
-    ocr_tesseract: str = "tesseract"
     fetch_allow_networks: Networks = ()
-    fetch_timeout_s: Annotated[float, Field(ge=0.1, le=300)] = 15.0
-    interactive_documents: Annotated[int, Field(ge=0)] = 20
     ingest_max_attempts: Annotated[int, Field(ge=1, le=100)] = 12
-    retired_grace_s: Annotated[float, Field(ge=0)] = 15.0
     previous_generation_kept_s: Annotated[float, Field(ge=0)] = 86_400.0
     sweep_interval_s: Annotated[float, Field(ge=0.5)] = 5.0
-    reconcile_interval_s: Annotated[float, Field(ge=1)] = 600.0
-    reconcile_chunks: Annotated[int, Field(ge=1)] = 50_000
-    reconcile_delete_share: Annotated[float, Field(ge=0, le=1)] = 0.1
     quota_documents: Annotated[int, Field(ge=0)] = 1_000_000
     quota_chunks: Annotated[int, Field(ge=0)] = 10_000_000
     quota_queued: Annotated[int, Field(ge=0)] = 200_000
     quota_tokens: Annotated[int, Field(ge=0)] = 1_000_000_000
     quota_answer_bytes: Annotated[int, Field(ge=0)] = 64 * 1024 * 1024
     quota_requests_per_minute: Annotated[int, Field(ge=0, le=10_000_000)] = 30_000
-    quota_requests_burst: Annotated[int, Field(ge=1, le=10_000_000)] = 5_000
 
     # Privacy and audit
     mask_kinds: Annotated[tuple[MaskedKind, ...], NoDecode, _LIST] = tuple(MaskedKind)
@@ -136,30 +112,20 @@ class Settings(BaseSettings):
     # Webhooks
     secret_key: SecretStr | None = None
     webhook_allow_private: Networks = ()
-    webhook_disable_after_days: Annotated[float, Field(gt=0, le=365)] = 5.0
 
     # Retrieval
     pgvector_distance: Literal["cosine", "euclidean"] = "cosine"
     retrieval_topk: Annotated[int, Field(ge=1, le=1000)] = 10
-    rrf_k: Annotated[int, Field(ge=0)] = 60
+    rrf_k: Annotated[int, Field(ge=0)] = RRF_K
     recall_sources: Sources = ("keyword", "semantic")
     recall_source_weights: Weights = {"keyword": 0.7, "semantic": 0.3, "faq": 0.1}
     keyword_engine: Literal["mysql", "tantivy"] = "tantivy"
     keyword_index_dir: Path = Path("~/.cache/chordwise/keyword-index")
-    keyword_index_interval_ms: Annotated[int, Field(ge=10, le=60_000)] = 100
-    keyword_index_wait_ms: Annotated[int, Field(ge=0, le=2_000)] = 150
-    semantic_exact_chunks: Annotated[int, Field(ge=100, le=10_000_000)] = 5_000
-    semantic_index_interval_s: Annotated[float, Field(ge=1)] = 20.0
     semantic_index_memory_mb: Annotated[int, Field(ge=16, le=1_000_000)] = 1024
-    semantic_score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
     breaker_failures: Annotated[int, Field(ge=1, le=1000)] = 5
-    breaker_open_s: Annotated[float, Field(ge=0.1, le=3600)] = 10.0
-    recall_pool: Annotated[int, Field(ge=10, le=2000)] = 100
     recall_timeout_ms: ChannelTime = 800
     recall_retry: Annotated[int, Field(ge=0, le=3)] = 1
     recall_merge_strategy: Literal["rrf", "weighted", "custom"] = "weighted"
-    recall_query_weights: bool = True
-    fusion_plugin: Annotated[str, Field(max_length=64)] = ""
     recall_degrade_threshold: Annotated[float, Field(ge=0, le=1)] = 0.4
     recall_fallback_enabled: bool = True
     recall_experiment_enabled: bool = False
@@ -170,38 +136,28 @@ class Settings(BaseSettings):
     query_lane_processes: Annotated[int, Field(ge=0, le=64)] = 2
     query_ttl_s: Annotated[int, Field(ge=10)] = 900
     traces_kept: Annotated[int, Field(ge=0, le=100_000)] = 500
-    trace_ttl_s: Annotated[int, Field(ge=60, le=30 * 24 * 3600)] = 24 * 3600
-    trace_slow_ms: Annotated[float, Field(ge=0, le=60_000)] = 1000.0
-    trace_sample_percent: Annotated[float, Field(ge=0, le=100)] = 1.0
     api_allow_networks: Networks = ()
     api_secrets: Annotated[dict[str, dict[str, SecretStr]], NoDecode] = {}
-    rerank_top_n: Annotated[int, Field(ge=1, le=200)] = 20
     result_cache_ttl_s: Annotated[int, Field(ge=0, le=86_400)] = 900
-    result_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 1024
 
     # Models
     embedding_provider: Literal["local", "openai"] = "local"
     embedding_model: str = "wordllama-l2-supercat-256"
     embedding_dim: Annotated[int, Field(ge=1, le=4000)] = 256
     embedding_batch_texts: Annotated[int, Field(ge=1, le=2048)] = 256
-    embedding_batch_tokens: Annotated[int, Field(ge=256, le=300_000)] = 100_000
     embedding_concurrency: Annotated[int, Field(ge=1, le=64)] = 4
     embedding_timeout_s: Annotated[float, Field(gt=0)] = 30.0
-    embedding_retries: Annotated[int, Field(ge=0, le=10)] = 4
     embedding_requests_per_minute: Annotated[int, Field(ge=0)] = 0
     embedding_tokens_per_minute: Annotated[int, Field(ge=0)] = 0
     embedding_price_per_million: Annotated[Decimal, Field(ge=0, le=10_000)] = Decimal(0)
     embedding_cache_bytes: Annotated[int, Field(ge=0)] = 64 * 1024 * 1024
-    embedding_cache_ttl_s: Annotated[int, Field(ge=60)] = 7 * 24 * 3600
     embedding_next_base_url: str = ""
     embedding_next_api_key: SecretStr | None = None
-    migration_interval_s: Annotated[float, Field(ge=0.5)] = 10.0
     migration_chunks_per_s: Annotated[int, Field(ge=0)] = 0
     llm_model: str = ""
     llm_input_price_per_million: Annotated[Decimal, Field(ge=0, le=10_000)] = Decimal(0)
     llm_output_price_per_million: Annotated[Decimal, Field(ge=0, le=10_000)] = Decimal(0)
     llm_timeout_s: Annotated[float, Field(gt=0)] = 2.0
-    understand_cache_ttl_s: Annotated[int, Field(ge=0, le=7 * 24 * 3600)] = 3600
     rerank_url: str = ""
     rerank_dialect: Literal["cohere", "jina", "voyage", "tei"] = "cohere"
     rerank_model: str = ""
@@ -251,8 +207,6 @@ class Settings(BaseSettings):
             )
         if not self.recall_sources:
             raise ValueError("CHORDWISE_RECALL_SOURCES must name at least one channel")
-        if self.recall_merge_strategy == "custom" and not self.fusion_plugin:
-            raise ValueError("CHORDWISE_FUSION_PLUGIN must be set when CHORDWISE_RECALL_MERGE_STRATEGY is custom")
         if self.embedding_provider == "local" and (flaw := flaw_of(self.embedding_model, self.embedding_dim)):
             field, _, demand = flaw.partition(" ")
             raise ValueError(f"CHORDWISE_EMBEDDING_{'DIM' if field == 'dimension' else field.upper()} {demand}")
@@ -269,8 +223,6 @@ class Settings(BaseSettings):
             raise ValueError("CHORDWISE_GROWTHBOOK_FEATURES must be the path or URL of GrowthBook's features")
         if self.query_lane == "in_process" and not self.query_lane_processes:
             raise ValueError("CHORDWISE_QUERY_LANE_PROCESSES must not be 0 when CHORDWISE_QUERY_LANE is in_process")
-        if self.retired_grace_s * 1000 < self.query_deadline_ms:
-            raise ValueError("CHORDWISE_RETIRED_GRACE_S must not be below the deadline of a query")
         if self.rerank_url and not self.rerank_url.startswith(("http://", "https://")):
             raise ValueError("CHORDWISE_RERANK_URL must begin with http:// or https://")
         if self.rerank_url and self.rerank_dialect != "tei" and not self.rerank_model:
@@ -280,7 +232,7 @@ class Settings(BaseSettings):
         if self.context_tokenizer not in ("estimate", "llama-2") and not Path(self.context_tokenizer).is_file():
             raise ValueError("CHORDWISE_CONTEXT_TOKENIZER must be estimate, llama-2 or the path of a tokenizer.json")
         if 0 < self.previous_generation_kept_s < self.retired_grace_s:
-            raise ValueError("CHORDWISE_PREVIOUS_GENERATION_KEPT_S must be 0 or not below CHORDWISE_RETIRED_GRACE_S")
+            raise ValueError("CHORDWISE_PREVIOUS_GENERATION_KEPT_S must be 0 or at least five times a query's deadline")
         return self
 
     def reranker_for(self, choice: RerankProvider | Literal["auto"]) -> RerankProvider:
@@ -289,6 +241,11 @@ class Settings(BaseSettings):
         is_configured = {"http": bool(self.rerank_url), "llm": bool(self.llm_model), "local": True}
         order: tuple[RerankProvider, ...] = ("http", "llm", "local") if choice == "auto" else (choice, "local")
         return next(provider for provider in order if is_configured[provider])
+
+    @property
+    def retired_grace_s(self) -> float:
+        """How long what was replaced stays readable for queries that began before: five of their deadlines."""
+        return 5 * self.query_deadline_ms / 1000
 
     @property
     def broker(self) -> str:

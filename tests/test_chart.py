@@ -108,7 +108,7 @@ class DescribeValues:
         deployments = (CHART / "templates/deployments.yaml").read_text("utf-8")
         helpers = (CHART / "templates/_helpers.tpl").read_text("utf-8")
         given = set(re.findall(r"- {name: (CHORDWISE_[A-Z_]+)", deployments + helpers)) - {"CHORDWISE_FLOWER_URL"}
-        assert own == given | {"CHORDWISE_SIGN_IN_DIR"}
+        assert own == given
 
     def it_names_an_image_that_the_page_builds_and_pushes(self):
         page = (ROOT / "docs/containers.md").read_text("utf-8")

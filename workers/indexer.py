@@ -31,6 +31,7 @@ from pipeline.telemetry.logs import configure_logging
 log = structlog.get_logger(__name__)
 
 _NICENESS = 5  # queries go first
+_INTERVAL_S = 0.1  # between two looks for changes, at least
 _SHARE = 20  # pauses are this many times as long as reading the revisions of all namespaces, within the bound
 _LONGEST_PAUSE_S = 5.0  # also after a step that waited for a database, which says nothing about its cost
 _QUIET_SHARE = 0.1  # pauses grow to this share of the time without changes, where the indexer can be woken
@@ -83,7 +84,7 @@ def _follow(
     changed_at = time.monotonic()
     while not stop.is_set():
         started = time.monotonic()
-        pause_s = interval_s = config.keyword_index_interval_ms / 1000
+        pause_s = interval_s = _INTERVAL_S
         try:
             if started - tidied_at >= _TIDIED_EVERY_S:
                 indexer.tidy()

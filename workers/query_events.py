@@ -19,14 +19,14 @@ from kombu.exceptions import KombuError
 from kombu.messaging import Producer
 from redis.exceptions import RedisError
 
-from pipeline.answer.ended_query import NOT_TAKEN, UNDERSTAND, EndedQuery, TaskRun, is_shown, task_id_of
-from pipeline.settings import settings
+from pipeline.answer.ended_query import NOT_TAKEN, SLOW_MS, UNDERSTAND, EndedQuery, TaskRun, is_shown, task_id_of
 from pipeline.tenants.request_buckets import LocalBuckets, Rate
 from workers.names import TaskName
 from workers.producer import producer
 
 log = structlog.get_logger(__name__)
 
+_PERCENT: Final = 10.0  # of unremarkable queries; a command to the workers changes it until the next start
 _GATHERED_S: Final = 0.25  # so that many queries share a message
 _PAUSE_S: Final = 5.0  # after the broker refused a message
 # Queries that are shown beside the sample, by each process.
@@ -189,4 +189,4 @@ def _events_of(
         yield event("task-succeeded", ended_at, result=run.result, runtime=run.runtime_s)
 
 
-events = QueryEvents(percent=settings().flower_sample_percent, slow_ms=settings().flower_slow_ms)
+events = QueryEvents(percent=_PERCENT, slow_ms=SLOW_MS)

@@ -21,6 +21,8 @@ from api_gateway.gateway import gateway_of
 from api_gateway.http.openapi import describe
 from api_gateway.http.problems import Problem, instance_of
 from api_gateway.http.responses import json_response
+from api_gateway.resources.ingestion.preview import MOST_PREVIEW_BYTES
+from api_gateway.resources.ingestion.uploads import MOST_DOCUMENTS
 from pipeline.parsing.formats import SUFFIXES, main_suffixes
 
 router = APIRouter(include_in_schema=False)
@@ -130,8 +132,8 @@ async def config(request: Request) -> Response:
     limits = {
         "document_bytes": settings.max_document_bytes,
         "body_bytes": settings.max_body_bytes,
-        "documents_per_batch": settings.max_documents_per_batch,
-        "preview_bytes": min(settings.max_preview_bytes, settings.max_document_bytes),
+        "documents_per_batch": MOST_DOCUMENTS,
+        "preview_bytes": min(MOST_PREVIEW_BYTES, settings.max_document_bytes),
         "suffixes": sorted(SUFFIXES),
         "kinds": main_suffixes(),
     }

@@ -16,6 +16,7 @@ from api_gateway.http.fields import Wire
 from api_gateway.http.problems import Problem, instance_of
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import read_shape
+from pipeline.local_stack import sign_in_folder
 
 router = APIRouter(include_in_schema=False)
 
@@ -36,18 +37,18 @@ class SignInCode(Wire):
 
 @router.post("/console/sign-in")
 async def sign_in(request: Request) -> Response:
-    """Return the key of a code, once. Raises Problem: 404 unless the local stack has set the folder of codes, 403 for a
+    """Return the key of a code, once. Raises Problem: 404 outside the local stack, 403 for a
     request that does not come from a page of this gateway on this machine, 404 for a code that is unknown, used or
     older than ten minutes."""
     gateway = gateway_of(request)
-    folder = gateway.settings.sign_in_dir
-    if not folder:
+    folder = sign_in_folder()
+    if folder is None:
         raise Problem(404, "route_not_found", f"Nothing exists at {instance_of(request.scope)}.")
     if not is_from_here(request):
         log.warning("sign_in_refused", client=request.client.host if request.client else None)
         raise Problem(403, "sign_in_refused", "A sign-in link works only in a browser on the gateway's own machine.")
     sent = await read_shape(request, SignInCode, limit=_MOST_BYTES)
-    key = await gateway.run(claim, Path(folder), sent.code)
+    key = await gateway.run(claim, folder, sent.code)
     if key is None:
         raise Problem(404, "sign_in_code_unknown", "The sign-in link was used before, or it is older than ten minutes.")
     return json_response({"api_key": key}, headers={"Cache-Control": "no-store"})

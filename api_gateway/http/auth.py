@@ -193,6 +193,9 @@ class _Excess:
     turns: asyncio.Semaphore
 
 
+WRONG_KEYS_RATE: Final = Rate(per_minute=30, burst=60)  # of one address
+
+
 class WrongKeys:
     """A counter of wrong keys by client address, in Redis, or in this process while Redis is unavailable: 401 within the
     limit, then 429 after a delay.

@@ -34,7 +34,7 @@ from pipeline.administration.claim_idempotency_key import HeldKey
 from pipeline.database.sealing import Sealer
 from pipeline.errors import Unavailable
 from pipeline.records import JobId, TenantId
-from pipeline.tenants.idempotency import Answered, Claimed, Running
+from pipeline.tenants.idempotency import LEASE_S, Answered, Claimed, Running
 
 log = structlog.get_logger(__name__)
 
@@ -281,7 +281,7 @@ async def _read_all(request: Request, receive: Receive, limit: int) -> None:
 async def _renew(attempt: _Attempt, gateway: Gateway) -> None:
     """Renew the lease for as long as the request lasts."""
     while True:
-        await asyncio.sleep(gateway.settings.idempotency_lease_s / 3)
+        await asyncio.sleep(LEASE_S / 3)
         if (claim := attempt.claim) is None:
             continue
         try:

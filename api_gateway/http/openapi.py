@@ -13,6 +13,7 @@ from api_gateway.http.problem_codes import codes_of
 from api_gateway.http.problems import MEDIA_TYPE, TITLES
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import installed_version
+from pipeline.tenants.idempotency import ANSWER_KEPT_S
 
 Schema = Mapping[str, Any]
 
@@ -153,7 +154,7 @@ def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Operatio
                 yield method.upper(), path, operation
 
 
-def complete(document: dict[str, Any], *, ttl_s: int) -> None:
+def complete(document: dict[str, Any]) -> None:
     """Add the shared behaviour to every operation of version 1. Other dialects describe their own."""
     schemas = document["components"]["schemas"]
     readable = {path for method, path, _ in operations(document) if method == "GET"}
@@ -169,7 +170,7 @@ def complete(document: dict[str, Any], *, ttl_s: int) -> None:
                 _problem(operation, status)
         _problem(operation, 431)
         if secured and method == "POST":
-            _idempotency(operation, ttl_s)
+            _idempotency(operation)
         if secured:
             _conditions(method, path, operation, written_where_read=path in readable)
         if "requestBody" in operation:
@@ -187,10 +188,10 @@ def _limits(operation: Operation) -> None:
     _success_headers(operation, {"RateLimit": remainder, "RateLimit-Policy": policy})
 
 
-def _idempotency(operation: Operation, ttl_s: int) -> None:
+def _idempotency(operation: Operation) -> None:
     text = (
         "A unique name for this request, 1 to 255 visible ASCII characters, best a UUID. Sent again with the same body, "
-        f"the request is answered again and not done again, for {ttl_s // 3600} hours; with another body it is a 422, "
+        f"the request is answered again and not done again, for {ANSWER_KEPT_S // 3600} hours; with another body it is a 422, "
         "and while it is being done a 409. Answers of status 500 and above are not kept."
     )
     _parameter(operation, "Idempotency-Key", text, "5f2b7d1c-0c0e-4a55-9d0f-3a8f3f9f3c11")
@@ -296,7 +297,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         _, described = models_json_schema(list(DESCRIBED.items()), ref_template="#/components/schemas/{model}")
         schemas.update(described["$defs"])
         flatten_forms(document)
-        complete(document, ttl_s=app.state.gateway.settings.idempotency_ttl_s)
+        complete(document)
         app.openapi_schema = document
     return app.openapi_schema
 

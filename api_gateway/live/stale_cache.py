@@ -184,7 +184,7 @@ class OwnRates:
     def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources, away: Callable[[], bool]) -> None:
         self._run = run
         self._use = use
-        self._default = Rate(per_minute=use.settings.quota_requests_per_minute, burst=use.settings.quota_requests_burst)
+        self._default = Rate.of_tenant(use.settings.quota_requests_per_minute)
         self._cached: StaleCache[TenantId, Rate] = StaleCache("rate", fresh_s=_RATES_S, away=away)
 
     async def of(self, tenant_id: TenantId) -> Rate | None:
@@ -198,7 +198,7 @@ class OwnRates:
 
     def _read(self, tenant_id: TenantId) -> Rate:
         own = own_requests_per_minute(tenant_id, self._use)
-        return self._default if own is None else self._default.scaled_to(own)
+        return self._default if own is None else Rate.of_tenant(own)
 
 
 class KnownNamespaces:

@@ -16,7 +16,7 @@ _OF_THE_INSTALLATION: Final = {
     " and chordwise models moves it to another",
     "vector_store": "vector_store is not taken: vectors are in the PostgreSQL of CHORDWISE_POSTGRES_URL, for all namespaces",
     "tuning": "retrieve.tuning is not taken: the installation measures what its vector indexes find and sets them itself,"
-    " beyond CHORDWISE_SEMANTIC_EXACT_CHUNKS",
+    " for tenants with more than 5,000 chunks",
 }
 _MOST: Final = 50  # passages that a model may request, to protect its context
 

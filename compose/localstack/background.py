@@ -139,7 +139,7 @@ def _print_addresses() -> None:
     password = password_notice(
         _UP.path / "flower-told", addresses["CHORDWISE_FLOWER_PASSWORD"], where=f"{here / 'env'}"
     )
-    codes = Path(addresses["CHORDWISE_SIGN_IN_DIR"])
+    codes = _UP.sign_in
     link = sign_in_link(url, addresses["CHORDWISE_API_KEY"], codes)
     operators = sign_in_link(url, _operator_key(addresses), codes, beside=True)
     say(

@@ -56,7 +56,6 @@ def endpoints(
         "CHORDWISE_FLOWER_USER": user,
         "CHORDWISE_FLOWER_PASSWORD": password,
         "CHORDWISE_STACK_DIR": str(folder.path),
-        "CHORDWISE_SIGN_IN_DIR": str(folder.sign_in),
         "CHORDWISE_KEYWORD_INDEX_DIR": f"{folder.path}/keyword-index",
     }
 

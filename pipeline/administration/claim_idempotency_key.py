@@ -1,5 +1,5 @@
-"""Claim idempotency keys: one request at a time holds a key, and its answer is stored for repetitions. The lease and
-the lifetime of answers are settings. Every function raises StoreUnavailable."""
+"""Claim idempotency keys: one request at a time holds a key, and its answer is stored for repetitions.
+Every function raises StoreUnavailable."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from pipeline.database.engines import Conflict, LockHeld
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.idempotency import Answered, Claimed, Running
+from pipeline.tenants.idempotency import ANSWER_KEPT_S, LEASE_S, Answered, Claimed, Running
 from pipeline.tenants.idempotency_store import IdempotencyKeys
 
 _TRIES = 3
@@ -24,16 +24,16 @@ class HeldKey:
 
 def claim(tenant_id: TenantId, digest: bytes, use: Resources) -> Claimed | Running | Answered:
     """Claim a key, or return its state."""
-    limits = use.settings
-    lease_s, ttl_s = limits.idempotency_lease_s, float(limits.idempotency_ttl_s)
     state: Claimed | Running | Answered | None = None
     for _ in range(_TRIES):
         try:
             with unit_of_work(use.mysql) as work:
-                state = IdempotencyKeys(work.connection, tenant_id).insert(digest, lease_s=lease_s, ttl_s=ttl_s)
+                state = IdempotencyKeys(work.connection, tenant_id).insert(digest, lease_s=LEASE_S, ttl_s=ANSWER_KEPT_S)
             if state is None:
                 with unit_of_work(use.mysql) as work:
-                    state = IdempotencyKeys(work.connection, tenant_id).claim(digest, lease_s=lease_s, ttl_s=ttl_s)
+                    state = IdempotencyKeys(work.connection, tenant_id).claim(
+                        digest, lease_s=LEASE_S, ttl_s=ANSWER_KEPT_S
+                    )
         except LockHeld:
             raise
         except Conflict:
@@ -47,14 +47,14 @@ def renew(key: HeldKey, use: Resources) -> bool:
     """Extend the lease. Return False if another request holds the key now."""
     with unit_of_work(use.mysql) as work:
         keys = IdempotencyKeys(work.connection, key.tenant_id)
-        return keys.renew(key.digest, key.token, lease_s=use.settings.idempotency_lease_s)
+        return keys.renew(key.digest, key.token, lease_s=LEASE_S)
 
 
 def keep(key: HeldKey, answer: Answered, use: Resources) -> bool:
     """Store the answer. Return False if another request holds the key now."""
     with unit_of_work(use.mysql) as work:
         keys = IdempotencyKeys(work.connection, key.tenant_id)
-        return keys.keep(key.digest, key.token, answer, ttl_s=float(use.settings.idempotency_ttl_s))
+        return keys.keep(key.digest, key.token, answer, ttl_s=ANSWER_KEPT_S)
 
 
 def free(key: HeldKey, use: Resources, *, made_something: bool) -> None:

@@ -40,6 +40,7 @@ log = structlog.get_logger(__name__)
 MOST_WEBHOOKS = 20  # of one tenant
 _AT_ONCE = 32
 _PER_ENDPOINT = 4
+_PATIENCE = timedelta(days=5)  # with an endpoint that fails, until it is called no more
 _LEASE_S = 60.0  # well above the longest call
 _LOOK_AGAIN_S = 1.0
 _DAY_S = 86_400
@@ -236,7 +237,6 @@ def _settle(sending: Sending, reply: Reply, use: Resources) -> None:
         retry_after_s=reply.retry_after_s,
         chance=random.random(),
     )
-    patience = timedelta(days=use.settings.webhook_disable_after_days)
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, sending.tenant_id)
         deliveries = Deliveries(work.connection, sending.tenant_id)
@@ -249,7 +249,7 @@ def _settle(sending: Sending, reply: Reply, use: Resources) -> None:
             reason = "gone"
         elif sending.event is not Event.TEST:
             failing_since = store.failed(sending.webhook_id)
-            if failing_since is not None and datetime.now(UTC) - failing_since > patience:
+            if failing_since is not None and datetime.now(UTC) - failing_since > _PATIENCE:
                 reason = "failing"
         if reason:
             store.disable(sending.webhook_id, reason=reason)

@@ -45,6 +45,9 @@ def task_id_of(query_id: QueryId, part: str) -> str:
     return str(uuid.uuid5(uuid.UUID(query_id), part))
 
 
+SLOW_MS = 1000.0  # from which on a query is slow: its trace is kept, and it is shown in Flower
+
+
 def is_shown(query: EndedQuery, *, percent: float, slow_ms: float) -> bool:
     """Return whether to show a query: ``percent`` of all by id, and all that failed, were degraded or slow."""
     if query.error or query.degraded or query.total_ms >= slow_ms:

@@ -55,7 +55,7 @@ class BreakerLimits:
     ``failures`` no caller opens it alone."""
 
     failures: int
-    open_s: float
+    open_s: float = 10.0
     share: int | None = None
 
     def between_callers(self) -> BreakerLimits:

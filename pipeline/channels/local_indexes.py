@@ -90,7 +90,7 @@ class _IndexLook:
 class LocalIndexes:
     """The indexes below ``root``, kept open while in use; a query waits ``wait_s`` for the indexer. Thread-safe."""
 
-    def __init__(self, root: Path, *, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, root: Path, *, wait_s: float = 0.15, sleep: Callable[[float], None] = time.sleep) -> None:
         self._root = root
         self._folder = IndexFolder(root)
         self._wait_s = wait_s

@@ -45,6 +45,7 @@ log = structlog.get_logger(__name__)
 _GRACE_S: Final = 0.05  # a connection closed by the server fails once, and a new one is made within this time
 _PAUSE_S: Final = 0.25  # between two probes
 _FORGOTTEN_S: Final = 30.0  # after the last query the probes end
+_ANSWER_S: Final = 30.0  # longest wait for one answer of a database, unless a caller waits
 _REDIS_IDLE_S: Final = 60.0
 
 
@@ -171,7 +172,7 @@ def mysql_engine(
     and KILL do not stop FULLTEXT; ``silent_s`` those for a server that greets nobody. If it is shorter than usual,
     because a caller waits, it also bounds the wait for a table that another session has locked; that for a row, which
     writers share, is longer. ``reading``: for single statements without transactions, refused during an outage."""
-    seconds = timeout_s or settings.store_timeout_s
+    seconds = timeout_s or _ANSWER_S
     url = make_url(settings.mysql_url.get_secret_value())
     modes = [f"time_zone = '+00:00', sql_mode = '{SQL_MODE}'"]
     if silent_s < SILENT_S:
@@ -187,7 +188,7 @@ def mysql_engine(
         connect_args["ssl_disabled"] = True
     # REPEATABLE READ deadlocks when documents are re-indexed concurrently.
     options = _READING if reading else {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}
-    engine = _pool(url, settings.mysql_pool_size, seconds, connect_args=connect_args, **options)
+    engine = _pool(url, settings.store_pool_size, seconds, connect_args=connect_args, **options)
     bound_mysql(engine, limit_s=seconds, silent_s=silent_s)
     event.listen(engine, "handle_error", partial(attach_location, location(MYSQL, url)))
     if reading:
@@ -224,7 +225,7 @@ def postgres_engine(
     """
     itself = settings.postgres_direct_url
     pooled = bool(itself) and not direct
-    seconds = timeout_s or settings.store_timeout_s
+    seconds = timeout_s or _ANSWER_S
     milliseconds = int(seconds * 1000)
     if reading:
         options = f"{PINNED} {options}"
@@ -236,7 +237,7 @@ def postgres_engine(
         **({"prepare_threshold": None} if pooled else {"options": options}),
     }
     pool_options = _READING if reading and not pooled else {"pool_pre_ping": True}
-    engine = _pool(url, settings.postgres_pool_size, seconds, connect_args=connect_args, **pool_options)
+    engine = _pool(url, settings.store_pool_size, seconds, connect_args=connect_args, **pool_options)
     bound_postgres(engine, limit_s=1.1 * seconds + 0.2, silent_s=silent_s)  # a server that runs ends a statement itself
     event.listen(engine, "connect", _ids_as_text)
     if pooled:

@@ -186,7 +186,7 @@ _MYSQL_REFUSALS = (
 )
 
 
-_MORE = "or lower CHORDWISE_MYSQL_POOL_SIZE or the number of processes"
+_MORE = "or lower CHORDWISE_STORE_POOL_SIZE or the number of processes"
 _TOO_MANY = {
     1040: f"raise max_connections of the server, {_MORE}",
     1203: f"raise MAX_USER_CONNECTIONS of user {{at.user}}, {_MORE}",
@@ -318,7 +318,7 @@ def _of_postgres(at: Location, error: exc.DBAPIError) -> PipelineError | None:
 
 def _raise_limit(at: Location, message: str) -> str:
     limit = f'CONNECTION LIMIT of role "{at.user}"' if 'for role "' in message else "max_connections of the server"
-    return f"raise the {limit}, or lower CHORDWISE_POSTGRES_POOL_SIZE or the number of processes"
+    return f"raise the {limit}, or lower CHORDWISE_STORE_POOL_SIZE or the number of processes"
 
 
 def _postgres_grant(at: Location, message: str) -> str:

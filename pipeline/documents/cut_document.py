@@ -26,6 +26,7 @@ from pipeline.records import (
 )
 
 LONGEST_TITLE = 1024  # characters
+MOST_CHUNKS = 10_000  # of a document
 _MOST_STORED = 1000  # characters of a passage's shown values with the stored ones
 
 
@@ -36,7 +37,7 @@ class CutRequest:
 
     media_type: str
     chunking: Chunking
-    most_chunks: int
+    most_chunks: int = MOST_CHUNKS
     filename: str | None = None
     title: str | None = None
     scope: Scope | None = None

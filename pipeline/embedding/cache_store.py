@@ -24,6 +24,7 @@ log = structlog.get_logger(__name__)
 _STATE: Final = "chordwise:vectors"
 _AT_ONCE: Final = 1000  # texts in one call of a script
 _OVERHEAD_BYTES: Final = 100  # Redis' overhead of an entry
+_KEPT_S: Final = 7 * 24 * 3600
 _LEFT_ALONE_S: Final = 2.0  # after Redis did not answer
 
 _GET = """
@@ -68,7 +69,7 @@ class VectorCacheStore:
     """The shared part of all tenants' caches: the connection, the total size, the last failure of Redis."""
 
     def __init__(
-        self, client: redis.Redis, *, most_bytes: int, ttl_s: int, memory: ReadMemory = lambda: UNLIMITED
+        self, client: redis.Redis, *, most_bytes: int, ttl_s: int = _KEPT_S, memory: ReadMemory = lambda: UNLIMITED
     ) -> None:
         self.redis = client
         self.memory = memory

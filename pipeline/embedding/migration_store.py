@@ -123,6 +123,10 @@ class ModelMigrations:
             text("UPDATE embedding_spaces SET comparison = :comparison WHERE number = :number"), values
         )
 
+    def is_due(self) -> bool:
+        """Return whether `take` would return a migration."""
+        return self._connection.execute(_DUE, {"now": now()}).first() is not None
+
     def take(self, *, lease_s: float) -> ModelMigration | None:
         """Take the open migration whose next step is due and that nobody holds, under a lease, or None."""
         moment = now()
@@ -191,10 +195,11 @@ _ADD = text(
     " ON DUPLICATE KEY UPDATE service = VALUES(service)"
 )
 
-_TAKE = text(
+_FIRST_DUE = (
     f"SELECT number FROM embedding_spaces WHERE source IS NOT NULL AND state IN ({_STATES}) AND next_step_at <= :now"
-    " AND (lease_until IS NULL OR lease_until < :now) ORDER BY number DESC LIMIT 1 FOR UPDATE"
+    " AND (lease_until IS NULL OR lease_until < :now) ORDER BY number DESC LIMIT 1"
 )
+_DUE, _TAKE = text(_FIRST_DUE), text(f"{_FIRST_DUE} FOR UPDATE")
 _LEASE = text("UPDATE embedding_spaces SET lease_until = :until, lease_token = lease_token + 1 WHERE number = :number")
 _MINE = " WHERE number = :number AND lease_token = :token"
 _RENEW = text(f"UPDATE embedding_spaces SET lease_until = :until{_MINE} AND state = :state")

@@ -22,6 +22,7 @@ from pipeline.tenants.quota_store import QuotaLimits, Quotas
 from pipeline.vector_stores.collection_store import VectorStores
 
 OnConflict = Literal["replace", "skip", "error", "new"]
+INTERACTIVE_DOCUMENTS = 20  # of a job up to which it goes before larger ones, unless the request says otherwise
 _DIGITS = (0, 8, 32)  # of the hash in an id; 0 is the id that was sent
 
 
@@ -97,7 +98,7 @@ def accept(
         Audit(work.connection, batch.tenant_id).wrote(
             "ingest", namespaces=[batch.namespace], ids=[job_id], count=len(uploads), total=len(items)
         )
-        ticket = open_job(work, replace(batch, job_id=job_id), items, use, ring=ring)
+        ticket = open_job(work, replace(batch, job_id=job_id), items, ring=ring)
         VectorStores(work.connection, batch.tenant_id).touch([batch.namespace])
         if together_with is not None:
             together_with(work.connection, ticket)
@@ -105,11 +106,11 @@ def accept(
 
 
 def open_job(
-    work: UnitOfWork, batch: Batch, items: Sequence[NewItem], use: Resources, *, ring: Callable[[AcceptedJob], None]
+    work: UnitOfWork, batch: Batch, items: Sequence[NewItem], *, ring: Callable[[AcceptedJob], None]
 ) -> AcceptedJob:
     """Write the batch's job with these items in a running transaction, and ring for it after the commit."""
     assert batch.job_id is not None
-    few = len(items) <= use.settings.interactive_documents
+    few = len(items) <= INTERACTIVE_DOCUMENTS
     priority = batch.priority or (Priority.INTERACTIVE if few else Priority.BULK)
     Ledger(work.connection, batch.tenant_id).open(
         batch.job_id, batch.namespace, batch.request_id, items, priority=priority

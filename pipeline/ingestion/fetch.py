@@ -56,7 +56,7 @@ class _Round:
         self._ended: queue.SimpleQueue[tuple[ItemClaim, Ending]] = queue.SimpleQueue()
         self._slots = len(locations)
         self._lease = Lease(use.mysql, tenant_id, list(locations), lease_s=use.settings.ingest_lease_s)
-        self._deadline = Deadline.after(use.settings.fetch_timeout_s + _LOOKUP_S)
+        self._deadline = Deadline.after(use.fetcher.timeout_s + _LOOKUP_S)
 
     def carry_out(self) -> None:
         """Fetch until every document has ended or is lost to another worker. Never raises: the lease recovers it."""

@@ -29,7 +29,13 @@ def import_book(computation: Computation, use: Resources, *, ring: Callable[[Acc
     """
     parameters = computation.asked
     category = parameters["category"]
-    book = _READERS[BookForm(parameters["form"])](computation.body, use)
+    match BookForm(parameters["form"]):
+        case BookForm.WORKBOOK:
+            book = read_workbook(computation.body, use)
+        case BookForm.JSON_FILE:
+            book = read_json(computation.body)
+        case BookForm.JSON_BODY:
+            book = read_request(computation.body)
     checked = check(book.only(None if category is None else Category(category)))
     ticket, refused_because = None, None
     if not parameters["dry_run"]:
@@ -41,12 +47,15 @@ def import_book(computation: Computation, use: Resources, *, ring: Callable[[Acc
     return Done(body=orjson.dumps(_report(checked, ticket, refused_because)), about=about)
 
 
+_MOST_ROWS = 50_000  # of one book
+
+
 def read_workbook(body: bytes, use: Resources) -> Book:
     """Parse the book in an Excel workbook, in the parser process. Raises Rejected, or ParserUnavailable."""
-    return workbook_tables(use.parser.tables(body), most_rows=use.settings.max_examples_per_book)
+    return workbook_tables(use.parser.tables(body), most_rows=_MOST_ROWS)
 
 
-def read_json(body: bytes, use: Resources) -> Book:
+def read_json(body: bytes) -> Book:
     """Parse the book in a JSON file, in any supported encoding. Raises Rejected."""
     try:
         value = json_limits.loads(decode(body).encode("utf-8", "surrogatepass"))
@@ -57,19 +66,16 @@ def read_json(body: bytes, use: Resources) -> Book:
         raise MalformedDocument(f"the file is not JSON: {error.msg}, at {position}") from None
     if not isinstance(value, dict):
         raise MalformedDocument("the file must hold a JSON object with a list of rows for each category")
-    return json_tables(value, most_rows=use.settings.max_examples_per_book)
+    return json_tables(value, most_rows=_MOST_ROWS)
 
 
-def read_request(body: bytes, use: Resources) -> Book:
+def read_request(body: bytes) -> Book:
     """Parse the book in the JSON body of a request, whose shape the gateway has checked. Raises Rejected."""
     try:
         value = orjson.loads(body.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError:  # lone surrogates, which orjson refuses and the gateway reports as flaws of a row
         value = lenient_json.loads(body.decode("utf-8-sig"))
-    return json_tables(value["examples"], most_rows=use.settings.max_examples_per_book)
-
-
-_READERS = {BookForm.WORKBOOK: read_workbook, BookForm.JSON_FILE: read_json, BookForm.JSON_BODY: read_request}
+    return json_tables(value["examples"], most_rows=_MOST_ROWS)
 
 
 def _batch(computation: Computation, checked: Checked) -> Batch:

@@ -15,7 +15,7 @@ from pipeline.archives.chunk_lines import Unpacked, unpack
 from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.chunk_store import Chunks
-from pipeline.documents.cut_document import Assembled, CutRequest, assembled
+from pipeline.documents.cut_document import MOST_CHUNKS, Assembled, CutRequest, assembled
 from pipeline.documents.document_store import Documents, IngestedDocument, Source, recipe, same_fields
 from pipeline.documents.generation_store import Generations, PublishedState, Retired
 from pipeline.documents.parent_store import Parents
@@ -35,6 +35,7 @@ from pipeline.records import (
     TenantId,
 )
 from pipeline.resources import Resources
+from pipeline.sandbox.parser import CUTTING_S
 
 log = structlog.get_logger(__name__)
 
@@ -257,7 +258,7 @@ def _cut(
         about: dict[str, Any] = {"title": source.fields.title, "recipe": source.recipe}
         about |= {"marks": packed.marks, "vectors": packed.vectors, "model": packed.model}
     else:
-        document = use.parser.cut(source.body, cut_request(source, use), meanwhile=meanwhile)
+        document = use.parser.cut(source.body, cut_request(source), meanwhile=meanwhile)
         pieces = assembled(document, claim.generation)
         pages_left = document.encoding is not None and document.encoding.pages_warning is not None
         about = {"title": document.title, "recipe": _recipe(source, use, pages_left=pages_left)}
@@ -279,8 +280,7 @@ def unpacked(source: Source, use: Resources, *, meanwhile: Callable[[], None] = 
     """Return the chunks of a packed document, analysed within the cutting limit: processor time of this thread, checked
     after every chunk, each of which has a limited length. ``meanwhile`` runs there too, untimed. Raises Rejected, and
     the errors of ``meanwhile``."""
-    limit_s = use.settings.cutting_timeout_s
-    ends = time.thread_time() + limit_s
+    ends = time.thread_time() + CUTTING_S
     embedder = use.embedder  # read once: another model may be active a moment later
     part = read_part(source.body)
     if len(part.documents) != 1:
@@ -289,7 +289,7 @@ def unpacked(source: Source, use: Resources, *, meanwhile: Callable[[], None] = 
     def between() -> None:
         nonlocal ends
         if (now := time.thread_time()) > ends:
-            raise CuttingTooSlow(f"analysing the document took more than {limit_s:g} s (CHORDWISE_CUTTING_TIMEOUT_S)")
+            raise CuttingTooSlow(f"analysing the document took more than {CUTTING_S:g} s")
         meanwhile()
         ends += time.thread_time() - now
 
@@ -302,19 +302,18 @@ def unpacked(source: Source, use: Resources, *, meanwhile: Callable[[], None] = 
         tokenizer=tokenizer_of(source.generation.scope),
         model=embedder.model,
         dimension=embedder.dimension,
-        limit=use.settings.max_chunks_per_document,
+        limit=MOST_CHUNKS,
         between=between,
     )
 
 
-def cut_request(source: Source, use: Resources) -> CutRequest:
+def cut_request(source: Source) -> CutRequest:
     """Return how the parser process shall cut a document."""
     return CutRequest(
         media_type=source.media_type,
         filename=source.source_uri,
         title=source.fields.title,
         chunking=source.chunking,
-        most_chunks=use.settings.max_chunks_per_document,
         scope=source.generation.scope,
     )
 

@@ -37,7 +37,6 @@ def preview(
         filename=filename,
         title=title,
         chunking=chunking,
-        most_chunks=use.settings.max_chunks_per_document,
     )
     cut = use.parser.cut(body, request)
     how = asdict(chunking)

@@ -104,7 +104,7 @@ def reingest(
             "reingest", namespaces=[namespace], ids=accepted, count=len(accepted), job_id=job_id
         )
         batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, job_id=job_id, entries=())
-        return open_job(work, batch, items, use, ring=ring)
+        return open_job(work, batch, items, ring=ring)
 
 
 _UNKNOWN = NotReingestible("there is no searchable document of this id", code="document_not_found")
@@ -172,7 +172,7 @@ def roll_back(
             priority=Priority.BULK,
             job_id=job_id,
         )
-        return open_job(work, job, [item], use, ring=ring)
+        return open_job(work, job, [item], ring=ring)
 
 
 def _target(history: History, to: int | None) -> int:

@@ -50,6 +50,7 @@ _DOWN_AFTER = 2  # documents in a row for which a dependency fails
 _PATIENCE_S = 1.0  # seconds for a document if no other tenant can be served meanwhile
 
 log = structlog.get_logger(__name__)
+_BATCH_BYTES = 4 * 1024 * 1024  # of text that a worker loads at once
 _SHARED = 4  # while others wait, batches are a quarter, so that no tenant waits long for its turn
 
 
@@ -251,7 +252,7 @@ def take(tenant_id: TenantId, job_id: JobId, use: Resources, *, share: int = 1) 
         claims = Ledger(work.connection, tenant_id).claim(
             job_id,
             limit=max(1, limits.ingest_batch_documents // share),
-            max_bytes=max(1, limits.ingest_batch_bytes // share),
+            max_bytes=max(1, _BATCH_BYTES // share),
             lease_s=limits.ingest_lease_s,
             fetch_limit=-(-use.fetches.room(tenant_id) // share),
         )

@@ -15,14 +15,12 @@ from pipeline.vector_stores.attachment_store import PUT_A_LISTED_FILE
 _JOBS_AT_ONCE: Final = 1000
 
 
-def keep_jobs_since(moment: datetime, *, keep_days: int, idempotency_ttl_s: float) -> datetime | None:
+def keep_jobs_since(moment: datetime, *, keep_days: int) -> datetime | None:
     """Return the time of ending before which jobs are deleted; None: they are kept for ever, as ``keep_days`` is 0.
 
-    A job outlives the stored answer that a repeated request with the same Idempotency-Key gets, because it names the job.
+    A job outlives the stored answer that a repeated request with the same Idempotency-Key gets within a day.
     """
-    if not keep_days:
-        return None
-    return moment - max(timedelta(days=keep_days), timedelta(seconds=idempotency_ttl_s))
+    return moment - timedelta(days=keep_days) if keep_days else None
 
 
 def keep_usage_since(today: date, *, keep_days: int, job_keep_days: int) -> date | None:

@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 
 from pipeline.database.rows import now
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import Cursor, MigrationState, ModelMigration, ModelMigrations
@@ -30,6 +30,12 @@ _MOST_PASSES = 5  # of verification under load, before the rest counts as missin
 _BEHIND_AT_ONCE, _BEHIND_OF_ENCODER = 200, 4  # documents
 _RETRY_S, _LONGEST_RETRY_S = 15.0, 600.0
 _CONFIRMED_FOR_S = 30.0  # a comparison of the stores holds for so long while nothing is dropped
+
+
+def is_due(use: Resources) -> bool:
+    """Return whether `step` has something to do. Raises StoreUnavailable."""
+    with reading(use.mysql) as connection:
+        return ModelMigrations(connection).is_due()
 
 
 def step(use: Resources) -> int:

@@ -149,7 +149,7 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
     dropped.
     """
     use.installation.confirm()
-    exact_chunks = use.settings.semantic_exact_chunks
+    exact_chunks = use.exact_chunks
     with unit_of_work(use.mysql) as work:
         sizes = vector_index_store.sizes(work.connection, above=exact_chunks // 4)
         searched = _searched_spaces(work.connection, use)
@@ -233,7 +233,7 @@ def _adjust(
     if abs(total - chunks) > _DRIFT * total:
         counts = {row.name: builder.count(row) for row in ranges}
         rows = [replace(row, chunks=counts.get(row.name, row.chunks)) for row in rows]
-    exact_chunks = use.settings.semantic_exact_chunks
+    exact_chunks = use.exact_chunks
     step = plan_range(rows, tail, tenant_id=tenant_id, table=space.table, exact_chunks=exact_chunks)
     grows = is_growing(rows, tail)
     if step.action == "note":

@@ -183,6 +183,7 @@ def wrong_document_vectors(
 
 log = structlog.get_logger(__name__)
 
+_DELETED_SHARE = 0.1  # of a tenant's vectors, and of its rows, without confirmation
 DELETED_FREELY = 100  # vectors, or rows of chunks; below this no confirmation is needed, whatever the share
 
 
@@ -220,13 +221,13 @@ class DeletionLimit:
 
 def measure(tenant_id: TenantId, use: Resources, space: EmbeddingSpace, *, share: float | None = None) -> DeletionLimit:
     """Return the limit for a pass. ``share``: the share of the tenant's vectors and chunk rows that an operator
-    confirmed; None: the settings', if nothing is withheld. If vectors exceed rows by too many, as after restoring an
+    confirmed; None: a tenth, if nothing is withheld. If vectors exceed rows by too many, as after restoring an
     old backup, nothing is deleted."""
     with unit_of_work(use.mysql) as work:
         rows = AlignedRows(work.connection, tenant_id).chunk_count()
         earlier = alignment_store.deletions_of(work.connection, tenant_id)
     vectors = AlignedVectors(use.postgres, tenant_id, table=space.table).count()
-    allowed = use.settings.reconcile_delete_share if share is None else share
+    allowed = _DELETED_SHARE if share is None else share
     limit = DeletionLimit(
         vectors=max(DELETED_FREELY, int(vectors * allowed)), rows=max(DELETED_FREELY, int(rows * allowed))
     )

@@ -274,8 +274,8 @@ def packet(takes: int, *, needed: int) -> CheckResult:
     if takes >= needed:
         return ok(check, detail)
     advice = (
-        "raise max_allowed_packet of the MySQL server, or lower CHORDWISE_MAX_DOCUMENT_BYTES and"
-        " CHORDWISE_MAX_PACKED_DOCUMENT_BYTES: larger documents are refused with statement_too_large"
+        "raise max_allowed_packet of the MySQL server, or lower CHORDWISE_MAX_DOCUMENT_BYTES:"
+        " larger documents are refused with statement_too_large"
     )
     return warning(check, detail, advice)
 

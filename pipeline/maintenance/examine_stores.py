@@ -138,7 +138,7 @@ def connections_left(server: str, *, used: int, most: int) -> CheckResult:
     check, detail = f"connections:{server.lower()}", f"{used} of {most} connections are in use"
     if most and used > _CROWDED * most:
         advice = (
-            f"raise the limit of the user or of {server}, or lower CHORDWISE_MYSQL_POOL_SIZE and _POSTGRES_POOL_SIZE:"
+            f"raise the limit of the user or of {server}, or lower CHORDWISE_STORE_POOL_SIZE:"
             " what gets none answers 503, and work waits"
         )
         return doctor.warning(check, detail, advice)
@@ -193,8 +193,7 @@ def packet(use: Resources) -> CheckResult:
     """Check the size of the statements that MySQL takes."""
     with mysql_errors(), use.mysql.connect() as connection:
         takes = int(connection.execute(_PACKET).scalar_one())
-    largest = max(use.settings.max_document_bytes, use.settings.max_packed_document_bytes)
-    return doctor.packet(takes, needed=2 * largest)
+    return doctor.packet(takes, needed=2 * use.settings.max_document_bytes)
 
 
 def schema(use: Resources) -> CheckResult:

@@ -21,11 +21,13 @@ from pipeline.maintenance.verify import (
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 
+_MOST_CHUNKS = 50_000  # compared before a run ends
+
 log = structlog.get_logger(__name__)
 
 
 def reconcile(use: Resources) -> AlignmentCounts:
-    """Compare and mend up to ``reconcile_chunks`` chunks of the tenant that waited longest; return the counts. The next
+    """Compare and mend some chunks of the tenant that waited longest; return the counts. The next
     run continues here; a crash repeats one page. Raises WrongInstallation before any change."""
     use.installation.confirm()
     finish_erasures(use)
@@ -34,8 +36,8 @@ def reconcile(use: Resources) -> AlignmentCounts:
     return AlignmentCounts() if tenant_id is None else reconcile_tenant(tenant_id, use)
 
 
-def reconcile_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:
-    """Reconcile the given tenant; see `reconcile`."""
+def reconcile_tenant(tenant_id: TenantId, use: Resources, *, most: int = _MOST_CHUNKS) -> AlignmentCounts:
+    """Reconcile up to ``most`` chunks of the given tenant, and the rest of the page; see `reconcile`."""
     use.installation.confirm()
     with unit_of_work(use.mysql) as work:
         position = alignment_store.position_of(work.connection, tenant_id)
@@ -55,7 +57,7 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:
                 position = Cursor(namespace=namespace, phase=following.phase, after=following.after)
             total += counts
             _record_progress(tenant_id, position, counts, limit, use)
-            if total.chunks >= use.settings.reconcile_chunks:
+            if total.chunks >= most:
                 return _log_result(tenant_id, total, limit)
     if not namespaces:
         _record_progress(tenant_id, Cursor(), AlignmentCounts(), limit, use)

@@ -159,7 +159,7 @@ def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, 
         if is_packed(source.media_type):
             packed = unpacked(source, use)
             return Assembled(chunks=list(packed.chunks), parents=packed.parents), packed.marks
-        return assembled(use.parser.cut(source.body, cut_request(source, use)), generation), {}
+        return assembled(use.parser.cut(source.body, cut_request(source)), generation), {}
     except Rejected as error:
         log.warning("document_not_cut_again", tenant_id=generation.scope.tenant_id, code=error.code)
         return Assembled(chunks=[]), {}

@@ -276,7 +276,7 @@ def prune_ledger(use: Resources) -> int:
     """Delete jobs with their items and counts of usage past their retention, in small transactions, each tenant's for some
     seconds; return the number of jobs. The rest is left to the next run."""
     limits, jobs, counts = use.settings, 0, 0
-    since = keep_jobs_since(now(), keep_days=limits.job_keep_days, idempotency_ttl_s=limits.idempotency_ttl_s)
+    since = keep_jobs_since(now(), keep_days=limits.job_keep_days)
     if since is not None:
         with unit_of_work(use.mysql) as work:
             with_jobs = tenants_with_jobs_ended(work.connection, before=since)

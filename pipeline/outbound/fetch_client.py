@@ -52,7 +52,7 @@ class Fetcher:
     def __init__(
         self,
         *,
-        timeout_s: float,
+        timeout_s: float = 15.0,
         max_bytes: int,
         permitted: Iterable[Network] = (),
         resolve: Resolve | None = None,

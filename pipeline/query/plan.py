@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAda
 
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import CHANNEL_ALIASES, ChannelName
-from pipeline.setting_values import ChannelTime
+from pipeline.setting_values import RRF_K, ChannelTime
 
 Milliseconds = Annotated[int, Field(ge=1, le=60_000)]
 Weight = Annotated[float, Field(ge=0, le=100)]
@@ -79,7 +79,7 @@ class FusionPlan(StrictRecord):
     neighbours."""
 
     strategy: Literal["rrf", "weighted", "custom"] = "weighted"
-    k: Annotated[int, Field(ge=0, le=10_000)] = 60
+    k: Annotated[int, Field(ge=0, le=10_000)] = RRF_K
     normalisation: Literal["min_max", "z_score"] = "min_max"
     plugin: Name | None = None
     gate: Share | None = None

@@ -59,6 +59,7 @@ end
 
 _MOST_BYTES: Final = 8 * 1024 * 1024  # of one tenant's kept traces; one alone may take a quarter
 
+_KEPT_S: Final = 24 * 3600
 _READ_AT_ONCE: Final = 200
 
 
@@ -73,7 +74,7 @@ class KeptTraces:
         tenant_id: TenantId,
         *,
         most: int,
-        ttl_s: int,
+        ttl_s: int = _KEPT_S,
         requested_ttl_s: int,
         most_bytes: int = _MOST_BYTES,
         memory: ReadMemory = lambda: UNLIMITED,

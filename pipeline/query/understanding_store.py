@@ -37,14 +37,14 @@ return over
 
 
 class Understandings:
-    """One tenant's cached results, fewer as ``memory`` fills. ``ttl_s`` 0 caches none."""
+    """One tenant's cached results, fewer as ``memory`` fills."""
 
     def __init__(
         self,
         client: redis.Redis,
         tenant_id: TenantId,
         *,
-        ttl_s: int,
+        ttl_s: int = 3600,
         most: int = _MOST,
         memory: ReadMemory = lambda: UNLIMITED,
     ) -> None:
@@ -57,7 +57,7 @@ class Understandings:
 
     def get(self, digests: Sequence[str]) -> dict[str, bytes]:
         """Return the cached results by digest."""
-        if not digests or not self._ttl_s:
+        if not digests:
             return {}
         try:
             with redis_errors():
@@ -69,8 +69,6 @@ class Understandings:
 
     def put(self, results: Mapping[str, bytes]) -> None:
         """Cache results by digest."""
-        if not self._ttl_s:
-            return
         try:
             most = self._memory().scaled(self._most, _LEAST)
             for digest, value in results.items():

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.keyword.scoring import K1, B
 from pipeline.records import ChannelName, ChunkId, Ranking
+from pipeline.setting_values import RRF_K
 
 Normalisation = Literal["min_max", "z_score"]
 Weights = Mapping[ChannelName, float]
@@ -58,7 +59,9 @@ as_contribution = partial(tuple.__new__, Contribution)
 as_fused = partial(tuple.__new__, Fused)
 
 
-def reciprocal_rank_fusion(rankings: Iterable[Ranking], *, weights: Weights | None = None, k: int = 60) -> list[Fused]:
+def reciprocal_rank_fusion(
+    rankings: Iterable[Ranking], *, weights: Weights | None = None, k: int = RRF_K
+) -> list[Fused]:
     """Merge rankings by position alone; their scores need not be comparable.
 
     The chunk at position ``r`` of a ranking, counted from 1, earns ``weight / (k + r)`` with the weight of its channel,

@@ -10,6 +10,7 @@ from pipeline.query.plan import Plan, PlanFlaw, overlaid, plan_as_json, read_pla
 from pipeline.retrieval.fuse import installed_fusions
 from pipeline.settings import Settings
 
+_POOL = 100  # candidates of each channel; `pool` of a channel in a profile replaces it
 # For channels without a configured weight; API passages weigh as little as curated answers.
 _USUAL_WEIGHTS = {"keyword": 1.0, "semantic": 1.0}
 
@@ -31,7 +32,9 @@ def plan_of(use: Settings, profile: Mapping[str, Any], request: Mapping[str, Any
         raise PlanFlaw([("/rerank/provider", f"is {provider}, which is not configured here")])
     fusion = plan.retrieve.fusion
     if fusion.strategy == "custom" and fusion.plugin is None:
-        raise PlanFlaw([("/retrieve/fusion/strategy", "is custom, but no plugin is named here or in the settings")])
+        raise PlanFlaw(
+            [("/retrieve/fusion/strategy", "is custom, but names no plugin, and not exactly one is installed here")]
+        )
     if fusion.strategy == "custom" and fusion.plugin not in installed_fusions():
         installed = ", ".join(installed_fusions()) or "none"
         raise PlanFlaw([("/retrieve/fusion/plugin", f"is no fusion that is installed here; installed: {installed}")])
@@ -42,9 +45,8 @@ def _limit_near_tie_rerank(plan: Plan, use: Settings) -> Plan:
     """Unless the number of reranked hits is configured, let the local reranker, which only swaps near-ties, read the
     returned hits alone (docs/reranking.md)."""
     rerank = plan.rerank
-    is_configured = "rerank_top_n" in use.model_fields_set
     near_ties = use.reranker_for(rerank.provider) == "local" and rerank.weight is None and rerank.threshold is None
-    if is_configured or not near_ties or rerank.top_n <= plan.top_k:
+    if not near_ties or rerank.top_n <= plan.top_k:
         return plan
     return replace(plan, rerank=replace(rerank, top_n=plan.top_k))
 
@@ -63,13 +65,11 @@ def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable
             "weight": 1.0 if chosen == "rrf" else use.recall_source_weights.get(name, _USUAL_WEIGHTS.get(name, 0.1)),
             "timeout_ms": use.recall_timeout_ms,
             "retry": use.recall_retry,
-            "pool": use.recall_pool,
+            "pool": _POOL,
         }
         for name in dict.fromkeys((*use.recall_sources, *also))
     }
     has_default_weights = use.recall_source_weights == type(use).model_fields["recall_source_weights"].default
-    if "semantic" in channels and use.semantic_score_threshold > 0:
-        channels["semantic"]["min_score"] = use.semantic_score_threshold
     return {
         "top_k": use.retrieval_topk,
         "deadline_ms": use.query_deadline_ms,
@@ -81,12 +81,12 @@ def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable
                 "k": use.rrf_k,
                 # The default weights are chosen with the gate; weights of the installation are used as they are.
                 "reading_gate": has_default_weights,
-                "query_weights": use.recall_query_weights and has_default_weights,
-                **({"plugin": use.fusion_plugin} if use.fusion_plugin else {}),
+                "query_weights": has_default_weights,
+                **({"plugin": fusions[0]} if len(fusions := installed_fusions()) == 1 else {}),
             },
         },
         # The local reranker alone changes too little to be worth its time: docs/reranking.md.
-        "rerank": {"enabled": use.reranker_for("auto") != "local", "top_n": use.rerank_top_n},
+        "rerank": {"enabled": use.reranker_for("auto") != "local"},
         "privacy": {"kinds": [kind.value for kind in use.mask_kinds]},
         "fallback": {"enabled": use.recall_fallback_enabled, "threshold": use.recall_degrade_threshold},
     }

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import orjson
 import structlog
 
+from pipeline.answer.ended_query import SLOW_MS
 from pipeline.answer.result import Answer, AnswerChunk, outcome
 from pipeline.errors import Unavailable
 from pipeline.query.plan import plan_as_json
@@ -22,6 +23,7 @@ from pipeline.telemetry.tracing import OutsideCall
 
 log = structlog.get_logger(__name__)
 
+_SAMPLE_PERCENT: Final = 1.0  # of the other queries
 _TEXT_SHOWN: Final = 300  # characters of a question in the list
 
 
@@ -38,10 +40,10 @@ def packed_trace(arrived: Arrived, answer: Answer) -> bytes:
 def keep_trace(arrived: Arrived, answer: Answer, use: Resources) -> None:
     """Keep the trace of an answered query if it is slow, degraded, failed or empty, if it was requested, or if it is in
     the sample. Called after the answer is stored, so that no caller waits for it. Never raises for a dependency."""
-    query, settings = arrived.query, use.settings
-    if not settings.traces_kept:
+    query = arrived.query
+    if not use.settings.traces_kept:
         return
-    marks = marks_of(query, answer, slow_ms=settings.trace_slow_ms, sample_percent=settings.trace_sample_percent)
+    marks = marks_of(query, answer, slow_ms=SLOW_MS, sample_percent=_SAMPLE_PERCENT)
     if not marks:
         return
     entry = TraceEntry(

@@ -34,6 +34,7 @@ from pipeline.tenants.namespace_store import Namespaces
 log = structlog.get_logger(__name__)
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+_MOST_BYTES = 256 * 1024  # of an answer, in the memory of Redis
 _PAUSE_S = 5.0  # seconds without another attempt after MySQL did not answer, or each query would wait for it
 _SHAPING = ("recall_", "rerank_", "rrf_", "retrieval_", "llm_", "embedding_", "pgvector_", "mask_", "query_")
 _SHAPING_NOTHING = ("query_lane",)  # all lanes give the same answer
@@ -101,11 +102,10 @@ class AnswerCache:
 
 def cache_entry(query: Query, answer: Answer, size: int, use: Resources) -> tuple[str, int] | None:
     """Return the key and the seconds for which a complete answer of ``size`` bytes is cached; else None."""
-    settings = use.settings
     is_complete = answer.status == "succeeded" and not answer.stats.degraded
-    if not query.cache_key or not is_complete or size > settings.result_cache_bytes or not settings.result_cache_ttl_s:
+    if not query.cache_key or not is_complete or size > _MOST_BYTES or not use.settings.result_cache_ttl_s:
         return None
-    return query.cache_key, settings.result_cache_ttl_s
+    return query.cache_key, use.settings.result_cache_ttl_s
 
 
 def _read(raw: bytes | None) -> Answer | None:

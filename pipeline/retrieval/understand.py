@@ -177,8 +177,7 @@ def _lost(step: Step, code: str, what: str) -> Degradation:
 
 
 def _cache(use: Resources, tenant_id: TenantId) -> Understandings:
-    ttl_s = use.settings.understand_cache_ttl_s
-    return Understandings(use.quick_redis, tenant_id, ttl_s=ttl_s, memory=use.redis_memory)
+    return Understandings(use.quick_redis, tenant_id, memory=use.redis_memory)
 
 
 def _digests(query: Query, use: Resources) -> dict[Step, str]:

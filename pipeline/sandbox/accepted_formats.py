@@ -29,7 +29,7 @@ def recognition_of(settings: Settings) -> Recognition | None:
         return None
     return Recognition(
         languages=settings.ocr_languages,
-        program=shutil.which(settings.ocr_tesseract),
+        program=shutil.which("tesseract"),
         most_pages=settings.ocr_max_pages,
         page_s=settings.ocr_page_timeout_s,
     )

@@ -30,6 +30,7 @@ _MOST_HARMLESS = 4096  # bytes: even quadratic work on them takes no noticeable 
 _DOCUMENTS_PER_PROCESS = 1000  # documents after which a process is replaced
 _ALL_MEMORY = 0.6  # share of the allowance at its peak above which a crash counts as lack of memory
 _MUCH_MEMORY = 0.25  # the same for a killed process: the kernel kills the largest when a host's memory is used up
+CUTTING_S = 10.0  # processor time for cutting and analysing one document
 BY_THE_CLOCK = 4  # times the processor's time: other processes need the processor too
 _BUSY = 0.25  # share of its time that an overdue document must have had the processor; below it the host is at fault
 _PARSED, _PIECES, _SHEETS = TypeAdapter(Parsed), TypeAdapter(CutDocument), TypeAdapter(list[Sheet])
@@ -44,7 +45,7 @@ class Parser:
         *,
         memory_bytes: int,
         timeout_s: float,
-        cutting_timeout_s: float = 10.0,
+        cutting_timeout_s: float = CUTTING_S,
         by_the_clock: float = BY_THE_CLOCK,
         recognition: Recognition | None = None,
     ) -> None:
@@ -146,8 +147,7 @@ class Parser:
 
     def _took_too_long(self, stage: str | None) -> Rejected:
         if stage == CUTTING:
-            limit = f"{self._cutting_timeout_s:g} s (CHORDWISE_CUTTING_TIMEOUT_S)"
-            return CuttingTooSlow(f"cutting the document took more than {limit}")
+            return CuttingTooSlow(f"cutting the document took more than {self._cutting_timeout_s:g} s")
         if stage == RECOGNISING:
             limit = f"{self._limit_s(stage):g} s (CHORDWISE_OCR_PAGE_TIMEOUT_S)"
             return ParserTimeout(f"recognising a page of the document took more than {limit}")

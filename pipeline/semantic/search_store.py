@@ -46,6 +46,7 @@ _parsed = lru_cache(maxsize=256)(text)
 
 _SAMPLED_ROWS = 1000
 _SAMPLES_KEPT = 4096
+EXACT_CHUNKS = 5_000  # of a tenant up to which all are compared; more get vector indexes
 _SAMPLE_FRESH_S = 60.0
 
 

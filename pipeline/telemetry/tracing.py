@@ -113,22 +113,17 @@ def _make(use: Settings) -> TracerProvider | None:
 
     # Spans leave in batches, in the background; refused ones are dropped.
     exporter = OTLPSpanExporter(endpoint=f"{use.otlp_endpoint.rstrip('/')}/v1/traces", timeout=5)
-    return recording(BatchSpanProcessor(exporter), service="chordwise", ratio=use.otlp_sample_ratio)
+    return recording(BatchSpanProcessor(exporter), service="chordwise")
 
 
-def recording(processor: SpanProcessor, *, service: str, ratio: float = 1.0) -> TracerProvider:
+def recording(processor: SpanProcessor, *, service: str) -> TracerProvider:
     """Return a provider of recorded spans of its own: the process-wide one is left to a program that embeds this
-    one.
-
-    ``ratio``: the share of traces that begin here and are recorded; a caller's own decision is kept.
-    """
+    one. OTEL_TRACES_SAMPLER chooses those that are recorded."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
     resource = Resource.create({"service.name": service})
-    sampler = ParentBased(TraceIdRatioBased(ratio))
-    provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(processor)
     return provider
 

@@ -1,6 +1,10 @@
 """The states of an idempotency key."""
 
 from dataclasses import dataclass
+from typing import Final
+
+ANSWER_KEPT_S: Final = 24 * 3600  # a job is kept at least as long, because the answer names it
+LEASE_S: Final = 30.0  # that a request which died holds its key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,10 +22,10 @@ class Rate:
         """The seconds until an empty bucket is full again."""
         return max(1, math.ceil(self.burst * 60 / self.per_minute)) if self.per_minute else 0
 
-    def scaled_to(self, per_minute: int) -> Rate:
-        """Return another rate with the same ratio of burst to rate; a minute's worth if this one is no limit."""
-        burst = round(self.burst * per_minute / self.per_minute) if self.per_minute else per_minute
-        return Rate(per_minute=per_minute, burst=max(1, burst))
+    @classmethod
+    def of_tenant(cls, per_minute: int) -> Rate:
+        """Return the rate of a tenant that may send ten seconds' worth at once."""
+        return cls(per_minute=per_minute, burst=max(1, round(per_minute / 6)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

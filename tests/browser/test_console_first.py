@@ -22,7 +22,7 @@ _CHINESE = ("zh-CN", "添加中文示例", "故障代码 E04 是什么意思？"
 
 
 def link_for(key: str) -> str:
-    return sign_in_link(os.environ["CHORDWISE_URL"], key, Path(os.environ["CHORDWISE_SIGN_IN_DIR"]))
+    return sign_in_link(os.environ["CHORDWISE_URL"], key, Path(os.environ["CHORDWISE_STACK_DIR"]) / "run" / "sign-in")
 
 
 @pytest.mark.alone

@@ -27,7 +27,7 @@ class DescribeAMisspeltSetting:
             ("CHORDWISE_RECAL_TIMEOUT_MS", "CHORDWISE_RECALL_TIMEOUT_MS"),
             ("CHORDWISE_QUOTA_TOKEN", "CHORDWISE_QUOTA_TOKENS"),
             ("CHORDWISE_MYSQL_URI", "CHORDWISE_MYSQL_URL"),
-            ("chordwise_store_timeout", "CHORDWISE_STORE_TIMEOUT_S"),
+            ("chordwise_store_pool", "CHORDWISE_STORE_POOL_SIZE"),
         ],
     )
     def it_is_named_with_the_nearest(self, given, meant):

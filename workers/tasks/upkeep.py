@@ -36,7 +36,11 @@ def sweep() -> None:
 
 def _enqueue_due(use: Resources) -> None:
     """Enqueue the tasks that may take long or hang, so that the sweep does not wait for them; none that has nothing to do."""
-    for name, is_due in ((TaskName.WEBHOOKS, edit_webhooks.is_due), (TaskName.AUDIT, _is_audit_due)):
+    for name, is_due in (
+        (TaskName.WEBHOOKS, edit_webhooks.is_due),
+        (TaskName.AUDIT, _is_audit_due),
+        (TaskName.MIGRATE, backfill.is_due),
+    ):
         if is_due(use):
             enqueue_upkeep(name)
 
@@ -54,8 +58,9 @@ def _sweep(use: Resources) -> None:
 
 @shared_task(name=TaskName.MIGRATE.value, base=LoggedTask, send_events=False)
 def migrate() -> None:
-    """Continue a model migration, if there is one, until it is time for the next message or nothing is left to do now."""
-    deadline = Deadline.after(for_ingestion().settings.migration_interval_s)
+    """Continue a model migration, if there is one, for some seconds or until nothing is left to do now. The next sweep
+    sends another message."""
+    deadline = Deadline.after(_MIGRATION_S)
     while backfill.step(for_ingestion()) and not deadline.has_passed:
         pass
 
@@ -67,6 +72,7 @@ def audit() -> None:
     _each(partial(record_search.maintain, use), partial(_finish_erasures, use))
 
 
+_MIGRATION_S = 10.0
 # One in a process: the erasure of a large tenant takes long.
 _erasing = threading.Lock()
 

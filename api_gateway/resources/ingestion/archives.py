@@ -296,12 +296,12 @@ async def import_part(
         content = read_part(body)
         if not content.documents:
             raise invalid([{"pointer": "/documents", "detail": "is empty"}])
-        require_few_enough(len(content.documents), caller.gateway.settings)
+        require_few_enough(len(content.documents))
         batch = Batch(
             tenant_id=caller.tenant_id,
             namespace=namespace,
             request_id=caller.request_id,
-            entries=entries_of(content, most_bytes=caller.gateway.settings.max_packed_document_bytes),
+            entries=entries_of(content, most_bytes=caller.gateway.settings.max_document_bytes),
             on_conflict=on_conflict,
         )
         new = NewPart(

@@ -24,6 +24,7 @@ from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer
 from api_gateway.resources.ingestion.content import Charset, ParserHint, document_id_of, media_type_as, storable
 from api_gateway.resources.ingestion.uploads import (
+    MOST_DOCUMENTS,
     ChunkingIn,
     DocumentIn,
     Intake,
@@ -261,7 +262,7 @@ async def sent_form(caller: Caller, limit: int, *, setting: str | None = None) -
     require_media_type(request, "multipart/form-data")
     receive = limited(request.receive, request.headers, limit, setting=setting)
     # Accept one file more than allowed here, so that the rule for documents counts and refuses it.
-    most_files = caller.gateway.settings.max_documents_per_batch + 1
+    most_files = MOST_DOCUMENTS + 1
     stream = Request(request.scope, receive).stream()
     parser = WholeFormParser(request.headers, stream, max_files=most_files, max_fields=_MOST_FIELDS)
     try:
@@ -301,7 +302,7 @@ def _accept(caller: Caller, sent: FormData) -> AcceptedJob:
     require_same_tenant(caller.principal, form.tenant_id)
     if not uploads:
         raise invalid([{"pointer": "/file", "detail": "is required: there is no part called file with a file name"}])
-    require_few_enough(len(uploads), caller.gateway.settings)
+    require_few_enough(len(uploads))
     return accept(_batch_of(caller, form, uploads), caller.use, ring=dispatch.ring)
 
 
@@ -312,8 +313,8 @@ def _batch_of(caller: Caller, form: FilesForm, uploads: list[UploadFile]) -> Bat
         for upload in uploads
     ]
     intake = Intake(settings, to_chunking(form.chunking, settings), suspicious=True)
-    entries = list(islice(entries_of(files, form, intake), settings.max_documents_per_batch + 1))
-    require_few_enough(len(entries), settings)
+    entries = list(islice(entries_of(files, form, intake), MOST_DOCUMENTS + 1))
+    require_few_enough(len(entries))
     require_one(entries, intake)
     return Batch(
         tenant_id=caller.tenant_id,

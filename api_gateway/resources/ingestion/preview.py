@@ -98,6 +98,7 @@ class PreviewAnswer(Shape):
 router = APIRouter(tags=["chunks"])
 
 
+MOST_PREVIEW_BYTES = 1024 * 1024  # a caller waits for it; CHORDWISE_MAX_DOCUMENT_BYTES bounds it too
 _AROUND = 256 * 1024  # bytes that JSON or a form may add to the document
 _EXAMPLE = {
     "document": {"title": "Manual", "text": "# Resetting\n\nHold the button for five seconds."},
@@ -113,16 +114,16 @@ _BODY["requestBody"]["content"] |= file_form(PreviewForm)
     openapi_extra=_BODY,
 )
 async def preview_chunks(caller: Writer) -> Response:
-    """Preview one document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`, or a stored document of
+    """Preview one document of up to 1 MiB as JSON or as a `file`, or a stored document of
     any size. Nothing is stored and no model is called."""
     if media_type_of_body(caller.request) == "multipart/form-data":
         most = _most_bytes(caller.gateway) + _AROUND
-        async with sent_form(caller, most, setting=_limit_of(caller.gateway)) as form:
+        async with sent_form(caller, most) as form:
             document, parameters = await caller.gateway.run_heavy(_of_form, caller, form)
     else:
         # JSON escapes take up to six times as many bytes.
         most = min(6 * _most_bytes(caller.gateway), caller.gateway.settings.max_body_bytes) + _AROUND
-        sent = await read_json_body(caller.request, most, setting=_limit_of(caller.gateway))
+        sent = await read_json_body(caller.request, most)
         document, parameters = await caller.gateway.run_heavy(_of_json, caller, sent)
     kind = ComputationKind.PREVIEW if document else ComputationKind.STORED
     done = await compute(caller, kind, parameters, body=document)
@@ -189,17 +190,9 @@ def _document(
     if not body or body.isspace():
         raise EmptyDocument("There is no text.")
     if len(body) > (most := _most_bytes(gateway)):
-        raise DocumentTooLarge(
-            f"The document has {len(body)} bytes; a preview takes at most {most} ({_limit_of(gateway)})."
-        )
+        raise DocumentTooLarge(f"The document has {len(body)} bytes; a preview takes at most {most}.")
     return body, {"media_type": media_type, "filename": filename, "title": title, "chunking": asdict(chunking)}
 
 
 def _most_bytes(gateway: Gateway) -> int:
-    return min(gateway.settings.max_preview_bytes, gateway.settings.max_document_bytes)
-
-
-def _limit_of(gateway: Gateway) -> str:
-    """Return the name of the setting that bounds a preview."""
-    is_own = gateway.settings.max_preview_bytes <= gateway.settings.max_document_bytes
-    return f"CHORDWISE_MAX_{'PREVIEW' if is_own else 'DOCUMENT'}_BYTES"
+    return min(MOST_PREVIEW_BYTES, gateway.settings.max_document_bytes)

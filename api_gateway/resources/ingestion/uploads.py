@@ -27,6 +27,7 @@ from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
 
 # For comparison with an uploader's options; the settings themselves are checked when the gateway starts.
+MOST_DOCUMENTS = 10_000  # of one request
 _ASSUMED = {"max_tokens": 400.0, "overlap": 0.2}
 
 
@@ -107,7 +108,7 @@ def batch_of(body: bytes, principal: Principal, request_id: str, use: Settings) 
     """
     decoded = decode_own(body, principal)
     envelope = _envelope(decoded)
-    require_few_enough(len(envelope.documents), use)
+    require_few_enough(len(envelope.documents))
     intake = Intake(use, to_chunking(envelope.chunking, use), suspicious=decoded.suspicious)
     entries = [intake.document(value, f"/documents/{index}") for index, value in enumerate(envelope.documents)]
     require_one(entries, intake)
@@ -127,10 +128,9 @@ def _envelope(decoded: Decoded) -> Envelope:
     return validated(Envelope, decoded.value)
 
 
-def require_few_enough(documents: int, use: Settings) -> None:
+def require_few_enough(documents: int) -> None:
     """Raise Problem 422 for more documents than one request may have."""
-    limit = use.max_documents_per_batch
-    if documents > limit:
+    if documents > (limit := MOST_DOCUMENTS):
         errors = [{"pointer": "/documents", "detail": f"has {documents} entries, the limit is {limit}"}]
         detail = f"A request may have at most {limit} documents, this one has {documents}."
         raise Problem(422, "too_many_documents", detail, errors=errors)

@@ -160,7 +160,7 @@ async def list_kept(
     cursor: Cursor = None,
 ) -> Response:
     """Return the tenant's slow, degraded, failed and empty queries, those that requested a trace, and a sample of the
-    others, with their questions: the newest `CHORDWISE_TRACES_KEPT`, for `CHORDWISE_TRACE_TTL_S`. Answers from the cache
+    others, with their questions: the newest `CHORDWISE_TRACES_KEPT`, for a day. Answers from the cache
     have no trace."""
     begins, ends = time_span(since, until)
     chosen = TraceFilter(

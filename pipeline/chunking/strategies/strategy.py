@@ -40,8 +40,8 @@ class PassageBudget:
             self._taken += 1
             if self._most is not None and self._taken > self._most:
                 raise DocumentTooLarge(
-                    f"the document makes more than {self._most} chunks, the most that this installation takes"
-                    " (CHORDWISE_MAX_CHUNKS_PER_DOCUMENT)"
+                    f"the document makes more than {self._most} chunks, the most that a document may have;"
+                    " split it, or ask for larger chunks"
                 )
             yield passage
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from api_gateway.http.auth import WRONG_KEYS_RATE
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import problem
 
@@ -46,23 +47,23 @@ class DescribeWrongKeys:
     def it_is_429_after_too_many_from_one_address_and_correct_ones_are_served(self, guesser, address, settings, use):
         assert guessed(guesser).status_code == 401
         began = time.monotonic()
-        refused = limited(guesser, most=settings.wrong_keys_burst * 3)
+        refused = limited(guesser, most=WRONG_KEYS_RATE.burst * 3)
         body = problem(refused, 429, "too_many_wrong_keys")
-        assert body["limit"] == {"name": "wrong_keys_per_minute", "limit": settings.wrong_keys_per_minute}
+        assert body["limit"] == {"name": "wrong_keys_per_minute", "limit": WRONG_KEYS_RATE.per_minute}
         assert int(refused.headers["retry-after"]) >= 1
 
         _, key = make_tenant(use)  # which no gateway has seen before
         with gateway(key) as customer:
             customer.headers["X-Forwarded-For"] = address
             for _ in range(3):
-                limited(guesser, most=settings.wrong_keys_burst // 2)  # a busy machine lets the bucket fill a little
+                limited(guesser, most=WRONG_KEYS_RATE.burst // 2)  # a busy machine lets the bucket fill a little
                 assert customer.get("/v1/jobs").status_code == 200
         assert time.monotonic() - began > 3.5  # each of the four refusals was held back for a second
 
     def it_is_counted_by_network_and_for_each_address(self, guesser, address, settings):
-        limited(guesser, most=settings.wrong_keys_burst * 3)
+        limited(guesser, most=WRONG_KEYS_RATE.burst * 3)
         guesser.headers["X-Forwarded-For"] = address.removesuffix("::1") + "::beef"
-        limited(guesser, most=settings.wrong_keys_burst // 2)
+        limited(guesser, most=WRONG_KEYS_RATE.burst // 2)
         guesser.headers["X-Forwarded-For"] = f"{address}, 2001:db8:ffff:{uuid.uuid4().int & 0xFFFF:x}::2"
         assert guessed(guesser).status_code == 401  # any client may write the entries before the last one
 

@@ -152,11 +152,11 @@ class DescribePreview:
 
     def it_refuses_what_is_too_large_or_empty_or_no_document(self, client):
         body = problem(preview(client, "词语。" * 300_000), 413, "document_too_large")
-        limit = "a preview takes at most 1048576 (CHORDWISE_MAX_PREVIEW_BYTES)."
+        limit = "a preview takes at most 1048576."
         assert body["detail"] == f"The document has 2700000 bytes; {limit}"
         files = {"file": ("大.txt", b"word " * 400_000)}
         body = problem(client.post("/v1/chunks/preview", files=files), 413, "body_too_large")
-        assert body["detail"].endswith("taken at once (CHORDWISE_MAX_PREVIEW_BYTES).")
+        assert body["detail"].endswith("taken at once.")
         problem(preview(client, "  "), 422, "empty_document")
         body = problem(client.post("/v1/chunks/preview", json={"document": {"txt": "x"}}), 422, "invalid_request")
         assert "/document/txt" in pointers(body)

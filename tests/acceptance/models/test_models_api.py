@@ -58,8 +58,8 @@ def _moving(fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             "CHORDWISE_ADMIN_KEY": ADMIN_KEY,
             "CHORDWISE_EMBEDDING_NEXT_BASE_URL": service.url,
             "CHORDWISE_EMBEDDING_NEXT_API_KEY": "not-a-real-key",
-            "CHORDWISE_MIGRATION_INTERVAL_S": "0.5",
-            "CHORDWISE_RETIRED_GRACE_S": "4",
+            "CHORDWISE_SWEEP_INTERVAL_S": "0.5",
+            "CHORDWISE_QUERY_DEADLINE_MS": "1000",  # the old vectors stay for five of them
         }
         monkeypatch.setenv("CHORDWISE_URL", url)
         monkeypatch.setenv("CHORDWISE_API_KEY", key)

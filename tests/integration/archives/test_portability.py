@@ -70,7 +70,7 @@ class Target(Corner):
             tenant_id=self.tenant,
             namespace=self.namespace,
             request_id="r",
-            entries=entries_of(found, most_bytes=use.settings.max_packed_document_bytes),
+            entries=entries_of(found, most_bytes=use.settings.max_document_bytes),
             on_conflict=options.pop("on_conflict", "replace"),
         )
         part = NewPart(

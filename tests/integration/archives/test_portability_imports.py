@@ -124,7 +124,7 @@ class DescribeHostileDocuments:
         source.ingest(upload("a", "one"), upload("b", "two " * 5000))
         part = read_part(exported(source)[0])
         twice = write_part(Part(origin=part.origin, documents=[*part.documents, part.documents[0]]))
-        small = sharing(use, max_packed_document_bytes=10_000, parser=use.parser)
+        small = sharing(use, max_document_bytes=10_000, parser=use.parser)
         [job] = target.take(twice, use=small)
         assert sorted(error.code for error in job.errors) == ["document_too_large", "duplicate_document_id"]
         assert set(target.shown()) == {"a"}

@@ -17,7 +17,6 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, text
 
 from pipeline.database import mysql_tables, postgres_tables, schema
-from pipeline.database.engines import engines as engines_of_a_command
 from pipeline.database.engines import mysql_engine, postgres_engine
 from pipeline.database.schema_revisions import MIGRATIONS, OPERATOR_CLASSES, refuse_downgrade, revisions
 from pipeline.embedding import space_store
@@ -241,14 +240,6 @@ class DescribeMigrations:
             assert "1 to run\n  9000: Note pages\n    CREATE TABLE pages (id INT)\n" in side
             assert f"    CREATE INDEX noted ON {table} (tenant_id, " in side
         assert [_tables(engine) for engine in engines] == before
-
-    def it_waits_for_a_statement_that_takes_longer_than_those_of_a_gateway(self, fresh):
-        impatient = fresh.model_copy(update={"store_timeout_s": 0.1})
-        with engines_of_a_command(impatient, timeout_s=60) as (mysql, postgres):
-            for engine, statement in ((mysql, "SELECT SLEEP(0.3)"), (postgres, "SELECT pg_sleep(0.3)")):
-                with engine.connect() as connection:
-                    connection.execute(text(statement))
-        assert main(["upgrade"], impatient) == 0
 
     def it_accepts_another_default_collation_of_the_database(self, engines, fresh):
         with engines[0].begin() as connection:  # MySQL and newer MariaDB have other ones

@@ -174,7 +174,7 @@ class DescribeConnections:
             pass
         assert "max_user_connections' resource (current value: 1)" in str(raised.value)
         assert str(raised.value).endswith(
-            f"; raise MAX_USER_CONNECTIONS of user {name}, or lower CHORDWISE_MYSQL_POOL_SIZE or the number of processes"
+            f"; raise MAX_USER_CONNECTIONS of user {name}, or lower CHORDWISE_STORE_POOL_SIZE or the number of processes"
         )
 
     def it_names_the_limit_of_a_postgres_role(self, use_alone: Resources, name):

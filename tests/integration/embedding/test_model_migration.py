@@ -219,7 +219,7 @@ class DescribeQueries:
                 seen.clear()
                 until(lambda: 1 in seen)
             migrate_model.switch(number, use, **NO_GATE)
-            hasty = Resources(use.settings.model_copy(update={"retired_grace_s": 1.5}))
+            hasty = Resources(use.settings.model_copy(update={"query_deadline_ms": 300}))
             migrate_model.finish(number, hasty)
             until(lambda: backfill.step(hasty) or state(use, number) == "finished")
             hasty.close()

@@ -20,6 +20,7 @@ from pipeline.ingestion.reingest import DocumentChanges, reingest, roll_back
 from pipeline.ingestion.run import take
 from pipeline.jobs.control_store import DeadLetters
 from pipeline.jobs.job_views import DeadLetterFilter, ItemView
+from pipeline.outbound.fetch_client import Fetcher
 from pipeline.records import OCTETS, DocumentId, Namespace, TenantId, Upload
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
@@ -39,8 +40,9 @@ def web() -> Iterator[WebServer]:
 
 def patient(use_alone: Resources, **changes) -> Resources:
     """The same connections; documents may be fetched from loopback."""
-    limits = {"fetch_allow_networks": (ip_network("127.0.0.0/8"),), "fetch_timeout_s": 3.0, **changes}
-    return sharing(use_alone, parser=use_alone.parser, **limits)
+    most = changes.get("max_document_bytes", use_alone.settings.max_document_bytes)
+    fetcher = Fetcher(timeout_s=3.0, max_bytes=most, permitted=(ip_network("127.0.0.0/8"),))
+    return sharing(use_alone, parser=use_alone.parser, fetcher=fetcher, **changes)
 
 
 @dataclass(eq=False)

@@ -125,7 +125,7 @@ class DescribeRateLimitsThatLast:
 
     def it_counts_attempts_when_the_budget_is_used_up(self, served):
         served.service.always["embeddings"] = refused(429, "you exceeded your quota", code="insufficient_quota")
-        job = served.work(served.submit(texts(2)), seconds=20, ingest_max_attempts=1, embedding_retries=0)
+        job = served.work(served.submit(texts(2)), seconds=20, ingest_max_attempts=1)
         assert (job.failed, {error.code for error in job.errors}) == (2, {"embedder_unavailable"})
 
 
@@ -191,9 +191,7 @@ class DescribeVectorsThatAreThere:
 
     def it_keeps_what_was_answered_when_the_rest_fails(self, served):
         served.service.next("embeddings", *[changed(lambda body: body)] * 2, refused(500))
-        job = served.work(
-            served.submit(texts(9)), embedding_batch_texts=3, embedding_concurrency=1, embedding_retries=0
-        )
+        job = served.work(served.submit(texts(9)), embedding_batch_texts=3, embedding_concurrency=1)
         assert (job.status, attempts(served)) == ("succeeded", {2})
         assert served.service.counted.texts == 9
         assert_counts_agree(served)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -25,9 +26,10 @@ pytestmark = [
 
 
 @pytest.fixture
-def reading(use: Resources) -> Iterator[Resources]:
+def reading(use: Resources, monkeypatch: pytest.MonkeyPatch) -> Iterator[Resources]:
     """The same stores, where pictures are read."""
-    changes = {"ocr_languages": "eng", "ocr_tesseract": str(tesseract()), "ocr_page_timeout_s": 16.0}
+    monkeypatch.setenv("PATH", f"{tesseract().parent}{os.pathsep}{os.environ['PATH']}")
+    changes = {"ocr_languages": "eng", "ocr_page_timeout_s": 16.0}
     resources = Resources(use.settings.model_copy(update=changes))
     yield resources
     resources.close()

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.ingestion.accept import AcceptedJob
+from pipeline.ingestion.accept import INTERACTIVE_DOCUMENTS, AcceptedJob
 from pipeline.ingestion.run import ingest_next
 from pipeline.records import Priority, TenantId
 from tests.conftest import make_tenant
@@ -33,7 +33,7 @@ def turn(use) -> int:
 
 class DescribeThePriorityOfAJob:
     def it_is_that_of_the_request_or_comes_from_the_size(self, use_alone, tenants):
-        most = use_alone.settings.interactive_documents
+        most = INTERACTIVE_DOCUMENTS
         jobs = [
             send(use_alone, tenants[0], most, prefix="a"),
             send(use_alone, tenants[0], most + 1, prefix="b"),

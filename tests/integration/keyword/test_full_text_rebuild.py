@@ -161,7 +161,7 @@ class DescribeTheRebuildOfTheFullTextIndex:
             use = whole.enter_context(closing(Resources(scratch)))
             make_tables(use)
             corner = Corner(use, make_tenant(use)[0], Namespace("kb"))
-            hasty = whole.enter_context(closing(Resources(scratch.model_copy(update={"store_timeout_s": 1.0}))))
+            hasty = whole.enter_context(closing(Resources(scratch, timeout_s=1.0)))
             ticket = corner.accept(upload("a", "a document"))
             with use.mysql.connect() as connection:
                 connection.exec_driver_sql("LOCK TABLES chunks READ")  # readers go on, as beside the first statement

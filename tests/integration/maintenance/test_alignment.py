@@ -249,10 +249,9 @@ class DescribeTheReconciler:
         shown = fill(corner, 9)
         for chunk_id in vector_ids(corner)[:3]:
             postgres(corner, VECTOR_DAMAGE["lost"], id=chunk_id)
-        small = sharing(use, reconcile_chunks=1)
         with unit_of_work(use.mysql) as work:
             before = alignment_store.totals(work.connection)
-        runs = [reconcile_tenant(corner.tenant, small) for _ in range(8)]
+        runs = [reconcile_tenant(corner.tenant, sharing(use), most=1) for _ in range(8)]
         assert sum(run.missing for run in runs) == 3
         assert corner.shown() == shown
         corner.assert_clean()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
@@ -140,8 +139,6 @@ class DescribeTheReconciler:
 
     def it_counts_over_all_runs_of_one_pass(self, corner):
         """A run stops after one page here; each alone would delete little."""
-        small = replace(corner.use, settings=corner.use.settings.model_copy(update={"reconcile_chunks": 1}))
-        small.__dict__["spaces"] = corner.use.spaces
         shown = vectors(corner)
         for namespace in ("a", "b", "c", "d"):
             orphan(corner, DELETED_FREELY // 2)
@@ -152,10 +149,9 @@ class DescribeTheReconciler:
             with corner.use.postgres.begin() as connection:
                 connection.execute(move, {"tenant": corner.tenant, "name": namespace})
         for _ in range(12):
-            reconcile_tenant(corner.tenant, small)
+            reconcile_tenant(corner.tenant, corner.use, most=1)
         assert vectors(corner) == shown + 4 * (DELETED_FREELY // 2)
         assert withheld(corner) == 4 * (DELETED_FREELY // 2)
-        small.close()
 
 
 class DescribeTheLimit:

@@ -16,8 +16,7 @@ from tests.support.stacks.vector_library import THRESHOLD, Library
 @pytest.fixture(scope="module", params=["cosine", pytest.param("euclidean", marks=pytest.mark.thorough)])
 def library(request, settings) -> Iterator[Library]:
     with scratch_databases(settings) as moved:
-        changed = {"semantic_exact_chunks": THRESHOLD, "pgvector_distance": request.param}
-        use = Resources(moved.model_copy(update=changed))
+        use = Resources(moved.model_copy(update={"pgvector_distance": request.param}), exact_chunks=THRESHOLD)
         make_tables(use)
         made = Library(use)
         measure = made.clusters.questions(20)

@@ -93,7 +93,7 @@ class Shelf:
 
 @pytest.fixture(scope="module")
 def shelf(use_alone: Resources, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    use = Resources(use_alone.settings.model_copy(update={"semantic_exact_chunks": 100}))
+    use = Resources(use_alone.settings, exact_chunks=100)
     made = Shelf(use, tmp_path_factory.mktemp("keyword-index"))
     yield made
     made.host.indexer.close()

@@ -271,7 +271,7 @@ class DescribeTheRegistry:
         chunking = complete(strategy, {"max_tokens": 16}, USUAL)
         count = len(cut(parsed, chunking).passages)
         assert len(cut(parsed, chunking, most=count).passages) == count
-        with pytest.raises(DocumentTooLarge, match="CHORDWISE_MAX_CHUNKS_PER_DOCUMENT"):
+        with pytest.raises(DocumentTooLarge, match="split it, or ask for larger chunks"):
             cut(parsed, chunking, most=count - 1)
 
     def it_leaves_chunks_of_a_strategy_that_is_gone_their_own_text(self):

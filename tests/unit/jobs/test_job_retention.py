@@ -12,21 +12,14 @@ from pipeline.settings import Settings
 
 NOON = datetime(2026, 11, 26, 12)
 TODAY = NOON.date()
-DAY_S = 24 * 3600
 
 
 class DescribeJobs:
     @pytest.mark.parametrize(
-        ("keep_days", "idempotency_ttl_s", "since"),
-        [
-            (90, DAY_S, datetime(2026, 8, 28, 12)),
-            (1, DAY_S, datetime(2026, 11, 25, 12)),
-            (1, 30 * DAY_S, datetime(2026, 10, 27, 12)),  # an answer that may be repeated names the job
-            (0, DAY_S, None),
-        ],
+        ("keep_days", "since"), [(90, datetime(2026, 8, 28, 12)), (1, datetime(2026, 11, 25, 12)), (0, None)]
     )
-    def it_keeps_them_for_days_and_as_long_as_a_repeatable_answer(self, keep_days, idempotency_ttl_s, since):
-        assert keep_jobs_since(NOON, keep_days=keep_days, idempotency_ttl_s=idempotency_ttl_s) == since
+    def it_keeps_them_for_days(self, keep_days, since):
+        assert keep_jobs_since(NOON, keep_days=keep_days) == since
 
     def it_keeps_them_ninety_days_unless_told_otherwise(self):
         fields = Settings.model_fields

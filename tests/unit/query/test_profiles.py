@@ -111,13 +111,12 @@ class DescribeAPlan:
         [
             ({}, {"top_k": 5}, 5),
             ({}, {"top_k": 50}, 20),
-            ({"rerank_top_n": 30}, {"top_k": 5}, 30),
             ({}, {"top_k": 5, "rerank": {"top_n": 8}}, 8),
             ({}, {"top_k": 5, "rerank": {"weight": 0.5}}, 20),
             ({}, {"top_k": 5, "rerank": {"threshold": 0.1}}, 20),
             ({"rerank_url": "http://127.0.0.1:1", "rerank_dialect": "tei"}, {"top_k": 5}, 20),
         ],
-        ids=["near-ties", "20 at most", "settings", "request", "weight", "threshold", "service"],
+        ids=["near-ties", "20 at most", "request", "weight", "threshold", "service"],
     )
     def it_has_the_local_reranker_read_what_is_returned_if_nobody_says_how_much(self, settings, asked, read):
         assert plan_of(load(settings), {}, asked).rerank.top_n == read

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.embedding.distance import ORTHOGONAL
-from pipeline.errors import FusionPluginFailed, Misconfigured
+from pipeline.errors import FusionPluginFailed
 from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, PlanFlaw, RetrievePlan
 from pipeline.query.request import Envelope
 from pipeline.records import ChannelName
@@ -90,18 +90,14 @@ class DescribeInstalledFusions:
         with pytest.raises(FusionPluginFailed):
             load_fusion("not_one")
 
-    def it_is_named_by_the_query_or_the_settings_or_refused(self, installed):
-        use = load({"recall_merge_strategy": "custom", "fusion_plugin": "best_of"})
-        assert plan_of(use, {}, {}).retrieve.fusion.plugin == "best_of"
+    def it_is_named_by_the_query_or_refused_where_several_are_installed(self, installed):
+        with pytest.raises(PlanFlaw, match="not exactly one is installed here"):
+            plan_of(load({"recall_merge_strategy": "custom"}), {}, {})
         asked = {"retrieve": {"fusion": {"strategy": "custom", "plugin": "last_first"}}}
         assert plan_of(load(), {}, asked).retrieve.fusion.plugin == "last_first"
         asked["retrieve"]["fusion"]["plugin"] = "unheard_of"
         with pytest.raises(PlanFlaw, match=r"/retrieve/fusion/plugin is no fusion that is installed.*best_of"):
             plan_of(load(), {}, asked)
-
-    def it_stops_the_start_when_the_settings_name_none(self):
-        with pytest.raises(Misconfigured, match="CHORDWISE_FUSION_PLUGIN must be set"):
-            load({"recall_merge_strategy": "custom"})
 
 
 class DescribeTheGateOfAQuery:
@@ -236,7 +232,6 @@ class DescribeQueryWeights:
         ("use", "asked", "on"),
         [
             ({}, {}, True),
-            ({"recall_query_weights": False}, {}, False),
             ({}, {"retrieve": {"channels": {"semantic": {"weight": 0.6}}}}, False),
             ({"recall_source_weights": "keyword:0.4,semantic:0.6"}, {}, False),
         ],

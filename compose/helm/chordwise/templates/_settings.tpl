@@ -15,10 +15,10 @@
 {{- $key := ternary (printf "CHORDWISE_%s_PASSWORD" $server) "" (ne $server "") }}
 {{- fail (printf "settings.%s has a password in its address: remove it there%s." $name (ternary (printf ", and put it into the Secret %q under the key %s" $secret $key) "" (ne $server ""))) }}
 {{- end }}
-{{- if has $name (list "CHORDWISE_GATEWAY_HOST" "CHORDWISE_GATEWAY_PORT" "CHORDWISE_KEYWORD_INDEX_DIR" "CHORDWISE_SIGN_IN_DIR" "CHORDWISE_HOST_NAME") }}
+{{- if has $name (list "CHORDWISE_GATEWAY_HOST" "CHORDWISE_GATEWAY_PORT" "CHORDWISE_KEYWORD_INDEX_DIR" "CHORDWISE_HOST_NAME") }}
 {{- fail (printf "settings.%s is set by the chart itself: remove it from the values." $name) }}
 {{- end }}
-{{- if not (regexMatch "^(CHORDWISE_[A-Z0-9_]+|OPENAI_BASE_URL|OPENBLAS_NUM_THREADS|LC_ALL|TZ)$" $name) }}
+{{- if not (regexMatch "^(CHORDWISE_[A-Z0-9_]+|OPENAI_BASE_URL|OTEL_TRACES_SAMPLER|OTEL_TRACES_SAMPLER_ARG|OPENBLAS_NUM_THREADS|LC_ALL|TZ)$" $name) }}
 {{- fail (printf "settings.%s is no setting: the variables are listed in .env.example." $name) }}
 {{- end }}
 {{- end }}

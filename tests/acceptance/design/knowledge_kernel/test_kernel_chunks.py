@@ -174,7 +174,7 @@ class DescribeThePythonClient:
         [
             ({"embedding": {"model": "m"}}, "CHORDWISE_EMBEDDING_MODEL"),
             ({"vector_store": {"type": "milvus"}}, "CHORDWISE_POSTGRES_URL"),
-            ({"retrieve": {"tuning": {"ef": 64}}}, "CHORDWISE_SEMANTIC_EXACT_CHUNKS"),
+            ({"retrieve": {"tuning": {"ef": 64}}}, "5,000 chunks"),
         ],
     )
     def it_says_why_a_part_of_a_binding_is_not_taken(self, config, setting):

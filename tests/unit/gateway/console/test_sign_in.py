@@ -24,8 +24,9 @@ def code_of(link: str) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "sign-in"
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CHORDWISE_STACK_DIR", str(tmp_path))
+    return tmp_path / "run" / "sign-in"
 
 
 @pytest.fixture
@@ -33,8 +34,8 @@ def code(folder: Path) -> str:
     return code_of(sign_in_link(URL, "cw_demo_secret", folder))
 
 
-async def exchange(folder: Path | str, code: str, headers=OWN_PAGE, *, url: str = URL, peer: str = "127.0.0.1"):
-    app = create_app(load({"sign_in_dir": str(folder)}))
+async def exchange(code: str, headers=OWN_PAGE, *, url: str = URL, peer: str = "127.0.0.1"):
+    app = create_app(load())
     transport = httpx.ASGITransport(app=app, client=(peer, 50_000))
     async with httpx.AsyncClient(transport=transport, base_url=url) as client:
         return await client.post("/console/sign-in", json={"code": code}, headers=headers)
@@ -55,18 +56,18 @@ class DescribeALink:
 
     async def it_ends_the_one_before(self, folder, code):
         sign_in_link(URL, "cw_demo_secret", folder)
-        assert (await exchange(folder, code)).status_code == 404
+        assert (await exchange(code)).status_code == 404
 
 
 class DescribeSigningIn:
     @pytest.mark.parametrize("url", [URL, "http://localhost:8080", "http://[::1]:8080", "http://127.0.0.1"])
     async def it_exchanges_the_code_for_the_key(self, folder, code, url):
-        answer = await exchange(folder, code, {"Origin": url}, url=url)
+        answer = await exchange(code, {"Origin": url}, url=url)
         assert (answer.status_code, answer.json()) == (200, {"api_key": "cw_demo_secret"})
         assert answer.headers["cache-control"] == "no-store"
 
     async def it_works_once(self, folder, code):
-        answers = [await exchange(folder, code) for _ in range(2)]
+        answers = [await exchange(code) for _ in range(2)]
         assert [answer.status_code for answer in answers] == [200, 404]
         assert answers[1].json()["code"] == "sign_in_code_unknown"
 
@@ -88,7 +89,7 @@ class DescribeSigningIn:
     async def it_works_for_ten_minutes(self, folder, code):
         (file,) = folder.iterdir()
         os.utime(file, (time.time() - GOOD_FOR_S - 1,) * 2)
-        assert (await exchange(folder, code)).status_code == 404
+        assert (await exchange(code)).status_code == 404
         assert list(folder.iterdir()) == []
 
     @pytest.mark.parametrize("code", ["x" * 43, "../../../../../etc/passwd", "\ud800" * 30])
@@ -96,35 +97,36 @@ class DescribeSigningIn:
         sign_in_link(URL, "cw_demo_secret", folder)
         assert claim(folder, code) is None
 
-    async def it_is_off_unless_the_local_stack_sets_the_folder(self, folder, code):
-        answer = await exchange("", code)
+    async def it_is_off_outside_the_local_stack(self, folder, code, monkeypatch):
+        monkeypatch.delenv("CHORDWISE_STACK_DIR")
+        answer = await exchange(code)
         assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")
 
 
 class DescribeARequestFromElsewhere:
     async def it_is_refused_and_leaves_the_code_good(self, folder, code):
-        assert (await exchange(folder, code, peer="192.168.1.7")).status_code == 403
-        assert (await exchange(folder, code)).status_code == 200
+        assert (await exchange(code, peer="192.168.1.7")).status_code == 403
+        assert (await exchange(code)).status_code == 200
 
     @pytest.mark.parametrize("peer", ["10.0.0.4", "fe80::1", "::ffff:10.0.0.4", "", "testclient"])
     async def it_is_refused_from_another_host(self, folder, code, peer):
-        answer = await exchange(folder, code, peer=peer)
+        answer = await exchange(code, peer=peer)
         assert (answer.status_code, answer.json()["code"]) == (403, "sign_in_refused")
 
     @pytest.mark.parametrize(
         "header", ["X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "Via", "X-Real-IP"]
     )
     async def it_is_refused_from_a_proxy(self, folder, code, header):
-        assert (await exchange(folder, code, {**OWN_PAGE, header: "127.0.0.1"})).status_code == 403
+        assert (await exchange(code, {**OWN_PAGE, header: "127.0.0.1"})).status_code == 403
 
     @pytest.mark.parametrize(
         "host", ["attacker.example:8080", "127.0.0.1.attacker.example", "localhost@evil", "", "0.0.0.0"]
     )
     async def it_is_refused_by_the_name_of_a_rebound_host(self, folder, code, host):
         headers = {"Host": host, "Origin": f"http://{host}"}
-        assert (await exchange(folder, code, headers)).status_code == 403
+        assert (await exchange(code, headers)).status_code == 403
 
     @pytest.mark.parametrize("origin", ["https://attacker.example", "null", "http://127.0.0.1:9999", "", None])
     async def it_is_refused_from_a_page_of_another_origin(self, folder, code, origin):
         headers = {} if origin is None else {"Origin": origin}
-        assert (await exchange(folder, code, headers)).status_code == 403
+        assert (await exchange(code, headers)).status_code == 403

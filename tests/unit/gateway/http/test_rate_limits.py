@@ -26,7 +26,6 @@ NOWHERE = {
     "mysql_url": "mysql+pymysql://nobody@127.0.0.1:1/none",
     "redis_url": "redis://127.0.0.1:1/0",
     "quota_requests_per_minute": 60,
-    "quota_requests_burst": 10,
 }
 
 
@@ -145,8 +144,8 @@ class DescribeARate:
         assert Rate(per_minute=1, burst=1).window_s == 60
 
     @pytest.mark.parametrize(("own", "burst"), [(30, 5), (1, 1), (60_000, 10_000)])
-    def it_scales_with_its_burst(self, own, burst):
-        assert Rate(per_minute=30_000, burst=5_000).scaled_to(own) == Rate(per_minute=own, burst=burst)
+    def it_lets_a_tenant_send_ten_seconds_worth_at_once(self, own, burst):
+        assert Rate.of_tenant(own) == Rate(per_minute=own, burst=burst)
 
     def it_tells_when_what_was_taken_is_there_again(self):
         told = headers_of(Rate(per_minute=60, burst=10), BucketReply(admitted=True, left=7, wait_s=0))

@@ -20,15 +20,13 @@ from api_gateway.resources.ingestion.content import SourceIn
 from api_gateway.resources.ingestion.examples import ExamplesForm
 from api_gateway.resources.ingestion.files import FilesForm
 from api_gateway.resources.ingestion.stored_documents import DocumentsDeleteRequest
-from api_gateway.resources.ingestion.uploads import DocumentIn, DocumentsRequest, batch_of
+from api_gateway.resources.ingestion.uploads import MOST_DOCUMENTS, DocumentIn, DocumentsRequest, batch_of
 from pipeline.ingestion.accept import Refusal
 from pipeline.records import Chunking, DocumentFields, TenantId, Upload
 from pipeline.settings import load
 from pipeline.tenants.accounts import Principal
 
-SETTINGS = load(
-    {"max_document_bytes": 1000, "max_documents_per_batch": 5, "chunk_max_tokens": 300, "chunk_overlap": 0.1}
-)
+SETTINGS = load({"max_document_bytes": 1000, "chunk_max_tokens": 300, "chunk_overlap": 0.1})
 ACME = Principal(tenant_id=TenantId("acme"), scopes=frozenset({"write"}))
 
 
@@ -268,7 +266,7 @@ class DescribeABatch:
             ([{"text": "x" * 2000}] * 2, 413, "document_too_large", ["/documents/0/text", "/documents/1/text"]),
             ([5], 422, "invalid_document", ["/documents/0"]),
             ([], 422, "invalid_request", ["/documents"]),
-            ([{"text": "t"}] * 6, 422, "too_many_documents", ["/documents"]),
+            ([{"text": "t"}] * (MOST_DOCUMENTS + 1), 422, "too_many_documents", ["/documents"]),
         ],
     )
     def it_is_refused_if_nothing_of_it_can_be_taken(self, documents, status, code, pointers):

@@ -13,9 +13,7 @@ from pipeline.query.plan import ContextOptions, DecayPlan
 from pipeline.records import ChannelName, Filters, TenantId
 from pipeline.settings import load
 
-SETTINGS = load(
-    {"recall_source_weights": {"keyword": 0.7, "semantic": 0.3}, "recall_pool": 50, "query_deadline_ms": 2500}
-)
+SETTINGS = load({"recall_source_weights": {"keyword": 0.7, "semantic": 0.3}, "query_deadline_ms": 2500})
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
 
 
@@ -42,7 +40,7 @@ class DescribeAQuery:
             "r-1",
         )
         fusion = found.plan.retrieve.fusion
-        assert (found.top_k, found.pool_of(KEYWORD), fusion.strategy, fusion.k) == (10, 50, "weighted", 60)
+        assert (found.top_k, found.pool_of(KEYWORD), fusion.strategy, fusion.k) == (10, 100, "weighted", 60)
         assert found.channels == (KEYWORD, SEMANTIC)
         assert weights(found) == {KEYWORD: 0.7, SEMANTIC: 0.3}
         assert found.deadline_at - found.created_at == pytest.approx(2.5)
@@ -146,14 +144,14 @@ class DescribeAQuery:
     @pytest.mark.parametrize(
         ("semantic", "least", "per_namespace"),
         [
-            ({}, 0.2, None),
+            ({}, None, None),
             ({"min_score": 0.7}, 0.7, None),
             ({"min_score": 0}, 0.0, None),
-            ({"options": {"per_namespace": 5}}, 0.2, 5),
+            ({"options": {"per_namespace": 5}}, None, 5),
         ],
     )
     def it_bounds_what_is_recalled_by_meaning(self, semantic, least, per_namespace):
-        found = query(load({"semantic_score_threshold": 0.2}), retrieve={"channels": {"semantic": semantic}})
+        found = query(load(), retrieve={"channels": {"semantic": semantic}})
         channel = found.plan.channels[SEMANTIC]
         assert (channel.min_score, channel.options.get("per_namespace")) == (least, per_namespace)
 
