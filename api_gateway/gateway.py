@@ -111,7 +111,7 @@ class Gateway:
         self.following = Following(JobSource(self.run, quick), self.wakes)
         self.broker_redis = _broker_redis(settings)
         self.request_rates = resources.request_rates
-        self.wrong_keys = WrongKeys(self.request_rates, WRONG_KEYS_RATE, proxies=settings.trusted_proxies)
+        self.wrong_keys = WrongKeys(self.request_rates.take_named, WRONG_KEYS_RATE, proxies=settings.trusted_proxies)
         self.own_rates = OwnRates(self.run, quick, away)
         self._background: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -33,8 +33,9 @@ from pipeline.keyword.scoring import K1, B
 from pipeline.keyword.scoring import Collection as Statistics
 from pipeline.keyword.terms import Tokenizer, analyze, query_terms
 from pipeline.local_models import LOCAL_MODELS
+from pipeline.models.local_embedder import query_vectors
 from pipeline.models.make_models import make_local_embedder
-from pipeline.models.ports import Matrix, query_vectors
+from pipeline.models.ports import Matrix
 from pipeline.parsing.formats import parse
 from pipeline.ranking.fusion import CONSIDERED, best_first, feedback_share, neighbour_feedback, weighted_fusion
 from pipeline.records import (

@@ -12,9 +12,8 @@ from pipeline.channels.channel import AbsentChannel, Channel
 from pipeline.database.expiring_record_store import FullStores
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.metrics.meter_store import Meter
-from pipeline.models.local_embedder import LocalEmbedder
+from pipeline.models.local_embedder import LocalEmbedder, prepare_references
 from pipeline.models.make_models import check_embedder, make_local_embedder
-from pipeline.models.ports import prepare_references
 from pipeline.models.tokenizer import token_counter
 from pipeline.records import Candidate, ChannelName, ChunkId
 from pipeline.resources import Resources

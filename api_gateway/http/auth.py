@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final
 
 import structlog
 from cachetools import FIFOCache
@@ -178,13 +178,6 @@ def require_same_tenant(principal: Principal, claimed: object) -> None:
         raise Problem(403, "tenant_mismatch", "The tenant_id in the body is not the one of the API key.", errors=errors)
 
 
-class Buckets(Protocol):
-    """The store of the token buckets that all gateways share."""
-
-    async def take_named(self, name: str, rate: Rate) -> BucketReply:
-        """Take one token from a bucket. Raises Unavailable."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Excess:
     """An address beyond the limit ``until`` a time of the clock, and the turns of its look-ups."""
@@ -205,9 +198,15 @@ class WrongKeys:
     """
 
     def __init__(
-        self, buckets: Buckets, rate: Rate, *, proxies: Sequence[Network] = (), held_s: float = _HELD_S
+        self,
+        take: Callable[[str, Rate], Awaitable[BucketReply]],
+        rate: Rate,
+        *,
+        proxies: Sequence[Network] = (),
+        held_s: float = _HELD_S,
     ) -> None:
-        self._buckets = buckets
+        """``take`` takes one token from a bucket that all gateways share, by name. It raises Unavailable."""
+        self._take_shared = take
         self._rate = rate
         self._proxies = tuple(proxies)
         self._held_s = held_s
@@ -272,7 +271,7 @@ class WrongKeys:
     async def _take(self, address: str) -> BucketReply:
         if self._redis_pause.has_passed:
             try:
-                return await self._buckets.take_named(f"chordwise:wrong-keys:{address}", self._rate)
+                return await self._take_shared(f"chordwise:wrong-keys:{address}", self._rate)
             except Unavailable as error:
                 self._redis_pause = Deadline.after(_WITHOUT_REDIS_S)
                 log.warning("wrong_keys_counted_locally", code=error.code)

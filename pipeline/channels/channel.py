@@ -5,14 +5,13 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Final, Protocol, TypedDict, runtime_checkable
+from typing import Final, Protocol, TypedDict
 
 import structlog
 
 from pipeline.errors import Misconfigured
 from pipeline.query.request import Query
 from pipeline.query.request import Recalled as Recalled  # channels of packages import it from here
-from pipeline.ranking.fusion import Terms
 from pipeline.records import ChannelName, ChunkId
 
 
@@ -21,42 +20,6 @@ class Loss(TypedDict):
 
     code: str
     detail: str
-
-
-@runtime_checkable
-class LossyChannel(Protocol):
-    """A channel that may work without a part of it, also where it only scores what others found."""
-
-    def lost(self, query: Query) -> Loss | None:
-        """Return the part that this process went without for the query; None if it lacked none. Makes no calls."""
-        ...
-
-
-@runtime_checkable
-class TermChannel(Protocol):
-    """A channel that knows the words of a text that answer a query."""
-
-    def terms(self, query: Query) -> tuple[str, ...]:
-        """Return the terms it searches for, synonyms included. Raises Unavailable."""
-        ...
-
-
-@runtime_checkable
-class CoverageChannel(Protocol):
-    """A channel that can compute how much of a query's words a chunk holds."""
-
-    def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        """Return a share in [0, 1] for each of these chunks that it can judge. Raises Unavailable."""
-        ...
-
-
-@runtime_checkable
-class TokenChannel(Protocol):
-    """A channel that may hold the tokens of chunks in memory."""
-
-    def indexed(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Terms] | None:
-        """Return the tokens of these chunks as numbers, comparable only among each other; None if some are missing."""
-        ...
 
 
 # The servers that a channel of ours asks, for sentences about one that fails or does not answer.
@@ -84,15 +47,6 @@ class Channel(Protocol):
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """Return this channel's score of chunks that another one found, on the same scale: hits of `recall` get the
         same score again. Chunks that it cannot score are left out. Raises Unavailable."""
-        ...
-
-
-@runtime_checkable
-class PreparingChannel(Channel, Protocol):
-    """A channel that shares work between several wordings of a query."""
-
-    def prepare(self, query: Query, texts: Sequence[str]) -> None:
-        """Prepare to ``recall`` the query worded as each of ``texts``. Raises Unavailable."""
         ...
 
 

@@ -12,7 +12,8 @@ from pipeline.embedding.distance import ORTHOGONAL, Distance
 from pipeline.embedding.reference_sentences import SPACED, UNSPACED
 from pipeline.errors import PipelineError
 from pipeline.keyword.terms import holds_unspaced
-from pipeline.models.ports import Embedder, Matrix, PartialEmbedder, SentenceEncoder, query_vectors, reference_vectors
+from pipeline.models.local_embedder import LocalEmbedder, LocalEncoder, query_vectors, reference_vectors
+from pipeline.models.ports import Embedder, Matrix
 from pipeline.query.channel_options import SemanticOptions, options_of
 from pipeline.query.request import Query, Recalled
 from pipeline.records import ChannelName, ChunkId, TenantId
@@ -72,7 +73,7 @@ class SemanticChannel:
             zero=ORTHOGONAL[space.distance],
             background=self._background(query, space, vector),
             model=space.embedder.model,
-            trust=embedder.trust(query.query_text) if isinstance(embedder := space.embedder, PartialEmbedder) else 1.0,
+            trust=embedder.trust(query.query_text) if isinstance(embedder := space.embedder, LocalEmbedder) else 1.0,
             guard=asdict(nearest.guard),
         )
 
@@ -96,9 +97,7 @@ class SemanticChannel:
         """Return the query's vector, computed once; the first request embeds the reference sentences as well."""
 
         def embed() -> Matrix:
-            has_references = (
-                isinstance(space.embedder, SentenceEncoder) or (space.number, sentences) in self._references
-            )
+            has_references = isinstance(space.embedder, LocalEncoder) or (space.number, sentences) in self._references
             vectors = self._embedded(query, space, [query.query_text, *(() if has_references else sentences)])
             if not has_references:
                 self._references.put((space.number, sentences), vectors[1:])
@@ -113,7 +112,7 @@ class SemanticChannel:
         does not give their vectors. Models differ in the cosine that they give unrelated texts."""
         sentences = _sentences(query)
         try:
-            if isinstance(space.embedder, SentenceEncoder):
+            if isinstance(space.embedder, LocalEncoder):
                 seconds = query.timeout_ms_of(self.name) / 1000
                 references = reference_vectors(space.embedder, sentences, timeout_s=seconds)
             else:

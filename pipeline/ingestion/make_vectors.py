@@ -13,7 +13,8 @@ from pipeline.embedding.cache_store import VectorCache, digest_of
 from pipeline.embedding.space_store import StandbyBacklog
 from pipeline.errors import EmbedderRefused, PipelineError, VectorsMissing
 from pipeline.models.live_spaces import FRESH_S, log
-from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder, query_vectors
+from pipeline.models.local_embedder import LocalEncoder, query_vectors
+from pipeline.models.ports import Embedder, Matrix, PaidEmbedder
 from pipeline.privacy.redaction import redact
 from pipeline.records import Chunk, DocumentFields, EmbeddingSpace, Generation, JobId, TenantId
 from pipeline.resources import Resources
@@ -39,7 +40,7 @@ def vectors_of(
     of ``texts``.
     """
     embedder = embedder or use.embedder
-    if isinstance(embedder, SentenceEncoder) and purpose is not Purpose.QUERY:
+    if isinstance(embedder, LocalEncoder) and purpose is not Purpose.QUERY:
         return embedder.embed(texts, timeout_s=timeout_s, stop=stop)
     if not isinstance(embedder, PaidEmbedder):
         return query_vectors(embedder, texts, timeout_s=timeout_s)

@@ -36,7 +36,8 @@ from pipeline.ingestion.prepare import Aside, Breather, PreparedDocument, drop_l
 from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
 from pipeline.jobs.turn_store import Turns, WaitingJob, turns, waiting_for_each_other
 from pipeline.keyword.statistics_store import Statistics
-from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder
+from pipeline.models.local_embedder import LocalEncoder
+from pipeline.models.ports import Embedder, Matrix, PaidEmbedder
 from pipeline.records import Chunk, Generation, JobId, Stage, TenantId
 from pipeline.resources import Resources
 from pipeline.sandbox.parser import MOST_AT_ONCE
@@ -337,7 +338,7 @@ def _vectors(lease: Lease, embedder: Embedder, use: Resources, chunks: Sequence[
     tenant_id, job_id = lease.tenant_id, lease.job_id
     texts = [chunk.embedding_text for chunk in chunks]
     ask = partial(vectors_of, tenant_id, texts, use, purpose=Purpose.INGEST, embedder=embedder, job_id=job_id)
-    is_slow = isinstance(embedder, PaidEmbedder | SentenceEncoder)
+    is_slow = isinstance(embedder, PaidEmbedder | LocalEncoder)
     vectors = lease.renew_during(lambda stop: ask(stop=stop)) if is_slow else ask()
     if isinstance(embedder, PaidEmbedder):
         return vectors

@@ -16,7 +16,7 @@ from pipeline.errors import Misconfigured, Unavailable
 from pipeline.maintenance.compare import NamespaceStores, look
 from pipeline.maintenance.repair_stores import mend
 from pipeline.maintenance.verify import all_namespaces, compare, documents_by_namespace, remaining
-from pipeline.models.ports import SentenceEncoder
+from pipeline.models.local_embedder import LocalEncoder
 from pipeline.records import DocumentId, TenantId
 from pipeline.resources import Resources
 
@@ -72,7 +72,7 @@ def _catch_up(migration: ModelMigration, use: Resources) -> int:
         tenants = space_store.tenants_behind(work.connection, standby.number)
     done = 0
     for tenant_id in tenants:
-        at_once = _BEHIND_OF_ENCODER if isinstance(use.spaces.embedder(standby), SentenceEncoder) else _BEHIND_AT_ONCE
+        at_once = _BEHIND_OF_ENCODER if isinstance(use.spaces.embedder(standby), LocalEncoder) else _BEHIND_AT_ONCE
         with unit_of_work(use.mysql) as work:
             due = StandbyBacklog(work.connection, tenant_id, standby.number).due(limit=at_once)
         failed: list[LaggingDocument] = []
@@ -124,7 +124,7 @@ def _fill_tenant(tenant_id: TenantId, migration: ModelMigration, use: Resources,
         position = ModelMigrations(work.connection).cursor(tenant_id, migration.space.number, migration.pass_number)
     names = all_namespaces(tenant_id, documents_by_namespace(tenant_id, use), use, space=migration.space)
     namespaces = remaining(names, position)
-    page = _PAGE_OF_ENCODER if isinstance(use.spaces.embedder(migration.space), SentenceEncoder) else PAGE_CHUNKS
+    page = _PAGE_OF_ENCODER if isinstance(use.spaces.embedder(migration.space), LocalEncoder) else PAGE_CHUNKS
     total = 0
     for namespace, start in namespaces:
         stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=migration.space, use=use)

@@ -22,8 +22,9 @@ from pipeline.embedding.migration_store import MigrationProgress, MigrationState
 from pipeline.embedding.model_comparison import ComparedQuery, ComparisonResult, Gate, GoldenQuery, judge
 from pipeline.errors import MigrationRefused, Unavailable
 from pipeline.maintenance import sample_query_store
+from pipeline.models.local_embedder import query_vectors
 from pipeline.models.make_models import check_embedder, make_space_embedder
-from pipeline.models.ports import Matrix, query_vectors
+from pipeline.models.ports import Matrix
 from pipeline.records import EmbeddingSpace, Filters
 from pipeline.resources import Resources
 

@@ -13,8 +13,9 @@ from pipeline.database.unit_of_work import reading
 from pipeline.deadline import Deadline
 from pipeline.embedding import space_store
 from pipeline.errors import PipelineError
+from pipeline.models.local_embedder import prepare_references
 from pipeline.models.make_models import make_space_embedder
-from pipeline.models.ports import Embedder, prepare_references
+from pipeline.models.ports import Embedder
 from pipeline.models.service_pace_store import FleetGovernor
 from pipeline.records import EmbeddingSpace, LiveSpaces
 from pipeline.settings import Settings

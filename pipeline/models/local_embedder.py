@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
+from cachetools import cached
 from numpy.typing import NDArray
 
 from pipeline.deadline import Deadline
+from pipeline.embedding.reference_sentences import SPACED, UNSPACED
 from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.local_models import ONNX, LocalModel
-from pipeline.models.ports import Matrix
+from pipeline.models.ports import Embedder, Matrix
 from pipeline.models.prompt_texts import MAX_INPUT_TOKENS, sendable
 from pipeline.models.tokenizer import Tokens, bundled, local_tokens
 
@@ -165,6 +167,30 @@ class LocalEncoder:
                 )
             vectors[row] = unit(vector)
         return vectors
+
+
+def query_vectors(embedder: Embedder, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
+    """Embed texts as questions. Raises what the embedder raises."""
+    if isinstance(embedder, LocalEncoder):
+        return embedder.embed_queries(texts, timeout_s=timeout_s)
+    return embedder.embed(texts, timeout_s=timeout_s)
+
+
+def _key(embedder: Embedder, sentences: tuple[str, ...], **_: float | None) -> tuple[str, tuple[str, ...]]:
+    return embedder.model, sentences
+
+
+@cached(cache={}, key=_key, condition=threading.Condition())
+def reference_vectors(embedder: Embedder, sentences: tuple[str, ...], *, timeout_s: float | None = None) -> Matrix:
+    """Return the vectors of sentences, embedded as passages once per process. Raises the embedder's errors."""
+    return embedder.embed(sentences, timeout_s=timeout_s)
+
+
+def prepare_references(embedder: Embedder) -> None:
+    """Embed the reference sentences of both kinds of writing if the model is slow. Raises the embedder's errors."""
+    if isinstance(embedder, LocalEncoder):
+        for sentences in (SPACED, UNSPACED):
+            reference_vectors(embedder, sentences)
 
 
 def packaged_encoder(built_in: LocalModel, model: str, dimension: int) -> LocalEncoder:

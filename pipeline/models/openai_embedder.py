@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.deadline import Deadline
 from pipeline.errors import EmbedderRefused, EmbedderUnavailable, Misconfigured, RateLimited, Unavailable
-from pipeline.models.ports import Answered, Matrix
+from pipeline.models.ports import Answered, Matrix, PaidEmbedder
 from pipeline.models.prompt_texts import estimated_tokens, sendable
 from pipeline.models.retries import FIRST_WAIT_S, keep_trying
 from pipeline.models.service_client import LEFT_OUT, OpenAIService, ServiceBusy, ServiceRefused, ServiceUnavailable
@@ -28,7 +28,7 @@ _GRACE_S: Final = 0.25  # grace after the deadline for a request to notice it
 _PATIENCE_S: Final = 60.0  # for leave to send a request without a deadline; its next try can be scheduled
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(PaidEmbedder):
     """Vectors from a service that speaks OpenAI's `/embeddings`. Safe to share between threads; close it when done."""
 
     def __init__(

@@ -1,14 +1,13 @@
 """The contracts of models. Each port has at least two implementations, held to one contract in tests/contract."""
 
+import abc
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
-from cachetools import cached
 from numpy.typing import NDArray
 
-from pipeline.embedding.reference_sentences import SPACED, UNSPACED
 from pipeline.records import Candidate
 
 Matrix = NDArray[np.float32]
@@ -43,41 +42,11 @@ class Embedder(Protocol):
         ...
 
 
-@runtime_checkable
-class PartialEmbedder(Embedder, Protocol):
-    """An embedder that cannot read every script, and reports it. Other models are assumed to read everything."""
+class PaidEmbedder(abc.ABC):
+    """An embedder that costs money or has limited capacity: cached, metered, and called no faster than it allows. A class
+    of its own, because importing the one that derives from it takes a second."""
 
-    def trust(self, text: str) -> float:
-        """Return how far hits for ``text`` can be relied on: 1 if all of it was understood, 0 if nothing."""
-        ...
-
-
-@runtime_checkable
-class SentenceEncoder(Embedder, Protocol):
-    """A network in this process: slow; it may encode a question unlike a passage, which ``embed`` encodes."""
-
-    def embed(
-        self, texts: Sequence[str], *, timeout_s: float | None = None, stop: threading.Event | None = None
-    ) -> Matrix:
-        """Embed passages; see `Embedder`. ``stop`` ends the call early, with EmbedderUnavailable."""
-        ...
-
-    def embed_queries(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
-        """Embed questions; see `Embedder`."""
-        ...
-
-
-def query_vectors(embedder: Embedder, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
-    """Embed texts as questions. Raises what the embedder raises."""
-    if isinstance(embedder, SentenceEncoder):
-        return embedder.embed_queries(texts, timeout_s=timeout_s)
-    return embedder.embed(texts, timeout_s=timeout_s)
-
-
-@runtime_checkable
-class PaidEmbedder(Embedder, Protocol):
-    """An embedder that costs money or has limited capacity: cached, metered, and called no faster than it allows."""
-
+    @abc.abstractmethod
     def embed_counted(
         self,
         texts: Sequence[str],
@@ -117,20 +86,3 @@ class Reranker(Protocol):
     def close(self) -> None:
         """Close the connections; the reranker cannot be used afterwards."""
         ...
-
-
-def _key(embedder: Embedder, sentences: tuple[str, ...], **_: float | None) -> tuple[str, tuple[str, ...]]:
-    return embedder.model, sentences
-
-
-@cached(cache={}, key=_key, condition=threading.Condition())
-def reference_vectors(embedder: Embedder, sentences: tuple[str, ...], *, timeout_s: float | None = None) -> Matrix:
-    """Return the vectors of sentences, embedded as passages once per process. Raises the embedder's errors."""
-    return embedder.embed(sentences, timeout_s=timeout_s)
-
-
-def prepare_references(embedder: Embedder) -> None:
-    """Embed the reference sentences of both kinds of writing if the model is slow. Raises the embedder's errors."""
-    if isinstance(embedder, SentenceEncoder):
-        for sentences in (SPACED, UNSPACED):
-            reference_vectors(embedder, sentences)

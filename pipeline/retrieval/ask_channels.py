@@ -11,7 +11,8 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 import structlog
 
-from pipeline.channels.channel import ASKED, Channel, PreparingChannel
+from pipeline.channels.channel import ASKED, Channel
+from pipeline.channels.semantic_channel import SemanticChannel
 from pipeline.deadline import Deadline
 from pipeline.errors import ApiSourceTimedOut, CircuitOpen, PipelineError, Unavailable
 from pipeline.query.request import Degradation, Envelope, Query, Recalled, copied
@@ -27,6 +28,8 @@ T = TypeVar("T")
 # Channel calls run in their own pool, so that a hanging one costs its thread until its socket times out, and never the
 # query.
 _ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
+# A thread here waits for such a call. A pool of its own: it must not occupy the threads of the calls it waits for.
+_WAITING = ThreadPoolExecutor(max_workers=32, thread_name_prefix="ask")
 
 # Reserved for composing the answer when a channel uses all of its time.
 RESERVE_S = 0.1
@@ -73,22 +76,32 @@ def ask_with_verdict(query: Query, channel: Channel) -> tuple[Envelope, bool]:
     return _lost(channel, status, last.code, last.public), failed
 
 
+def side_by_side(query: Query, ask: Callable[[ChannelName], T], names: Sequence[ChannelName]) -> dict[ChannelName, T]:
+    """Return the results of ``ask`` for several channels, in parallel. A channel whose call raised is logged and left out."""
+    running = {name: _WAITING.submit(copy_context().run, ask, name).result for name in names[1:]}
+    running |= {name: partial(ask, name) for name in names[:1]}  # the first one in this thread
+    results: dict[ChannelName, T] = {}
+    for name in names:
+        try:
+            results[name] = running[name]()
+        except Unavailable as error:
+            log.warning("channel_not_reported", channel=name, query_id=query.query_id, code=error.code)
+        except Exception as error:  # as a header that raises: the answer names the channel
+            log.exception("channel_bug", channel=name, query_id=query.query_id, error=type(error).__name__)
+    return results
+
+
 def ask_side_by_side(
     query: Query, channels: Mapping[ChannelName, Channel]
 ) -> tuple[dict[ChannelName, Envelope], dict[str, float]]:
-    """Ask channels in parallel, each within its own time; return their envelopes and their milliseconds."""
-    if not channels:
-        return {}, {}
+    """Ask channels in parallel, each within its own time; return their envelopes and their milliseconds. Store nothing."""
 
-    def timed(channel: Channel) -> tuple[Envelope, float]:
+    def timed(name: ChannelName) -> tuple[Envelope, float]:
         started = time.perf_counter()
-        envelope, _ = ask_with_verdict(query, channel)
+        envelope, _ = ask_with_verdict(query, channels[name])
         return envelope, (time.perf_counter() - started) * 1000
 
-    # A separate pool: waiting calls must not occupy the threads of the calls they wait for.
-    with ThreadPoolExecutor(len(channels), thread_name_prefix="ask") as pool:
-        futures = {name: pool.submit(copy_context().run, timed, channel) for name, channel in channels.items()}
-        answers = {name: future.result() for name, future in futures.items()}
+    answers = side_by_side(query, timed, list(channels))
     envelopes = {name: envelope for name, (envelope, _) in answers.items()}
     return envelopes, {name: elapsed_ms for name, (_, elapsed_ms) in answers.items()}
 
@@ -203,7 +216,7 @@ def losses_of(query: Query, envelopes: Mapping[ChannelName, Envelope]) -> list[D
 
 def _recall_each(query: Query, channel: Channel, wordings: Sequence[Wording], rankings: _Rankings) -> None:
     """Recall by each wording and append to ``rankings``, so that a caller that stops waiting has the results so far."""
-    if isinstance(channel, PreparingChannel):
+    if isinstance(channel, SemanticChannel):
         channel.prepare(query, [wording.text for wording in wordings])
     smaller = _with_pool(query, channel.name, pool_share(query.pool_of(channel.name), len(wordings)))
     for wording in wordings:

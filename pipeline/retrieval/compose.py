@@ -21,7 +21,8 @@ from pipeline.answer.result import (
     source_share,
     understood,
 )
-from pipeline.channels.channel import Channel, LossyChannel, TermChannel
+from pipeline.channels.channel import Channel
+from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.errors import Unavailable
 from pipeline.keyword.terms import query_terms
 from pipeline.query.request import Envelope, Query, Understanding
@@ -136,11 +137,10 @@ def _record_loss(channel: ChannelName, envelope: Envelope | None, journal: Journ
 
 
 def _record_own_losses(arrived: Arrived, channels: Mapping[ChannelName, Channel]) -> None:
-    """Record what the query's channels went without in this process, where they scored hits and searched again."""
-    for name in arrived.query.channels:
-        channel = channels.get(name)
-        if isinstance(channel, LossyChannel) and (lost := channel.lost(arrived.query)) is not None:
-            arrived.journal.lost(name, lost["code"], lost["detail"])
+    """Record what the keyword channel went without in this process, where it scored hits and searched again."""
+    channel = channels.get(ChannelName.KEYWORD) if ChannelName.KEYWORD in arrived.query.channels else None
+    if isinstance(channel, KeywordChannel) and (lost := channel.lost(arrived.query)) is not None:
+        arrived.journal.lost(channel.name, lost["code"], lost["detail"])
 
 
 def _mask(
@@ -205,7 +205,7 @@ def _answer(
 def _terms(query: Query, channels: Mapping[ChannelName, Channel]) -> tuple[str, ...]:
     """Return the words to highlight: the keyword channel's with synonyms, else the query's own, without a loss."""
     channel = channels.get(ChannelName.KEYWORD)
-    if isinstance(channel, TermChannel):
+    if isinstance(channel, KeywordChannel):
         try:
             return channel.terms(query)
         except Unavailable as error:

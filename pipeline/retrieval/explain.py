@@ -23,9 +23,10 @@ from pipeline.privacy.redaction import redact
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, Comparison, Compound, QueryId
 from pipeline.resources import Resources
-from pipeline.retrieval.ask_channels import aside
-from pipeline.retrieval.record_trace import mentions, trace_of_query
-from pipeline.retrieval.run_chord import traced_in_process
+from pipeline.retrieval.arrived import Arrived, Journal
+from pipeline.retrieval.ask_channels import RESERVE_S, aside, ask_other_wordings, ask_side_by_side
+from pipeline.retrieval.compose import compose
+from pipeline.retrieval.record_trace import mentions, trace_from, trace_of_query
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +66,8 @@ def _finding(
     if trace is None:
         if recorded is None and _OWN.issuperset(query.channels):
             return {"error": "chunk_not_found"}  # no channel of the query brings passages from outside our stores
-        trace = traced_in_process(_replayable(query), use, channels)
+        arrived = replace(ask_without_storing(_replayable(query), channels), journal=Journal(tracing=True))
+        trace = trace_from(arrived, compose(arrived, use, channels))
     if recorded is None and not mentions(trace, chunk_id) and _lost_outside(trace):
         return {"error": "not_explained"}  # the channel that failed now may have brought it then
     if recorded is None and not mentions(trace, chunk_id):
@@ -73,6 +75,14 @@ def _finding(
     scores = {} if recorded is None else _scores(_replayable(query), chunk_id, channels)
     finding = why_not(chunk_id, trace, recorded, scores, query=query)
     return _finding_as_json(chunk_id, None if recorded is None else recorded.document_id, finding, replayed=replayed)
+
+
+def ask_without_storing(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:
+    """Ask the channels in parallel and return the state that `compose` answers from."""
+    asked_channels = {name: channels[name] for name in query.channels if name in channels}
+    envelopes, elapsed_ms = ask_side_by_side(query, asked_channels)
+    envelopes = ask_other_wordings(query, envelopes, asked_channels, reserve_s=RESERVE_S)
+    return Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms)
 
 
 def _lost_outside(trace: Mapping[str, Any]) -> bool:

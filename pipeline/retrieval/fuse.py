@@ -12,7 +12,8 @@ from typing import Protocol, cast
 
 import structlog
 
-from pipeline.channels.channel import Channel, CoverageChannel, TokenChannel
+from pipeline.channels.channel import Channel
+from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.database.unit_of_work import reading
 from pipeline.errors import FusionPluginFailed
 from pipeline.keyword.fulltext_store import KeywordIndex
@@ -82,7 +83,7 @@ def add_coverage(arrived: Arrived, fused: Sequence[Fused], channels: Mapping[Cha
     share = coverage_share(planned, {name: arrived.reading_weights[name] for name in planned})
     keyword = channels.get(ChannelName.KEYWORD)
     applies = fused and fusion.feedback and fusion.strategy == "weighted" and share
-    if not applies or not isinstance(keyword, CoverageChannel):
+    if not applies or not isinstance(keyword, KeywordChannel):
         return list(fused)
     started = time.perf_counter()
     first = [hit.chunk_id for hit in fused[:CONSIDERED]]
@@ -120,7 +121,7 @@ def support_neighbours(
     started = time.perf_counter()
     first = [ChunkId(hit.chunk_id) for hit in fused[:CONSIDERED]]
     keyword = channels.get(ChannelName.KEYWORD)
-    terms = keyword.indexed(query, first) if isinstance(keyword, TokenChannel) else None
+    terms = keyword.indexed(query, first) if isinstance(keyword, KeywordChannel) else None
     if terms is None:
         terms = in_time(
             aside(_terms, query, first, use),

@@ -4,11 +4,8 @@ stores the failure. `answer_in_process` does all of it in one process, with the 
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 from tenacity import Retrying, retry_if_exception_type, retry_if_not_exception_type, wait_random
@@ -16,7 +13,7 @@ from tenacity import Retrying, retry_if_exception_type, retry_if_not_exception_t
 from pipeline.answer.ended_query import NOT_TAKEN, UNDERSTAND, EndedQuery, TaskRun
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import ASKED, AbsentChannel, Channel
-from pipeline.errors import CircuitOpen, StoreFull, StoreMisconfigured, StoreUnavailable, Unavailable
+from pipeline.errors import CircuitOpen, StoreFull, StoreMisconfigured, StoreUnavailable
 from pipeline.query.plan import Lane
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState
@@ -27,14 +24,14 @@ from pipeline.retrieval.ask_channels import (
     RESERVE_S,
     aside,
     ask_other_wordings,
-    ask_side_by_side,
     ask_with_verdict,
+    side_by_side,
     unasked,
 )
 from pipeline.retrieval.compose import compose, empty_answer, record_losses, render
 from pipeline.retrieval.measure import log_answer, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row
-from pipeline.retrieval.record_trace import keep_trace, may_keep, packed_trace, trace_from
+from pipeline.retrieval.record_trace import keep_trace, may_keep, packed_trace
 from pipeline.retrieval.reuse_answer import cache_entry
 from pipeline.retrieval.understand import await_understanding, understand
 from pipeline.telemetry.tracing import OutsideCall, recorded_calls
@@ -42,9 +39,6 @@ from pipeline.telemetry.tracing import OutsideCall, recorded_calls
 log = structlog.get_logger(__name__)
 
 _REPORT_AGAIN_S: Final = (0.05, 0.2)
-_MOST_CHANNELS: Final = 32  # calls at a time, of all queries that this process answers by itself
-# A thread here waits for a channel call, as a worker's thread does in a header of the chord.
-_SIDE = ThreadPoolExecutor(_MOST_CHANNELS, thread_name_prefix="lane-channel")
 
 
 class _Reported(NamedTuple):
@@ -245,7 +239,12 @@ def answer_in_process(
         return False
     if query.model_steps:
         aside(understand, tenant_id, query_id, use)  # the composing process waits for its result in Redis
-    began_at, results = time.time(), _ask_all(query, use, channels, worker)
+    began_at = time.time()
+
+    def ask(name: ChannelName) -> _Reported:
+        return ask_and_report(query, channels.get(name) or AbsentChannel(name), use, worker=worker)
+
+    results = side_by_side(query, ask, query.channels)
     state = QueryState(
         query=query,
         status="running",
@@ -255,39 +254,3 @@ def answer_in_process(
         ran={name.value: ChannelRun(began_at, worker, result.calls) for name, result in results.items()},
     )
     return settle(state, use, channels, lane="in_process")
-
-
-def _ask_all(
-    query: Query, use: Resources, channels: Mapping[ChannelName, Channel], worker: str
-) -> dict[ChannelName, _Reported]:
-    """Ask every channel of a query in parallel. A channel that raised an error is left out."""
-
-    def ask(name: ChannelName) -> _Reported:
-        return ask_and_report(query, channels.get(name) or AbsentChannel(name), use, worker=worker)
-
-    names = query.channels
-    running = {name: _SIDE.submit(copy_context().run, ask, name).result for name in names[1:]}
-    running |= {name: partial(ask, name) for name in names[:1]}  # the first one in this thread
-    results: dict[ChannelName, _Reported] = {}
-    for name in names:
-        try:
-            results[name] = running[name]()
-        except Unavailable as error:
-            log.warning("channel_not_reported", channel=name, query_id=query.query_id, code=error.code)
-        except Exception as error:  # as a header that raises: the answer names the channel
-            log.exception("channel_bug", channel=name, query_id=query.query_id, error=type(error).__name__)
-    return results
-
-
-def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
-    """Return the trace of a query that is answered in this process."""
-    arrived = replace(arrived_in_process(query, channels), journal=Journal(tracing=True))
-    return trace_from(arrived, compose(arrived, use, channels))
-
-
-def arrived_in_process(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:
-    """Ask the channels in parallel and return the state that `compose` answers from. Stores nothing."""
-    asked_channels = {name: channels[name] for name in query.channels if name in channels}
-    envelopes, elapsed_ms = ask_side_by_side(query, asked_channels)
-    envelopes = ask_other_wordings(query, envelopes, asked_channels, reserve_s=RESERVE_S)
-    return Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms)

@@ -13,7 +13,7 @@ from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.models.local_embedder import LocalEmbedder
 from pipeline.models.make_models import check_embedder, make_local_embedder
 from pipeline.models.openai_embedder import OpenAIEmbedder
-from pipeline.models.ports import Embedder, PartialEmbedder
+from pipeline.models.ports import Embedder
 from tests.support.clients.openai_clients import embedder_on
 from tests.support.corpora.tiny_onnx import DIMENSION, write_encoder
 from tests.support.servers.openai_answers import Answer, refused, slow, with_data, with_vectors
@@ -91,7 +91,7 @@ class DescribeLocalEmbedder(EmbedderContract):
 
     @pytest.mark.parametrize(("text", "trust"), [("how do I reset my password\nnow", 1.0), ("", 1.0), ("蟾蜍", 0.0)])
     def it_says_what_it_cannot_read(self, embedder: Embedder, text: str, trust: float):
-        assert isinstance(embedder, PartialEmbedder)
+        assert isinstance(embedder, LocalEmbedder)
         assert embedder.trust(text) == pytest.approx(trust)
 
     def it_trusts_half_a_reading_by_its_fourth_power(self):

@@ -15,6 +15,7 @@ from pipeline.administration.steer_jobs import cancel
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import QuotaExceeded
 from pipeline.ingestion.make_vectors import vectors_of
+from pipeline.models.openai_embedder import OpenAIEmbedder
 from pipeline.settings import Settings
 from pipeline.tenants.usage import Purpose
 from pipeline.tenants.usage_store import Usage
@@ -22,7 +23,7 @@ from tests.support.servers.openai_answers import changed, raw, refused, slow, wi
 from tests.support.servers.rate_limits import FixedWindows
 from tests.support.stacks.connections import in_mysql
 from tests.support.stacks.patience import SPARE_S
-from tests.support.stacks.served import Served, served_on, tables_for_served
+from tests.support.stacks.served import DIMENSION, Served, served_on, tables_for_served
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +192,10 @@ class DescribeVectorsThatAreThere:
 
     def it_keeps_what_was_answered_when_the_rest_fails(self, served):
         served.service.next("embeddings", *[changed(lambda body: body)] * 2, refused(500))
-        job = served.work(served.submit(texts(9)), embedding_batch_texts=3, embedding_concurrency=1)
+        embedder = OpenAIEmbedder(
+            model=served.use.embedder.model, dimension=DIMENSION, batch_texts=3, concurrency=1, retries=0
+        )
+        job = served.work(served.submit(texts(9)), embedder=embedder)
         assert (job.status, attempts(served)) == ("succeeded", {2})
         assert served.service.counted.texts == 9
         assert_counts_agree(served)

@@ -10,9 +10,9 @@ from pipeline.query.request import Query
 from pipeline.records import ChannelName
 from pipeline.resources import Resources
 from pipeline.retrieval.compose import compose
-from pipeline.retrieval.run_chord import arrived_in_process
+from pipeline.retrieval.explain import ask_without_storing
 
 
 def ask_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
     """Return the answer to a query, composed as the callback of a chord composes it."""
-    return compose(arrived_in_process(query, channels), use, channels)
+    return compose(ask_without_storing(query, channels), use, channels)

@@ -14,12 +14,14 @@ from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_next
 from pipeline.jobs.job_views import JobView
 from pipeline.maintenance.sweep import sweep
+from pipeline.models.ports import Embedder
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant
 from tests.support.corpora.uploads import upload
 from tests.support.servers.openai_server import OpenAIServer
+from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import job_of, submit
 
 DIMENSION = 64
@@ -33,8 +35,9 @@ class Served:
         self.use = self.worker()
         self.tenant: TenantId = make_tenant(self.use)[0]
 
-    def worker(self, **changes: Any) -> Resources:
-        return Resources(self.settings.model_copy(update=changes))
+    def worker(self, embedder: Embedder | None = None, **changes: Any) -> Resources:
+        made = Resources(self.settings.model_copy(update=changes))
+        return made if embedder is None else sharing(made, embedder=embedder)
 
     def submit(self, texts: list[str], *, tenant: TenantId | None = None) -> AcceptedJob:
         uploads = [upload(f"d{place}", text) for place, text in enumerate(texts)]

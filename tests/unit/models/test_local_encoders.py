@@ -18,8 +18,9 @@ from pipeline.ingestion.claimed_items import Lease
 from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.local_models import LOCAL_MODELS
 from pipeline.models import local_embedder
+from pipeline.models.local_embedder import LocalEncoder, query_vectors
 from pipeline.models.make_models import make_embedder, make_local_embedder
-from pipeline.models.ports import Embedder, SentenceEncoder, query_vectors
+from pipeline.models.ports import Embedder
 from pipeline.records import JobId, TenantId
 from pipeline.settings import load
 from tests.support.corpora.tiny_onnx import DIMENSION, network, write_encoder
@@ -88,7 +89,7 @@ class DescribeOnnxFolder:
             encoder(write_encoder(tmp_path / name, **files))
             for name, files in (("plain", {}), ("prompted", {"config_sentence_transformers": prompts}))
         )
-        assert isinstance(prompted, SentenceEncoder)
+        assert isinstance(prompted, LocalEncoder)
         assert np.array_equal(prompted.embed_queries(["red fox"]), plain.embed(["query: red fox"]))
         assert np.array_equal(prompted.embed(["red fox"]), plain.embed(["passage: red fox"]))
 
@@ -154,7 +155,7 @@ class DescribeOnnxFolder:
     def it_ends_early_when_its_work_was_taken_away(self, tmp_path: Path):
         found, stop = encoder(write_encoder(tmp_path)), threading.Event()
         stop.set()
-        assert isinstance(found, SentenceEncoder)
+        assert isinstance(found, LocalEncoder)
         with pytest.raises(EmbedderUnavailable, match="only 0 of 2 texts"):
             found.embed(["red", "fox"], stop=stop)
 

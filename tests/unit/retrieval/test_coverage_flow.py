@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
-from pipeline.channels.channel import Recalled
+from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.errors import StoreUnavailable
 from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, RetrievePlan
 from pipeline.query.request import Envelope, Query
@@ -50,20 +50,14 @@ FUSED = [
 ]
 
 
-@dataclass
-class Words:
+class Words(KeywordChannel):
     """A keyword channel that knows how much of the query each chunk holds, or fails."""
 
-    told: dict[ChunkId, float] = field(default_factory=dict)
-    error: Exception | None = None
-    name: ChannelName = KEYWORD
-    asked: int = 0
+    name = KEYWORD
+    __setattr__ = object.__setattr__  # the real one is frozen
 
-    def recall(self, query: Query) -> Recalled:
-        return Recalled()
-
-    def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        return {}
+    def __init__(self, told: dict[ChunkId, float] | None = None, error: Exception | None = None) -> None:
+        self.told, self.error, self.asked = told or {}, error, 0
 
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         self.asked += 1

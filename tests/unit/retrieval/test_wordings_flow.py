@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.channels.channel import Recalled
+from pipeline.channels.semantic_channel import SemanticChannel
 from pipeline.deadline import Deadline
 from pipeline.errors import StoreUnavailable
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, UnderstandPlan
@@ -26,10 +27,11 @@ from tests.support.stacks.patience import SPARE_S
 TENANT, QUERY, KEYWORD = TenantId("t"), QueryId("q"), ChannelName.KEYWORD
 
 
-class FakeChannel:
+class FakeChannel(SemanticChannel):
     """A channel at the edge: finds a chunk named after the wording, unless told to do something else for it."""
 
     name = KEYWORD
+    __setattr__ = object.__setattr__  # the real one is frozen
 
     def __init__(self, **instead: Callable[[], Recalled]) -> None:
         self._instead = instead

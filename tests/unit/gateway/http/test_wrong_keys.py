@@ -33,7 +33,7 @@ def shared() -> Shared:
 
 
 def wrong_keys(shared: Shared, proxies: str = "") -> WrongKeys:
-    return WrongKeys(shared, RATE, proxies=parse_networks(proxies), held_s=0.0)
+    return WrongKeys(shared.take_named, RATE, proxies=parse_networks(proxies), held_s=0.0)
 
 
 class DescribeTheAddress:
@@ -83,7 +83,7 @@ class DescribeTheLimit:
         assert keys.turn(other, {}) is None
 
     async def it_is_off_at_zero(self, shared):
-        keys = WrongKeys(shared, Rate(per_minute=0, burst=1))
+        keys = WrongKeys(shared.take_named, Rate(per_minute=0, burst=1))
         assert [await keys.refusal("a") for _ in range(5)] == [None] * 5
 
 
