@@ -14,7 +14,7 @@ from . import apt, locks, programs, shell, stopping, variables
 from .locks import DEV_LOCK, RUNTIME_LOCKS
 from .places import CLIENT, LOCAL, PROJECTS, ROOT, VENV
 from .progress import Failure, say, step
-from .servers import browser, tools_for_tests
+from .servers import browser
 
 PYTHON = VENV / "bin" / "python"
 _LOG = LOCAL / "logs" / "install.log"
@@ -35,6 +35,8 @@ def install(*, dev: bool, servers: bool) -> None:
 
 
 def _fetch_tools() -> None:
+    from tests.support.servers import tools_for_tests  # in a checkout only
+
     browser.fetch_missing(log=LOCAL / "logs" / "browser.log")
     tools_for_tests.fetch_missing()
 

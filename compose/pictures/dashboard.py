@@ -17,7 +17,7 @@ from playwright.sync_api import BrowserContext, Page
 
 from compose.localstack import ports
 from compose.localstack.places import ROOT
-from compose.localstack.servers.tools_for_tests import prometheus
+from tests.support.servers.tools_for_tests import prometheus
 
 BOARD: Final[Mapping[str, Any]] = json.loads((ROOT / "compose/grafana/chordwise.json").read_text(encoding="utf-8"))
 PANELS: Final = tuple(panel for panel in BOARD["panels"] if panel["type"] != "row")

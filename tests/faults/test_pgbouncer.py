@@ -14,7 +14,6 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import make_url, text
 
-from compose.localstack.servers import tools_for_tests
 from pipeline.database.engines import postgres_engine
 from pipeline.errors import StoreMisconfigured
 from pipeline.maintenance import migrate_schema
@@ -24,6 +23,7 @@ from pipeline.resources import Resources
 from pipeline.semantic.vector_index_store import index_builder
 from pipeline.settings import Settings
 from tests.conftest import make_tenant, scratch_databases
+from tests.support.servers import tools_for_tests
 from tests.support.servers.own_stores import own_postgres
 from tests.support.stacks.corner import Corner, documents
 from tests.support.stacks.processes import free_port

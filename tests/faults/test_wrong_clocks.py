@@ -11,11 +11,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from compose.localstack.servers import tools_for_tests
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.clients.operating import eventually
 from tests.support.corpora.documents import document, finished
+from tests.support.servers import tools_for_tests
 from tests.support.stacks.processes import free_port, process, wait_for_log, worker
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]

@@ -15,7 +15,6 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api_gateway.http.metrics import FleetMetrics, LedgerMetrics
-from compose.localstack.servers.tools_for_tests import promtool
 from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.worker_heartbeats import DiskSpace, ProcessSign
 from pipeline.documents.document_views import KINDS, Totals
@@ -26,6 +25,7 @@ from pipeline.metrics.definitions import METRICS
 from pipeline.resources import Resources
 from pipeline.settings import load
 from tests.support.repository.project import ROOT
+from tests.support.servers.tools_for_tests import promtool
 
 RULES = [
     rule

@@ -13,12 +13,11 @@ import pytest
 import structlog
 
 from chordwise import Chordwise
-from compose.localstack.servers import tools_for_tests
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.clients.loop import PATIENCE_S, Loop
 from tests.support.repository.project import ROOT
-from tests.support.servers import certificates
+from tests.support.servers import certificates, tools_for_tests
 from tests.support.stacks.processes import end, free_port, process, wait_for_http
 
 pytestmark = [pytest.mark.calm, pytest.mark.thorough, pytest.mark.timeout(400)]

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from compose.localstack.servers.tools_for_tests import tesseract
 from pipeline.ingestion import prepare
 from pipeline.parsing.formats import PDF
 from pipeline.records import Namespace, TenantId
@@ -15,6 +14,7 @@ from pipeline.resources import Resources
 from tests.support.corpora.formats import pdf_with_picture
 from tests.support.corpora.scans import ENGLISH, page, scan
 from tests.support.corpora.uploads import upload
+from tests.support.servers.tools_for_tests import tesseract
 from tests.support.stacks.corner import items_of, job_of, submit
 from tests.support.stacks.one_job import ingest_batch
 

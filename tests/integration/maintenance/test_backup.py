@@ -21,7 +21,6 @@ from sqlalchemy import inspect
 
 from compose.localstack import programs
 from compose.localstack.progress import Failure
-from compose.localstack.servers import tools_for_tests
 from pipeline.maintenance.examine_stores import server_versions
 from pipeline.maintenance.verify import verify
 from pipeline.records import ChannelName, Namespace
@@ -29,7 +28,7 @@ from pipeline.resources import Resources
 from pipeline.retrieval.make_channels import make_channels
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant, scratch_databases
-from tests.support.servers import newer
+from tests.support.servers import newer, tools_for_tests
 from tests.support.servers.own_stores import own_mysql
 from tests.support.stacks.corner import Corner, documents
 from tests.support.stacks.processes import server_command

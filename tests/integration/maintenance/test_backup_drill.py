@@ -19,7 +19,6 @@ from pydantic import SecretStr
 from sqlalchemy import make_url
 
 from chordwise import Chordwise
-from compose.localstack.servers import tools_for_tests
 from pipeline.administration.delete_documents import delete_document
 from pipeline.maintenance import migrate_schema
 from pipeline.maintenance.verify import verify
@@ -29,6 +28,7 @@ from pipeline.retrieval.make_channels import make_channels
 from pipeline.settings import Settings
 from tests.conftest import make_tenant, redis_of_its_own, scratch_databases
 from tests.support.clients.loop import PATIENCE_S, Loop
+from tests.support.servers import tools_for_tests
 from tests.support.servers.brokers import OwnServer
 from tests.support.servers.own_stores import own_mariadb, own_postgres
 from tests.support.stacks.corner import Corner, documents

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import httpx
 
-from compose.localstack.servers import tools_for_tests
 from pipeline.settings import Settings
 from tests.support.corpora.documents import begun
+from tests.support.servers import tools_for_tests
 from tests.support.servers.brokers import OwnServer
 from tests.support.stacks.processes import server_command
 

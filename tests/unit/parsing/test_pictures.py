@@ -9,13 +9,13 @@ from difflib import SequenceMatcher
 import pytest
 from PIL import Image
 
-from compose.localstack.servers.tools_for_tests import tesseract
 from pipeline.errors import DocumentTooLarge, EmptyDocument, MalformedDocument, ParserTimeout, UnsupportedMediaType
 from pipeline.parsing.formats import JPEG, PDF, PNG, TIFF, media_type_of, parse
 from pipeline.parsing.recognition import Recognition, unread
 from pipeline.sandbox.parser import Parser
 from tests.support.corpora import formats
 from tests.support.corpora.scans import CHINESE, ENGLISH, chinese_font, huge_png, page, picture, scan
+from tests.support.servers.tools_for_tests import tesseract
 
 pytestmark = pytest.mark.skipif(tesseract() is None, reason="no tesseract with English and Chinese data")
 _CHINESE_FONT = pytest.mark.skipif(chinese_font() is None, reason="no font with Chinese characters")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from .. import apt, programs, shell
-from ..places import LOCAL
-from ..progress import Failure
+from compose.localstack import apt, programs, shell
+from compose.localstack.places import LOCAL
+from compose.localstack.progress import Failure
 
 _LOGS = LOCAL / "logs"
 _PROMETHEUS = LOCAL / "prometheus"
