@@ -9,14 +9,15 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import Wakes
-from pipeline.administration import list_jobs
+from pipeline.administration.call_store import read_view
 from pipeline.errors import Unavailable
+from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import Failure, FailurePosition, Fingerprint, ProgressRate, Snapshot, pace
 from pipeline.query.wake_names import wake_name
 from pipeline.records import ItemState, JobId, TenantId
@@ -34,6 +35,9 @@ _SAFETY_S, _WITHOUT_REDIS_S = 10.0, 1.0
 _MOST_SAMPLES = 128
 
 
+T = TypeVar("T")
+
+
 class JobSource:
     """The ledger, from which followed jobs are read. ``run`` calls a blocking function in a thread. Every method raises
     StoreUnavailable."""
@@ -44,23 +48,19 @@ class JobSource:
 
     async def snapshot(self, tenant_id: TenantId, job_id: JobId) -> Snapshot | None:
         """Return the job's state, or None."""
-        job: Snapshot | None = await self._run(self._read, list_jobs.snapshot, tenant_id, job_id)
-        return job
+        return await self._read(tenant_id, lambda jobs: jobs.snapshot(job_id))
 
     async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Sequence[Failure]:
         """Return the job's next failures, at most FAILURES_AT_ONCE."""
-        failures: Sequence[Failure] = await self._run(
-            self._read, list_jobs.next_failures, tenant_id, job_id, after=after, limit=FAILURES_AT_ONCE
-        )
-        return failures
+        return await self._read(tenant_id, lambda jobs: jobs.failures(job_id, after=after, limit=FAILURES_AT_ONCE))
 
     async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
         """Return the fingerprints that reveal changes of these jobs."""
-        fingerprints: dict[JobId, Fingerprint] = await self._run(self._read, list_jobs.fingerprints, tenant_id, job_ids)
-        return fingerprints
+        return await self._read(tenant_id, lambda jobs: jobs.fingerprints(job_ids))
 
-    def _read(self, read: Callable[..., Any], tenant_id: TenantId, *args: Any, **options: Any) -> Any:
-        return read(tenant_id, self._use, *args, **options)
+    async def _read(self, tenant_id: TenantId, read: Callable[[JobViews], T]) -> T:
+        result: T = await self._run(read_view, JobViews, tenant_id, self._use, read)
+        return result
 
 
 @dataclass(frozen=True, slots=True)

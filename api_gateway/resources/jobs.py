@@ -1,7 +1,7 @@
 """Jobs: progress of a submission; cancel, retry, pause and resume it."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -18,9 +18,10 @@ from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Page, existing, parse_uuid, send_page, time_span
 from api_gateway.resources.shapes import Job, Outcome, encoding_json, job_json
-from pipeline.administration import list_jobs as jobs_of_tenant
 from pipeline.administration import steer_jobs
-from pipeline.jobs.job_views import ItemView, JobFilter, JobStatus, JobView
+from pipeline.administration.call_store import read_view
+from pipeline.jobs.job_view_store import JobViews, Matches
+from pipeline.jobs.job_views import ItemView, JobFilter, JobStatus, JobView, Match
 from pipeline.query.wake_names import wake_name
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
@@ -128,9 +129,11 @@ async def list_jobs(
     before = cursors.decode(cursor, "jobs", datetime, UUID)
     begins, ends = time_span(since, until)
     chosen = JobFilter(statuses=tuple(status or ()), namespace=namespace, since=begins, until=ends)
-    views = await caller.gateway.run(
-        jobs_of_tenant.list_jobs, caller.tenant_id, caller.use, chosen, before=before, limit=limit + 1
-    )
+
+    def read(jobs: JobViews) -> Sequence[JobView]:
+        return jobs.newest(chosen, before=before, limit=limit + 1)
+
+    views = await caller.gateway.run(read_view, JobViews, caller.tenant_id, caller.use, read)
     return send_page(views, limit, job_json, "jobs", lambda view: (view.created_at, view.job_id))
 
 
@@ -150,10 +153,11 @@ async def find(
 ) -> Response:
     """Find a document by part of its title, id or source, with the reason if it failed or was refused. Case does not
     count. Compares up to 100,000 uploads, by namespace and id."""
-    tenant_id, use = caller.tenant_id, caller.use
-    matches, truncated = await caller.gateway.run(
-        jobs_of_tenant.find_matches, tenant_id, use, text, namespace=namespace, limit=limit
-    )
+
+    def read(every: Matches) -> tuple[Sequence[Match], bool]:
+        return every.of(text, namespace=namespace, limit=limit)
+
+    matches, truncated = await caller.gateway.run(read_view, Matches, caller.tenant_id, caller.use, read)
     return json_response({"data": [shown(FoundMatch, match) for match in matches], "truncated": truncated})
 
 
@@ -171,7 +175,7 @@ async def until_finished(caller: Caller, job_id: JobId, seconds: float) -> None:
     """Wait for the end of a job, for some seconds. Raises ClientDisconnect or Problem."""
 
     def is_finished() -> bool | None:
-        finished = jobs_of_tenant.is_finished(caller.tenant_id, caller.use, job_id)
+        finished = read_view(JobViews, caller.tenant_id, caller.use, lambda jobs: jobs.is_finished(job_id))
         return None if finished is False else True
 
     gateway = caller.gateway
@@ -203,17 +207,14 @@ async def list_items(
 ) -> Response:
     """List the documents of a job, each with its outcome."""
     after = cursors.decode(cursor, "items", int)
-    views = await caller.gateway.run(
-        jobs_of_tenant.list_items,
-        caller.tenant_id,
-        job_id,
-        caller.use,
-        status=status,
-        after=after[0] if after else -1,
-        limit=limit + 1,
-        duplicates=duplicates,
-        warned=warned,
-    )
+
+    def read(jobs: JobViews) -> Sequence[ItemView] | None:
+        if jobs.is_finished(job_id) is None:
+            return None
+        start = after[0] if after else -1
+        return jobs.items(job_id, status=status, after=start, limit=limit + 1, duplicates=duplicates, warned=warned)
+
+    views = await caller.gateway.run(read_view, JobViews, caller.tenant_id, caller.use, read)
 
     def item_json(view: ItemView) -> dict[str, Any]:
         return shown(Item, view, **encoding_json(view.encoding))
@@ -223,7 +224,8 @@ async def list_items(
 
 def view_of(caller: Caller, job_id: JobId) -> JobView:
     """Return the job. Blocking. Raises Problem 404."""
-    return existing(jobs_of_tenant.find_job(caller.tenant_id, caller.use, job_id), not_found())
+    job: JobView | None = read_view(JobViews, caller.tenant_id, caller.use, lambda jobs: jobs.one(job_id))
+    return existing(job, not_found())
 
 
 @router.post(

@@ -1,4 +1,4 @@
-"""Use cases that are one call of a store: the gateway may call them, and imports no store."""
+"""Use cases that are one call of a store. The gateway itself names only the stores that read: `*_view_store`."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -38,3 +38,11 @@ def call_store(
         return write(tenant_id, use, *args, **kwargs)
 
     return call
+
+
+def read_view(
+    store: Callable[[Connection, TenantId], Store], tenant_id: TenantId, use: Resources, read: Callable[[Store], T]
+) -> T:
+    """Return what ``read`` reads from a tenant's view store, in a transaction of its own. Raises StoreUnavailable."""
+    with unit_of_work.unit_of_work(use.mysql) as work:
+        return read(store(work.connection, tenant_id))

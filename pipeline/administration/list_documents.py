@@ -9,7 +9,7 @@ from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, Position
 from pipeline.documents.document_store import Documents
-from pipeline.documents.document_view_store import DocumentViews, SourceViews
+from pipeline.documents.document_view_store import DocumentViews
 from pipeline.documents.document_views import ChunkBeginning, DocumentView, OriginalUpload, OwnedChunk
 from pipeline.documents.generation_store import Generations
 from pipeline.documents.owned_chunk_store import chunk_beginnings
@@ -28,13 +28,8 @@ _READ_AT_ONCE: Final = 1_000
 _READING_S: Final = 2.0  # after which no further documents are read
 
 
-list_documents = call_store(DocumentViews, DocumentViews.views)
-find_document = call_store(DocumentViews, DocumentViews.view)
 list_generations = call_store(Generations, Generations.history)
-list_sources = call_store(SourceViews, SourceViews.page)
-find_source = call_store(SourceViews, SourceViews.one)
 list_namespaces = call_store(Namespaces, Namespaces.views)
-_read_fields = call_store(DocumentViews, DocumentViews.fields)
 existing_namespaces = call_store(Namespaces, Namespaces.existing)
 verify_import = call_store(Examples, Examples.verified)
 
@@ -81,7 +76,8 @@ def used_fields(tenant_id: TenantId, namespace: Namespace, use: Resources) -> Us
     while True:
         is_enough = tally.documents >= _MOST_READ or time.monotonic() >= until
         limit = 1 if is_enough else _READ_AT_ONCE  # one more tells whether these were all
-        rows = _read_fields(tenant_id, use, namespace, after=after, limit=limit)
+        with unit_of_work(use.mysql) as work:
+            rows = DocumentViews(work.connection, tenant_id).fields(namespace, after=after, limit=limit)
         if is_enough or not rows:
             return tally.result(complete=not rows)
         tally.add(fields for _, fields in rows)

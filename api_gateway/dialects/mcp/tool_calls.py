@@ -1,7 +1,7 @@
 """The functions behind the MCP tools and resources: calls of the interface with agents' arguments and results."""
 
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, get_type_hints
 from urllib.parse import quote
@@ -23,9 +23,11 @@ from api_gateway.resources.retrieval.queries import parse_query_id
 from api_gateway.resources.route_parts import existing, parse
 from api_gateway.resources.shapes import document_json, job_json, renamed_json
 from pipeline.administration import list_documents
+from pipeline.administration.call_store import read_view
 from pipeline.administration.list_documents import read_passages
 from pipeline.answer.mask_answers import masked_value
 from pipeline.documents.clean_text import joined
+from pipeline.documents.document_view_store import DocumentViews
 from pipeline.documents.document_views import DocumentSelection, DocumentView
 from pipeline.errors import Unavailable
 from pipeline.privacy.redaction import MaskedKind
@@ -252,9 +254,11 @@ async def namespace(caller: Caller, name: str) -> dict[str, Any]:
     valid_name = Namespace(parse(tidy_namespace, name, not_found))
     await caller.gateway.namespaces.require(caller.tenant_id, [valid_name])
     selection = DocumentSelection(namespace=valid_name)
-    views = await caller.gateway.run(
-        list_documents.list_documents, caller.tenant_id, caller.use, selection, limit=_DOCUMENTS_SHOWN + 1
-    )
+
+    def read(documents: DocumentViews) -> Sequence[DocumentView]:
+        return documents.views(selection, limit=_DOCUMENTS_SHOWN + 1)
+
+    views = await caller.gateway.run(read_view, DocumentViews, caller.tenant_id, caller.use, read)
     documents = [
         {"id": found_id(valid_name, view.document_id), "title": view.fields.title, "chunks": view.chunk_count}
         for view in views[:_DOCUMENTS_SHOWN]

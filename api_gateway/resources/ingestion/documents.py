@@ -31,7 +31,9 @@ from api_gateway.resources.shapes import (
     document_json,
 )
 from pipeline.administration import list_documents as owned_documents
+from pipeline.administration.call_store import read_view
 from pipeline.administration.delete_documents import delete_document
+from pipeline.documents.document_view_store import DocumentViews
 from pipeline.documents.document_views import DocumentOrder, DocumentSelection, DocumentStatus, DocumentView, OwnedChunk
 from pipeline.ingestion.accept import AcceptedJob, accept
 from pipeline.ingestion.reingest import roll_back
@@ -168,9 +170,11 @@ async def list_documents(
     )
     kind, *types = ("documents", str, str) if order_by == "document_id" else (f"documents:{order_by}", str, str, str)
     after = cursors.decode(cursor, kind, *types)
-    views = await caller.gateway.run(
-        owned_documents.list_documents, caller.tenant_id, caller.use, selection, after=after, limit=limit + 1
-    )
+
+    def read(documents: DocumentViews) -> Sequence[DocumentView]:
+        return documents.views(selection, after=after, limit=limit + 1)
+
+    views = await caller.gateway.run(read_view, DocumentViews, caller.tenant_id, caller.use, read)
     return send_page(views, limit, document_json, kind, lambda view: view.position(order_by))
 
 
@@ -219,7 +223,10 @@ async def list_chunks(
 
 def find(caller: Caller, namespace: Namespace, document_id: DocumentId) -> DocumentView:
     """Return the document. Blocking. Raises Problem 404."""
-    view = owned_documents.find_document(caller.tenant_id, caller.use, namespace, document_id)
+    tenant_id, use = caller.tenant_id, caller.use
+    view: DocumentView | None = read_view(
+        DocumentViews, tenant_id, use, lambda documents: documents.view(namespace, document_id)
+    )
     return existing(view, not_found(document_id))
 
 

@@ -1,5 +1,6 @@
 """Sources of documents: list, read and delete them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -15,9 +16,11 @@ from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Page, existing, parse, send_page
 from api_gateway.resources.shapes import SourceKindName
-from pipeline.administration import list_documents
+from pipeline.administration.call_store import read_view
 from pipeline.administration.delete_documents import delete_source
 from pipeline.document_sources import SourceKind
+from pipeline.documents.document_view_store import SourceViews
+from pipeline.documents.document_views import SourceView
 
 
 class SourceInfo(Shape):
@@ -78,10 +81,11 @@ async def list_sources(
 ) -> Response:
     """List sources with a document that is searchable or being ingested."""
     after = cursors.decode(cursor, "sources", str)
-    start, use = after[0] if after else "", caller.use
-    views = await caller.gateway.run(
-        list_documents.list_sources, caller.tenant_id, use, namespace, kind=kind, after=start, limit=limit + 1
-    )
+
+    def read(sources: SourceViews) -> Sequence[SourceView]:
+        return sources.page(namespace, kind=kind, after=after[0] if after else "", limit=limit + 1)
+
+    views = await caller.gateway.run(read_view, SourceViews, caller.tenant_id, caller.use, read)
     return send_page(views, limit, lambda view: shown(SourceInfo, view), "sources", lambda view: (view.source_id,))
 
 
@@ -90,7 +94,11 @@ async def list_sources(
 )
 async def look(caller: Reader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
-    view = await caller.gateway.run(list_documents.find_source, caller.tenant_id, caller.use, namespace, source_id)
+
+    def read(sources: SourceViews) -> SourceView | None:
+        return sources.one(namespace, source_id)
+
+    view = await caller.gateway.run(read_view, SourceViews, caller.tenant_id, caller.use, read)
     return json_response(shown(SourceInfo, existing(view, _not_found(source_id))))
 
 
