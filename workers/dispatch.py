@@ -42,11 +42,11 @@ _FINISH_EXPIRES_S = 5.0
 _STOPPING_S = 10  # seconds for a step to stop after its soft limit; then its process is killed
 
 
-def ring(ticket: AcceptedJob) -> None:
+def ring(accepted: AcceptedJob) -> None:
     """Wake workers for a job that was just accepted. Never raises: the sweeper rings again."""
-    batches = -(-ticket.due // settings().ingest_batch_documents)
+    batches = -(-accepted.due // settings().ingest_batch_documents)
     for _ in range(min(batches, _BELLS_AT_ONCE)):
-        if not ring_for(ticket.tenant_id, ticket.job_id, request_id=ticket.request_id):
+        if not ring_for(accepted.tenant_id, accepted.job_id, request_id=accepted.request_id):
             return
 
 

@@ -21,7 +21,7 @@ from pipeline.database.installation import id_in
 from pipeline.database.unit_of_work import reading
 from pipeline.database.worker_heartbeats import SIGN_EVERY_S, ProcessSign
 from pipeline.errors import PipelineError
-from pipeline.keyword_index.index_folder import Bell, IndexFolder
+from pipeline.keyword_index.index_folder import IndexFolder, WakePipe
 from pipeline.keyword_index.indexer_report_store import EVERY_S
 from pipeline.maintenance.index_keywords import KeywordIndexer
 from pipeline.resources import Resources
@@ -56,8 +56,8 @@ def run(config: Settings, stop: threading.Event) -> None:
                 folder.belong_to(installation_id, is_alone=True)
                 log.info("indexer_ready", folder=str(folder.root))
                 indexer = KeywordIndexer(use.mysql, folder.root, use.meter)
-                with folder.bell() as bell:
-                    _follow(indexer, folder, bell, use, config, stop)
+                with folder.wake_pipe() as pipe:
+                    _follow(indexer, folder, pipe, use, config, stop)
     use.close()
 
 
@@ -77,9 +77,14 @@ def _installation(use: Resources, stop: threading.Event) -> str:
 
 
 def _follow(
-    indexer: KeywordIndexer, folder: IndexFolder, bell: Bell, use: Resources, config: Settings, stop: threading.Event
+    indexer: KeywordIndexer,
+    folder: IndexFolder,
+    pipe: WakePipe,
+    use: Resources,
+    config: Settings,
+    stop: threading.Event,
 ) -> None:
-    signs = _Signs(use, config.host, folder, bell)
+    signs = _Signs(use, config.host, folder, pipe)
     tidied_at = reported_at = float("-inf")
     changed_at = time.monotonic()
     while not stop.is_set():
@@ -91,7 +96,7 @@ def _follow(
                 tidied_at = started
             lag = indexer.step()
             changed_at = started if lag.tenants else changed_at
-            quiet_s = started - changed_at if bell.can_ring else 0.0
+            quiet_s = started - changed_at if pipe.can_wake else 0.0
             pause_s = pause_after(time.monotonic() - started, interval_s=interval_s, quiet_s=quiet_s)
             folder.promise(pause_s + _PROMISED_S, is_current=not lag.tenants)
             if started - reported_at >= EVERY_S:
@@ -110,15 +115,15 @@ def _follow(
 class _Signs:
     """Signs of life of this process, also while it waits for a server. Without Redis, whose check reports it, none."""
 
-    def __init__(self, use: Resources, host: str, folder: IndexFolder, bell: Bell) -> None:
+    def __init__(self, use: Resources, host: str, folder: IndexFolder, pipe: WakePipe) -> None:
         self._use = use
-        self._bell = bell
+        self._pipe = pipe
         self._sign = ProcessSign(host=host, name="indexer", serves=("indexer",))
         self._folder = folder.root
         self._signed_at = float("-inf")
 
     def pause(self, stop: threading.Event, pause_s: float, *, at_least_s: float) -> None:
-        """Wait for ``pause_s`` seconds, until the bell rings after ``at_least_s``, or until ``stop``, whose setter rings
+        """Wait for ``pause_s`` seconds, until it is woken after ``at_least_s``, or until ``stop``, whose setter wakes it
         it; give a sign every `SIGN_EVERY_S`."""
         began = time.monotonic()
         ends_at = began + pause_s
@@ -131,7 +136,7 @@ class _Signs:
                     self._use.heartbeats.sign(replace(self._sign, disks=(space,) if space else ()))
             if (until_heard_s := began + at_least_s - now) > 0:
                 stop.wait(min(until_heard_s, SIGN_EVERY_S))
-            elif now >= ends_at or self._bell.wait(min(ends_at - now, SIGN_EVERY_S)):
+            elif now >= ends_at or self._pipe.wait(min(ends_at - now, SIGN_EVERY_S)):
                 return
 
     def withdraw(self) -> None:
@@ -158,7 +163,7 @@ def main() -> int:
 
     def end(*_: object) -> None:
         stop.set()
-        folder.ring()
+        folder.wake()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)

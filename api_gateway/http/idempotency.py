@@ -31,7 +31,7 @@ from api_gateway.http.capture import Capture, Captured
 from api_gateway.http.problems import Problem
 from pipeline.administration import claim_idempotency_key
 from pipeline.administration.claim_idempotency_key import HeldKey
-from pipeline.database.sealing import Sealer
+from pipeline.database.encryption import SecretCipher
 from pipeline.errors import Unavailable
 from pipeline.records import JobId, TenantId
 from pipeline.tenants.idempotency import LEASE_S, Answered, Claimed, Running
@@ -143,7 +143,7 @@ class _Claim:
 
     key: HeldKey
     work_id: str
-    sealer: Sealer
+    cipher: SecretCipher
 
 
 class Replay(Exception):
@@ -229,11 +229,11 @@ async def claim_key(request: Request) -> None:
     gateway = gateway_of(request)
     template = getattr(request.scope.get("route"), "path", request.url.path)
     digest = hashlib.sha256(orjson.dumps([request.method, template, attempt.key])).digest()
-    sealer = Sealer(_secret(attempt.key, gateway))
+    cipher = SecretCipher(_secret(attempt.key, gateway))
     state = await gateway.run(lambda: claim_idempotency_key.claim(owner, digest, gateway.resources))
     if isinstance(state, Claimed):
         held = HeldKey(tenant_id=owner, digest=digest, token=state.token)
-        attempt.claim = _Claim(key=held, work_id=state.work_id, sealer=sealer)
+        attempt.claim = _Claim(key=held, work_id=state.work_id, cipher=cipher)
         return
     if isinstance(state, Running):
         headers = {"Retry-After": str(max(1, min(5, math.ceil(state.lease_left_s))))}
@@ -243,7 +243,7 @@ async def claim_key(request: Request) -> None:
     if attempt.receive.value != state.fingerprint:
         detail = "This Idempotency-Key was used for another request; a new request takes a new key."
         raise Problem(422, "idempotency_key_reused", detail)
-    raise Replay(_unpacked(state, sealer, belongs_to=_position(owner, digest)))
+    raise Replay(_unpacked(state, cipher, belongs_to=_position(owner, digest)))
 
 
 def work_id(request: Request) -> JobId | None:
@@ -340,12 +340,12 @@ def _is_stored(status: int) -> bool:
 def _packed(answer: Captured, fingerprint: bytes, claim: _Claim) -> Answered:
     headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in answer.headers]
     plain = zlib.compress(orjson.dumps(headers) + b"\n" + answer.body, level=1)
-    sealed = claim.sealer.seal(plain, belongs_to=_position(claim.key.tenant_id, claim.key.digest))
-    return Answered(fingerprint=fingerprint, status=answer.status, answer=sealed)
+    encrypted = claim.cipher.encrypt(plain, belongs_to=_position(claim.key.tenant_id, claim.key.digest))
+    return Answered(fingerprint=fingerprint, status=answer.status, answer=encrypted)
 
 
-def _unpacked(stored: Answered, sealer: Sealer, *, belongs_to: str) -> Captured:
-    plain = zlib.decompress(sealer.open(stored.answer, belongs_to=belongs_to))
+def _unpacked(stored: Answered, cipher: SecretCipher, *, belongs_to: str) -> Captured:
+    plain = zlib.decompress(cipher.decrypt(stored.answer, belongs_to=belongs_to))
     head, _, body = plain.partition(b"\n")
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in orjson.loads(head)]
     return Captured(status=stored.status, headers=(*headers, REPLAYED), body=body)

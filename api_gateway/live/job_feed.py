@@ -138,7 +138,7 @@ class Followed:
                     wake_name("job", self.tenant_id, self.job_id),
                     wake_name("progress", self.tenant_id, self.job_id),
                 ):
-                    stack.enter_context(self._wakes.bell(name, self.refresh_soon))
+                    stack.enter_context(self._wakes.on_wake(name, self.refresh_soon))
                 while await self._refresh_when_due():
                     await asyncio.sleep(_SHORTEST_PAUSE_S)
         finally:

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from api_gateway.live.wakes import Bell, Wakes
+from api_gateway.live.wakes import Callback, Wakes
 from pipeline.errors import Unavailable
 from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
@@ -114,7 +114,7 @@ class Deadlines:
 class Timer:
     """One query's timer. It announces the answer under the name on which the waiting requests are woken."""
 
-    __slots__ = ("__weakref__", "_bell", "_ended", "_handle", "_name", "_wakes", "is_answered", "query")
+    __slots__ = ("__weakref__", "_callback", "_ended", "_handle", "_name", "_wakes", "is_answered", "query")
 
     def __init__(
         self, query: Query, wakes: Wakes, due: Callable[[Timer], None], ended: Callable[[Query], object]
@@ -124,15 +124,15 @@ class Timer:
         self.is_answered = False
         self._wakes = wakes
         self._name = wake_name("query", query.tenant_id, query.query_id)
-        self._bell = Bell(self._answered)
-        wakes.add(self._name, self._bell)
+        self._callback = Callback(self._answered)
+        wakes.add(self._name, self._callback)
         seconds = max(0.0, query.deadline_at - FINISH_BEFORE_S - time.time())
         self._handle = asyncio.get_running_loop().call_later(seconds, due, self)
 
     def stop(self) -> None:
         """Cancel the timer."""
         self._handle.cancel()
-        self._wakes.discard(self._name, self._bell)
+        self._wakes.discard(self._name, self._callback)
         self._ended(self.query)
 
     def _answered(self) -> None:

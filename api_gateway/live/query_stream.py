@@ -76,7 +76,7 @@ class QueryStream(EventStream):
                 wake_name("query", self._tenant_id, self._query_id),
                 wake_name("query-step", self._tenant_id, self._query_id),
             ):
-                stack.enter_context(wakes.bell(name, self._announced.set))
+                stack.enter_context(wakes.on_wake(name, self._announced.set))
             state = await self._read()
             if _END in self._seen and state.answer is not None:
                 await self.nothing_more(scope, receive, send)

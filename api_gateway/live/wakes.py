@@ -50,20 +50,20 @@ class Waiter:
             self._woken = asyncio.get_running_loop().create_future()
 
 
-class Bell:
-    """A callback for a name, for an object that works instead of waiting. ``wake_all`` does not ring it."""
+class Callback:
+    """A callback for a name, for an object that works instead of waiting. ``wake_all`` does not call it."""
 
     __slots__ = ("wake",)
 
-    def __init__(self, ring: Callable[[], object]) -> None:
-        self.wake = ring
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.wake = callback
 
 
 class Wakes:
     """All waiters of this process, by their names on the wake channel."""
 
     def __init__(self, *, most_waiters: int = MOST_WAITERS) -> None:
-        self._waiters: dict[str, set[Waiter | Bell]] = {}
+        self._waiters: dict[str, set[Waiter | Callback]] = {}
         self._by_tenant: Counter[str] = Counter()
         self._count = 0
         self._most_waiters = most_waiters
@@ -114,20 +114,20 @@ class Wakes:
         return self.watch(name) if seconds > 0 else nullcontext()
 
     @contextmanager
-    def bell(self, name: str, ring: Callable[[], object]) -> Iterator[None]:
-        """Call ``ring`` whenever the name is announced, and when all waiting ends."""
-        bell = Bell(ring)
-        self.add(name, bell)
+    def on_wake(self, name: str, callback: Callable[[], object]) -> Iterator[None]:
+        """Call ``callback`` whenever the name is announced, and when all waiting ends."""
+        waiter = Callback(callback)
+        self.add(name, waiter)
         try:
             yield
         finally:
-            self.discard(name, bell)
+            self.discard(name, waiter)
 
-    def add(self, name: str, waiter: Waiter | Bell) -> None:
+    def add(self, name: str, waiter: Waiter | Callback) -> None:
         """Wake ``waiter`` for this name from now on."""
         self._waiters.setdefault(name, set()).add(waiter)
 
-    def discard(self, name: str, waiter: Waiter | Bell) -> None:
+    def discard(self, name: str, waiter: Waiter | Callback) -> None:
         """Stop waking ``waiter`` for this name; do nothing if it is not registered."""
         waiters = self._waiters.get(name)
         if waiters is not None:
@@ -146,7 +146,7 @@ class Wakes:
             if isinstance(waiter, Waiter):
                 waiter.wake()
 
-    def _all(self) -> list[Waiter | Bell]:
+    def _all(self) -> list[Waiter | Callback]:
         return list(chain.from_iterable(self._waiters.values()))
 
     def release(self) -> None:

@@ -197,19 +197,19 @@ class NamespacePage(Page[Namespace]):
     """Namespaces by name."""
 
 
-def accepted_response(ticket: AcceptedJob) -> Response:
+def accepted_response(accepted: AcceptedJob) -> Response:
     """Return 202 for a job in the ledger."""
-    body: dict[str, Any] = {"job_id": ticket.job_id, "status": "queued", "total": ticket.total}
-    if ticket.renamed:
-        body["renamed"] = renamed_json(ticket)
+    body: dict[str, Any] = {"job_id": accepted.job_id, "status": "queued", "total": accepted.total}
+    if accepted.renamed:
+        body["renamed"] = renamed_json(accepted)
     if (reason := dispatch.alarm()) is not None:
         body["delayed"] = reason
-    return json_response(body, status=202, headers={"Location": f"/v1/jobs/{ticket.job_id}"})
+    return json_response(body, status=202, headers={"Location": f"/v1/jobs/{accepted.job_id}"})
 
 
-def renamed_json(ticket: AcceptedJob) -> list[dict[str, Any]]:
+def renamed_json(accepted: AcceptedJob) -> list[dict[str, Any]]:
     """Return the documents of a job that were stored under other ids, as they are sent."""
-    return [shown(Renamed, document) for document in ticket.renamed]
+    return [shown(Renamed, document) for document in accepted.renamed]
 
 
 def job_json(view: JobView) -> dict[str, Any]:

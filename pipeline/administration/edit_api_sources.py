@@ -82,7 +82,7 @@ def put(
                 detail = "must be given again, because the source is on another server now"
                 raise SourceFlaw(f"/headers/{header}", detail)
         headers = {**{header: opened[header] for header in kept}, **values}
-        store.put(name, source, secrets.sealed(tenant_id, name, headers))
+        store.put(name, source, secrets.encrypted(tenant_id, name, headers))
         stored = store.one(name)
     assert stored is not None
     log.info("api_source_put", tenant_id=tenant_id, source=name, new=before is None)

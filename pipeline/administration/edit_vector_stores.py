@@ -161,12 +161,12 @@ def put_files(
     ]
     uploads = [entry.document_id for entry in entries if isinstance(entry, Upload)]
 
-    def with_the_job(connection: Connection, ticket: AcceptedJob) -> None:
-        if StoredFiles(connection, tenant_id).hand_over(namespace, ticket.job_id, uploads) != len(uploads):
+    def with_the_job(connection: Connection, accepted: AcceptedJob) -> None:
+        if StoredFiles(connection, tenant_id).hand_over(namespace, accepted.job_id, uploads) != len(uploads):
             raise NoSuchFile(", ".join(uploads[:1]))
         if opening is not None:
             _open(connection, tenant_id, opening)
-        Attachments(connection, tenant_id).attach(namespace, ticket.job_id, attached)
+        Attachments(connection, tenant_id).attach(namespace, accepted.job_id, attached)
 
     batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=entries)
     return accept(batch, use, ring=ring, together_with=with_the_job)
@@ -212,11 +212,11 @@ def describe_file(
         body_bytes=len(source.body),
     )
 
-    def with_the_job(connection: Connection, ticket: AcceptedJob) -> None:
+    def with_the_job(connection: Connection, accepted: AcceptedJob) -> None:
         attachments = Attachments(connection, tenant_id)
         if attachments.was_deleted_since(namespace, document_id, source.generation.number):
             raise NoSuchFile(document_id)
-        attachments.attach(namespace, ticket.job_id, [attached])
+        attachments.attach(namespace, accepted.job_id, [attached])
 
     batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=[upload])
     return accept(batch, use, ring=ring, together_with=with_the_job)

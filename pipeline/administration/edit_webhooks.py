@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from pipeline.administration.call_store import call_store
-from pipeline.database.sealing import Sealer
+from pipeline.database.encryption import SecretCipher
 from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Unavailable
@@ -68,12 +68,12 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
     """Add an endpoint; return it with its secret, shown only now. Raises NotAllowed for a forbidden URL, and TooMany."""
     _require_address(url, use)
     webhook_id, secret = str(uuid.uuid4()), secrets.token_bytes(standard_webhooks.SECRET_BYTES)
-    sealed = Sealer(use.settings.secret_key).seal(secret, belongs_to=_row(tenant_id, webhook_id))
+    encrypted = SecretCipher(use.settings.secret_key).encrypt(secret, belongs_to=_row(tenant_id, webhook_id))
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, tenant_id)
         if store.lock() >= MOST_WEBHOOKS:
             raise TooManyWebhooks(f"There are {MOST_WEBHOOKS} endpoints already, and no more may be added.")
-        store.add(webhook_id, url, events, sealed)
+        store.add(webhook_id, url, events, encrypted)
         Audit(work.connection, tenant_id).wrote("webhook_add", ids=[webhook_id])
         webhook = store.one(webhook_id)
     assert webhook is not None
@@ -98,10 +98,10 @@ def _require_address(url: str, use: Resources) -> None:
 def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: float) -> tuple[Webhook, str] | None:
     """Give an endpoint a new secret; for ``overlap_s`` both sign. None if there is no such endpoint."""
     secret = secrets.token_bytes(standard_webhooks.SECRET_BYTES)
-    sealed = Sealer(use.settings.secret_key).seal(secret, belongs_to=_row(tenant_id, webhook_id))
+    encrypted = SecretCipher(use.settings.secret_key).encrypt(secret, belongs_to=_row(tenant_id, webhook_id))
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, tenant_id)
-        store.rotate(webhook_id, sealed, overlap_s=overlap_s)
+        store.rotate(webhook_id, encrypted, overlap_s=overlap_s)
         webhook = store.one(webhook_id)
         if webhook is not None:
             Audit(work.connection, tenant_id).wrote("webhook_rotate", ids=[webhook_id])
@@ -216,8 +216,8 @@ def _signed(sending: Sending, use: Resources) -> tuple[str, dict[str, str], byte
         endpoint = Webhooks(work.connection, sending.tenant_id).one(sending.webhook_id)
     if endpoint is None:
         return None
-    sealer, row = Sealer(use.settings.secret_key), _row(sending.tenant_id, sending.webhook_id)
-    valid = [sealer.open(sealed, belongs_to=row) for sealed in endpoint.valid_secrets()]
+    cipher, row = SecretCipher(use.settings.secret_key), _row(sending.tenant_id, sending.webhook_id)
+    valid = [cipher.decrypt(encrypted, belongs_to=row) for encrypted in endpoint.valid_secrets()]
     message_id, timestamp = sending.delivery_id, int(time.time())
     signature = standard_webhooks.signatures(valid, message_id=message_id, timestamp=timestamp, body=sending.body)
     headers = {

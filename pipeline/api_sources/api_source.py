@@ -156,7 +156,7 @@ class ApiSource(StrictRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSource:
-    """A source and its name. ``secrets``: the sealed values of those headers that are stored."""
+    """A source and its name. ``secrets``: the encrypted values of those headers that are stored."""
 
     name: str
     source: ApiSource

@@ -1,4 +1,4 @@
-"""Business APIs of tenants. The values of their headers are here sealed, and leave this module in that form only."""
+"""Business APIs of tenants. The values of their headers are here encrypted, and leave this module in that form only."""
 
 from __future__ import annotations
 

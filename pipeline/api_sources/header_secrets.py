@@ -1,4 +1,4 @@
-"""The values of an API source's headers: sealed beside the source, or from the environment."""
+"""The values of an API source's headers: encrypted beside the source, or from the environment."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import orjson
 from pydantic import SecretStr
 
 from pipeline.api_sources.api_source import StoredSource, header_value
-from pipeline.database.sealing import Sealer
+from pipeline.database.encryption import SecretCipher
 from pipeline.errors import Misconfigured
 from pipeline.records import TenantId
 
 
 class HeaderSecrets:
-    """Seals and opens header values. ``given``: the environment's secrets by tenant and name; a tenant reaches neither
+    """Encrypts and decrypts header values. ``given``: the environment's secrets by tenant and name; a tenant reaches neither
     another's nor other variables."""
 
     def __init__(self, key: SecretStr | None, given: Mapping[str, Mapping[str, SecretStr]]) -> None:
-        self._sealer = Sealer(key)
+        self._cipher = SecretCipher(key)
         self._given = given
 
-    def sealed(self, tenant_id: TenantId, name: str, values: Mapping[str, str]) -> bytes | None:
-        """Return the sealed values to store beside a source; None without any."""
-        return self._sealer.seal(orjson.dumps(values), belongs_to=_row(tenant_id, name)) if values else None
+    def encrypted(self, tenant_id: TenantId, name: str, values: Mapping[str, str]) -> bytes | None:
+        """Return the encrypted values to store beside a source; None without any."""
+        return self._cipher.encrypt(orjson.dumps(values), belongs_to=_row(tenant_id, name)) if values else None
 
     def opened(self, tenant_id: TenantId, stored: StoredSource) -> dict[str, str]:
         """Return the stored values by header. Raises Misconfigured if they cannot be read."""
         if stored.secrets is None:
             return {}
         secrets: dict[str, str] = orjson.loads(
-            self._sealer.open(stored.secrets, belongs_to=_row(tenant_id, stored.name))
+            self._cipher.decrypt(stored.secrets, belongs_to=_row(tenant_id, stored.name))
         )
         return secrets
 

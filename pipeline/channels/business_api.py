@@ -26,7 +26,7 @@ _MOST_SOURCES = 8  # of one query
 _CALL_SHARE = 0.9  # share of the channel's time, after which remaining sources are abandoned
 
 # Several sources in parallel; each call ends at its own deadline.
-_ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="api")
+_CALLS = ThreadPoolExecutor(max_workers=32, thread_name_prefix="api")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class ApiChannel:
         errors: list[tuple[str, PipelineError]] = []
         running: list[tuple[str, CircuitPass, Future[Passages]]] = []
         for source in sources:
-            ticket = self.breakers.enter(self.name, query.tenant_id, source=source.name)
-            if ticket is None:
+            permit = self.breakers.enter(self.name, query.tenant_id, source=source.name)
+            if permit is None:
                 errors.append((source.name, CircuitOpen("failed repeatedly; its circuit is open")))
             else:
-                running.append((source.name, ticket, _ASIDE.submit(copy_context().run, self.ask, source, query)))
-        for name, ticket, future in running:
+                running.append((source.name, permit, _CALLS.submit(copy_context().run, self.ask, source, query)))
+        for name, permit, future in running:
             failure: PipelineError | None = None
             try:
                 passages += _result(future, name, deadline).found
@@ -63,7 +63,7 @@ class ApiChannel:
                 errors.append((name, error))
             # If the query had too little time left, its timeout says nothing about the source.
             if not (is_late and isinstance(failure, ApiSourceTimedOut)):
-                self.breakers.leave(ticket, failed=isinstance(failure, Unavailable))
+                self.breakers.leave(permit, failed=isinstance(failure, Unavailable))
         if errors and len(errors) == len(sources):
             raise errors[0][1]
         plan = query.plan.channels.get(self.name)

@@ -180,13 +180,13 @@ class Breakers:
                 return None
         return CircuitPass(circuits=circuits, caller=caller)
 
-    def leave(self, ticket: CircuitPass, *, failed: bool) -> None:
+    def leave(self, permit: CircuitPass, *, failed: bool) -> None:
         """Report the outcome of a call; a refusal by the service is an answer. Never raises."""
         now = self._clock()
-        for name in ticket.circuits:
+        for name in permit.circuits:
             if failed:
                 limits = self._limits_of(name)
-                self._change(name, partial(Circuit.failed, limits=limits, now=now, caller=ticket.caller))
+                self._change(name, partial(Circuit.failed, limits=limits, now=now, caller=permit.caller))
             elif name in (self._circuits.last or {}):
                 self._change(name, lambda _: CLOSED)
 

@@ -35,7 +35,7 @@ _MOST_PROPOSED = 200
 _MEANING_SHARE = 0.6  # share of the channel's time, after which only words are compared
 
 # Both channels in parallel; a hanging call is abandoned.
-_ASIDE = ThreadPoolExecutor(max_workers=16, thread_name_prefix="faq")
+_CALLS = ThreadPoolExecutor(max_workers=16, thread_name_prefix="faq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class FaqChannel:
         )
 
     def _proposed(self, pair_query: Query) -> tuple[list[ChunkId], Mapping[str, Any] | None]:
-        meaning = _ASIDE.submit(copy_context().run, self.semantic.recall, pair_query)
+        meaning = _CALLS.submit(copy_context().run, self.semantic.recall, pair_query)
         by_words = self.keyword.recall(pair_query)
         chunk_ids = list(by_words.chunk_ids)
         lost: Mapping[str, Any] | None = (by_words.guard or {}).get("lost")

@@ -118,7 +118,7 @@ class LocalIndexes:
 
     def wake(self) -> None:
         """Have this host's indexer look for changes now: its pauses grow while there are none."""
-        self._folder.ring()
+        self._folder.wake()
 
     def distrust(self, tenant_id: TenantId) -> None:
         """Mark a tenant's index as damaged, so that the indexer rebuilds it; until then MySQL answers."""

@@ -324,14 +324,14 @@ feedback = table("feedback", key("tenant_id", feedback_id=UUID),
 
 api_sources = table("api_sources", key("tenant_id", name=ascii_(64)),
     required(JSON, "source"),
-    optional(mysql.BLOB(), "secrets"),              # values of headers, sealed
+    optional(mysql.BLOB(), "secrets"),              # values of headers, encrypted
     required(TIME, "created_at", "updated_at"))
 
 # --- webhooks ---------------------------------------------------------------------------------------------------------
 webhooks = table("webhooks", key("tenant_id", "webhook_id"),
     required(utf8(2048), "url"),
     required(ascii_(255), "events"),                # separated by spaces
-    required(mysql.VARBINARY(255), "secret"),       # sealed, as the next one, which signs too until previous_until
+    required(mysql.VARBINARY(255), "secret"),       # encrypted, as the next one, which signs too until previous_until
     optional(mysql.VARBINARY(255), "previous_secret"),
     required(TIME, "created_at", "updated_at"),
     optional(TIME, "previous_until", "failing_since", "delivered_at", "disabled_at"),

@@ -98,11 +98,11 @@ def accept(
         Audit(work.connection, batch.tenant_id).wrote(
             "ingest", namespaces=[batch.namespace], ids=[job_id], count=len(uploads), total=len(items)
         )
-        ticket = open_job(work, replace(batch, job_id=job_id), items, ring=ring)
+        accepted = open_job(work, replace(batch, job_id=job_id), items, ring=ring)
         VectorStores(work.connection, batch.tenant_id).touch([batch.namespace])
         if together_with is not None:
-            together_with(work.connection, ticket)
-    return ticket
+            together_with(work.connection, accepted)
+    return accepted
 
 
 def open_job(
@@ -115,7 +115,7 @@ def open_job(
     Ledger(work.connection, batch.tenant_id).open(
         batch.job_id, batch.namespace, batch.request_id, items, priority=priority
     )
-    ticket = AcceptedJob(
+    accepted = AcceptedJob(
         tenant_id=batch.tenant_id,
         job_id=batch.job_id,
         request_id=batch.request_id,
@@ -127,8 +127,8 @@ def open_job(
             if new.requested_id and new.document_id
         ),
     )
-    work.after_commit(lambda: ring(ticket))
-    return ticket
+    work.after_commit(lambda: ring(accepted))
+    return accepted
 
 
 def quota_use(tenant_id: TenantId, use: Resources) -> dict[str, tuple[int, int]]:

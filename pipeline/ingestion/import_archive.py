@@ -33,8 +33,8 @@ def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[
     status: Literal["accepted", "present"] = "present"
     if stored is None:
 
-        def note(connection: Connection, ticket: AcceptedJob) -> None:
-            Imports(connection, batch.tenant_id, batch.namespace).add(part, ticket.job_id)
+        def note(connection: Connection, accepted: AcceptedJob) -> None:
+            Imports(connection, batch.tenant_id, batch.namespace).add(part, accepted.job_id)
 
         try:
             accept(batch, use, ring=ring, together_with=note)

@@ -37,14 +37,14 @@ def import_book(computation: Computation, use: Resources, *, ring: Callable[[Acc
         case BookForm.JSON_BODY:
             book = read_request(computation.body)
     checked = check(book.only(None if category is None else Category(category)))
-    ticket, refused_because = None, None
+    accepted, refused_because = None, None
     if not parameters["dry_run"]:
         if not checked.examples or (parameters["strict"] and checked.refused):
             refused_because = _why(checked)
         else:
-            ticket = accept(_batch(computation, checked), use, ring=ring)
-    about = {"job_id": ticket and ticket.job_id, "refused": refused_because}
-    return Done(body=orjson.dumps(_report(checked, ticket, refused_because)), about=about)
+            accepted = accept(_batch(computation, checked), use, ring=ring)
+    about = {"job_id": accepted and accepted.job_id, "refused": refused_because}
+    return Done(body=orjson.dumps(_report(checked, accepted, refused_because)), about=about)
 
 
 _MOST_ROWS = 50_000  # of one book
@@ -91,13 +91,13 @@ def _batch(computation: Computation, checked: Checked) -> Batch:
     )
 
 
-def _report(checked: Checked, ticket: AcceptedJob | None, refused_because: str | None) -> dict[str, Any]:
+def _report(checked: Checked, accepted: AcceptedJob | None, refused_because: str | None) -> dict[str, Any]:
     report = {**findings(checked), "errors": flaws(checked.errors[:MOST_FLAWS])}
     if refused_because is not None:
         return report
-    if ticket is None:
+    if accepted is None:
         return {"job_id": None, "status": "validated", "total": 0, **report}
-    return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total, **report}
+    return {"job_id": accepted.job_id, "status": "queued", "total": accepted.total, **report}
 
 
 def _refusal(row: list[Flaw]) -> Refusal:

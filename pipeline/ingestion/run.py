@@ -62,8 +62,8 @@ def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) ->
     if batch is None:
         return 0
     ingest_claims(batch.tenant_id, batch.claims, use, ring=ring)
-    if batch.heir:
-        ring(batch.heir.tenant_id, batch.heir.job_id)
+    if batch.successor:
+        ring(batch.successor.tenant_id, batch.successor.job_id)
     return len(batch.claims)
 
 
@@ -208,7 +208,7 @@ class TakenBatch:
 
     tenant_id: TenantId
     claims: tuple[ItemClaim, ...]
-    heir: WaitingJob | None
+    successor: WaitingJob | None
 
 
 def _others_wait(use: Resources, *, besides: Collection[TenantId]) -> bool:
@@ -237,8 +237,8 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBat
             structlog.contextvars.bind_contextvars(
                 tenant_id=turn.tenant_id, job_id=turn.job_id, request_id=turn.request_id
             )
-            heir = next(iter(waiting[position + 1 :]), turn if claims.more else None)
-            return TakenBatch(tenant_id=turn.tenant_id, claims=claims.items, heir=heir)
+            successor = next(iter(waiting[position + 1 :]), turn if claims.more else None)
+            return TakenBatch(tenant_id=turn.tenant_id, claims=claims.items, successor=successor)
     return None
 
 

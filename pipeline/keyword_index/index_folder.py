@@ -1,4 +1,4 @@
-"""The folder of a host's keyword indexes: the lock of its one writer, its installation's id, a liveness file, and a bell: a
+"""The folder of a host's keyword indexes: the lock of its one writer, its installation's id, a liveness file, and a pipe: a
 named pipe by which the host's other processes wake the indexer.
 
 The liveness file's modification time is a promise: until then, by the host's monotonic clock, the indexer looks for
@@ -31,7 +31,7 @@ class IndexFolder:
         self.root = root
         self._clock = clock
         self._sign = root / "indexer.alive"
-        self._bell = root / "indexer.bell"
+        self._pipe = root / "indexer.bell"
 
     def promise(self, seconds: float, *, is_current: bool = False) -> None:
         """Promise to look for changes in ``seconds``; ``is_current``: the indexes match MySQL now. Raises OSError."""
@@ -61,25 +61,25 @@ class IndexFolder:
             return False
         return 0 < remaining <= _LONGEST_PROMISE_S
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Have this host's indexer look for changes now; without one, do nothing. Never waits."""
         with suppress(OSError):
-            bell = os.open(self._bell, os.O_WRONLY | os.O_NONBLOCK)
+            pipe = os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK)
             try:
-                os.write(bell, b"!")
+                os.write(pipe, b"!")
             finally:
-                os.close(bell)
+                os.close(pipe)
 
     @contextmanager
-    def bell(self) -> Iterator[Bell]:
-        """Yield the bell that `ring` rings; one that stays silent where the file system has no named pipes."""
+    def wake_pipe(self) -> Iterator[WakePipe]:
+        """Yield the pipe that `wake` writes to; one that stays silent where the file system has no named pipes."""
         descriptor: int | None = None
         with suppress(OSError):
             with suppress(FileExistsError):
-                os.mkfifo(self._bell, 0o600)
-            descriptor = os.open(self._bell, os.O_RDWR | os.O_NONBLOCK)  # a second end of ours: others may close theirs
+                os.mkfifo(self._pipe, 0o600)
+            descriptor = os.open(self._pipe, os.O_RDWR | os.O_NONBLOCK)  # a second end of ours: others may close theirs
         try:
-            yield Bell(descriptor)
+            yield WakePipe(descriptor)
         finally:
             if descriptor is not None:
                 os.close(descriptor)
@@ -114,26 +114,26 @@ class IndexFolder:
             id_file.write_text(installation_id)
 
 
-class Bell:
-    """A named pipe from whose ``descriptor`` is read; None for a bell that nobody can ring."""
+class WakePipe:
+    """A named pipe from whose ``descriptor`` is read; None for one that nobody can write to."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
     @property
-    def can_ring(self) -> bool:
-        """Return whether others can ring it."""
+    def can_wake(self) -> bool:
+        """Return whether others can write to it."""
         return self._descriptor is not None
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it rings, or rang since the last call, for ``seconds`` at most. Return whether it rang."""
+        """Wait until somebody writes to it, or wrote since the last call, for ``seconds`` at most. Return whether one did."""
         if self._descriptor is None:
             time.sleep(seconds)
             return False
-        rang = bool(select.select([self._descriptor], [], [], seconds)[0])
-        if rang:
+        is_woken = bool(select.select([self._descriptor], [], [], seconds)[0])
+        if is_woken:
             os.read(self._descriptor, 4096)
-        return rang
+        return is_woken
 
 
 def disk_bytes(root: Path) -> int:

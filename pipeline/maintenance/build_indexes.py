@@ -57,9 +57,9 @@ _ROWS_COMPARED = 100_000_000  # of all questions together, for the exact answers
 _FRESH_S = 86_400.0  # a measured recall is measured again after this
 # By then every process has read again which indexes there are, and every search that began before has ended.
 _GRACE_S = 3 * vector_index_store.FRESH_S
-# Sealed ranges are counted again when their recorded rows differ by this share from the tenant's.
+# Closed ranges are counted again when their recorded rows differ by this share from the tenant's.
 _DRIFT = 0.1
-_FEW_SEALED = 10  # times the rows of the smallest index
+_FEW_CLOSED = 10  # times the rows of the smallest index
 _LONGEST_PAUSE_S = 5.0  # after a question that waited for a hanging database
 _MEASURED_WITHIN_S = 300.0  # at the latest, even while the tenant grows
 
@@ -177,7 +177,7 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
         # Measure only the indexes that searches use, not those that a larger range has replaced.
         for row in chain.from_iterable(map(covering, by_tenant(builder.recorded()).values())):
             # While a tenant is filled, its new indexes are soon merged. Until then they use inherited probes, or all lists.
-            is_measured = row.probes or row.chunks <= _FEW_SEALED * exact_chunks
+            is_measured = row.probes or row.chunks <= _FEW_CLOSED * exact_chunks
             waits = is_measured and row.recall is None and row.idle_s < _MEASURED_WITHIN_S
             for space in searched:
                 if space.table == row.table and not (waits and (row.tenant_id, row.table) in growing):

@@ -102,7 +102,7 @@ def _merged(group: Sequence[Hit]) -> Hit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rung:
+class LadderStep:
     """The threshold at which the ladder ended. ``hits``: the number that reached it; ``enough``: whether they suffice."""
 
     threshold: float
@@ -121,7 +121,7 @@ def similarity_of(hit: Hit, *, zero: float | None) -> float:
 
 def stepped_down(
     hits: Sequence[Hit], plan: LadderPlan, *, top_k: int, zero: float | None = None, per_document: int | None = None
-) -> tuple[list[Hit], list[Drop], Rung]:
+) -> tuple[list[Hit], list[Drop], LadderStep]:
     """Return the hits that reach the highest threshold which ``min_results`` of them reach (or ``top_k``, if less),
     else those that reach the lowest. Their order stays.
 
@@ -136,7 +136,7 @@ def stepped_down(
     below = (hit for hit in hits if similarity[hit.chunk_id] < threshold)
     dropped = [hit.as_drop("ladder", "below_similarity", similarity[hit.chunk_id], threshold) for hit in below]
     enough = _returnable(kept, per_document) >= wanted
-    return kept, dropped, Rung(threshold=threshold, hits=len(kept), enough=enough)
+    return kept, dropped, LadderStep(threshold=threshold, hits=len(kept), enough=enough)
 
 
 def _returnable(hits: Sequence[Hit], per_document: int | None) -> int:

@@ -16,7 +16,7 @@ from pipeline.query.plan import Lane
 from pipeline.query.request import Degradation, Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState
 from pipeline.ranking.hits import Drop, Hit
-from pipeline.ranking.selection import Rung
+from pipeline.ranking.selection import LadderStep
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.telemetry.tracing import OutsideCall
 
@@ -30,7 +30,7 @@ _HELD_UP: Final = "MySQL answers, but did not end a statement in time (it waits 
 @dataclass(slots=True)
 class Journal:
     """The record of one composition, written by every stage. ``orders``: the hits after each stage, recorded only when
-    ``tracing``, since a trace must not change the answer. ``rung``: where the ladder of thresholds ended. ``second``:
+    ``tracing``, since a trace must not change the answer. ``ladder``: where the ladder of thresholds ended. ``second``:
     the changes of a second retrieval, and ``asked_again`` the channels' results after it. ``rerank_weight``: the weight
     of the reranker's scores. ``index_age_s``: the age of the index that answered in place of MySQL. ``began_at``: when
     composing began, seconds since the epoch; ``steps``: each step with its beginning and its milliseconds; ``calls``: to
@@ -45,7 +45,7 @@ class Journal:
     latency_ms: dict[str, float] = field(default_factory=dict)
     drops: list[Drop] = field(default_factory=list)
     orders: list[tuple[str, tuple[Hit, ...]]] = field(default_factory=list)
-    rung: Rung | None = None
+    ladder: LadderStep | None = None
     second: Mapping[str, Any] | None = None
     rerank_weight: float | None = None
     asked_again: Mapping[ChannelName, Envelope] | None = None

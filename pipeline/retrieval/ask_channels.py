@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 # Channel calls run in their own pool, so that a hanging one costs its thread until its socket times out, and never the
 # query.
-_ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
+_CALLS = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
 # A thread here waits for such a call. A pool of its own: it must not occupy the threads of the calls it waits for.
 _WAITING = ThreadPoolExecutor(max_workers=32, thread_name_prefix="ask")
 
@@ -50,7 +50,7 @@ def ask_with_verdict(query: Query, channel: Channel) -> tuple[Envelope, bool]:
         if left_s <= (_LEAST_TRY_S if tries else 0.0):
             break
         try:
-            recalled = aside(channel.recall, query).result(timeout=left_s)
+            recalled = start_call(channel.recall, query).result(timeout=left_s)
         except TimeoutError:
             asked = ASKED.get(channel.name)
             return _lost(
@@ -112,9 +112,9 @@ def envelope_of(channel: Channel, recalled: Recalled) -> Envelope:
     return copied(Envelope, recalled, channel=channel.name, status="ok", **listed)
 
 
-def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+def start_call(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     """Start ``call`` in a thread of its own. The waiting caller sets the time limit; a hanging call is abandoned."""
-    return _ASIDE.submit(copy_context().run, partial(call, *args, **kwargs))
+    return _CALLS.submit(copy_context().run, partial(call, *args, **kwargs))
 
 
 class CallFailure(NamedTuple):
@@ -190,7 +190,7 @@ def ask_other_wordings(
         if wordings and channel is not None and not deadline.has_passed:
             rankings: _Rankings = []
             own = deadline.at_most(query.timeout_ms_of(name) / 1000)
-            running[name] = aside(_recall_each, query, channel, wordings, rankings), rankings, own
+            running[name] = start_call(_recall_each, query, channel, wordings, rankings), rankings, own
         else:
             answers[name] = unasked(query, envelope, code="timeout" if channel else "no_answer")
     for name, (future, rankings, own) in running.items():

@@ -87,7 +87,7 @@ def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channe
     if retrieve.ladder is not None:
         semantic = arrived.usable.get(ChannelName.SEMANTIC)
         zero, per_document = None if semantic is None else semantic.zero, retrieve.selection.per_document
-        hits, unlike, journal.rung = stepped_down(
+        hits, unlike, journal.ladder = stepped_down(
             hits, retrieve.ladder, top_k=query.top_k, zero=zero, per_document=per_document
         )
         hits = journal.step("ladder", hits, unlike)
@@ -185,7 +185,7 @@ def _answer(
         experiment_bucket=query.experiment_bucket,
         remarks=tuple(journal.remarks),
         recall={channel: envelope.guard for channel, envelope in usable.items() if envelope.guard},
-        ladder=None if journal.rung is None else asdict(journal.rung),
+        ladder=None if journal.ladder is None else asdict(journal.ladder),
         second=journal.second,
         fallback=fallback,
         index_age_s=journal.index_age_s,

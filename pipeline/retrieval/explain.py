@@ -24,7 +24,7 @@ from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, Comparison, Compound, QueryId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
-from pipeline.retrieval.ask_channels import RESERVE_S, aside, ask_other_wordings, ask_side_by_side
+from pipeline.retrieval.ask_channels import RESERVE_S, ask_other_wordings, ask_side_by_side, start_call
 from pipeline.retrieval.compose import compose
 from pipeline.retrieval.record_trace import mentions, trace_from, trace_of_query
 
@@ -111,7 +111,7 @@ def _replayable(query: Query) -> Query:
 
 def _scores(query: Query, chunk_id: ChunkId, channels: Mapping[ChannelName, Channel]) -> dict[str, float]:
     """Return each channel's score of the chunk; channels that fail are left out."""
-    running = {name: aside(channels[name].score, query, [chunk_id]) for name in query.channels if name in channels}
+    running = {name: start_call(channels[name].score, query, [chunk_id]) for name in query.channels if name in channels}
     scores: dict[str, float] = {}
     for name, future in running.items():
         try:

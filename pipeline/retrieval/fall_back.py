@@ -15,7 +15,7 @@ from pipeline.ranking.hits import Drop, Hydrated
 from pipeline.records import ChannelName, Filters, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_channels import aside, in_time
+from pipeline.retrieval.ask_channels import in_time, start_call
 from pipeline.retrieval.load_text import read
 
 _RESERVE_S = 0.05  # reserved of the query's time for the steps after the fallback
@@ -90,7 +90,7 @@ def _answers(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Ch
         return recalled, read(query, recalled.chunk_ids, namespaces, use) if recalled.chunk_ids else {}
 
     answers = in_time(
-        aside(look),
+        start_call(look),
         arrived,
         deadline=deadline,
         part="fallback",

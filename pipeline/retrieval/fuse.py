@@ -37,7 +37,7 @@ from pipeline.ranking.hits import Drop
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, WeakChannel, lead_of
-from pipeline.retrieval.ask_channels import aside, in_time
+from pipeline.retrieval.ask_channels import in_time, start_call
 
 log = structlog.get_logger(__name__)
 
@@ -88,7 +88,7 @@ def add_coverage(arrived: Arrived, fused: Sequence[Fused], channels: Mapping[Cha
     started = time.perf_counter()
     first = [hit.chunk_id for hit in fused[:CONSIDERED]]
     coverage = in_time(
-        aside(keyword.coverage, query, first),
+        start_call(keyword.coverage, query, first),
         arrived,
         deadline=query.deadline.at_most(query.timeout_ms_of(ChannelName.KEYWORD) / 1000),
         part="fuse",
@@ -124,7 +124,7 @@ def support_neighbours(
     terms = keyword.indexed(query, first) if isinstance(keyword, KeywordChannel) else None
     if terms is None:
         terms = in_time(
-            aside(_terms, query, first, use),
+            start_call(_terms, query, first, use),
             arrived,
             deadline=arrived.query.deadline.at_most(use.settings.recall_timeout_ms / 1000),
             part="feedback",
@@ -220,7 +220,7 @@ def _by_plugin(
     try:
         if arrived.query.deadline.has_passed:
             raise TimeoutError
-        call = aside(custom_fusion, load_fusion(name), rankings, weights=weights, completed=completed)
+        call = start_call(custom_fusion, load_fusion(name), rankings, weights=weights, completed=completed)
         return call.result(timeout=arrived.query.deadline.within(_PLUGIN_S))
     except TimeoutError:
         detail = f"the fusion {name} did not end in time; weighted fusion stands in"
@@ -311,7 +311,7 @@ def _complete(
         channel = channels.get(ranking.channel)
         unscored = sorted(union.difference(ranking.chunk_ids))
         if channel is not None and unscored:
-            running[ranking.channel] = aside(channel.score, arrived.query, unscored)
+            running[ranking.channel] = start_call(channel.score, arrived.query, unscored)
     for name, future in running.items():
         scores = in_time(
             future,

@@ -22,7 +22,7 @@ from pipeline.ranking.selection import CHOICE, capped, decayed, deduplicated, gr
 from pipeline.records import ChannelName, ChunkId, DocumentFields
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
-from pipeline.retrieval.ask_channels import RESERVE_S, aside
+from pipeline.retrieval.ask_channels import RESERVE_S, start_call
 
 # Vectors are kept in half precision, so that a cosine may come out this far beyond 1.
 _ROUNDING = 5e-3
@@ -298,15 +298,15 @@ def read_in_time(query: Query, use: Resources, read: Callable[[], T]) -> T:
     CircuitOpen if MySQL failed a moment ago for this tenant or for several, or if other reads hang in this process."""
     patience_s = use.settings.recall_timeout_ms / 1000
     with use.bulkhead.place(PART):
-        ticket = use.breakers.enter(PART, query.tenant_id)
-        if ticket is None:
+        permit = use.breakers.enter(PART, query.tenant_id)
+        if permit is None:
             raise CircuitOpen("texts are not read for a while, because MySQL failed repeatedly")
         left_s = query.deadline.before(RESERVE_S).left_s()
         failed = False
         try:
             if left_s > 2 * patience_s and use.reading:  # the client's timeout is short enough; no thread is needed
                 return read()
-            return aside(read).result(timeout=max(_OVERDUE_S, min(left_s, patience_s)))
+            return start_call(read).result(timeout=max(_OVERDUE_S, min(left_s, patience_s)))
         except TimeoutError:
             failed = left_s >= patience_s  # the timeout of a query that came too late proves nothing about MySQL
             if (outage := outage_of(use.mysql)) is not None:
@@ -316,4 +316,4 @@ def read_in_time(query: Query, use: Resources, read: Callable[[], T]) -> T:
             failed = isinstance(error, Unavailable)
             raise
         finally:
-            use.breakers.leave(ticket, failed=failed)
+            use.breakers.leave(permit, failed=failed)

@@ -40,7 +40,7 @@ def retry_poor(
     poor = shortcomings(first.returned, query.plan)
     if not poor:
         return first
-    started, rung = time.perf_counter(), journal.rung
+    started, ladder = time.perf_counter(), journal.ladder
     understanding = query.understanding
     unrouted = query.original.plan if query.channels else None  # a query that is searched nowhere stays so
     expanded = understanding is not None and bool(understanding.sub_queries)
@@ -66,7 +66,7 @@ def retry_poor(
             best = second
             journal.asked_again = second.arrived.envelopes
         else:
-            journal.rung, journal.drops[:] = rung, left_out
+            journal.ladder, journal.drops[:] = ladder, left_out
     journal.second = {
         "reason": "; ".join(poor),
         "changed": changes,

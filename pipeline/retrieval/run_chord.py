@@ -22,10 +22,10 @@ from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.ask_channels import (
     RESERVE_S,
-    aside,
     ask_other_wordings,
     ask_with_verdict,
     side_by_side,
+    start_call,
     unasked,
 )
 from pipeline.retrieval.compose import compose, empty_answer, record_losses, render
@@ -93,15 +93,15 @@ def _ask_within_limits(query: Query, channel: Channel, use: Resources) -> Envelo
     """Ask the channel, or report it as lost at once if its circuit is open or its calls hang here."""
     try:
         with use.bulkhead.place(channel.name):
-            ticket = use.breakers.enter(channel.name, query.tenant_id)
-            if ticket is None:
+            permit = use.breakers.enter(channel.name, query.tenant_id)
+            if permit is None:
                 asked = f" ({ASKED[channel.name]})" if channel.name in ASKED else ""
                 raise CircuitOpen(f"the {channel.name} channel{asked} failed repeatedly; its circuit is open")
             is_late = query.deadline.before(RESERVE_S).left_s() < query.timeout_ms_of(channel.name) / 1000
             envelope, failed = ask_with_verdict(query, channel)
             # The timeout of a query that came too late for the channel proves nothing about the channel.
             if not (is_late and envelope.status == "timeout"):
-                use.breakers.leave(ticket, failed=failed)
+                use.breakers.leave(permit, failed=failed)
             return envelope
     except CircuitOpen as error:
         return Envelope(channel=channel.name, status="failed", code=error.code, error=str(error))
@@ -238,7 +238,7 @@ def answer_in_process(
     if query is None:
         return False
     if query.model_steps:
-        aside(understand, tenant_id, query_id, use)  # the composing process waits for its result in Redis
+        start_call(understand, tenant_id, query_id, use)  # the composing process waits for its result in Redis
     began_at = time.time()
 
     def ask(name: ChannelName) -> _Reported:

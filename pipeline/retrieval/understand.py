@@ -31,7 +31,7 @@ from pipeline.query.understanding_store import Understandings, digest_of
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_channels import aside, ask_other_wordings, losses_of, settled
+from pipeline.retrieval.ask_channels import ask_other_wordings, losses_of, settled, start_call
 from pipeline.retrieval.measure import charge_model
 from pipeline.tenants.usage import Purpose
 
@@ -143,7 +143,7 @@ def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, M
         if deadline.has_passed:
             lost.append(_lost(step, "timeout", "was not begun in time"))
         else:
-            running[step] = aside(_ask_model, step, query, use, deadline.left_s())
+            running[step] = start_call(_ask_model, step, query, use, deadline.left_s())
     for step, future in running.items():
         limit = deadline.before(-_HAND_OVER_S / 2)
         result = settled(future, limit, bug="understanding_bug", step=step, query_id=query.query_id)

@@ -1,7 +1,7 @@
 """Plan which ranges of a tenant's vectors have an IVFFlat index, and the steps to get there.
 
 Vectors are numbered in the order of insertion (``seq``). An index covers the rows of one tenant with ``first <= seq <
-end``; rows that no index covers, mostly the newest, are compared one by one until their range is sealed. A new index
+end``; rows that no index covers, mostly the newest, are compared one by one until their range is closed. A new index
 covers every older neighbour of up to `_MERGED` times the newer rows as well, so each range holds more than four times
 the rows of all newer ones together: with 5,000 rows for the smallest, there are at most four below 3 million rows.
 While a tenant is being filled, neighbours are merged when they have become few in comparison (`_MERGED_GROWING`): a row
@@ -32,7 +32,7 @@ _KEPT_DOWN_TO = 0.5
 # An index is rebuilt when this share of the rows it was built from is left.
 _WORN_DOWN_TO = 0.5
 # Rows that came faster than this since the last look are still being filled in; they wait up to `_LONGEST_TAIL` times
-# the smallest range, because ranges that are sealed while a tenant is filled have to be merged soon.
+# the smallest range, because ranges that are closed while a tenant is filled have to be merged soon.
 _SETTLED_GROWTH = 1.1
 _CAUTION = 1.25  # times the share of lists that the tenant's measured indexes need
 _LONGEST_TAIL = 4
@@ -75,7 +75,7 @@ class ExistingIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """The rows outside all indexes, and the range to seal them. ``first``: where the oldest span with any begins."""
+    """The rows outside all indexes, and the range to close them. ``first``: where the oldest span with any begins."""
 
     rows: int
     first: int
@@ -84,7 +84,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One action on the index of this name. ``note`` records the tail; ``build`` seals ``first`` to ``end``."""
+    """One action on the index of this name. ``note`` records the tail; ``build`` closes ``first`` to ``end``."""
 
     action: Action
     table: str
@@ -197,8 +197,8 @@ def plan_range(rows: Sequence[IndexRow], tail: Tail, *, tenant_id: TenantId, tab
     factor = _MERGED_GROWING if growing else _MERGED
     looked_before = any(row.state == "wanted" for row in rows)
     long = looked_before and tail.rows > exact_chunks * _LONGEST_TAIL
-    sealed = tail.rows >= exact_chunks and (long or not growing)
-    built = _sealing(ranges, tail, factor) if sealed else _merging(ranges, factor) or _renewing(ranges)
+    closed = tail.rows >= exact_chunks and (long or not growing)
+    built = _closing(ranges, tail, factor) if closed else _merging(ranges, factor) or _renewing(ranges)
     action: Action = "build" if built else "note"
     first, end, chunks = built or (tail.first, tail.end, tail.rows)
     name = index_name(table, tenant_id, first=first, end=end, rows=chunks) if built else tail_name(table, tenant_id)
@@ -228,7 +228,7 @@ def inherited(rows: Sequence[IndexRow], chunks: int, *, lists: int) -> tuple[int
     return few, max(few, deep)
 
 
-def _sealing(ranges: Sequence[IndexRow], tail: Tail, factor: float) -> _Range:
+def _closing(ranges: Sequence[IndexRow], tail: Tail, factor: float) -> _Range:
     """Return the range of the tail, with the older ranges that hold too little in comparison."""
     newer = [row for row in ranges if row.first >= tail.first]
     older = [row for row in ranges if row.first < tail.first]

@@ -32,7 +32,7 @@ DEFAULT_EVENTS = (Event.SUCCEEDED, Event.PARTLY_FAILED, Event.FAILED, Event.CANC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """One endpoint. ``secret``, ``previous_secret``: sealed; both sign until ``previous_until``. ``failing_since``: no
+    """One endpoint. ``secret``, ``previous_secret``: encrypted; both sign until ``previous_until``. ``failing_since``: no
     success since. ``disabled_reason``: ``failing``, ``gone`` or ``requested``."""
 
     webhook_id: str

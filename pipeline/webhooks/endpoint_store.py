@@ -1,4 +1,4 @@
-"""Endpoints of webhooks and the deliveries to them. Secrets leave this module sealed only."""
+"""Endpoints of webhooks and the deliveries to them. Secrets leave this module encrypted only."""
 
 import uuid
 from collections.abc import Sequence

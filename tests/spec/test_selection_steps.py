@@ -98,18 +98,18 @@ class DescribeTheLadder:
         ],
     )
     def it_steps_down_until_there_are_enough(self, similarities, threshold, kept, is_enough):
-        found, dropped, rung = self._climb(similarities)
-        assert (rung.threshold, rung.hits, rung.enough) == (threshold, kept, is_enough)
+        found, dropped, step = self._climb(similarities)
+        assert (step.threshold, step.hits, step.enough) == (threshold, kept, is_enough)
         assert (len(found), len(found) + len(dropped)) == (kept, len(similarities))
         assert all((drop.stage, drop.limit) == ("ladder", threshold) for drop in dropped)
 
     def it_asks_for_no_more_than_are_returned(self):
-        _, _, rung = self._climb([0.9, 0.8, 0.55, 0.54, 0.53], top_k=2)
-        assert (rung.threshold, rung.enough) == (0.7, True)
+        _, _, step = self._climb([0.9, 0.8, 0.55, 0.54, 0.53], top_k=2)
+        assert (step.threshold, step.enough) == (0.7, True)
 
     def it_does_not_count_what_the_cap_on_a_document_will_take_away(self):
-        _, _, rung = self._climb([0.9, 0.8, 0.75, 0.65], min_results=2, per_document=1, documents=["d", "d", "d", "e"])
-        assert rung.threshold == 0.6
+        _, _, step = self._climb([0.9, 0.8, 0.75, 0.65], min_results=2, per_document=1, documents=["d", "d", "d", "e"])
+        assert step.threshold == 0.6
 
     @pytest.mark.parametrize(
         ("given_hit", "similarity"),
@@ -126,12 +126,12 @@ class DescribeTheLadder:
     @settings(max_examples=30)
     @given(st.lists(st.floats(0, 1), max_size=12), st.integers(1, 8), st.integers(1, 8))
     def it_keeps_exactly_what_reaches_the_rung_in_the_order_there_was(self, similarities, min_results, top_k):
-        kept, dropped, rung = self._climb(similarities, min_results=min_results, top_k=top_k)
+        kept, dropped, step = self._climb(similarities, min_results=min_results, top_k=top_k)
         assert [each.chunk_id for each in kept] == [
-            f"c{place}" for place, similarity in enumerate(similarities) if similarity >= rung.threshold
+            f"c{place}" for place, similarity in enumerate(similarities) if similarity >= step.threshold
         ]
         assert len(kept) + len(dropped) == len(similarities)
-        assert rung.enough == (len(kept) >= min(min_results, top_k))
+        assert step.enough == (len(kept) >= min(min_results, top_k))
 
 
 class DescribeGrades:

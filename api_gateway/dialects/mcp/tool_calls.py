@@ -179,9 +179,9 @@ async def explain(caller: Caller, arguments: tool_shapes.ExplainIn) -> dict[str,
 async def ingest(caller: Caller, arguments: tool_shapes.IngestIn) -> dict[str, Any]:
     """Submit documents."""
     body = orjson.dumps(arguments.model_dump(mode="json", exclude_none=True))
-    ticket = await caller.gateway.run_heavy(accept_body, caller, body)
+    accepted = await caller.gateway.run_heavy(accept_body, caller, body)
     caller.gateway.namespaces.forget(caller.tenant_id, Namespace(arguments.namespace))
-    return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total, "renamed": renamed_json(ticket)}
+    return {"job_id": accepted.job_id, "status": "queued", "total": accepted.total, "renamed": renamed_json(accepted)}
 
 
 @tool(

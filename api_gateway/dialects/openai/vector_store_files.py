@@ -102,7 +102,7 @@ async def describe(caller: Writer, vector_store_id: str, file_id: str) -> Respon
     def do() -> JobId | None:
         store_of(caller, vector_store_id, in_use=True)
         try:
-            ticket = describe_file(
+            accepted = describe_file(
                 caller.tenant_id,
                 file_of(caller, vector_store_id, file_id),
                 body.attributes or {},
@@ -112,7 +112,7 @@ async def describe(caller: Writer, vector_store_id: str, file_id: str) -> Respon
             )
         except NoSuchFile:
             raise no_file(file_id) from None
-        return None if ticket is None else ticket.job_id
+        return None if accepted is None else accepted.job_id
 
     job_id = await caller.gateway.run(do)
     if job_id is not None:

@@ -119,8 +119,8 @@ _EXAMPLE = {
 async def submit(caller: Writer) -> Response:
     """Accept the valid documents of a batch. If none is valid, the answer is an error and nothing was stored."""
     body = await read_json_body(caller.request, caller.gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
-    ticket = await caller.gateway.run_heavy(accept_body, caller, body, work_id(caller.request))
-    return accepted_response(ticket)
+    accepted = await caller.gateway.run_heavy(accept_body, caller, body, work_id(caller.request))
+    return accepted_response(accepted)
 
 
 def accept_body(caller: Caller, body: bytes, job_id: JobId | None = None) -> AcceptedJob:
@@ -283,7 +283,7 @@ async def rollback(
     """Ingest the earlier upload again, with the current settings; edits of single chunks are not restored. The visible
     generation becomes the previous one, so a second rollback undoes the first. A 409 if none is retained."""
     sent = await read_own(caller, RollbackRequest, limit=_MAX_BODY_BYTES)
-    ticket = await caller.gateway.run(
+    accepted = await caller.gateway.run(
         roll_back,
         caller.tenant_id,
         Namespace(sent.namespace),
@@ -294,4 +294,4 @@ async def rollback(
         request_id=caller.request_id,
         ring=dispatch.ring,
     )
-    return accepted_response(existing(ticket, not_found(document_id)))
+    return accepted_response(existing(accepted, not_found(document_id)))

@@ -249,8 +249,8 @@ async def submit(caller: Writer) -> Response:
     ipynb, programs, logs and other texts. A file's name becomes its document's id; `parser_hint` names the format of files
     whose name does not."""
     async with sent_form(caller, caller.gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES) as sent:
-        ticket = await caller.gateway.run_heavy(_accept, caller, sent)
-    return accepted_response(ticket)
+        accepted = await caller.gateway.run_heavy(_accept, caller, sent)
+    return accepted_response(accepted)
 
 
 @asynccontextmanager

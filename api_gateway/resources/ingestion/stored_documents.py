@@ -269,7 +269,7 @@ async def change(
         chunking=None if sent.chunking is None else to_chunking(sent.chunking, caller.gateway.settings),
         discard_edits=sent.discard_edits,
     )
-    ticket = await caller.gateway.run_heavy(
+    accepted = await caller.gateway.run_heavy(
         reingest,
         caller.tenant_id,
         Namespace(sent.namespace),
@@ -280,7 +280,7 @@ async def change(
         request_id=caller.request_id,
         ring=dispatch.ring,
     )
-    return accepted_response(existing(ticket, not_found(ids[0])))
+    return accepted_response(existing(accepted, not_found(ids[0])))
 
 
 @router.delete(

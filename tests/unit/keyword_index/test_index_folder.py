@@ -31,28 +31,28 @@ class DescribeTheSignOfLife:
         assert (started.behind_s(), started.is_served()) == (None, False)
 
 
-class DescribeTheBell:
+class DescribeTheWakePipe:
     def it_wakes_the_indexer_once_however_often_it_rang(self, tmp_path):
         folder = IndexFolder(tmp_path)
-        with folder.bell() as bell:
-            assert bell.can_ring
-            assert not bell.wait(0.0)
+        with folder.wake_pipe() as pipe:
+            assert pipe.can_wake
+            assert not pipe.wait(0.0)
             for _ in range(3):
-                IndexFolder(tmp_path).ring()
+                IndexFolder(tmp_path).wake()
             began = time.monotonic()
-            assert bell.wait(30.0)
+            assert pipe.wait(30.0)
             assert time.monotonic() - began < 5.0
-            assert not bell.wait(0.0)
+            assert not pipe.wait(0.0)
 
     @pytest.mark.parametrize("folder", ["", "missing"])
     def it_does_nothing_without_an_indexer(self, tmp_path, folder):
-        with IndexFolder(tmp_path).bell():
+        with IndexFolder(tmp_path).wake_pipe():
             pass
-        IndexFolder(tmp_path / folder).ring()
+        IndexFolder(tmp_path / folder).wake()
 
     def it_stays_silent_where_there_can_be_no_pipe(self, tmp_path):
         folder = IndexFolder(tmp_path / "missing")
-        with folder.bell() as bell:
-            folder.ring()
-            assert not bell.can_ring
-            assert not bell.wait(0.0)
+        with folder.wake_pipe() as pipe:
+            folder.wake()
+            assert not pipe.can_wake
+            assert not pipe.wait(0.0)

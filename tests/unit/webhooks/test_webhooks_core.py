@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from pipeline.database.sealing import Sealer
+from pipeline.database.encryption import SecretCipher
 from pipeline.errors import Misconfigured
 from pipeline.outbound.post_client import NotAllowed, checked_url, resolve
 from pipeline.settings import SecretStr, load
@@ -111,15 +111,20 @@ class DescribeTargets:
             load({"webhook_allow_private": "home"})
 
 
-class DescribeSealing:
-    def it_opens_what_it_sealed_for_the_same_row_only(self):
-        sealer = Sealer(SecretStr("key"))
-        sealed = sealer.seal(b"secret", belongs_to="a")
-        assert b"secret" not in sealed
-        assert sealer.open(sealed, belongs_to="a") == b"secret"
-        for other, row in ((sealer, "b"), (Sealer(SecretStr("another")), "a"), (Sealer(None), "a")):
+class DescribeEncryption:
+    def it_decrypts_what_it_encrypted_for_the_same_row_only(self):
+        cipher = SecretCipher(SecretStr("key"))
+        encrypted = cipher.encrypt(b"secret", belongs_to="a")
+        assert b"secret" not in encrypted
+        assert cipher.decrypt(encrypted, belongs_to="a") == b"secret"
+        for other, row in ((cipher, "b"), (SecretCipher(SecretStr("another")), "a"), (SecretCipher(None), "a")):
             with pytest.raises(Misconfigured, match="CHORDWISE_SECRET_KEY"):
-                other.open(sealed, belongs_to=row)
+                other.decrypt(encrypted, belongs_to=row)
 
-    def it_still_opens_what_was_stored_before_there_was_a_key(self):
-        assert Sealer(SecretStr("key")).open(Sealer(None).seal(b"secret", belongs_to="a"), belongs_to="b") == b"secret"
+    def it_still_reads_what_was_stored_before_there_was_a_key(self):
+        assert (
+            SecretCipher(SecretStr("key")).decrypt(
+                SecretCipher(None).encrypt(b"secret", belongs_to="a"), belongs_to="b"
+            )
+            == b"secret"
+        )
