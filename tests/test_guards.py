@@ -89,6 +89,10 @@ class DescribeSettings:
         ours = {name for name in documented() if name.startswith("CHORDWISE_")}
         assert ours == {variable(name) for name in Settings.model_fields}
 
+    def it_has_a_hundred_at_most(self):
+        """A setting stays if two real installations would set it differently; else it is a constant beside its rule."""
+        assert len(Settings.model_fields) <= 100
+
     def it_explains_every_variable_in_the_line_above(self):
         assert [name for name, comment in explanations().items() if not comment] == []
 

@@ -26,9 +26,9 @@ from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, Pr
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
 
-# For comparison with an uploader's options; the settings themselves are checked when the gateway starts.
 MOST_DOCUMENTS = 10_000  # of one request
-_ASSUMED = {"max_tokens": 400.0, "overlap": 0.2}
+# For comparison with an uploader's options; the settings themselves are checked when the gateway starts.
+_ASSUMED = {name: float(Settings.model_fields[f"chunk_{name}"].default) for name in ("max_tokens", "overlap")}
 
 
 class ChunkingIn(Wire):
