@@ -64,7 +64,8 @@ chaos:
 	@$(LOCAL) with chaos --fresh $(if $(findstring rabbitmq,$(ARGS)),--rabbitmq) -- $(RUN) -m tests.faults.chaos $(ARGS)
 
 # What is kept for an hour or a day is kept for a minute or two, so that it comes to rest while the run lasts.
-FOR_SOAK := CHORDWISE_QUERY_TTL_S=60 CHORDWISE_RESULT_CACHE_TTL_S=60 CHORDWISE_PREVIOUS_GENERATION_KEPT_S=60
+FOR_SOAK := CHORDWISE_QUERY_TTL_S=60 CHORDWISE_RESULT_CACHE_TTL_S=60 CHORDWISE_PREVIOUS_GENERATION_KEPT_S=60 \
+	CHORDWISE_TRACES_KEPT=20
 
 soak:
 	@$(FOR_TESTS) $(FOR_SOAK) $(LOCAL) with soak --fresh --dev -- $(RUN) -m tests.faults.soak $(ARGS)

@@ -42,6 +42,7 @@ RULES = (
     Rule(names=r"redis memory/.*|redis/memory|redis/overhead", amount=1.0, share=0.1),
     Rule(names=r"mysql rows/(jobs|job_items)", kept="CHORDWISE_JOB_KEEP_DAYS"),
     Rule(names=r"mysql rows/audit", kept="CHORDWISE_AUDIT_KEEP_DAYS"),
+    Rule(names=r"mysql rows/idempotency_keys", kept="a day"),
     Rule(names=r"mysql rows/publications", kept="a week"),
     Rule(names=r"mysql rows/webhook_deliveries", kept="7 days after delivery"),
     Rule(names=r"mysql rows/embedding_usage", kept="CHORDWISE_USAGE_KEEP_DAYS"),
