@@ -70,7 +70,7 @@ class _OpenIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class _IndexLook:
+class _IndexState:
     """A tenant's index at one moment. ``behind``: the stamps that it has not reached."""
 
     view: IndexView | None
@@ -103,17 +103,17 @@ class LocalIndexes:
         missing, lacks a namespace, or is too far behind. Waits for the indexer if many changed. Raises
         StoreUnavailable."""
         tenant = self._tenant(tenant_id)
-        look = _look(tenant, stamps)
-        if look.behind:
+        state = _state_of(tenant, stamps)
+        if state.behind:
             self.wake()
-        changed = look.changed(tenant_id, ask)
-        if (changed is None or len(changed) > _FEW_CHANGED) and self._is_coming(tenant, look):
-            look = self._awaited(tenant, stamps)
-            changed = look.changed(tenant_id, ask)
+        changed = state.changed(tenant_id, ask)
+        if (changed is None or len(changed) > _FEW_CHANGED) and self._is_coming(tenant, state):
+            state = self._awaited(tenant, stamps)
+            changed = state.changed(tenant_id, ask)
         return (
             None
-            if look.view is None or changed is None
-            else IndexAtRevision(view=look.view, states=look.states, changed=changed)
+            if state.view is None or changed is None
+            else IndexAtRevision(view=state.view, states=state.states, changed=changed)
         )
 
     def wake(self) -> None:
@@ -135,22 +135,22 @@ class LocalIndexes:
             return None
         return IndexAtRevision(view=view, states=states, is_current=False, behind_s=self._folder.behind_s())
 
-    def _is_coming(self, tenant: _OpenIndex, look: _IndexLook) -> bool:
+    def _is_coming(self, tenant: _OpenIndex, state: _IndexState) -> bool:
         """Return whether an indexer is expected to reach the revision soon."""
-        if not self._wait_s or all(tenant.in_vain.get(namespace) == stamp for namespace, stamp in look.behind.items()):
+        if not self._wait_s or all(tenant.in_vain.get(namespace) == stamp for namespace, stamp in state.behind.items()):
             return False
         is_near = all(
-            _gap(look.states.get(namespace), stamp) <= _MOST_AWAITED for namespace, stamp in look.behind.items()
+            _gap(state.states.get(namespace), stamp) <= _MOST_AWAITED for namespace, stamp in state.behind.items()
         )
         return is_near and self._folder.is_served()
 
-    def _awaited(self, tenant: _OpenIndex, stamps: Mapping[Namespace, str]) -> _IndexLook:
+    def _awaited(self, tenant: _OpenIndex, stamps: Mapping[Namespace, str]) -> _IndexState:
         """Look at the index until it has reached these stamps or the waiting time is over."""
         deadline = Deadline.after(self._wait_s)
-        while (look := _look(tenant, stamps)).behind and not deadline.has_passed:
+        while (state := _state_of(tenant, stamps)).behind and not deadline.has_passed:
             self._sleep(_LOOKED_AGAIN_S)
-        tenant.in_vain = look.behind or tenant.in_vain
-        return look
+        tenant.in_vain = state.behind or tenant.in_vain
+        return state
 
     def _tenant(self, tenant_id: TenantId) -> _OpenIndex:
         with self._lock:
@@ -159,7 +159,7 @@ class LocalIndexes:
             return tenant
 
 
-def _look(tenant: _OpenIndex, stamps: Mapping[Namespace, str]) -> _IndexLook:
+def _state_of(tenant: _OpenIndex, stamps: Mapping[Namespace, str]) -> _IndexState:
     view = tenant.reader.view()
     known_states = {namespace: None if view is None else view.state(namespace) for namespace in stamps}
     states = {namespace: state for namespace, state in known_states.items() if state is not None}
@@ -168,7 +168,7 @@ def _look(tenant: _OpenIndex, stamps: Mapping[Namespace, str]) -> _IndexLook:
         for namespace, stamp in stamps.items()
         if namespace not in states or not states[namespace].has(stamp)
     }
-    return _IndexLook(view, states, behind)
+    return _IndexState(view, states, behind)
 
 
 def _gap(state: NamespaceState | None, stamp: str) -> int:

@@ -13,7 +13,7 @@ from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import Cursor, MigrationState, ModelMigration, ModelMigrations
 from pipeline.embedding.space_store import LaggingDocument, StandbyBacklog
 from pipeline.errors import Misconfigured, Unavailable
-from pipeline.maintenance.compare import NamespaceStores, look
+from pipeline.maintenance.compare import NamespaceStores, compare_page
 from pipeline.maintenance.repair_stores import mend
 from pipeline.maintenance.verify import all_namespaces, compare, documents_by_namespace, remaining
 from pipeline.models.local_embedder import LocalEncoder
@@ -92,11 +92,11 @@ def _catch_up(migration: ModelMigration, use: Resources) -> int:
 
 def _mend_documents(stores: NamespaceStores, document_ids: list[DocumentId]) -> tuple[int, set[str]]:
     """Return the number of mended vectors, and the documents that still lack some."""
-    page = look(stores, document_ids)
+    page = compare_page(stores, document_ids)
     if not page.wrong:
         return 0, set()
     mended = mend(stores, page)
-    after = look(stores, document_ids)
+    after = compare_page(stores, document_ids)
     return mended, {*after.missing.values(), *after.stale.values()}
 
 

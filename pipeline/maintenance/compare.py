@@ -81,7 +81,7 @@ class PageDifferences:
         return replace(self, **common)
 
 
-def look(stores: NamespaceStores, document_ids: Sequence[DocumentId], *, lock: bool = False) -> PageDifferences:
+def compare_page(stores: NamespaceStores, document_ids: Sequence[DocumentId], *, lock: bool = False) -> PageDifferences:
     """Compare these documents in both stores, vectors first. ``lock`` prevents publishing and edits meanwhile."""
     tenant_id, namespace, space, use = stores.tenant_id, stores.namespace, stores.space, stores.use
     with unit_of_work(use.mysql) as work:

@@ -20,7 +20,14 @@ from pipeline.documents.parent_store import Parents
 from pipeline.errors import EmbedderRefused, Rejected
 from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.ingestion.prepare import cut_request, unpacked
-from pipeline.maintenance.compare import UNNEEDED, DeletionLimit, NamespaceStores, PageDifferences, differences, look
+from pipeline.maintenance.compare import (
+    UNNEEDED,
+    DeletionLimit,
+    NamespaceStores,
+    PageDifferences,
+    compare_page,
+    differences,
+)
 from pipeline.records import (
     Chunk,
     ChunkId,
@@ -50,7 +57,7 @@ def mend(stores: NamespaceStores, page: PageDifferences, *, limit: DeletionLimit
     use.installation.confirm()
     mended = sum(_restore(tenant_id, namespace, DocumentId(miscounted), use) for miscounted in sorted(page.miscounted))
     if page.miscounted:
-        second = look(stores, sorted(page.guilty))
+        second = compare_page(stores, sorted(page.guilty))
         page = replace(page, missing=second.missing, orphaned=second.orphaned, stale=second.stale)
     lacking = [*page.missing, *page.stale, *page.misplaced]
     embedded = sum(_embed_again(tenant_id, chunk_ids, use, space) for chunk_ids in slices(lacking, _EMBEDDED_AT_ONCE))
@@ -61,7 +68,7 @@ def mend(stores: NamespaceStores, page: PageDifferences, *, limit: DeletionLimit
         current = differences(stores, work.connection, guilty, vectors)
         orphaned = [chunk_id for chunk_id in (*page.orphaned, *page.misplaced) if chunk_id in current.orphaned]
         leftover = {key: count for key, count in page.leftover.items() if key in current.leftover}
-        wrong = look(stores, guilty).document_vectors
+        wrong = compare_page(stores, guilty).document_vectors
         unneeded = [key for key, defect in wrong.items() if defect == UNNEEDED]
         if limit is not None and not limit.take(vectors=len(orphaned) + len(unneeded), rows=sum(leftover.values())):
             orphaned, leftover, unneeded = [], {}, []

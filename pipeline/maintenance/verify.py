@@ -22,7 +22,7 @@ from pipeline.embedding.migration_store import Cursor
 from pipeline.errors import StoreUnavailable
 from pipeline.jobs.computation import Computation, Done, Further
 from pipeline.keyword.statistics_store import recount
-from pipeline.maintenance.compare import DeletionLimit, NamespaceStores, look, measure
+from pipeline.maintenance.compare import DeletionLimit, NamespaceStores, compare_page, measure
 from pipeline.maintenance.repair_stores import mend
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources
@@ -304,10 +304,10 @@ def _page(
 def _compare_page(
     stores: NamespaceStores, document_ids: Sequence[DocumentId], *, repair: bool, limit: DeletionLimit | None
 ) -> AlignmentCounts:
-    page = look(stores, document_ids)
+    page = compare_page(stores, document_ids)
     repaired = 0
     if page.wrong:
-        page = page.confirmed_by(look(stores, sorted(page.guilty), lock=True))
+        page = page.confirmed_by(compare_page(stores, sorted(page.guilty), lock=True))
         repaired = mend(stores, page, limit=limit) if repair and page.wrong else 0
     return AlignmentCounts(
         chunks=page.chunks,

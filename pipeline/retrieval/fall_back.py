@@ -85,12 +85,12 @@ def _answers(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Ch
     deadline = deadline.at_most(query.timeout_ms_of(ChannelName.FAQ) / 1000)
     namespaces = searched_namespaces(options_of(FaqOptions, query.plan.channels[ChannelName.FAQ]), query.namespaces)
 
-    def look() -> tuple[Recalled, dict[str, Hydrated]]:
+    def ask_pairs() -> tuple[Recalled, dict[str, Hydrated]]:
         recalled = channel.recall(query)
         return recalled, read(query, recalled.chunk_ids, namespaces, use) if recalled.chunk_ids else {}
 
     answers = in_time(
-        start_call(look),
+        start_call(ask_pairs),
         arrived,
         deadline=deadline,
         part="fallback",
