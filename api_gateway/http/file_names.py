@@ -6,52 +6,70 @@ from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from urllib.parse import unquote_to_bytes
 
+from pipeline.errors import Rejected
 from pipeline.parsing.detection import codec_of
+from pipeline.parsing.encodings import decode
 
 _PARAMETER = re.compile(rb';\s*([^\s;="]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;"]*)')
-_EXTENDED = re.compile(r"([^']+)'[^']*'((?:[^%]|%[0-9A-Fa-f]{2})*)", re.DOTALL)
-_ENCODED_WORDS = re.compile(r"\s*(?:=\?[^?\s]+\?[BbQq]\?[^?]*\?=\s*)+")
-_CHARSET_OF_WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?[BbQq]\?")
+_EXTENDED = re.compile(rb"filename\*(?:(\d{1,3})(\*?))?", re.IGNORECASE)
+_CHARSET = re.compile(rb"([^']*)'[^']*'")
+_WORD = r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?[BbQq]\?[^?]*\?="
+_ENCODED_WORDS = re.compile(rf"{_WORD}(?:\s*{_WORD})*+")
 
 
 def file_name_of(disposition: bytes, plain: str | None) -> str | None:
-    """Return the file name of a Content-Disposition header: ``filename*`` (RFC 8187), else ``plain``, the decoded
-    ``filename``, with its encoded words (RFC 2047) and ``%22``, by which browsers write a quotation mark. None if the
-    part is no file."""
-    extended = _extended(disposition)
-    if extended is not None:
-        return extended
-    return None if plain is None else _encoded_words(plain).replace("%22", '"')
-
-
-def has_extended_name(disposition: bytes) -> bool:
-    """Return whether the header has a readable ``filename*``."""
-    return _extended(disposition) is not None
-
-
-def _extended(disposition: bytes) -> str | None:
-    for name, value in _PARAMETER.findall(disposition):
-        if name.lower() != b"filename*":
-            continue
-        parts = _EXTENDED.fullmatch(value.strip(b' \t"').decode("latin-1"))
-        codec = codec_of(parts[1]) if parts else None
-        if parts is None or codec is None:
-            return None
+    """Return the file name of a Content-Disposition header: ``filename*``, whole or in numbered pieces (RFC 8187 and
+    2231), else ``plain``, the decoded ``filename``, with its encoded words (RFC 2047) and ``%22``, by which browsers write
+    a quotation mark. The encoding of a name that is not in the declared one, or not UTF-8, is detected. None if the part
+    is no file."""
+    charset, written = _extended(disposition)
+    codec = codec_of(charset or "utf-8")
+    if written and codec:
         try:
-            return _printable(unquote_to_bytes(parts[2]).decode(codec)) or None
+            return _printable(written.decode(codec)) or plain
         except UnicodeError:
-            return None
-    return None
+            pass
+    if plain is None:
+        return _detected(written) if written else None
+    body = plain.encode("latin-1", "ignore")
+    name = plain if body.isascii() or body not in disposition else _detected(body)
+    return _ENCODED_WORDS.sub(_decoded_words, name).replace("%22", '"')
 
 
-def _encoded_words(name: str) -> str:
-    """Return a name that consists of encoded words decoded, any other name unchanged."""
-    if not _ENCODED_WORDS.fullmatch(name) or not all(map(codec_of, _CHARSET_OF_WORD.findall(name))):
-        return name
+def has_extended_name_only(disposition: bytes) -> bool:
+    """Return whether the header has a ``filename*`` and no ``filename``."""
+    is_plain = any(name.lower() == b"filename" for name, _ in _PARAMETER.findall(disposition))
+    return not is_plain and bool(_extended(disposition)[1])
+
+
+def _extended(disposition: bytes) -> tuple[str, bytes]:
+    """Return the charset of ``filename*``, and its pieces decoded to bytes and joined."""
+    charset, name = "", b""
+    parameters = [(_EXTENDED.fullmatch(name), value.strip(b' \t"')) for name, value in _PARAMETER.findall(disposition)]
+    pieces = [(int(each[1] or 0), each[1] is None or bool(each[2]), value) for each, value in parameters if each]
+    for number, is_encoded, value in sorted(pieces):
+        declared = _CHARSET.match(value) if is_encoded and not number else None
+        if declared:
+            charset, value = declared[1].decode("latin-1"), value[declared.end() :]
+        name += unquote_to_bytes(value) if is_encoded else value
+    return charset, name
+
+
+def _detected(name: bytes) -> str:
     try:
-        return _printable(str(make_header(decode_header(name)))) or name
+        return _printable(decode(name))
+    except Rejected:
+        return _printable(name.decode("latin-1"))
+
+
+def _decoded_words(written: re.Match[str]) -> str:
+    """Return encoded words decoded, or unchanged if their charset is unknown or they are damaged."""
+    if not all(map(codec_of, re.findall(_WORD, written[0]))):
+        return written[0]
+    try:
+        return _printable(str(make_header(decode_header(written[0])))) or written[0]
     except (HeaderParseError, LookupError, UnicodeError, ValueError):
-        return name
+        return written[0]
 
 
 def _printable(name: str) -> str:

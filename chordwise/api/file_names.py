@@ -53,7 +53,8 @@ def _escaped(part: str) -> str:
 
 def id_of(name: str) -> str:
     """Return the document id that the server makes from a name, uncut. Two names with one id would be one document."""
-    parts = [part.strip() for part in unicodedata.normalize("NFC", name).replace("\\", "/").split("/")]
+    name = unicodedata.normalize("NFC", name.replace("%22", '"'))  # a quotation mark in a form
+    parts = [part.strip() for part in name.replace("\\", "/").split("/")]
     path = "/".join(part for part in parts if part not in ("", ".", ".."))
     return "".join(char for char in path if unicodedata.category(char)[0] not in "CZ" or char == " ").strip()
 

@@ -29,7 +29,8 @@ class IngestKeywords(TypedDict, total=False):
     """Options of ``ingest``. The server chooses for those left out.
 
     ``on_conflict`` is replace, skip, error or new; ``type``, ``tags`` and ``metadata`` add to those of each document.
-    ``priority`` is interactive or bulk.
+    ``priority`` is interactive or bulk. For files only: ``parser_hint`` reads each as this kind, and ``charset`` names the
+    encoding of text, which is detected otherwise.
     """
 
     namespace: Required[str]
@@ -39,11 +40,6 @@ class IngestKeywords(TypedDict, total=False):
     tags: Sequence[str]
     metadata: Mapping[str, Any] | None
     priority: str | None
-
-
-class FileKeywords(IngestKeywords, total=False):
-    """Options of ``ingest_files``. ``charset`` names the encoding of text; without it, the server detects it."""
-
     parser_hint: str | None
     charset: str | None
 
@@ -140,14 +136,16 @@ class IngestionOperations(Resource):
 
         done = yield from self._documents(without_paths(), settings, on_progress, Ingestion())
         try:
-            search = find_files(paths)
+            search = find_files(paths, of_every_kind=bool(settings.parser_hint))
         except ChordwiseError as error:
             error.accepted = done.jobs
             raise
         done = replace(done, left_out=search.left_out, renamed=search.renamed)
-        for lines in (file for file in search.files if file.is_json_lines):
-            done = yield from self._documents(read_documents(lines.path), settings, on_progress, done)
-        others = [file for file in search.files if not file.is_json_lines]
+        lines = [file for file in search.files if file.is_json_lines and not settings.parser_hint]
+        for file in lines:
+            documents = read_documents(file.path, charset=settings.charset)
+            done = yield from self._documents(documents, settings, on_progress, done)
+        others = [file for file in search.files if file not in lines]
         return (yield from self._files(others, settings, on_progress, done))
 
     @operation
@@ -156,7 +154,7 @@ class IngestionOperations(Resource):
         paths: Iterable[FoundFile | str | Path],
         *,
         on_progress: Told | None = None,
-        **options: Unpack[FileKeywords],
+        **options: Unpack[IngestKeywords],
     ) -> Steps[Ingestion]:
         """Send files as they are, for the server to parse; folders are searched, with ``parser_hint`` for files of every
         kind. Otherwise as ``ingest``."""

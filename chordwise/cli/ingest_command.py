@@ -15,7 +15,7 @@ from chordwise.api.archive_files import Manifest
 from chordwise.api.archives import Imported
 from chordwise.api.documents import is_url
 from chordwise.api.files import FileSearch, find_files, read_documents
-from chordwise.api.ingestion import ON_CONFLICT, FileKeywords
+from chordwise.api.ingestion import ON_CONFLICT, IngestKeywords
 from chordwise.api.jobs import Ingestion, JobItem, together
 from chordwise.cli import screen
 from chordwise.client import Chordwise
@@ -87,7 +87,7 @@ def ingest(
     search = find_files((path for path in paths if not is_url(path)), of_every_kind=parser_hint is not None)
     if not search.files and not urls:
         raise ChordwiseError(f"there is nothing to ingest: {'; '.join(_skipped(search)) or '0 files found'}")
-    options: FileKeywords = {
+    options: IngestKeywords = {
         "namespace": namespace,
         "on_conflict": on_conflict,
         "type": type,
@@ -168,7 +168,7 @@ def _send(
     client: Chordwise,
     search: FileSearch,
     urls: Sequence[str],
-    options: FileKeywords,
+    options: IngestKeywords,
     bad_lines: list[str],
     ticker: screen.Ticker,
 ) -> Ingestion:
@@ -177,16 +177,14 @@ def _send(
     def show(state: Ingestion) -> None:
         ticker.show("documents sent", together(done, state).total)
 
-    charset = options.get("charset")
+    charset, hint = options.get("charset"), options.get("parser_hint")
+    lines = [file for file in search.files if file.is_json_lines and not hint]
     documents = chain.from_iterable(
-        read_documents(file.path, on_bad_line=bad_lines.append, charset=charset)
-        for file in search.files
-        if file.is_json_lines
+        read_documents(file.path, on_bad_line=bad_lines.append, charset=charset) for file in lines
     )
-    document_options: Any = {name: value for name, value in options.items() if name != "charset"}
     try:
-        done = client.ingest(documents, url=urls, on_progress=show, **document_options)
-        other_files = [file for file in search.files if not file.is_json_lines]
+        done = client.ingest(documents, url=urls, on_progress=show, **options)
+        other_files = [file for file in search.files if file not in lines]
         return together(done, client.ingest_files(other_files, on_progress=show, **options))
     except ChordwiseError as error:
         jobs = (*done.jobs, *error.accepted)

@@ -19,7 +19,7 @@ from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limite
 from api_gateway.http.caller import Caller, Writer
 from api_gateway.http.descriptions import route
 from api_gateway.http.fields import MOST_TAGS, Metadata, NewNamespaceName, Tags, TenantWire, TypeName
-from api_gateway.http.file_names import file_name_of, has_extended_name
+from api_gateway.http.file_names import file_name_of, has_extended_name_only
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer
 from api_gateway.resources.ingestion.content import Charset, ParserHint, document_id_of, media_type_as, storable
@@ -192,11 +192,12 @@ class WholeFormParser(MultiPartParser):
         """Begin a part, with the name of its file."""
         part = self._current_part
         disposition = part.content_disposition or b""
-        if has_extended_name(disposition):  # the base class takes a part for a file only if it has a filename
+        is_extended = has_extended_name_only(disposition)
+        if is_extended:  # the base class takes a part for a file only if it has a filename
             part.content_disposition = disposition + b'; filename="file"'
         super().on_headers_finished()
         if part.file is not None:
-            part.file.filename = file_name_of(disposition, part.file.filename)
+            part.file.filename = file_name_of(disposition, None if is_extended else part.file.filename)
 
     def on_end(self) -> None:
         """Note the closing boundary."""

@@ -144,6 +144,10 @@ class DescribeTheCommandLine:
                 done = ours.wait(send([tmp_path / "b", tmp_path / "a"], namespace="kb"))
                 assert (done.succeeded, done.renamed) == (2, {"r.txt": ("a/r.txt", "b/r.txt")})
                 assert [each.reason for each in done.left_out] == ["is a link to nothing"]
+            (tmp_path / "words.unheard").write_text("of every kind")
+            (tmp_path / "lines.jsonl").write_text('{"text": "of a line"}')
+            done = ours.wait(ours.ingest(tmp_path, namespace="other", parser_hint="txt"))
+            assert (done.succeeded, {each.path for each in done.left_out}) == (4, {f"{tmp_path}/a/link.txt"})
         assert stored(client) == {"a/r.txt": "a", "b/r.txt": "b"}
 
 

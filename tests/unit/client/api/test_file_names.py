@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from api_gateway.http.file_names import file_name_of
 from api_gateway.resources.ingestion.content import document_id_of
 from chordwise.api.file_names import id_of, sendable
 from chordwise.api.files import LeftOut, find_files
@@ -65,6 +66,10 @@ class DescribeFilesOfSeveralFolders:
         assert len(found) == len({document_id_of(name) for name in found.values()}) == 2
         assert "Übung.txt" in found.values()
         assert all(name.endswith(".txt") for name in found.values())
+
+    def it_tells_a_quotation_mark_from_its_code(self, write):
+        found = names(write('kb/a"b.txt', "kb/a%22b.txt") / "kb").values()
+        assert len({file_name_of(b"", name.replace('"', "%22")) for name in found}) == 2
 
     @pytest.mark.parametrize(
         "name", ["a/b.txt", " a / b.txt", "a\\b.txt", "../a/./b\u200b.txt", "Ü.txt", "说明 1.md", "e\u0301"]

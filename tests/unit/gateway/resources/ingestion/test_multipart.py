@@ -66,6 +66,17 @@ NAMES = [
     (b"filename*=UTF-8''a%0D%0A%00b.txt", "ab.txt"),
     (b"filename*=utf-7''+2AA-b.txt", "b.txt"),
     (b'filename="=?utf-7?Q?+2AA-b.txt?="', "b.txt"),
+    (b"""filename*="UTF-8''%E6%8A%A5.txt\"""", "报.txt"),
+    (b"filename*=%E6%8A%A5.txt", "报.txt"),
+    ("filename*=utf-8''报.txt".encode(), "报.txt"),
+    (b"filename*=UTF-8''%BA%CD%D0%B3.txt", "和谐.txt"),
+    (b"filename*0*=UTF-8''%E6%8A; filename*1*=%A5; filename*2=.txt", "报.txt"),
+    (b'filename*1="er.txt"; filename*0="lang"', "langer.txt"),
+    (b'filename="2024 =?utf-8?B?5oql?=.txt"', "2024 报.txt"),
+    # Names in the encoding of the sender's computer.
+    ('filename="年度报告2024.txt"'.encode("gbk"), "年度报告2024.txt"),
+    ('filename="Größe.txt"'.encode("cp1252"), "Größe.txt"),
+    ('filename="Größe ÄÖ.txt"'.encode(), "Größe ÄÖ.txt"),
     # A name that cannot be decoded stays as it is.
     (b'filename="=?unheard-of?B?5oqlLnR4dA==?="', "=?unheard-of?B?5oqlLnR4dA==?="),
     (b'filename="=?punycode?B?5oqlLnR4dA==?="', "=?punycode?B?5oqlLnR4dA==?="),
@@ -84,6 +95,6 @@ class DescribeAFileName:
         await form.close()
 
     async def it_makes_no_file_of_a_field(self):
-        form = await parsed(HEAD + b'"label"; filename*=UTF-8\r\n\r\ntext' + END)
+        form = await parsed(HEAD + b'"label"; filename*=""\r\n\r\ntext' + END)
         assert form["label"] == "text"
         await form.close()
