@@ -109,6 +109,11 @@ def assemble(
     )
 
 
+MONOSPACE = re.compile(
+    r"(?:.*\b)?(?:courier|consolas|menlo|monaco|.*mono\b|lucida console|source code|fira code|cascadia)", re.I
+)
+LONGEST_CODE = 120  # characters of a line; a longer one in a font of equal widths is prose
+
 _NO_WORDS = re.compile(r"[\W\d_]*(?:(?:page|seite|of|von|第|页|頁|共)[\W\d_]*)*$", re.IGNORECASE)
 
 

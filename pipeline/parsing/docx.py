@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
-from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line, usable_title, with_furniture
+from pipeline.parsing.assembly import (
+    LONGEST_CODE,
+    LONGEST_TEXT,
+    MONOSPACE,
+    Block,
+    assemble,
+    one_line,
+    usable_title,
+    with_furniture,
+)
 from pipeline.parsing.books_and_mail import parse_mhtml
 from pipeline.parsing.containers import (
     PROPERTIES,
@@ -145,12 +154,13 @@ class _Styles(XmlReader):
         self._titles: set[str] = {"Title"}
         self._numbers: dict[str, tuple[str | None, int | None]] = {}
         self._hidden: set[str] = set()
+        self._code: set[str] = set()
         self._style = ""
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         value = attributes.get("val", "")
         if name == "style":
-            self._style = attributes.get("styleId", "")
+            self._style = attributes.get("styleId", "") if attributes.get("default") != "1" else ""
         elif name == "name" and (heading := _HEADING_NAME.match(value)):
             self._levels[self._style] = int(heading[1])
         elif name == "name" and value.lower() == "title":
@@ -165,12 +175,17 @@ class _Styles(XmlReader):
             self._numbers[self._style] = (self._numbers.get(self._style, (None, None))[0], int(value))
         elif name == "vanish" and _is_on(attributes):
             self._hidden.add(self._style)
+        elif name == "rFonts" and self._style and MONOSPACE.match(attributes.get("ascii", "")):
+            self._code.add(self._style)
 
     def is_title(self, style: str) -> bool:
         return style in self._titles
 
     def is_hidden(self, style: str) -> bool:
         return bool(self._hidden) and not self._hidden.isdisjoint(self._chain(style))
+
+    def is_code(self, style: str) -> bool:
+        return bool(self._code) and not self._code.isdisjoint(self._chain(style))
 
     def level(self, style: str) -> int | None:
         if heading := _HEADING_ID.search(style):
@@ -197,6 +212,7 @@ class _Paragraph:
     list_id: str | None = None
     list_level: int | None = None
     is_item: bool = False
+    fonts: set[bool] = field(default_factory=set)  # whether it has text in a font of code, and in another one
     below: list[Block] = field(default_factory=list)  # notes and parts that the paragraph refers to
 
 
@@ -233,11 +249,11 @@ class _Paragraphs(XmlReader):
         self._part_blocks = part_blocks
         self._open: list[_Paragraph] = []
         self._tables: list[_Table] = []
-        self._listed = False  # whether the previous block was a list item
+        self._before = ""  # the previous block, if it was an `item` of a list or a line of `code`
         self._silent = 0
         self._characters = 0
         self._in_text = self._in_paragraph_properties = self._in_run_properties = False
-        self._is_hidden = False  # the open run
+        self._is_hidden = self._is_code = False  # the open run
         self._position = ""  # of the open run: superscript, subscript, or half points
         self._run_start = 0
         self._formula: list[Element] = []  # open elements of a formula
@@ -296,12 +312,15 @@ class _Paragraphs(XmlReader):
                 self.hidden = self.hidden or bool(text.strip())
                 return
             self._open[-1].pieces.append(text)
+            self._open[-1].fonts.add(self._is_code)
             self._characters += len(text)
             if self._characters > LONGEST_TEXT:
                 raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
 
     def _begin_run(self) -> None:
-        self._is_hidden, self._position = bool(self._open) and self._styles.is_hidden(self._open[-1].style), ""
+        style = self._open[-1].style if self._open else ""
+        self._is_hidden, self._is_code = self._styles.is_hidden(style), self._styles.is_code(style)
+        self._position = ""
         self._run_start = len(self._open[-1].pieces) if self._open else 0
 
     def _end_run(self) -> None:
@@ -321,6 +340,9 @@ class _Paragraphs(XmlReader):
             self._is_hidden = _is_on(attributes)
         elif name == "rStyle":
             self._is_hidden |= self._styles.is_hidden(attributes.get("val", ""))
+            self._is_code |= self._styles.is_code(attributes.get("val", ""))
+        elif name == "rFonts" and "ascii" in attributes:
+            self._is_code = MONOSPACE.match(attributes["ascii"]) is not None
         elif name in ("vertAlign", "position") and not self._position.isalpha():
             value = attributes.get("val", "")
             self._position = value if _SHIFT.fullmatch(value) else ""
@@ -373,10 +395,12 @@ class _Paragraphs(XmlReader):
         element = self._formula.pop()
         if not self._formula and self._open:
             self._open[-1].pieces.append(linear_omml(element))
+            self._open[-1].fonts.add(False)
 
     def _end_paragraph(self) -> None:
         paragraph = self._open.pop()
-        text = with_fractions("".join(paragraph.pieces)).strip()
+        written = with_fractions("".join(paragraph.pieces))
+        text = written.strip()
         style = paragraph.style
         level = self._styles.level(style) if style else None
         level = paragraph.level if level is None else level
@@ -384,8 +408,13 @@ class _Paragraphs(XmlReader):
             if self._styles.is_title(style) and self.title is None:
                 self.title = text
             marker, listed = self._marker(paragraph, level)
-            self._keep([Block(text=marker + text, level=level, tight=listed and self._listed)])
-            self._listed = listed and not paragraph.below
+            is_code = (
+                paragraph.fonts == {True} and not (marker or level) and max(map(len, text.split("\n"))) <= LONGEST_CODE
+            )
+            kind = "code" if is_code else "item" if listed else ""
+            whole = written if is_code else marker + text
+            self._keep([Block(text=whole, level=level, tight=bool(kind) and kind == self._before, is_code=is_code)])
+            self._before = "" if paragraph.below else kind
         self._keep(paragraph.below)
 
     def _marker(self, paragraph: _Paragraph, level: int | None) -> tuple[str, bool]:
@@ -429,7 +458,7 @@ class _Paragraphs(XmlReader):
         rows = [row for row in table.rows if any(cell.blocks or cell.goes_on for cell in row)]
         self._keep(_table_blocks(rows, table.header_rows))
         self._keep(table.below)
-        self._listed = False
+        self._before = ""
 
     def _keep(self, blocks: Iterable[Block]) -> None:
         """Add blocks to the open cell, or to the document."""

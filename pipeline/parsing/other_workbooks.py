@@ -122,7 +122,7 @@ def _xls_sheet(source: Any, formats: Formats) -> _Sheet:
 
 
 def parse_ods(body: bytes) -> Parsed:
-    """Return the sheets as `parse_xlsx` does: values as they are shown, dates as ISO. Raises as `office_archive`."""
+    """Return the sheets as `parse_xlsx` does: values as they are shown. Raises as `office_archive`."""
     warnings: list[str] = []
     with open_document(body, "an OpenDocument workbook") as archive:
         tables = _Tables()
@@ -254,6 +254,5 @@ class _Tables(XmlReader):
 
 def _shown(cell: _Cell) -> str:
     value = cell.value
-    if value.get("value-type") == "date":
-        return value.get("date-value", "").replace("T", " ").removesuffix(" 00:00:00")
-    return "\n".join(cell.lines).strip() or value.get("string-value", "") or value.get("value", "")
+    moment = value.get("date-value", "").replace("T", " ").removesuffix(" 00:00:00")
+    return "\n".join(cell.lines).strip() or moment or value.get("string-value", "") or value.get("value", "")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
-from pipeline.parsing.assembly import LONGEST_TEXT, assemble, usable_title, with_furniture
+from pipeline.parsing.assembly import LONGEST_CODE, LONGEST_TEXT, MONOSPACE, assemble, usable_title, with_furniture
 from pipeline.parsing.containers import copy_of, what_it_is
 from pipeline.parsing.html import blocks_of_tree
 from pipeline.parsing.html_tree import Element
@@ -69,6 +69,7 @@ class _Flow:
 
     root: Element = field(default_factory=lambda: Element("#root"))
     pieces: list[Element | str] = field(default_factory=list)  # of the open paragraph
+    is_prose: bool = False  # it has text in another font than that of code
     below: list[Element | str] = field(default_factory=list)  # its notes
     marker: list[str] = field(default_factory=list)  # its number in a list
     cell: Element = field(default_factory=lambda: Element("td"))
@@ -102,6 +103,7 @@ class _Reader:
         self._groups = [_Group(flow=self.body)]
         self._codec = "cp1252"
         self._charsets: dict[int, str] = {}
+        self._code_fonts: set[int] = set()
         self._levels: dict[int, int] = {}  # of styles
         self._style, self._style_name = 0, ""
         self._default_font = self._left_out = self._notes = self._characters = 0
@@ -166,6 +168,8 @@ class _Reader:
             self.title.append(text)
         elif group.target == "marker":
             group.flow.marker.append(text)
+        elif group.target == "font" and MONOSPACE.match(text):
+            self._code_fonts.add(group.font)
         elif group.target or group.is_deleted:
             pass
         elif group.is_hidden:
@@ -174,6 +178,7 @@ class _Reader:
             self._characters += len(text)
             if self._characters > LONGEST_TEXT:
                 raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
+            group.flow.is_prose |= group.font not in self._code_fonts or bool(group.moved)
             group.flow.pieces.append(Element(group.moved, children=[text]) if group.moved else text)
 
     def _begin_or_end_group(self, brace: bytes) -> None:
@@ -308,12 +313,23 @@ class _Reader:
             _end_table(flow)
         place = flow.cell if in_table else flow.root
         marker = "".join(flow.marker).strip()
-        pieces, below, flow.pieces, flow.below, flow.marker = flow.pieces, flow.below, [], [], []
+        pieces, below, is_prose = flow.pieces, flow.below, flow.is_prose
+        flow.pieces, flow.below, flow.marker, flow.is_prose = [], [], [], False
         if flow.root.tag == "p":
             flow.root.children += [*pieces, " "]  # of a note
         elif marker:
             marker = f"{marker} " if any(map(str.isalnum, marker)) else "- "
             _list_at(place, group.depth).children.append(Element("li", children=pieces, marker=marker))
+        elif (
+            pieces
+            and not (is_prose or in_table or group.level)
+            and sum(len(each) for each in pieces if isinstance(each, str)) <= LONGEST_CODE
+        ):
+            before = place.children[-1] if place.children else None
+            if isinstance(before, Element) and before.tag == "pre":
+                before.children += ["\n", *pieces]
+            else:
+                place.children.append(Element("pre", children=pieces))
         elif pieces:
             place.children.append(Element(f"h{group.level}" if group.level and not in_table else "p", children=pieces))
         place.children += below

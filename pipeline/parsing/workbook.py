@@ -88,14 +88,17 @@ class Workbook:
             yield from reader.taken()
 
     def notes(self, sheet: SheetName) -> Iterator[Block]:
-        """Yield the notes and comments of a sheet's cells, and its text boxes."""
+        """Yield the notes and comments of a sheet's cells, its text boxes, and the titles of its charts."""
         links = linked_parts(self._archive, sheet.part, self._parts)
         notes, boxes = _CellNotes(), Texts(within="txBody")
         for part in (*links.of_kind("/threadedComment"), *links.of_kind("/comments")):
             notes.read(self._archive, part)
+        titles = Texts(within="title")
         for part in links.of_kind("/drawing"):
             boxes.read(self._archive, part)
-        yield from (Block(text=text) for text in (*notes.texts, *boxes.texts))
+            for chart in linked_parts(self._archive, part, self._parts).of_kind("/chart"):
+                titles.read(self._archive, chart)
+        yield from (Block(text=text) for text in (*notes.texts, *boxes.texts, *dict.fromkeys(titles.texts)))
 
     def _shared(self) -> list[str]:
         strings = Strings()
@@ -194,8 +197,8 @@ TOO_MANY_ROWS = f"the workbook holds more than {MOST_ROWS} rows, empty ones incl
 
 def parse_xlsx(body: bytes) -> Parsed:
     """Return the tables of every visible sheet as `sheet_blocks` writes them, values as they are shown, formulas by
-    their saved value, without hidden rows and columns, which a warning counts; then notes of cells and text boxes. The
-    title is that of the workbook's properties, else its first heading that is no name such as Sheet1."""
+    their saved value, without hidden rows and columns, which a warning counts; then notes of cells, text boxes and titles
+    of charts. The     title is that of the workbook's properties, else its first heading that is no name such as Sheet1."""
     warnings: list[str] = []
     headings: list[str] = []
     with open_workbook(body) as workbook:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 from openpyxl import Workbook
+from openpyxl.chart import BarChart
 
 from pipeline.documents.cut_document import cut_document
 from pipeline.errors import EmptyDocument, Rejected
@@ -116,6 +117,16 @@ class DescribeSheets:
         written = io.BytesIO()
         workbook.save(written)
         assert _read(written.getvalue(), XLSX).endswith("项目: a\n\n项目: b\nValue: 7\nNote: open")
+
+    def it_reads_the_titles_of_charts(self):
+        workbook = Workbook()
+        workbook.active.append(["Tons", 12])
+        chart = BarChart()
+        chart.title = "Monthly output"
+        workbook.active.add_chart(chart, "D5")
+        written = io.BytesIO()
+        workbook.save(written)
+        assert _read(written.getvalue(), XLSX).endswith("Monthly output")
 
     def it_reads_raised_digits_of_texts_in_several_formats(self):
         runs = "<r><t>10</t></r><r><rPr><vertAlign val='superscript'/></rPr><t>6</t></r><r><t xml:space='preserve'> Pa</t></r>"
@@ -314,6 +325,15 @@ class DescribeWordDocuments:
         body = "<w:p>{}<w:r><w:rPr><w:position w:val='8'/></w:rPr>{}</w:r>{}</w:p>"
         first, last = "<w:r><w:t>10</w:t></w:r>", '<w:r><w:t xml:space="preserve"> Pa</w:t></w:r>'
         assert _read(docx(body.format(first, f"<w:t>{run}</w:t>", last)), DOCX) == text
+
+    @pytest.mark.parametrize("own", ['<w:rFonts w:ascii="Courier New"/>', '<w:rStyle w:val="Verbatim"/>'])
+    def it_keeps_the_lines_of_code_as_they_are(self, own: str):
+        style = '<w:style w:styleId="Verbatim"><w:rPr><w:rFonts w:ascii="Consolas"/></w:rPr></w:style>'
+        sheet = f'<w:styles xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">{style}</w:styles>'
+        lines = ("if x:", "    return  1", "x" * 121)
+        code = [f"<w:p><w:r><w:rPr>{own}</w:rPr><w:t>{line}</w:t></w:r></w:p>" for line in lines]
+        body = docx(paragraph("Run:") + "".join(code), parts={"word/styles.xml": sheet})
+        assert _read(body, DOCX) == f"Run:\n\nif x:\n    return  1\n\n{'x' * 121}"
 
     def it_leaves_out_paragraphs_whose_style_is_hidden(self):
         style = "<w:style w:styleId='{0}'><w:name w:val='{0}'/>{1}</w:style>"

@@ -178,7 +178,7 @@ def _ods() -> bytes:
     def row(region: str, item: str, code: str, margin: tuple[str, str], since: str, more: str = "") -> str:
         return (
             f"<table:table-row{more}>{region}{_cells(item)}{typed('float', code.lstrip('0'), code)}"
-            f"{typed('percentage', *margin)}{typed('date', since, 'some day')}{_cells('COLUMN-SECRET')}</table:table-row>"
+            f"{typed('percentage', *margin)}{typed('date', since, since[:10])}{_cells('COLUMN-SECRET')}</table:table-row>"
         )
 
     merged = f'<table:table-cell table:number-rows-spanned="2">{_p("华东")}</table:table-cell>'
@@ -291,6 +291,11 @@ class DescribeRichText:
         second = rb"\trowd\clvmrg\cellx2000\cellx4000\cellx6000\pard\intbl\cell Q2\cell 12\cell\row "
         parsed = parse(rb"{\rtf1 " + wide + first + second + rb"\pard after\par}", media_type=RTF)
         assert parsed.text == "Region | Sales | Sales\nEast | Q1 | 9\nEast | Q2 | 12\n\nafter"
+
+    def it_keeps_the_lines_of_code_as_they_are(self):
+        fonts = rb"{\rtf1{\fonttbl{\f0 Arial;}{\f1\fmodern Courier New;}}"
+        body = rb"\f0 Run:\par\f1 if x:\par     return  1\par\f0 Then wait.\par}"
+        assert parse(fonts + body, media_type=RTF).text == "Run:\n\nif x:\n    return  1\n\nThen wait."
 
 
 class DescribeBooks:
