@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
@@ -42,6 +43,8 @@ from pipeline.records import Parsed
 _BODY = "word/document.xml"
 _HEADING_NAME = re.compile(r"heading\s*([1-6])$", re.IGNORECASE)
 _HEADING_ID = re.compile(r"(?:Heading|berschrift|Titre)([1-6])$", re.IGNORECASE)
+_LIST_NAME = re.compile(r"list (?:bullet|number) ([2-5])$", re.IGNORECASE)
+_TINY = ("0", "1", "2")  # half points
 _SHIFT = re.compile(r"superscript|subscript|-?(?:[4-9]|[1-9]\d)")  # the last in half points
 _LEVELS = ("0", "1", "2", "3", "4", "5")
 _MOST_STYLES_BACK = 20  # length of the chain of base styles
@@ -76,7 +79,7 @@ def parse_docx(body: bytes) -> Parsed:
             properties.read(archive, PROPERTIES)
         reader = document.reader()
         reader.read(archive, main)
-        blocks = with_furniture(reader.blocks, document.remaining())
+        blocks = with_furniture(reader.with_outer_items(), document.remaining())
         warnings = ["hidden text was left out"] if reader.hidden else []
         return assemble(blocks, title=usable_title(properties.title) or reader.title, warnings=warnings)
 
@@ -155,6 +158,7 @@ class _Styles(XmlReader):
         self._numbers: dict[str, tuple[str | None, int | None]] = {}
         self._hidden: set[str] = set()
         self._code: set[str] = set()
+        self._depths: dict[str, int] = {}  # of items, by the names of their styles
         self._style = ""
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
@@ -169,6 +173,8 @@ class _Styles(XmlReader):
             self._levels.setdefault(self._style, int(value) + 1)
         elif name == "basedOn":
             self._based_on[self._style] = value
+        elif name == "name" and (depth := _LIST_NAME.match(value)):
+            self._depths[self._style] = int(depth[1]) - 1
         elif name == "numId":
             self._numbers[self._style] = (value, self._numbers.get(self._style, (None, None))[1])
         elif name == "ilvl" and value.isdecimal():
@@ -183,6 +189,9 @@ class _Styles(XmlReader):
 
     def is_hidden(self, style: str) -> bool:
         return bool(self._hidden) and not self._hidden.isdisjoint(self._chain(style))
+
+    def depth(self, style: str) -> int:
+        return self._depths.get(style, 0)
 
     def is_code(self, style: str) -> bool:
         return bool(self._code) and not self._code.isdisjoint(self._chain(style))
@@ -250,6 +259,8 @@ class _Paragraphs(XmlReader):
         self._open: list[_Paragraph] = []
         self._tables: list[_Table] = []
         self._before = ""  # the previous block, if it was an `item` of a list or a line of `code`
+        self._depth = 0  # of the outer item
+        self._inner: set[int] = set()  # blocks that are items within the item above
         self._silent = 0
         self._characters = 0
         self._in_text = self._in_paragraph_properties = self._in_run_properties = False
@@ -257,6 +268,18 @@ class _Paragraphs(XmlReader):
         self._position = ""  # of the open run: superscript, subscript, or half points
         self._run_start = 0
         self._formula: list[Element] = []  # open elements of a formula
+
+    def with_outer_items(self) -> list[Block]:
+        """Return the blocks, items joined to the outer item above, whose line the later parts of the block repeat."""
+        joined: list[Block] = []
+        begins = [index for index in range(len(self.blocks)) if index not in self._inner]
+        for begin, end in pairwise([*begins, len(self.blocks)]):
+            outer = self.blocks[begin]
+            if end - begin > 1:
+                text = "\n".join(block.text for block in self.blocks[begin:end])
+                outer = replace(outer, text=text, lead=len(outer.text))
+            joined.append(outer)
+        return joined
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         if self._silent or name in _SILENT:
@@ -338,6 +361,8 @@ class _Paragraphs(XmlReader):
             return  # of the paragraph's mark
         if name == "vanish":
             self._is_hidden = _is_on(attributes)
+        elif name == "sz":
+            self._is_hidden |= attributes.get("val") in _TINY
         elif name == "rStyle":
             self._is_hidden |= self._styles.is_hidden(attributes.get("val", ""))
             self._is_code |= self._styles.is_code(attributes.get("val", ""))
@@ -413,8 +438,12 @@ class _Paragraphs(XmlReader):
             )
             kind = "code" if is_code else "item" if listed else ""
             whole = written if is_code else marker + text
+            depth = max(paragraph.list_level or 0, self._styles.depth(style))
+            is_inner = kind == "item" == self._before and depth > self._depth
+            if is_inner and not self._tables:
+                self._inner.add(len(self.blocks))
             self._keep([Block(text=whole, level=level, tight=bool(kind) and kind == self._before, is_code=is_code)])
-            self._before = "" if paragraph.below else kind
+            self._before, self._depth = "" if paragraph.below else kind, self._depth if is_inner else depth
         self._keep(paragraph.below)
 
     def _marker(self, paragraph: _Paragraph, level: int | None) -> tuple[str, bool]:

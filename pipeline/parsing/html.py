@@ -184,6 +184,7 @@ class _Writer:
         self._depth = 0  # of lists
         self._tight = False  # whether the next block follows without a blank line
         self._verbatim = False  # within <pre>
+        self._term_at = -1  # the block of the last term of a list
 
     def blocks(self, element: Element) -> list[Block]:
         """Return the blocks of an element."""
@@ -339,9 +340,19 @@ class _Writer:
         self._tight = False
 
     def _term(self, element: Element) -> None:
-        """Write a term of a list, or its meaning."""
+        """Write a term of a list, or its meaning. Both are one block, whose later parts repeat the term."""
+        self._end_block()
+        first = len(self._blocks)
         self._block(element)
         self._tight = True
+        meaning = self._blocks[first:]
+        if element.tag == "dt":
+            self._term_at = first
+        elif meaning and self._term_at == first - 1 and all(map(_is_line, meaning)):
+            term = self._blocks[first - 1]
+            text = "".join(f"{'' if block.tight else chr(10)}\n{block.text}" for block in meaning)
+            self._blocks[first - 1 :] = [replace(term, text=term.text + text, lead=len(term.text))]
+            self._term_at = -1
 
     def _table(self, element: Element) -> None:
         self._end_block()

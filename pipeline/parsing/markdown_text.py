@@ -3,7 +3,7 @@ as text; links lose their address, emphasis its stars."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, zip_longest
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
@@ -253,9 +253,12 @@ class _Writer:
         has_words = is_heading and any(
             token.type in ("text", "code_inline") and token.content.strip() for token in tokens
         )
-        for token in tokens:
+        for token, after in zip_longest(tokens, tokens[1:]):
             if hidden is not None:
                 hidden = _closed_by(hidden, token)
+            elif token.type in ("em_open", "em_close"):
+                if after and after.content[:1].isdecimal() and pieces and pieces[-1][-1:].isdecimal():
+                    pieces.append(token.markup)  # 2*3*4 is no emphasis
             elif token.type in ("text", "text_special", "code_inline"):
                 pieces.append(token.content)
             elif token.type == "html_inline" and (tag := _MOVED.match(token.content)):

@@ -420,7 +420,7 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
             low, high = {*tops[-_EDGE_LINES:]}, {*tops[:_EDGE_LINES]}
         for index, top in enumerate(tops):
             whole = _NUMBERS.sub("#", lines[index].text).strip().casefold()
-            key = _PAGE_OF.sub("", whole).strip() or whole
+            key = (_PAGE_OF.sub("", whole).strip() if "#" in whole else whole) or whole
             if key != whole:
                 counted.add(key)
             occurrences.setdefault(key, []).append(page)

@@ -44,6 +44,7 @@ _MOST_LINES = 20  # of one cell each, between tables; more are a table of one co
 _LONG_NOTE = 60  # characters
 _LONGEST_REPEATED = 40  # characters of a merged cell that stands in each column it covers
 _MOST_TITLES = 4
+_FORM_COLUMNS = 2  # names and values
 _LONGEST_SIGN = 4  # characters of a cell that may stand beside an equal one
 _TOTAL = re.compile(r"(?:grand |sub-?)?totals?\b|sum\b|合计|总计|小计|總計|合計", re.IGNORECASE)
 _NOTE = re.compile(
@@ -91,10 +92,10 @@ def _sheet_blocks(
     merged: defaultdict[int, list[Span]] = defaultdict(list)
     for span in spans:
         merged[span.top].append(span)
-    is_wide = any(len(cells) > 1 for _, cells in filled)
+    widest = max((len(cells) for _, cells in filled), default=0)
     for region in _regions(filled, hidden):
         for part in _side_by_side(region):
-            above, below = _lines_above(part, is_wide=is_wide)
+            above, below = _lines_above(part, is_wide=widest > 1)
             table, notes = _notes_below(below)
             gap = _gap(last_number, part[0][0], hidden)
             last_number = part[-1][0]
@@ -107,7 +108,8 @@ def _sheet_blocks(
                 lines += notes
                 continue
             yield from field_blocks(header, body, labels)
-            header, body, scattered = _form(table) or read_table(table, merged)
+            is_head = widest > _FORM_COLUMNS and not header and last_number < filled[-1][0]
+            header, body, scattered = _form(table, is_head=is_head) or read_table(table, merged)
             lines += scattered
             titles = _titles(lines) if header else []
             yield from _bars(lines[: len(lines) - len(titles)])
@@ -330,13 +332,14 @@ def _lines_above(region: list[TableRow], *, is_wide: bool) -> tuple[list[TableRo
     return region[:first], region[first:]
 
 
-def _form(body: Sequence[TableRow]) -> tuple[Cells, list[TableRow], list[TableRow]] | None:
+def _form(body: Sequence[TableRow], *, is_head: bool) -> tuple[Cells, list[TableRow], list[TableRow]] | None:
     """Return the rows of a form of two columns, names and their values, as one line each; None for another table.
 
-    The names end with a colon, or the first value is a code or a date, which names no column of such values.
+    The names end with a colon, or the first value is a code or a date, which names no column of such values, or two rows
+    are the head of a sheet (``is_head``), above wider tables.
     """
     columns = sorted({column for _, cells in body for column in cells})
-    if len(columns) != 2 or len(body) < 2:
+    if len(columns) != _FORM_COLUMNS or len(body) < 2:
         return None
     names = [one_line(cells.get(columns[0], "")) for _, cells in body]
     values = [one_line(cells.get(columns[1], "")) for _, cells in body]
@@ -345,6 +348,7 @@ def _form(body: Sequence[TableRow]) -> tuple[Cells, list[TableRow], list[TableRo
     have_colons = sum(1 for name in names if name.endswith((":", "："))) * 2 > len(names)
     begins_with_code = bool(_CODE.search(values[0])) and not YEAR.match(values[0]) and not NUMBER.match(values[0])
     are_numbers = all(map(NUMBER.match, values[1:]))
+    begins_with_code |= is_head and len(body) == 2
     if not have_colons and (not begins_with_code or are_numbers or len(set(names)) < len(names)):
         return None
     lines = (f"{name.rstrip(':： ')}: {value}" if value else name for name, value in zip(names, values, strict=True))
