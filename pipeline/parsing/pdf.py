@@ -35,7 +35,8 @@ _HYPHEN = re.compile("\u00ad$|(?<=[^\\W_])-$")
 _OPEN_END = re.compile("(?<=\\S)[–/]$")  # a range or an address that goes on
 _HYPHENATED = re.compile(r"(?<![^\W_])[^\W_]++-[^\W_]++")
 _COMPOUND = re.compile(  # words that are written with a hyphen
-    r"(?:well|self)-(?!ish|ness|ington|ing$)|non-(?!e|sense|ch)|(?:all|full|half|high|long|low|one|part|real|short|two)-"
+    r"(?:well|self)-(?!ish|ness|ington|ing$)|non-(?!e|sense|ch)|so-called|re-e"
+    r"|(?:all|full|half|high|long|low|one|part|real|short|two)-"
     r"(?:day|end|level|quality|term|time|way)|\w{3,}-(?:aware|based|driven|free|friendly|known|oriented|purpose|quality"
     r"|related|scale|specific|term|wide|year)s?$|.*-(?:and|by|of|in|the|to|up)-"
 )

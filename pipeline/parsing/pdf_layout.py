@@ -40,6 +40,7 @@ _NARROW_GUTTER = 0.3  # times the height: between columns of numbers
 _ALIGNED = 0.12  # times the height: the bases of cells beside each other differ by less
 _ALIGNED_NAME = 0.5  # times the height: between the edges of a column and its name
 _CLOSER = 0.85  # times the least distance of rows: that of the lines of a cell
+_SAME_PITCH = 1.1  # times the least distance of rows
 _CELL_GAP = 0.4  # times the height: words closer to each other stand in one cell
 _NEAR = 3.5  # times the height: the lines of a block are not further apart
 _LEAST_BLOCK = 4  # lines on average, if blocks are to be read as they were drawn
@@ -54,6 +55,7 @@ _LEAST_COUNTED, _MOST_DIGITS = 4, 6  # lines with numbers in the margin
 _LEAST_ROWS, _LONGEST_SHORT = 2, 60  # characters of the cells of so short a table
 _DEEPEST = 4  # columns within columns
 _BEGINS_CELL = re.compile(r"[-+(<>≤≥~$€£¥]*\d|[-–—•*]$|\[\d")
+_GOES_ON = re.compile("[a-zà-öø-ÿ]{3}")
 _CELL = re.compile(r"\d|[^\W_]{3}|[\u3000-\u9fff\uac00-\ud7af]{2}")
 
 
@@ -309,14 +311,16 @@ def _whole_rows(
     body: Sequence[Sequence[LinePart]], rows: Sequence[list[list[_Word]]], columns: Spans
 ) -> tuple[list[Sequence[LinePart]], list[list[list[_Word]]]]:
     """Return rows with the later lines of their cells: these leave the first column empty, are closer to the line before
-    than rows are to each other, and begin with a word that had no room in it."""
+    than rows are to each other or begin with a small word, and begin with a word that had no room in it."""
     pitches = [math.inf, *(above[0].top - below[0].top for above, below in pairwise(body))]
     usual = min((pitch for pitch, cells in zip(pitches, rows, strict=True) if cells[0]), default=0.0)
     parts: list[Sequence[LinePart]] = []
     whole: list[list[list[_Word]]] = []
     lasts: list[list[_Word]] = []  # of the line before
     for row, cells, pitch in zip(body, rows, pitches, strict=True):
-        goes_on = bool(whole) and not cells[0] and pitch < _CLOSER * usual < math.inf
+        is_closer = pitch < _CLOSER * usual < math.inf
+        is_lower = pitch < _SAME_PITCH * usual and all(_GOES_ON.match(words[0][2]) for words in cells if words)
+        goes_on = bool(whole) and not cells[0] and (is_closer or is_lower)
         if goes_on and all(
             last and last[-1][1] + words[0][1] - words[0][0] > right and not _BEGINS_CELL.match(words[0][2])
             for words, last, (_, right) in zip(cells, lasts, columns, strict=True)

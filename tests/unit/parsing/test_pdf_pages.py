@@ -253,6 +253,11 @@ class DescribeTablesWithoutRules:
         read = _read(*_rows(rows, [50, 99, 300], pitch=30), *lines)
         assert read.endswith("1 | Open the lid until it turns green. | Ann\n2 | Close valve and write it down. | Bob")
 
+    def it_joins_the_lines_of_a_cell_that_stand_as_far_apart_as_rows(self):
+        rows = [["Risk", "Measure", "Person"], ["Leak", "Check the seals and", "Kim"], ["", "replace them", ""]]
+        read = _read(*_rows([*rows, ["Noise", "Grease it", "Lee"]], [50, 150, 300]))
+        assert read.endswith("Leak | Check the seals and replace them | Kim\nNoise | Grease it | Lee")
+
 
 class DescribeWordsThatNobodySees:
     @pytest.mark.parametrize(
@@ -301,6 +306,8 @@ class DescribeParagraphsOfPages:
             ("state-of-the-", "art work", "state-of-the-art"),
             ("risk-", "based work", "risk-based"),
             ("self-", "ish work", "selfish"),
+            ("so-", "called work", "so-called"),
+            ("so-", "lution work", "solution"),
         ],
     )
     def it_keeps_a_hyphen_between_words_of_the_document(self, ending: str, begin: str, whole: str):
