@@ -110,7 +110,7 @@ def assemble(
 
 
 MONOSPACE = re.compile(
-    r"(?:.*\b)?(?:courier|consolas|menlo|monaco|.*mono\b|lucida console|source code|fira code|cascadia)", re.I
+    r"\b(?:courier|consolas|menlo|monaco|lucida console|source code|fira code|cascadia|mono(?:space)?\b)", re.I
 )
 LONGEST_CODE = 120  # characters of a line; a longer one in a font of equal widths is prose
 

@@ -181,7 +181,7 @@ class _Styles(XmlReader):
             self._numbers[self._style] = (self._numbers.get(self._style, (None, None))[0], int(value))
         elif name == "vanish" and _is_on(attributes):
             self._hidden.add(self._style)
-        elif name == "rFonts" and self._style and MONOSPACE.match(attributes.get("ascii", "")):
+        elif name == "rFonts" and self._style and MONOSPACE.search(attributes.get("ascii", "")):
             self._code.add(self._style)
 
     def is_title(self, style: str) -> bool:
@@ -367,7 +367,7 @@ class _Paragraphs(XmlReader):
             self._is_hidden |= self._styles.is_hidden(attributes.get("val", ""))
             self._is_code |= self._styles.is_code(attributes.get("val", ""))
         elif name == "rFonts" and "ascii" in attributes:
-            self._is_code = MONOSPACE.match(attributes["ascii"]) is not None
+            self._is_code = MONOSPACE.search(attributes["ascii"]) is not None
         elif name in ("vertAlign", "position") and not self._position.isalpha():
             value = attributes.get("val", "")
             self._position = value if _SHIFT.fullmatch(value) else ""

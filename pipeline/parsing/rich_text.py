@@ -168,7 +168,7 @@ class _Reader:
             self.title.append(text)
         elif group.target == "marker":
             group.flow.marker.append(text)
-        elif group.target == "font" and MONOSPACE.match(text):
+        elif group.target == "font" and MONOSPACE.search(text):
             self._code_fonts.add(group.font)
         elif group.target or group.is_deleted:
             pass
