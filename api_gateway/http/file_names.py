@@ -6,9 +6,7 @@ from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from urllib.parse import unquote_to_bytes
 
-from pipeline.errors import Rejected
-from pipeline.parsing.detection import codec_of
-from pipeline.parsing.encodings import decode
+from pipeline.parsing.detection import codec_of, guess
 
 _PARAMETER = re.compile(rb';\s*([^\s;="]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;"]*)')
 _EXTENDED = re.compile(rb"filename\*(?:(\d{1,3})(\*?))?", re.IGNORECASE)
@@ -56,10 +54,8 @@ def _extended(disposition: bytes) -> tuple[str, bytes]:
 
 
 def _detected(name: bytes) -> str:
-    try:
-        return _printable(decode(name))
-    except Rejected:
-        return _printable(name.decode("latin-1"))
+    found = guess(name)
+    return _printable(name.decode(found.codec if found else "latin-1", "replace"))
 
 
 def _decoded_words(written: re.Match[str]) -> str:
