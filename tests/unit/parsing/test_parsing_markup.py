@@ -92,13 +92,13 @@ class DescribeHtml:
         "page",
         [
             "<div>" * 10_000 + "x" + "</div>" * 10_000,
-            "<div>" * 200_000 + "x",
-            "".join(f"<font color={n}><p>x" for n in range(20_000)),
-            '<a ="' * 100_000 + "x",
-            "<!--" * 100_000 + "x",
-            "x" + "<script>" * 100_000,
-            "<table><tr><td>" * 50_000 + "x",
-            "<" * 500_000,
+            "<div>" * 70_000 + "x",
+            "".join(f"<font color={n}><p>x" for n in range(7_000)),
+            '<a ="' * 35_000 + "x",
+            "<!--" * 35_000 + "x",
+            "x" + "<script>" * 35_000,
+            "<table><tr><td>" * 17_000 + "x",
+            "<" * 170_000,
         ],
         ids=["deep", "deeper", "fonts", "quotes", "comments", "scripts", "tables", "brackets"],
     )
@@ -106,7 +106,7 @@ class DescribeHtml:
         started = time.process_time()
         with contextlib.suppress(EmptyDocument):
             html(page)
-        assert time.process_time() - started < 3
+        assert time.process_time() - started < 1
 
     tags = st.sampled_from(
         [*"pba", "div", "h1", "h2", "ul", "li", "table", "tr", "td", "pre", "nav", "title", "script", "br"]
@@ -225,8 +225,8 @@ class DescribeMarkdown:
     )
     def it_takes_hostile_text_in_its_stride(self, piece):
         started = time.process_time()
-        markdown("z" + piece * (300_000 // len(piece)) + "z")
-        assert time.process_time() - started < 3
+        markdown("z" + piece * (100_000 // len(piece)) + "z")
+        assert time.process_time() - started < 1
 
     @pytest.mark.parametrize("nested", ["> ", "- ", "1. ", "[", "![", "**", "*a _b "])
     def it_loses_no_word_however_deep(self, nested):
