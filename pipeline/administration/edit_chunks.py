@@ -200,7 +200,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
             if current is None or current.version != plan.before.version:
                 results[plan.before.chunk_id] = _overtaken(plan.before, current)
             else:
-                applied.append(plan)
+                applied.append(replace(plan, before=current))  # the sweeper may have renewed its terms meanwhile
         if with_vector := [plan for plan in applied if plan.needs_vector]:
             rows = [row_of[plan.before.chunk_id] for plan in with_vector]
             write_everywhere(

@@ -149,7 +149,7 @@ class Documents(TenantStore):
             self._connection,
             "INSERT INTO generations (tenant_id, namespace, document_id, generation, job_id, title, author, type, tags,"
             " published_at, story_time, metadata, source_uri, media_type, chunking, content_hash, body_bytes, created_at,"
-            f" source_id) VALUES ({placeholders(range(19))})",
+            f" source_id, terms_version) VALUES ({placeholders(range(20))})",
             [
                 (
                     *generation_columns(generation),
@@ -162,6 +162,7 @@ class Documents(TenantStore):
                     len(upload.body),
                     moment,
                     source_ids[generation],
+                    VERSION,
                 )
                 for generation, upload in uploads
             ],

@@ -129,9 +129,10 @@ class OutdatedTerms(TenantStore):
     """One tenant's generations with outdated terms."""
 
     def due(self, *, limit: int) -> list[OutdatedGeneration]:
-        """Return up to ``limit`` generations, shown or not."""
+        """Return up to ``limit`` generations that are or were shown. One that is being ingested lacks its title, and gets
+        the terms of this version anyway."""
         return [
-            OutdatedGeneration(generation=self._generation(*key), chunk_count=count or 0)
+            OutdatedGeneration(generation=self._generation(*key), chunk_count=count)
             for *key, count in self._run(_DUE, version=VERSION, limit=limit)
         ]
 
@@ -165,13 +166,14 @@ class OutdatedTerms(TenantStore):
 
 
 tenants_with_outdated_terms = tenants_with(
-    f"SELECT DISTINCT tenant_id FROM generations WHERE terms_version < {VERSION:d}"
+    f"SELECT DISTINCT tenant_id FROM generations WHERE terms_version < {VERSION:d} AND chunk_count IS NOT NULL"
 )
 
 
 _DUE = sql(
     "SELECT namespace, document_id, generation, chunk_count FROM generations"
-    " WHERE terms_version < :version AND tenant_id = :tenant ORDER BY namespace, document_id, generation LIMIT :limit"
+    " WHERE terms_version < :version AND tenant_id = :tenant AND chunk_count IS NOT NULL"
+    " ORDER BY namespace, document_id, generation LIMIT :limit"
 )
 _OUTDATED_CHUNKS = sql(
     f"SELECT {COLUMNS}, {CHUNK_COLUMNS}, d.published_generation <=> c.generation AS is_shown"

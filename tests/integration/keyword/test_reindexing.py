@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from sqlalchemy import text
 
+from pipeline.administration.edit_chunks import Edit, edit_chunks
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.owned_chunk_store import tenants_with_outdated_terms
@@ -12,11 +16,12 @@ from pipeline.keyword import indexed_fields, terms
 from pipeline.keyword.spellings import joined_parts
 from pipeline.keyword.statistics_store import recount
 from pipeline.maintenance.sweep import renew_terms
-from pipeline.records import Namespace, TenantId
+from pipeline.models.ports import Matrix
+from pipeline.records import ChunkId, Namespace, TenantId
 from pipeline.resources import Resources
 from tests.integration.keyword.test_keyword_channel import query
 from tests.support.corpora.uploads import upload
-from tests.support.stacks.connections import in_mysql
+from tests.support.stacks.connections import in_mysql, sharing
 from tests.support.stacks.corner import Corner
 from tests.support.stacks.keyword_index import Host
 
@@ -29,16 +34,16 @@ GERMAN = "Die Häuser und die Straßen der Stadt sind nicht auf der Karte."
 @pytest.fixture
 def corner(use: Resources, tenant: TenantId, namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> Corner:
     """Documents as version 1 indexed them: traditional characters as they are, no identifier joined, no German stems."""
-    found = Corner(use, tenant, namespace)
+    corner = Corner(use, tenant, namespace)
     with monkeypatch.context() as older:
         older.setattr(terms, "SIMPLIFIED", {})
         older.setattr(terms, "joined_parts", lambda folded, terms_of, whole=False: joined_parts("", terms_of))
         older.setattr(indexed_fields, "language_of", lambda text: None)
         terms._terms_by_piece.clear()
-        found.ingest(*(upload(name, body) for name, body in {**TEXTS, "city": GERMAN}.items()))
+        corner.ingest(*(upload(name, body) for name, body in {**TEXTS, "city": GERMAN}.items()))
         terms._terms_by_piece.clear()
     in_mysql(use, "UPDATE generations SET terms_version = 1")
-    return found
+    return corner
 
 
 def found_by(corner: Corner, question: str) -> list[str]:
@@ -89,3 +94,51 @@ def it_leaves_new_documents_alone(corner, use, tenant):
         assert tenant not in tenants_with_outdated_terms(work.connection)
     assert found_by(corner, "ab12c3") == ["new"]
     assert found_by(corner, "国际") == ["new"]
+
+
+class RenewingEmbedder:
+    """The real embedder; while it works, the sweeper renews the terms of a tenant's chunks. ``renewed`` counts them."""
+
+    def __init__(self, use: Resources, tenant: TenantId) -> None:
+        self._use, self._tenant, self._real = use, tenant, use.embedder
+        self.model = self._real.model
+        self.renewed = 0
+
+    def embed(self, texts: Sequence[str], **options: Any) -> Matrix:
+        self.renewed += renew_terms(self._tenant, self._use)
+        return self._real.embed(texts, **options)
+
+    def close(self) -> None:
+        self._real.close()
+
+
+@pytest.mark.parametrize(("document_id", "text"), [("storm", "颱風轉向北方。"), ("part", "Order 12LP'-y03/5-XL now.")])
+def it_counts_an_edited_chunk_right_although_its_terms_were_renewed_meanwhile(
+    corner, use, tenant, namespace, document_id, text
+):
+    rows = in_mysql(
+        use, "SELECT chunk_id FROM chunks WHERE tenant_id = :t AND document_id = :d", t=tenant, d=document_id
+    )
+    edit = Edit(chunk_id=ChunkId(rows[0].chunk_id), text=text)
+    embedder = RenewingEmbedder(use, tenant)
+    [edited] = edit_chunks(tenant, [edit], sharing(use, embedder=embedder))
+    assert edited.status == "updated"
+    assert embedder.renewed > 0
+    assert recount(use.mysql, tenant, namespace, repair=False).rows == 0
+
+
+@pytest.mark.parametrize(("body", "title"), [("# Pumps\n\nOpen it.\n", "pumps"), ("# 水泵\n\n打开它。\n", "水泵")])
+def it_keeps_the_title_among_the_terms_of_a_document_that_is_being_ingested(
+    corner, use, tenant, namespace, body, title
+):
+    """The title of its text is stored when it is published, so that renewing its terms before would lose the title."""
+    renew_terms(tenant, use)
+    accepted = corner.accept(upload("manual", body, media_type="text/markdown"))
+    in_mysql(
+        use, "UPDATE generations SET terms_version = 1 WHERE document_id = 'manual'"
+    )  # accepted by an older release
+    embedder = RenewingEmbedder(use, tenant)
+    corner.work(accepted, sharing(use, embedder=embedder))
+    assert embedder.renewed == 0
+    assert recount(use.mysql, tenant, namespace, repair=False).rows == 0
+    assert found_by(corner, title) == ["manual"]
