@@ -156,7 +156,7 @@ class DescribeWaitingForIt:
                 replace(_request(most=10**9), media_type=PLAIN),
                 meanwhile=lambda: called.append(parser.cut((_TEXT * 4).encode(), _request())),
             )
-        assert len(called) >= 2
+        assert called
 
     def it_ends_the_process_of_a_document_that_is_given_up(self, parser: Parser):
         parser.cut((_TEXT * 4).encode(), _request())
