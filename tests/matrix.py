@@ -247,7 +247,7 @@ _TEXT = """# Compatibility
 `make matrix` starts each server below, runs a selection of tests on a stack with it, and writes this page. `ARGS=mysql-9`
 runs one column; `ARGS=--whole` runs all integration, acceptance and fault tests. Each column replaces one server of
 `default`, or adds RabbitMQ; columns joined by `+` (`ARGS=redis-8+postgres-15`) share a run, and their rows name both
-servers. Required versions, users and rights: [operations](operations.md#servers-users-and-rights).
+servers. Required versions, users and rights: [install](install.md#servers-users-and-rights).
 
 {table}
 

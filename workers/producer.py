@@ -132,7 +132,7 @@ def _of_amqp(error: BaseException, at: Location) -> PipelineError:
     if _ACCESS_REFUSED in codes:
         return at.refused(f"the user or the password is wrong; check {at.settings}")
     if _NOT_ALLOWED in codes:
-        advice = "create it, or run rabbitmqctl set_permissions as docs/operations.md says"
+        advice = "create it, or run rabbitmqctl set_permissions as docs/install.md says"
         return at.refused(f"the user may not use the virtual host in {at.variable}; {advice}")
     refusals = (cause.strerror for cause in reversed(causes) if isinstance(cause, OSError) and cause.strerror)
     return at.away(f"it does not answer ({next(refusals, type(error).__name__)}); start it, or correct {at.variable}")

@@ -18,6 +18,7 @@ MEDIA_TYPE = "application/problem+json"
 MOST_ERRORS = 100  # entries of ``errors`` in one answer
 LONGEST_POINTER = 255  # as many characters as the ledger stores
 _RETRY_AFTER_S = 2
+_QUOTED = 64  # characters of a name in a sentence
 _UNITS = {"queued": "documents", "answer_bytes": "content-bytes"}  # of quotas that a retry may find free
 
 # The first matching base class decides. An error class of ours without a line is a bug and answers 500.
@@ -88,6 +89,11 @@ _SENTENCES = {
     "literal_error": "must be {expected}",
     "value_error": "{error}",
 }
+
+
+def quoted(name: str) -> str:
+    """Return a name from a request in quotation marks for a sentence; a long one is cut and ends in an ellipsis."""
+    return repr(name if len(name) <= _QUOTED else f"{name[:_QUOTED]}…")
 
 
 class Problem(Exception):

@@ -399,7 +399,7 @@ router = APIRouter(tags=["operation"], dependencies=[Depends(require_operator)])
 async def doctor(gateway: CurrentGateway) -> Response:
     """Check broker timeouts, eviction, result expiry, vectors against the settings, clocks, queues without a worker,
     worker versions, the last sweep, Flower. Takes about three seconds, as every worker has two to answer. Contains no
-    tenant's data; takes the installation's own key or one with the scope `operator`. `docs/operations.md` explains each
+    tenant's data; takes the installation's own key or one with the scope `operator`. `docs/watch.md` explains each
     check."""
     run = partial(examine, gateway.quick, gateway.broker_redis, gateway.settings)
     findings = await gateway.run_heavy(run, watched_s=gateway.probes.watched_s(), lane=gateway.lane.facts)

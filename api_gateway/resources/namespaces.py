@@ -11,7 +11,7 @@ from api_gateway.http.auth import require_scope
 from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, TenantWire, shown, tidy_namespace
-from api_gateway.http.problems import Problem
+from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.route_parts import existing, parse, read_own, send_page
@@ -102,7 +102,7 @@ def _parse_name(name: str) -> Namespace:
 
 
 def _not_found(name: str) -> Problem:
-    return Problem(404, "namespace_not_found", f"There is no namespace {name[:64]!r}.")
+    return Problem(404, "namespace_not_found", f"There is no namespace {quoted(name)}.")
 
 
 router = APIRouter(tags=["namespaces"])

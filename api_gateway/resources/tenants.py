@@ -11,7 +11,7 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import Shape, Wire, shown
-from api_gateway.http.problems import Problem, invalid
+from api_gateway.http.problems import Problem, invalid, quoted
 from api_gateway.http.responses import json_response
 from api_gateway.resources import keys
 from api_gateway.resources.keys import Key, KeyId, KeyPage, KeyRequest, KeyRotateRequest, KeyWithSecret, key_json
@@ -102,7 +102,7 @@ def _parse_id(tenant_id: str) -> TenantId:
 
 
 def _not_found(tenant_id: str) -> Problem:
-    return Problem(404, "tenant_not_found", f"There is no tenant {tenant_id[:63]!r}.")
+    return Problem(404, "tenant_not_found", f"There is no tenant {quoted(tenant_id)}.")
 
 
 Id = Annotated[TenantId, AfterValidator(_parse_id), Path(description="The tenant, as it stands in its keys.")]

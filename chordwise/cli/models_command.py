@@ -113,7 +113,7 @@ def _find(client: Chordwise, number: int | None) -> EmbeddingMigration:
     for migration in client.migrations():
         if number in (None, migration.number):
             return migration
-    raise ChordwiseError("there is no such migration" if number else "the installation was never migrated")
+    raise ChordwiseError("there is no such migration" if number else "no model migration was ever started here")
 
 
 def _read(path: Path) -> list[Any]:

@@ -247,6 +247,8 @@ def print_list(
 def _cell(value: object) -> Text:
     from rich.text import Text
 
+    if isinstance(value, datetime):
+        return Text(moment(value, seconds=True))
     return value if isinstance(value, Text) else Text(clean("" if value is None else str(value)))
 
 

@@ -55,7 +55,7 @@ def refuse_downgrade(side: Side, present: str | None, to: str, migrations: Trave
             for part in source(side, revision, migrations).body
         ):
             raise Misconfigured(
-                f"revision {revision} of {side} cannot be taken back: restore a backup from before it (docs/operations.md)"
+                f"revision {revision} of {side} cannot be taken back: restore a backup from before it (docs/backup.md)"
             )
 
 

@@ -258,7 +258,7 @@ def _grant(at: Location, message: str) -> str:
 
 # Messages of psycopg's errors on connecting, which carry no SQLSTATE. Servers that speak another language are
 # quoted without advice.
-DIRECT = "name PostgreSQL itself in CHORDWISE_POSTGRES_DIRECT_URL if {variable} names PgBouncer: docs/operations.md"
+DIRECT = "name PostgreSQL itself in CHORDWISE_POSTGRES_DIRECT_URL if {variable} names PgBouncer: docs/install.md"
 _CONNECTING = (
     (r"unsupported startup parameter", DIRECT),
     (r"password authentication failed|no password supplied", "check {settings}"),
@@ -354,7 +354,7 @@ def _other(at: Location, error: exc.DBAPIError, code: int | str | None) -> Pipel
         return at.away(f"{type(error.orig).__name__} {code or ''}".rstrip())
     if isinstance(error, exc.ProgrammingError):
         reason = f"it does not understand a statement of this version ({code})"
-        return at.refused(f"{reason}; compare its version with docs/operations.md and run {MIGRATE} check")
+        return at.refused(f"{reason}; compare its version with docs/install.md and run {MIGRATE} check")
     return None
 
 
@@ -372,7 +372,7 @@ def of_redis(error: redis.RedisError, of: Location = REDIS) -> StoreUnavailable:
     if isinstance(error, redis.AuthenticationError) or message.startswith(("NOAUTH", "WRONGPASS")):
         return at.refused(f"the user or the password is wrong; check {at.settings}")
     if isinstance(error, redis.exceptions.NoPermissionError):
-        advice = "give it the rights in docs/operations.md (Servers, users and rights)"
+        advice = "give it the rights in docs/install.md (Servers, users and rights)"
         return at.refused(f"the user may not run a command of this service ({_words(message)}); {advice}")
     if isinstance(error, redis.exceptions.ReadOnlyError):
         return at.refused(f"the server is a replica, which takes no writes; name the primary server in {at.variable}")

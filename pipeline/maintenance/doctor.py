@@ -155,7 +155,7 @@ def visibility(
 def eviction(check: str, facts: RedisFacts | None) -> CheckResult:
     """Check that a full Redis evicts neither messages nor running queries. ``facts`` None: reading is not allowed."""
     if facts is None:
-        advice = "check by hand that maxmemory-policy is noeviction, or give the user +info: docs/operations.md"
+        advice = "check by hand that maxmemory-policy is noeviction, or give the user +info: docs/install.md"
         return warning(check, "the user may not run INFO, so maxmemory-policy cannot be read", advice)
     limit = f"{facts.maxmemory // 2**20} MiB" if facts.maxmemory else "no limit"
     detail = f"maxmemory-policy {facts.policy}, {limit}, {facts.used_memory // 2**20} MiB used"
@@ -234,7 +234,7 @@ def schema(problem: str | None) -> CheckResult:
     """Check that both servers, pgvector and both schemas are those that this version expects."""
     if problem is None:
         return ok("schema", "both servers are new enough, and no table, column or index is missing")
-    advice = "do what the sentence says; docs/operations.md (Parts of the schema are missing) has more"
+    advice = "do what the sentence says; docs/troubleshooting.md (Parts of the schema are missing) has more"
     return failed("schema", problem, advice)
 
 

@@ -238,7 +238,7 @@ def _check_complete(side: Side, connection: Connection, *, vector_tables: Sequen
         more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         server = location(MYSQL if side == "mysql" else POSTGRES, connection.engine.url)
         raise server.refused(
-            f"the schema lacks {named}{more}; docs/operations.md (Parts of the schema are missing) says how to put it"
+            f"the schema lacks {named}{more}; docs/troubleshooting.md (Parts of the schema are missing) says how to put it"
             f" back; user {server.user} must see it"
         )
 

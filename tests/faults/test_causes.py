@@ -1,4 +1,4 @@
-"""The table of causes in docs/operations.md, cell by cell: what `/readyz` and the doctor name when one thing is wrong."""
+"""The table of causes in docs/troubleshooting.md: what `/readyz` and the doctor name when one thing is wrong."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ _UNFIT_BROKERS = {
     "host": (
         _rabbitmq_with_another_host,
         "the user may not use the virtual host in {variable}; create it, or run rabbitmqctl set_permissions as"
-        " docs/operations.md says",
+        " docs/install.md says",
     ),
     "right": (
         _rabbitmq_without_a_right,

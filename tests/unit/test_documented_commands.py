@@ -26,6 +26,7 @@ from workers.names import Queue
 from workers.server import parser as server_parser
 
 GUIDES = "tests/acceptance/docs/test_guides.py"
+RUNBOOKS = "tests/acceptance/docs/test_runbooks.py"
 SNIPPETS = "tests/unit/test_guide_snippets.py"
 TUTORIALS = "tests/acceptance/docs/test_tutorials.py"
 
@@ -33,9 +34,11 @@ TUTORIALS = "tests/acceptance/docs/test_tutorials.py"
 DONE_BY = {
     ("README.md", "sh"): GUIDES,
     ("README.md", "python"): GUIDES,
+    ("docs/backup.md", "sh"): RUNBOOKS,
     ("docs/channels.md", "json"): GUIDES,
     ("docs/channels.md", "python"): SNIPPETS,
     ("docs/channels.md", "toml"): SNIPPETS,
+    ("docs/change.md", "sh"): RUNBOOKS,
     ("docs/cli.md", "sh"): GUIDES,
     ("docs/containers.md", "yaml"): "tests/test_chart.py",
     ("docs/dify.md", "sh"): "tests/acceptance/docs/test_agent_guides.py",
@@ -53,8 +56,6 @@ DONE_BY = {
     ("docs/mcp.md", "python"): "tests/acceptance/docs/test_agent_guides.py",
     ("docs/mcp.md", "sh"): "tests/acceptance/docs/test_agent_guides.py",
     ("docs/openai.md", "python"): "tests/acceptance/docs/test_openai_guide.py",
-    ("docs/operations.md", "sh"): "tests/acceptance/docs/test_runbooks.py",
-    ("docs/operations.md", "sql"): "tests/integration/keyword/test_full_text_rebuild.py",
     ("docs/portability.md", "python"): GUIDES,
     ("docs/portability.md", "sh"): GUIDES,
     ("docs/profiles.md", "sh"): GUIDES,
@@ -62,6 +63,8 @@ DONE_BY = {
     ("docs/retrieval.md", "python"): SNIPPETS,
     ("docs/signals.md", "json"): "tests/acceptance/administration/test_webhooks_api.py",
     ("docs/tenants-and-keys.md", "sh"): "tests/acceptance/docs/test_tenancy_docs.py",
+    ("docs/troubleshooting.md", "sh"): RUNBOOKS,
+    ("docs/troubleshooting.md", "sql"): "tests/integration/keyword/test_full_text_rebuild.py",
     ("docs/tutorials/agent-with-langgraph-and-mcp.md", "python"): TUTORIALS,
     ("docs/tutorials/agent-with-langgraph-and-mcp.md", "sh"): TUTORIALS,
     ("docs/tutorials/from-pgvectorstore.md", "python"): TUTORIALS,
@@ -71,6 +74,7 @@ DONE_BY = {
     ("docs/tutorials/novel-with-story-time.md", "python"): TUTORIALS,
     ("docs/tutorials/novel-with-story-time.md", "sh"): TUTORIALS,
     ("docs/tutorials/support-bot-with-dify.md", "sh"): TUTORIALS,
+    ("docs/watch.md", "sh"): RUNBOOKS,
 }
 TRANSLATED = {"茶": "Tea", "文档是怎样替换的": "how are documents replaced"}
 
@@ -80,7 +84,6 @@ IN_LINES = {
     "docker compose ": NOT_RUN["docker compose "],
     "git clone": "a name; it needs the network",
     "helm upgrade": NOT_RUN["helm upgrade "],
-    "celery -A workers.observer": "compose/localstack/services.py starts Flower with it",
     "celery -A workers.app control query_events": "tests/integration/workers/test_flower.py sends the same to the workers",
     "make bench": "measures for minutes; its arguments are parsed below",
     "make chaos": "kills everything for minutes; started by hand and before releases",
@@ -110,7 +113,6 @@ IN_LINES = {
     "pytest tests/integration/ingestion/test_rate_limits.py": "is a test",
     "python -m benchmarks.embedding ": "embeds judged collections for minutes; started by hand",
     "python -m benchmarks.likeness FOLDER": "needs a judged collection that is fetched; the module is imported below",
-    "python -m workers.indexer": "every stack of the tests runs it; tests/integration/workers/test_process_environments.py",
     "python -m pipeline.sandbox.parse": "speaks with its parent process: tests/unit/sandbox/test_parsing_formats_sandbox.py",
     "python -m pipeline.tenants.bootstrap ": "tests/acceptance/docs/test_tenancy_docs.py",
     "python -m pipeline.maintenance.migrate_schema adopt": "tests/integration/database/test_installation.py",

@@ -28,7 +28,7 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_scope
 from api_gateway.http.bodies import Decoded, refuse_flaws
 from api_gateway.http.caller import Caller
-from api_gateway.http.problems import Problem, from_error, internal, places
+from api_gateway.http.problems import Problem, from_error, internal, places, quoted
 from api_gateway.live.readiness import installed_version
 from api_gateway.live.wakes import stays_connected
 from pipeline.errors import PipelineError
@@ -98,7 +98,7 @@ class _Handlers:
         """Return errors of a tool as its result, so that the agent can read them and try again."""
         entry = TOOLS.get(params.name)
         if entry is None:
-            raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}; there are: {', '.join(TOOLS)}.")
+            raise MCPError(INVALID_PARAMS, f"There is no tool {quoted(params.name)}; there are: {', '.join(TOOLS)}.")
         try:
             result = await self._call(entry, self._caller(context), params.arguments or {})
         except Problem as problem:

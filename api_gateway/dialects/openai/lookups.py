@@ -14,7 +14,7 @@ from api_gateway.dialects.openai import objects
 from api_gateway.http.caller import Caller
 from api_gateway.http.descriptions import Parameter, answers
 from api_gateway.http.fields import tidy_namespace
-from api_gateway.http.problems import Problem
+from api_gateway.http.problems import Problem, quoted
 from api_gateway.resources.route_parts import existing, parse
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import NoSuchFile, Put, put_files
@@ -77,17 +77,17 @@ def wrong(param: str, detail: str) -> Problem:
 
 def no_file(file_id: str) -> Problem:
     """Return Problem(404) for a file."""
-    return Problem(404, "file_not_found", f"There is no file {file_id[:64]!r}.")
+    return Problem(404, "file_not_found", f"There is no file {quoted(file_id)}.")
 
 
 def no_store(store_id: str) -> Problem:
     """Return Problem(404) for a vector store."""
-    return Problem(404, "vector_store_not_found", f"There is no vector store {store_id[:64]!r}.")
+    return Problem(404, "vector_store_not_found", f"There is no vector store {quoted(store_id)}.")
 
 
 def no_batch(batch_id: str) -> Problem:
     """Return Problem(404) for a batch of files."""
-    return Problem(404, "file_batch_not_found", f"There is no batch of files {batch_id[:64]!r}.")
+    return Problem(404, "file_batch_not_found", f"There is no batch of files {quoted(batch_id)}.")
 
 
 T = TypeVar("T")

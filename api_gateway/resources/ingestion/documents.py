@@ -14,7 +14,7 @@ from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, Wait, json_body, route
 from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown, tidy_document_id
 from api_gateway.http.idempotency import work_id
-from api_gateway.http.problems import Problem
+from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
 from api_gateway.live import poll
@@ -80,7 +80,7 @@ def parse_id(segment: str) -> DocumentId:
 
 def not_found(document_id: str) -> Problem:
     """Return the problem of a missing document."""
-    return Problem(404, "document_not_found", f"There is no document {document_id[:64]!r} in this namespace.")
+    return Problem(404, "document_not_found", f"There is no document {quoted(document_id)} in this namespace.")
 
 
 router = APIRouter(tags=["documents"])

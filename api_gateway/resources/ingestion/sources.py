@@ -11,7 +11,7 @@ from api_gateway.http import cursors
 from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import NamespaceParameter, Shape, shown, tidy_document_id
-from api_gateway.http.problems import Problem
+from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Page, existing, parse, send_page
@@ -62,7 +62,7 @@ def _parse_id(segment: str) -> str:
 
 
 def _not_found(source_id: str) -> Problem:
-    return Problem(404, "source_not_found", f"There is no source {source_id[:64]!r} in this namespace.")
+    return Problem(404, "source_not_found", f"There is no source {quoted(source_id)} in this namespace.")
 
 
 router = APIRouter(tags=["sources"])

@@ -14,7 +14,7 @@ import pytest
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.repository.guides import pages, whole_blocks
-from tests.support.repository.reading import Reader
+from tests.support.repository.reading import Reader, first_missing
 
 TUTORIALS = (
     "tutorials/agent-with-langgraph-and-mcp.md",
@@ -70,11 +70,8 @@ def follow(page: str, reader: Reader) -> None:
         elif block.language == "text" and not block.text.startswith(_NOT_PRINTED):
             shown[-1] += block.lines
     for printed, lines in zip(reader.types_in_turn(typed), shown, strict=True):
-        rest = printed
-        for line in lines:
-            found = re.search(".*".join(re.escape(part) for part in line.split("…")), rest)
-            assert found, f"{page}: {line!r} is not at its place in:\n{printed}"
-            rest = rest[found.end() :]
+        missing = first_missing(lines, printed)
+        assert missing is None, f"{page}: {missing!r} is not at its place in:\n{printed}"
 
 
 def it_follows_every_tutorial() -> None:

@@ -36,7 +36,7 @@ from tests.support.stacks.processes import ROOT, free_port, process, wait_for_ht
 pytestmark = pytest.mark.timeout(300)  # five processes start, on a machine that may be busy
 
 PASSWORD = "p@ss/w#rd%41:?& x"
-REDIS_ACL = "~* &* +@all -@admin -@dangerous"  # docs/operations.md
+REDIS_ACL = "~* &* +@all -@admin -@dangerous"  # docs/install.md
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -212,7 +212,7 @@ class DescribeTheSchema:
             line = says("check", use_alone.settings)
         finally:
             _execute(use_alone, server, put_back)
-        assert f"the schema lacks {named}; docs/operations.md" in line
+        assert f"the schema lacks {named}; docs/troubleshooting.md" in line
         assert migrate_schema.main(["check"], use_alone.settings) == 0
 
     def it_allows_what_was_added(self, use_alone: Resources):

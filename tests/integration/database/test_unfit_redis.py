@@ -111,7 +111,7 @@ class DescribeTheStart:
             # resetchannels is the default of Redis 7, and has to be said to Redis 6.
             administrator.execute_command("ACL", "SETUSER", "small", "on", ">secret", "resetchannels", *rights.split())
             small = make_url(server.url).set(username="small", password="secret").render_as_string(hide_password=False)
-            expected = "; give it the rights in docs/operations.md (Servers, users and rights)"
+            expected = "; give it the rights in docs/install.md (Servers, users and rights)"
             for variable, settings in both_variables(use_alone.settings, small):
                 with pytest.raises(StoreMisconfigured) as raised:
                     check_redis(settings)

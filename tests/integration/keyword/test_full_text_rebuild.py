@@ -1,4 +1,4 @@
-"""The statements of docs/operations.md that rebuild InnoDB's full-text index, carried out while documents are written and
+"""The statements of docs/troubleshooting.md that rebuild InnoDB's full-text index, carried out while documents are written and
 questions asked."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WORDS = [f"{first}{second}" for first in ("pump", "valve", "rotor", "seal") for
 
 def documented_statements() -> list[str]:
     """The statements of the page, in order."""
-    (block,) = blocks("docs/operations.md", "sql")
+    (block,) = blocks("docs/troubleshooting.md", "sql")
     return [statement.strip() for statement in block.text.split(";") if statement.strip()]
 
 

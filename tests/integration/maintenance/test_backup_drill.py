@@ -146,7 +146,7 @@ class DescribeADrill:
 
 
 class DescribeARecoveryToAMoment:
-    """The commands of docs/operations.md, with PostgreSQL left as it is."""
+    """The commands of docs/backup.md, with PostgreSQL left as it is."""
 
     def it_has_the_document_that_was_deleted_after_it(self, settings, found, tmp_path):
         options = ("--log-bin=binary", "--binlog-format=ROW", "--server-id=1")

@@ -12,7 +12,11 @@ README = "README.md"
 READMES = (README, "README.zh-CN.md")
 # Chinese pages beside the English ones whose commands they show.
 _TRANSLATED = (
+    "backup",
     "getting-started",
+    "install",
+    "python",
+    "troubleshooting",
     "tutorials/agent-with-langgraph-and-mcp",
     "tutorials/from-pgvectorstore",
     "tutorials/medical-example-library",
@@ -25,16 +29,19 @@ PICTURES = frozenset({"text", "mermaid", "diff"})  # drawings, what a program pr
 # Lines of blocks that are left out when their block is run, by how they begin: each with the reason.
 NOT_RUN = {
     "celery -A workers.app ": "it does not end; tests/unit/test_documented_commands.py parses it and counts the queues",
-    "chordwise-server ": "it does not end; every stack runs it, and tests/unit/test_documented_commands.py parses it",
-    "python -m workers.indexer": "it does not end; every stack runs it: tests/integration/workers/test_process_environments.py",
+    **dict.fromkeys(
+        ("chordwise-server worker ", "chordwise-server clock ", "chordwise-server indexer"),
+        "it does not end; every stack runs it, and tests/unit/test_documented_commands.py parses it",
+    ),
+    "chordwise-server backup ": "tests/integration/maintenance/test_backup_drill.py makes one",
     "cp .env.example .env": "tests/test_compose.py reads that very file",
     "cd ~/chordwise; set -a": "names the stack of `make up`; tests/integration/workers/test_flower.py sends the command",
     "docker compose ": "no daemon of containers on a bare machine; tests/test_compose.py reads the file",
     'eval "$(chordwise completion zsh)"': "no zsh on a bare machine; tests/unit/client/cli/test_every_command.py asks for it",
     "mariadb-binlog ": "needs the log of a server; tests/integration/maintenance/test_backup_drill.py replays one",
     "mariadb chordwise < ": "writes into the stack under the tests; tests/integration/maintenance/test_backup_drill.py",
-    "mariadb-dump ": "not part of the servers that the stack unpacks; tried by hand, as docs/operations.md says",
-    "pg_dump ": "makes half a backup without the other; tried by hand, as docs/operations.md says",
+    "mariadb-dump ": "not part of the servers that the stack unpacks; tried by hand, as docs/backup.md says",
+    "pg_dump ": "makes half a backup without the other; tried by hand, as docs/backup.md says",
     "helm upgrade ": "needs a cluster; tests/test_chart.py renders the chart",
     "kubectl ": "needs a cluster; tests/test_chart.py renders the chart",
     "npm install ": "npm is not on a bare machine; tests/acceptance/client/test_javascript_package.py unpacks the archive",

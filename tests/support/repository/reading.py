@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.support.repository.environments import like_make_up
@@ -66,6 +67,16 @@ class Reader:
         assert done.returncode == status, f"{command[-1]}{done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr
         return done.stdout + (done.stderr if status else "")
+
+
+def first_missing(shown: Iterable[str], printed: str) -> str | None:
+    """Return the first line of an example that an output lacks at its place. In a line `…` stands for anything."""
+    for line in shown:
+        found = re.search(".*".join(re.escape(part) for part in line.split("…")), printed)
+        if found is None:
+            return line
+        printed = printed[found.end() :]
+    return None
 
 
 def _write(file: Path, variables: dict[str, str]) -> None:

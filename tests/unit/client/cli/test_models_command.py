@@ -97,7 +97,7 @@ class DescribeModels:
         assert (status, err) == (1, "chordwise: the models have not been compared yet (409 not_compared)\n")
         stub.next.append(listed())
         status, _, err = call("rollback")
-        assert (status, err) == (1, "chordwise: the installation was never migrated\n")
+        assert (status, err) == (1, "chordwise: no model migration was ever started here\n")
 
     def it_names_a_file_it_cannot_read(self, call, tmp_path):
         (tmp_path / "golden.jsonl").write_text("not json")

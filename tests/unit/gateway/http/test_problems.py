@@ -7,7 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from api_gateway.http.problems import MOST_ERRORS, Problem, from_error, invalid, places, pointer, printable
+from api_gateway.http.problems import MOST_ERRORS, Problem, from_error, invalid, places, pointer, printable, quoted
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from pipeline import errors
 from pipeline.database.engines import Conflict
@@ -99,3 +99,6 @@ class DescribePlaces:
 
     def it_makes_any_text_printable(self):
         assert printable("a\0\u2028é狐") == "a\ufffd\ufffdé狐"
+
+    def it_quotes_a_name_and_marks_that_it_cut_it(self):
+        assert (quoted("it's"), quoted("x" * 65)) == ('"it\'s"', f"'{'x' * 64}…'")

@@ -48,7 +48,7 @@ export function DeadLetters() {
       ${letter.title && letter.title !== letter.document_id && html`<code class="under">${letter.document_id}</code>`}` },
     { key: "reason", label: t("dead.reason"), render: (letter) => html`<${Badge} of=${letter.reason} label=${word("reason", letter.reason)} />` },
     { key: "detail", label: t("dead.detail"), wide: true, render: (letter) => html`<code>${letter.code}</code> ${reasonOf(letter)}
-      <span class="hint">${said(letter.advice)}</span>` },
+      <span class="under">${said(letter.advice)}</span>` },
     { key: "attempts", label: t("field.attempts"), numeric: true, render: (letter) => count(letter.attempts) },
     { key: "size", label: t("field.size"), numeric: true, render: (letter) => bytes(letter.payload?.bytes) },
     { key: "failed", label: t("dead.failed_at"), render: (letter) => html`
