@@ -1,4 +1,4 @@
-"""Section `schema`: the rates at which both databases change tables, for the table in docs/change.md (How long a migration takes)."""
+"""Section `schema`: the rates at which both databases change tables, for docs/change.md (How long a migration takes)."""
 
 from __future__ import annotations
 
