@@ -25,7 +25,7 @@ Target = Annotated[str, Option("--namespace", "-n", help="The knowledge base to 
 OnConflict = Annotated[
     str | None, Option("--on-conflict", help="If the document exists: replace, skip, error, or new to keep both.")
 ]
-_MOST_NAMES = 20  # skipped files named in the text output; --json has all
+_MOST_NAMES, _MOST_SKIPPED = 20, 5  # documents, and files of other kinds, named in the text output; --json has all
 
 
 def ingest(
@@ -256,8 +256,8 @@ def _skipped(search: FileSearch) -> list[str]:
     """Return a sentence on the files of other kinds, one on each link, and one on each name that was changed."""
     sentences = []
     if search.skipped:
-        names = ", ".join(search.skipped_files[:_MOST_NAMES])
-        more = f" and {search.skipped - _MOST_NAMES} more" if search.skipped > _MOST_NAMES else ""
+        names = ", ".join(search.skipped_files[:_MOST_SKIPPED])
+        more = f" and {search.skipped - _MOST_SKIPPED} more" if search.skipped > _MOST_SKIPPED else ""
         sentences.append(f"{screen.plural(search.skipped, 'file')} of other kinds skipped: {names}{more}")
     others = [
         f"{each.path} {each.reason}, skipped"

@@ -15,6 +15,7 @@ from tests.support.repository.guides import pages
 from tests.support.repository.project import ROOT
 
 _LINK = re.compile(r"\[[^\]]*]\(([^)\s:#]*)(#[^)\s]*)?\)")
+_NAMED = re.compile(r"\b(docs/[\w/-]+\.md)(?: \(([A-Z][^)]+)\))?")
 _FENCED = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 _ALL = (*pages(), "CONTRIBUTING.md", "CHANGELOG.md")
 
@@ -38,6 +39,20 @@ def it_leads_somewhere(page):
         if not (ROOT / target).exists() or (anchor and target.endswith(".md") and anchor not in anchors_in(target)):
             wrong.append(path + anchor)
     assert wrong == []
+
+
+class DescribeSentencesOfThePrograms:
+    def it_names_pages_and_headings_that_exist(self):
+        folders = [ROOT / name for name in ("api_gateway", "benchmarks", "chordwise", "compose", "pipeline", "workers")]
+        files = [ROOT / ".env.example", *(path for folder in folders for path in folder.rglob("*"))]
+        wrong = []
+        for file in (file for file in files if file.suffix in (".example", ".py", ".yaml")):
+            for page, heading in _NAMED.findall(file.read_text(encoding="utf-8")):
+                if not (ROOT / page).is_file() or (
+                    heading and f"#{anchors(f'# {heading}')[0]}" not in anchors_in(page)
+                ):
+                    wrong.append(f"{file.relative_to(ROOT)}: {page} {heading}".rstrip())
+        assert wrong == []
 
 
 class DescribeLinksOfTheSite:

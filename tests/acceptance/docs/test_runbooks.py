@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import gateway, make_tenant
-from tests.support.corpora.documents import document, upload
+from tests.support.corpora.documents import finished
 from tests.support.repository.guides import blocks, whole_blocks
 from tests.support.repository.reading import first_missing
 
@@ -36,7 +36,9 @@ def shell(use, tmp_path):
     """Run a block for a tenant that has a job of which one document failed."""
     tenant, key = make_tenant(use)
     with gateway(key) as client:
-        job = upload(client, "kb", [document("good", "The kettle boils."), document("empty", " ")])
+        files = {"good.txt": b"The kettle boils.", "broken.pdf": b"%PDF-1.7 no document"}
+        sent = client.post("/v1/files", data={"namespace": "kb"}, files=[("file", each) for each in files.items()])
+        job = finished(client, sent.raise_for_status().json()["job_id"])
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     known = {"CHORDWISE_API_KEY": key, "TENANT": tenant, "JOB": job["job_id"], "PATH": path}
 
