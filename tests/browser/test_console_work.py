@@ -102,6 +102,7 @@ class DescribeJobs:
 
         page.get_by_role("link", name="Dead letters").first.click()
         expect(page.get_by_text("upload a corrected document under this id")).to_be_visible()
+        assert re.search(r"opened\s+The same", page.get_by_role("cell").filter(has_text="malformed").inner_text())
         expect(page.get_by_role("button", name="Retry")).to_have_count(0)
         page.get_by_role("button", name="Delete: broken.pdf").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()

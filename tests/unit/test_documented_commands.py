@@ -102,7 +102,6 @@ IN_LINES = {
     "make schema": "tests/integration/database/test_migrations.py compares what it writes",
     "make up": "the tests run on what it starts; make says what it would do in tests/acceptance/docs/test_getting_started.py",
     "make -C ~/chordwise up": "the tests run on what it starts; tests/acceptance/docs/test_getting_started.py",
-    "make -n": "what those tests do",
     "mariadb chordwise < ": NOT_RUN["mariadb chordwise < "],
     "mysql SELECT": "the name of a span",
     "mysqldump": NOT_RUN["mariadb-dump "],
