@@ -201,12 +201,12 @@ class Queries:
 
     def open(self, query: Query, place: Place | None = None) -> Verdict:
         """Store a query before it is sent to the channels, unless the ``place`` that it needs is taken. Raises
-        TooManyAnswers if the tenant has no space for it."""
+        TooManyAnswers if the tenant has no space for it, StoreFull if nobody has."""
         with redis_errors():
             refused = self._redis.eval(*self._opening(query, place))
         if isinstance(refused, int):
             return Verdict(refused)
-        self._admit(refused)
+        self._admit(query, refused)
         return Verdict.TAKEN
 
     def load(self, query_id: QueryId, *, begins: ChannelName | None = None, worker: str = "") -> Query | None:
@@ -310,12 +310,12 @@ class Queries:
             return bool(self._redis.eval(*self._answering(query, answer, status, note, keep, trace)))
 
     def open_answered(self, query: Query, answer: bytes, *, note: AuditRow) -> None:
-        """Store a query together with its answer, in one round trip. Raises TooManyAnswers."""
+        """Store a query together with its answer, in one round trip. Raises TooManyAnswers and StoreFull as `open` does."""
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.eval(*self._opening(query))
             pipe.eval(*self._answering(query, answer, "succeeded", note, None))  # does nothing if it was not opened
             refused, _ = pipe.execute()
-        self._admit(refused)
+        self._admit(query, refused)
 
     def cached_answer(self, cache_key: str) -> bytes | None:
         """Return the cached answer under this key, or None if it has expired."""
@@ -341,17 +341,22 @@ class Queries:
             str(LEAST_KEPT_S),
             f"{memory.share:.4f}",
             str(answer_limit(memory, self._quota)),
-            str(_OPEN_BYTES + query.top_k * _CHUNK_BYTES + _context_tokens(query) * _TOKEN_BYTES),
+            str(_expected_bytes(query)),
             str(max(1, math.ceil(query.deadline_at - time.time())) + _OPEN_KEPT_S),
             str(len(query.channels)),
             *taking,
         )
 
-    def _admit(self, refused: Any) -> None:
-        """Raise TooManyAnswers if the script that stores a query has refused it."""
-        if refused is not None:
-            used, wait_s = refused
-            raise too_many_answers(int(used), answer_limit(self._memory(), self._quota), float(wait_s))
+    def _admit(self, query: Query, refused: Any) -> None:
+        """Raise TooManyAnswers if the script that stores a query has refused it, or StoreFull where others have filled
+        Redis: the tenant then uses less than this query needs, and cannot free that much itself."""
+        if refused is None:
+            return
+        used, wait_s = int(refused[0]), float(refused[1])
+        limit = answer_limit(self._memory(), self._quota)
+        if used < _expected_bytes(query) and limit != self._quota:
+            raise StoreFull("Redis has no memory left for the answer of a query", server="Redis")
+        raise too_many_answers(used, limit, wait_s)
 
     def _answering(
         self,
@@ -467,6 +472,11 @@ def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> Non
     """Wake callers that wait for a job. A missed message is harmless: callers also poll."""
     with redis_errors():
         client.publish(WAKE_CHANNEL, wake_name("job", tenant_id, job_id))
+
+
+def _expected_bytes(query: Query) -> int:
+    """Return an estimate of the memory of a query and its answer."""
+    return _OPEN_BYTES + query.top_k * _CHUNK_BYTES + _context_tokens(query) * _TOKEN_BYTES
 
 
 def _context_tokens(query: Query) -> int:

@@ -9,7 +9,7 @@ import fakeredis
 import pytest
 
 from pipeline.database.redis_memory import RedisMemory
-from pipeline.errors import TooManyAnswers
+from pipeline.errors import StoreFull, TooManyAnswers
 from pipeline.query.plan import Plan
 from pipeline.query.query_store import Queries, query_key
 from pipeline.query.request import Envelope, Query
@@ -146,6 +146,16 @@ class DescribeTheLimit:
         of(B, quota=MIB).open(asked("other", tenant_id=B))
         queries.cancel(QueryId("q0"))
         queries.open(asked("again"))
+
+    def it_refuses_a_tenant_that_uses_nothing_because_redis_is_full(self, of):
+        full = of(B, quota=MIB, used=100 * MIB, limit=100 * MIB)
+        with pytest.raises(StoreFull) as refused:
+            full.open(asked("q", tenant_id=B))
+        assert refused.value.public == "Redis has no space left"
+
+    def it_refuses_one_answer_that_is_larger_than_the_quota(self, of):
+        with pytest.raises(TooManyAnswers):
+            of(quota=MIB, used=MIB, limit=100 * MIB).open(asked("q", top_k=1000))
 
     def it_holds_for_queries_under_way(self, of):
         queries = of(quota=16 * MIB)
