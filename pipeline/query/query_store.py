@@ -310,7 +310,7 @@ class Queries:
             return bool(self._redis.eval(*self._answering(query, answer, status, note, keep, trace)))
 
     def open_answered(self, query: Query, answer: bytes, *, note: AuditRow) -> None:
-        """Store a query together with its answer, in one round trip. Raises TooManyAnswers and StoreFull as `open` does."""
+        """Store a query together with its answer, in one round trip. Raises as `open` does."""
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.eval(*self._opening(query))
             pipe.eval(*self._answering(query, answer, "succeeded", note, None))  # does nothing if it was not opened
