@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +49,7 @@ _OTHER_KINDS = frozenset(
     ).split()
 )
 _LOOKED_AT = 4096  # bytes of a file without a suffix
+_LONGEST_ID = 64  # characters
 _ID_NAMES = ("document_id", "doc_id", "id", "_id")
 
 
@@ -229,11 +232,12 @@ def _refuse(sentence: str) -> None:
 
 
 def read_documents(
-    path: Path, *, on_bad_line: Callable[[str], None] = _refuse, charset: str | None = None
+    path: Path, *, name: str = "", on_bad_line: Callable[[str], None] = _refuse, charset: str | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield one document per line of a JSON Lines file in ``charset``, by default UTF-8.
 
-    ``doc_id``, ``id`` and ``_id`` count as ``document_id``; unknown keys move into its metadata.
+    ``doc_id``, ``id`` and ``_id`` count as ``document_id``; unknown keys move into its metadata. A line without an id gets
+    ``name`` and its number, ``notes.jsonl#3``, if there is a ``name``: sent again, it is the same document.
     For a line that is not a JSON object, ``on_bad_line`` gets a sentence; by default it raises InvalidInput.
     """
     for number, line in read_lines(path, charset=charset):
@@ -242,9 +246,21 @@ def read_documents(
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict):
-            yield as_document(value)
+            document = as_document(value)
+            if name and "document_id" not in document:
+                document["document_id"] = _id_of_line(name, number)
+            yield document
         else:
             on_bad_line(f"{sendable(str(path))}:{number} is not a JSON object")
+
+
+def _id_of_line(name: str, number: int) -> str:
+    """Return the id that the server gives to a line without one if it gets the file as it is; a long one ends in its hash."""
+    document_id = unicodedata.normalize("NFC", f"{name}#{number}")
+    if len(document_id) <= _LONGEST_ID:
+        return document_id
+    tail = "~" + hashlib.sha256(document_id.encode()).hexdigest()[:16]
+    return document_id[: _LONGEST_ID - len(tail)].rstrip() + tail
 
 
 def as_document(entry: Mapping[str, Any]) -> dict[str, Any]:

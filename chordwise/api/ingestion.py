@@ -143,7 +143,7 @@ class IngestionOperations(Resource):
         done = replace(done, left_out=search.left_out, renamed=search.renamed)
         lines = [file for file in search.files if file.is_json_lines and not settings.parser_hint]
         for file in lines:
-            documents = read_documents(file.path, charset=settings.charset)
+            documents = read_documents(file.path, name=file.name, charset=settings.charset)
             done = yield from self._documents(documents, settings, on_progress, done)
         others = [file for file in search.files if file not in lines]
         return (yield from self._files(others, settings, on_progress, done))

@@ -57,7 +57,8 @@ def ingest(
     """Ingest files, folders, JSON Lines and web pages.
 
     Each line of a .jsonl or .jsonl.gz file is a document: {"document_id": …, "title": …, "text": …}; doc_id, id and
-    _id count as document_id, and unknown keys go into its metadata. Other files are parsed by the server: txt, md,
+    _id count as document_id, a line without one gets the name of its file and its number, and unknown keys go into
+    its metadata. Other files are parsed by the server: txt, md,
     html, xhtml, pdf, docx, docm, dotx, dotm, odt, ott, rtf, epub, pptx, pptm, ppsx, ppsm, potx, odp, otp, xlsx, xlsm,
     xltx, xltm, xlsb, xls, xlt, ods, ots, csv, tsv, json, ipynb, eml, mht, mhtml, and as plain text adoc, asciidoc,
     bat, bib, c, cc, cfg, conf, cpp, cs, css, env, go, graphql, h, hpp, ini, java, js, jsx, kt, log, lua, mjs, org,
@@ -180,7 +181,7 @@ def _send(
     charset, hint = options.get("charset"), options.get("parser_hint")
     lines = [file for file in search.files if file.is_json_lines and not hint]
     documents = chain.from_iterable(
-        read_documents(file.path, on_bad_line=bad_lines.append, charset=charset) for file in lines
+        read_documents(file.path, name=file.name, on_bad_line=bad_lines.append, charset=charset) for file in lines
     )
     try:
         done = client.ingest(documents, url=urls, on_progress=show, **options)

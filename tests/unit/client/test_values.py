@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api_gateway.resources.ingestion.content import document_id_of
 from chordwise import Document, Ingestion, InvalidInput, Job, NotConfigured, QueryResult, UnexpectedAnswer
 from chordwise.api.documents import document_json
 from chordwise.api.entities import EntityState
@@ -217,6 +218,19 @@ class DescribeJsonLines:
         assert bad == [f"{path}:3 is not a JSON object", f"{path}:4 is not a JSON object"]
         with pytest.raises(InvalidInput, match=":3 is not a JSON object"):
             list(read_documents(path))
+
+    def it_gives_lines_without_an_id_the_same_one_each_time(self, tmp_path):
+        path = tmp_path / "笔记.jsonl"
+        path.write_text('{"text": "one"}\n\n{"id": "own", "text": "two"}\n{"text": "三"}\n')
+        ids = [document["document_id"] for document in read_documents(path, name="项目/笔记.jsonl")]
+        assert ids == ["项目/笔记.jsonl#1", "own", "项目/笔记.jsonl#4"]
+
+    @pytest.mark.parametrize("name", ["x.jsonl", "项目/笔记.jsonl", "cafe\u0301.jsonl", "字" * 300 + ".jsonl"])
+    def it_names_such_lines_as_the_server_names_those_of_a_file(self, tmp_path, name):
+        path = tmp_path / "x.jsonl"
+        path.write_text('{"text": "one"}\n')
+        (document,) = read_documents(path, name=name)
+        assert document["document_id"] == document_id_of(f"{name}#1")
 
     @pytest.mark.parametrize(("name", "content"), [("x.jsonl", b"\xff\xfe"), ("x.jsonl.gz", b"not gzip")])
     def it_says_what_it_cannot_read(self, tmp_path, name, content):
