@@ -375,12 +375,13 @@ def _notes_below(
 
 
 def _goes_on(body: Sequence[TableRow], header: Cells, above: Sequence[TableRow], gap: int, merged: Spans) -> bool:
-    """Return whether rows after a gap belong to the table above: they fill its columns and bring no header of their
-    own, as texts above numbers, or texts where the table has numbers."""
+    """Return whether rows after a gap belong to the table above: they fill its columns, perhaps with one cell too many
+    beside a number, and bring no header of their own, as texts above numbers, or texts where the table has numbers."""
     if not header or not body or gap < 1:
         return False
     columns = sorted({*header, *(column for _, row in above[:_SAMPLE_ROWS] for column in row)})
-    inside = all(columns[0] <= column <= columns[-1] for _, row in body for column in row)
+    last = columns[-1] + (not are_names(body[0][1]))
+    inside = all(columns[0] <= column <= last for _, row in body for column in row)
     if not inside or len(body[0][1]) < 2:
         return False
     if len(body) < 2:

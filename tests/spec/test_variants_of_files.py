@@ -52,6 +52,17 @@ class DescribeSheets:
         text = _read(_xlsx(rows, ["A1:A3", "B1:D1", "B2:C2"]), XLSX)
         assert "Plant: Ulm\nOutput Q1 plan: 1\nOutput Q1 actual: 2\nOutput Q2 plan: 3" in text
 
+    @pytest.mark.parametrize("row", ["Nut,3,extra", "螺母,3,备注"])
+    def it_names_columns_of_a_row_with_a_cell_too_many_after_a_blank_line(self, row):
+        name, price, more = row.split(",")
+        text = _read(f"Item,Price\nBolt,2\n\n{row}\nPin,4\n", CSV)
+        assert f"Item: {name}\nPrice: {price}\n{more}" in text
+        assert "Item: Pin\nPrice: 4" in text
+
+    def it_begins_a_table_of_its_own_at_names_after_a_blank_line(self):
+        text = _read("Item,Price\nBolt,2\n\nCity,Pop,Area\nUlm,3,4\n", CSV)
+        assert "City: Ulm\nPop: 3\nArea: 4" in text
+
     def it_reads_headers_that_differ_in_depth(self):
         rows = [["Region", "2023", None, "2024"], [None, "Units", "Revenue", "Units"], ["East", 10, 100, 12]]
         text = _read(_xlsx(rows, ["A1:A2", "B1:C1"]), XLSX)
