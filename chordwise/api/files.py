@@ -6,14 +6,13 @@ import gzip
 import hashlib
 import json
 import os
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from chordwise.api.documents import FIELDS
-from chordwise.api.file_names import LocalFile, names_of, sendable
+from chordwise.api.file_names import LocalFile, id_of, names_of, sendable
 from chordwise.errors import InvalidInput, file_errors
 from chordwise.transport import FilePart
 
@@ -247,7 +246,7 @@ def read_documents(
             value = None
         if isinstance(value, dict):
             document = as_document(value)
-            if name and "document_id" not in document:
+            if name and document.get("document_id") in (None, ""):
                 document["document_id"] = _id_of_line(name, number)
             yield document
         else:
@@ -256,7 +255,7 @@ def read_documents(
 
 def _id_of_line(name: str, number: int) -> str:
     """Return the id that the server gives to a line without one if it gets the file as it is; a long one ends in its hash."""
-    document_id = unicodedata.normalize("NFC", f"{name}#{number}")
+    document_id = id_of(f"{name}#{number}")
     if len(document_id) <= _LONGEST_ID:
         return document_id
     tail = "~" + hashlib.sha256(document_id.encode()).hexdigest()[:16]

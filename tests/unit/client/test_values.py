@@ -221,11 +221,13 @@ class DescribeJsonLines:
 
     def it_gives_lines_without_an_id_the_same_one_each_time(self, tmp_path):
         path = tmp_path / "笔记.jsonl"
-        path.write_text('{"text": "one"}\n\n{"id": "own", "text": "two"}\n{"text": "三"}\n')
+        path.write_text('{"text": "one"}\n\n{"id": "own", "text": "two"}\n{"document_id": null, "text": "三"}\n')
         ids = [document["document_id"] for document in read_documents(path, name="项目/笔记.jsonl")]
         assert ids == ["项目/笔记.jsonl#1", "own", "项目/笔记.jsonl#4"]
 
-    @pytest.mark.parametrize("name", ["x.jsonl", "项目/笔记.jsonl", "cafe\u0301.jsonl", "字" * 300 + ".jsonl"])
+    @pytest.mark.parametrize(
+        "name", ["x.jsonl", " 项目 /./笔记.jsonl", "cafe\u0301.jsonl", "a\u200bb.jsonl", "字" * 300 + ".jsonl"]
+    )
     def it_names_such_lines_as_the_server_names_those_of_a_file(self, tmp_path, name):
         path = tmp_path / "x.jsonl"
         path.write_text('{"text": "one"}\n')
