@@ -75,6 +75,7 @@ from pipeline.errors import (
 )
 from pipeline.maintenance import examine_stores, migrate_schema
 from pipeline.resources import Resources
+from pipeline.retrieval.build_plan import check_fusion
 from pipeline.sandbox.accepted_formats import accept_formats
 from pipeline.settings import Settings
 from pipeline.telemetry import tracing
@@ -122,7 +123,8 @@ _ROUTERS = (
 
 
 def create_app(settings: Settings, resources: Resources | None = None) -> FastAPI:
-    """Return the gateway as an ASGI application. It connects to nothing before it starts or receives a request."""
+    """Return the gateway as an ASGI application. It connects to nothing before it starts or receives a request. Raises
+    Misconfigured."""
     app = FastAPI(
         lifespan=_lifespan,
         openapi_url=None,
@@ -132,6 +134,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
         dependencies=[Depends(claim_key), Depends(check_preconditions)],  # of every route, ahead of its own
     )
     accept_formats(settings)  # decides which content types are accepted
+    check_fusion(settings)
     installed_channels()  # decides which methods and parameters are accepted
     app.state.gateway = Gateway(settings, resources or Resources(settings, silent_s=SILENT_S))
     for module in _ROUTERS:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.channels.channel import installed_channels
+from pipeline.errors import Misconfigured
 from pipeline.query.channel_options import require_options
 from pipeline.query.plan import Plan, PlanFlaw, overlaid, plan_as_json, read_plan
 from pipeline.retrieval.fuse import installed_fusions
@@ -49,6 +50,16 @@ def _limit_near_tie_rerank(plan: Plan, use: Settings) -> Plan:
     if not near_ties or rerank.top_n <= plan.top_k:
         return plan
     return replace(plan, rerank=replace(rerank, top_n=plan.top_k))
+
+
+def check_fusion(use: Settings) -> None:
+    """Raise Misconfigured if the settings choose a fusion of their own and not exactly one is installed."""
+    installed = installed_fusions()
+    if use.recall_merge_strategy == "custom" and len(installed) != 1:
+        raise Misconfigured(
+            "CHORDWISE_RECALL_MERGE_STRATEGY is custom, which needs exactly one installed fusion; installed: "
+            f"{', '.join(installed) or 'none'}; to use one of several, name it in a profile (retrieve.fusion.plugin)"
+        )
 
 
 def replanned(plan: Plan, changed: Mapping[str, Any], use: Settings) -> Plan:

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from pipeline.embedding.distance import ORTHOGONAL
-from pipeline.errors import FusionPluginFailed
+from pipeline.errors import FusionPluginFailed, Misconfigured
 from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, PlanFlaw, RetrievePlan
 from pipeline.query.request import Envelope
 from pipeline.records import ChannelName
 from pipeline.retrieval.arrived import Arrived, Journal
-from pipeline.retrieval.build_plan import plan_of
+from pipeline.retrieval.build_plan import check_fusion, plan_of
 from pipeline.retrieval.fuse import fuse, installed_fusions, load_fusion
 from pipeline.settings import load
 from tests.support.corpora.fusions import installed_package
@@ -98,6 +98,11 @@ class DescribeInstalledFusions:
         asked["retrieve"]["fusion"]["plugin"] = "unheard_of"
         with pytest.raises(PlanFlaw, match=r"/retrieve/fusion/plugin is no fusion that is installed.*best_of"):
             plan_of(load(), {}, asked)
+
+    def it_stops_the_start_where_several_are_installed(self, installed):
+        with pytest.raises(Misconfigured, match=r"needs exactly one installed fusion; installed: .*best_of"):
+            check_fusion(load({"recall_merge_strategy": "custom"}))
+        check_fusion(load())
 
 
 class DescribeTheGateOfAQuery:
