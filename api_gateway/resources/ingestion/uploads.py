@@ -130,9 +130,9 @@ def _envelope(decoded: Decoded) -> Envelope:
 
 def require_few_enough(documents: int) -> None:
     """Raise Problem 422 for more documents than one request may have."""
-    if documents > (limit := MOST_DOCUMENTS):
-        errors = [{"pointer": "/documents", "detail": f"has {documents} entries, the limit is {limit}"}]
-        detail = f"A request may have at most {limit} documents, this one has {documents}."
+    if documents > MOST_DOCUMENTS:
+        errors = [{"pointer": "/documents", "detail": f"has {documents} entries, the limit is {MOST_DOCUMENTS}"}]
+        detail = f"A request may have at most {MOST_DOCUMENTS} documents, this one has {documents}."
         raise Problem(422, "too_many_documents", detail, errors=errors)
 
 
