@@ -66,7 +66,7 @@ def it_prints_what_the_page_shows(shell, title, block, shown):
 
 def it_covers_what_happens():
     assert list(dict.fromkeys(title for title, *_ in STEPS)) == [
-        "In one minute",
+        "Quick check",
         "Something is wrong",
         "A job is stuck",
         "Documents failed",
