@@ -131,6 +131,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # `RequestContext` traces and counts
         dependencies=[Depends(claim_key), Depends(check_preconditions)],  # of every route, ahead of its own
     )
     accept_formats(settings)  # decides which content types are accepted

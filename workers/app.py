@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import structlog
@@ -41,6 +39,7 @@ from workers import resources
 from workers.clock import add_clock_option
 from workers.heartbeat import HeartbeatStep
 from workers.names import FORMAT, MESSAGE_FORMAT, Queue
+from workers.priorities import Niceness, give_way
 from workers.producer import check_broker
 from workers.query_events import events
 from workers.transport import PersistentConnection
@@ -65,8 +64,6 @@ add_clock_option(app)
 
 _COMPUTES_ONLY = "chordwise_computes_only"
 _WARM_UP_S = 15.0  # before a child takes its first task
-_NICE = 5  # a third of the weight of queries, so that a flood of uploads or previews does not slow them
-_GROUP = Path("/proc/self/autogroup")
 
 
 @celeryd_init.connect(weak=False)
@@ -157,6 +154,7 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
     events.worker = instance.hostname
     pool = instance.pool_cls  # an alias or a class, depending on how far the worker has got
     if "prefork" not in (pool if isinstance(pool, str) else pool.__module__):
+        give_way(Niceness.QUERIES)
         resources.resize(resources.for_queries(), instance.concurrency)
         resources.warm_up(resources.for_queries())
         tracing.warm_up()
@@ -168,20 +166,13 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
 @worker_process_init.connect(weak=False)
 def _warm_up_child(**_: Any) -> None:
     """Lower the priority of a child; load the model in one of an ingest worker."""
-    _lower_priority()
+    give_way(Niceness.BACKGROUND)
     if not app.conf.get(_COMPUTES_ONLY):
         warming = threading.Thread(target=resources.warm_up, args=(resources.for_ingestion(),), daemon=True)
         warming.start()
         warming.join(_WARM_UP_S)  # with a frozen store it goes on beside the first task
     tracing.warm_up()
     keep_for_good()
-
-
-def _lower_priority() -> None:
-    """Lower the priority of this process; with autogroup (sched(7)) the session's as well."""
-    os.nice(_NICE)
-    with suppress(OSError):  # there are no autogroups, or another child of this session has just set it
-        _GROUP.write_text(str(_NICE), encoding="ascii")
 
 
 @worker_process_shutdown.connect(weak=False)

@@ -7,7 +7,6 @@ answers.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 import threading
@@ -27,10 +26,10 @@ from pipeline.maintenance.index_keywords import KeywordIndexer
 from pipeline.resources import Resources
 from pipeline.settings import Settings, settings
 from pipeline.telemetry.logs import configure_logging
+from workers.priorities import Niceness, give_way
 
 log = structlog.get_logger(__name__)
 
-_NICENESS = 5  # queries go first
 _INTERVAL_S = 0.1  # between two looks for changes, at least
 _SHARE = 20  # pauses are this many times as long as reading the revisions of all namespaces, within the bound
 _LONGEST_PAUSE_S = 5.0  # also after a step that waited for a database, which says nothing about its cost
@@ -171,7 +170,7 @@ def main() -> int:
         log.info("indexer_not_needed", detail=f"CHORDWISE_KEYWORD_ENGINE={config.keyword_engine}")
         stop.wait()
         return 0
-    os.nice(_NICENESS)
+    give_way(Niceness.BACKGROUND)
     try:
         run(config, stop)
     except PipelineError as error:

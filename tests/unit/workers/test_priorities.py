@@ -1,0 +1,30 @@
+"""The order in which processes of one host get its processors: the gateway and the stores, then queries, then the rest."""
+
+import subprocess
+import sys
+
+import pytest
+
+_GIVE_WAY = """
+import subprocess, sys
+from workers.priorities import Niceness, give_way
+for name in sys.argv[1:]:
+    give_way(Niceness[name])
+print(subprocess.run(["nice"], capture_output=True, text=True, check=True).stdout)
+"""
+
+
+def priority_after(*kinds: str) -> int:
+    """Return the priority that a process hands on to its children after it gave way as one of these kinds of work."""
+    command = ["setsid", "--wait", "nice", "-n", "0", sys.executable, "-c", _GIVE_WAY, *kinds]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def it_runs_queries_below_the_gateway_and_ingestion_below_queries():
+    gateway = priority_after()
+    assert gateway < priority_after("QUERIES") < priority_after("BACKGROUND")
+
+
+@pytest.mark.parametrize("kinds", [("QUERIES", "BACKGROUND"), ("BACKGROUND", "QUERIES"), ("BACKGROUND", "BACKGROUND")])
+def it_adds_nothing_to_the_priority_of_a_parent(kinds):
+    assert priority_after(*kinds) == priority_after("BACKGROUND")
