@@ -10,6 +10,7 @@ from itertools import pairwise
 from pipeline.answer.result import AnswerChunk, TextSpan
 from pipeline.keyword.inflections import LANGUAGES, Language, language_of, stems
 from pipeline.keyword.normal_form import normal_form
+from pipeline.keyword.other_forms import compounds, passage_forms
 from pipeline.keyword.spellings import joined_parts
 from pipeline.keyword.terms import (
     ANY_WORD,
@@ -18,12 +19,14 @@ from pipeline.keyword.terms import (
     fold,
     is_spaced,
     pieces_with,
+    stem,
     terms_of_word,
     terms_of_words,
 )
 
 _LONGEST_TEXT = 20_000  # characters; the rest gets no spans
 _MOST = 100  # spans of a text
+_DIGIT = re.compile("[0-9]")
 _ACCENT = re.compile("[\u0300-\u036f]")
 _PIECE = re.compile(r"\S+")
 _PART = re.compile(r"[^-._@&']+")
@@ -58,10 +61,16 @@ def _spans(text: str, marked: _Marked) -> tuple[TextSpan, ...]:
     spans: list[TextSpan] = []
     if not marked.terms:
         return ()
-    for start, piece in _pieces(text[:_LONGEST_TEXT], marked):
+    text = text[:_LONGEST_TEXT]
+    for start, piece in _pieces(text, marked):
         spans.extend(TextSpan(start=start + first, end=start + end) for first, end in marked[piece])
         if len(spans) >= _MOST:
             break
+    if marked.has_numbers and len(folded := fold(text)) == len(text):
+        forms = [(form.start, form.end) for form in passage_forms(text, folded) if stem(form.term) in marked.terms]
+        if forms:
+            places = [(span.start, span.end) for span in spans]
+            spans = [TextSpan(start=start, end=end) for start, end in _united([*places, *forms])]
     return tuple(spans[:_MOST])
 
 
@@ -78,6 +87,7 @@ class _Marked(dict[str, tuple[tuple[int, int], ...]]):
     def __init__(self, terms: Collection[str], language: Language | None) -> None:
         super().__init__()
         self.terms, self.language = frozenset(terms), language
+        self.has_numbers = any(_DIGIT.search(term) for term in self.terms)
 
     def __missing__(self, piece: str) -> tuple[tuple[int, int], ...]:
         if _ACCENT.search(piece):  # written as signs of their own, as in names of files
@@ -95,6 +105,7 @@ class _Marked(dict[str, tuple[tuple[int, int], ...]]):
         if len(lower) == len(piece):
             joined = joined_parts(lower, terms_of_words)
             spans += [(start, end) for term, start, end in joined if term in self.terms]
+            spans += [(start, end) for term, start, end in compounds(lower) if stem(term) in self.terms]
         marked = self[piece] = tuple(_united(spans))
         return marked
 

@@ -124,26 +124,27 @@ class QueryWords:
 def words_of_mysql(statistics: Statistics, query: Query, lexicon: Lexicon) -> QueryWords:
     """Return the words with the statistics in MySQL."""
     keyword_query = read(query.query_text, lexicon)
-    tokens = _tokens(keyword_query.terms, query.tenant_id, query.namespaces)
+    tokens = _tokens(keyword_query.all_terms, query.tenant_id, query.namespaces)
     sizes, counts = statistics.of_query(query.namespaces, _of_all(tokens))
+    lags = any(size.lags for size in sizes.values())
+    frequency = _counted(tokens, counts)
     keyword_query, tokens, frequency = _respelled(
-        keyword_query,
+        keyword_query.spelled(frequency, lags=lags),
         tokens,
-        _counted(tokens, counts),
+        frequency,
         query,
         lambda some: statistics.frequencies(query.namespaces, some),
     )
-    return _weighed(
-        keyword_query, tokens, frequency, list(sizes.values()), lags=any(size.lags for size in sizes.values())
-    )
+    return _weighed(keyword_query, tokens, frequency, list(sizes.values()), lags=lags)
 
 
 def words_of_index(host_index: IndexAtRevision, query: Query, lexicon: Lexicon) -> QueryWords:
     """Return the words with the statistics of this host's index; changes after its revision are not counted."""
     keyword_query = read(query.query_text, lexicon)
-    tokens = _tokens(keyword_query.terms, query.tenant_id, list(host_index.states))
+    tokens = _tokens(keyword_query.all_terms, query.tenant_id, list(host_index.states))
     frequencies = host_index.view.frequencies
     frequency = _counted(tokens, frequencies(_of_all(tokens)))
+    keyword_query = keyword_query.spelled(frequency, lags=bool(host_index.changed))
     keyword_query, tokens, frequency = _respelled(keyword_query, tokens, frequency, query, frequencies)
     return _weighed(keyword_query, tokens, frequency, list(host_index.states.values()), host_index=host_index)
 
@@ -212,7 +213,7 @@ def _respelled(
     keyword_query = keyword_query.respelled(
         {term: [other for other in some if held.get(other)] for term, some in near.items()}
     )
-    return keyword_query, _tokens(keyword_query.terms, query.tenant_id, tokens), held | frequency
+    return keyword_query, _tokens(keyword_query.all_terms, query.tenant_id, tokens), held | frequency
 
 
 def _counted(tokens: Mapping[Namespace, Mapping[str, str]], counts: Mapping[str, int]) -> dict[str, int]:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeline.keyword.inflections import query_stems
-from pipeline.keyword.terms import counted_query_terms, fold, former_terms, holds_unspaced, query_terms
+from pipeline.keyword.other_forms import Certainty, Spelling, query_spellings
+from pipeline.keyword.terms import (
+    STOP_WORDS,
+    counted_query_terms,
+    fold,
+    former_terms,
+    holds_unspaced,
+    query_terms,
+    stem,
+    terms_in_order,
+)
 from pipeline.records import Namespace
 
 Run = tuple[str, ...]
@@ -38,25 +48,47 @@ class Dictionary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """One unit of a query, occurring ``count`` times: alternative ways of writing one thing, each a run of terms, the
-    query's own first. ``near``: how many of the last ways are mere respellings."""
+    query's own first. ``near``: how many of the last ways are mere respellings. ``is_spelled``: the ways are forms of one
+    spelling. ``is_exact``: a number, a code or a date, of which the first ways name nothing else."""
 
     ways: tuple[Run, ...]
     count: int = 1
     near: int = 0
+    is_spelled: bool = False
+    is_exact: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordQuery:
-    """A query as the keyword channel searches for it."""
+    """A query as the keyword channel searches for it. ``spellings``: other ways of writing some of its terms, until
+    `spelled` decides which occur. ``verbatim``: runs of all words, in order, that count most where they stand so."""
 
     units: tuple[Unit, ...]
     phrases: tuple[Run, ...] = ()
     rules: tuple[Rule, ...] = ()
+    spellings: tuple[tuple[Run, Spelling], ...] = ()
+    verbatim: tuple[Run, ...] = ()
 
     @property
     def terms(self) -> tuple[str, ...]:
         """Every term to search for, each once."""
         return tuple(dict.fromkeys(term for unit in self.units for way in unit.ways for term in way))
+
+    @property
+    def all_terms(self) -> tuple[str, ...]:
+        """Every term whose occurrences matter, each once: also those of spellings and of runs."""
+        others = [way for _, spelling in self.spellings for way in spelling.ways]
+        return tuple(dict.fromkeys((*self.terms, *(term for run in (*others, *self.verbatim) for term in run))))
+
+    def spelled(self, frequency: Mapping[str, int], *, lags: bool) -> KeywordQuery:
+        """Return the query with those spellings as ways of its units that some chunk has; with all, where chunks are not
+        counted yet (``lags``). What an exact one names counts more than its words."""
+        units = list(self.units)
+        for run, spelling in self.spellings:
+            ways = tuple(way for way in spelling.ways if lags or all(map(frequency.get, way)))
+            if ways and not (spelling.certainty is Certainty.LAST and any(map(frequency.get, run))):
+                _write_otherwise(units, run, ways, spelling)
+        return replace(self, units=tuple(units), spellings=())
 
     def held(self, frequency: Mapping[str, int]) -> KeywordQuery:
         """Return the query without synonyms and other spellings that occur in no chunk."""
@@ -119,8 +151,10 @@ def read(text: str, lexicon: Lexicon) -> KeywordQuery:
     """Read the query by the lexicon. Stop words go first unless nothing is left; then, longest first from left to
     right, runs of terms with synonyms become one unit, other terms one each. Former terms of older rows
     (`keyword.terms.former_terms`) and stems (`keyword.inflections`) are further ways, the latter as other spellings if
-    the query does not tell its language."""
-    counts = counted_query_terms(text)
+    the query does not tell its language. A query of function words alone keeps them all, and is a run like a quotation."""
+    folded = fold(text)
+    is_saying = _FUNCTION_WORDS.issuperset(_PLAIN_WORD.findall(folded))
+    counts = dict(Counter(terms_in_order(text))) if is_saying else counted_query_terms(text)
     all_terms = list(counts)
     terms = _without_stop_words(text, all_terms, lexicon)
     former = former_terms(text)
@@ -138,7 +172,52 @@ def read(text: str, lexicon: Lexicon) -> KeywordQuery:
         units=tuple(units),
         phrases=tuple(phrase for phrase in sorted(lexicon.phrases) if _holds(terms, phrase)),
         rules=tuple(rule for run, rule in lexicon.rules if _holds(all_terms, run)),
+        spellings=tuple(_spellings(text, folded)),
+        verbatim=tuple(_verbatim(text, is_saying=is_saying)),
     )
+
+
+def _spellings(text: str, folded: str) -> Iterator[tuple[Run, Spelling]]:
+    """Yield other spellings of terms of a query, each with these terms, the surest first."""
+    for spelling in sorted(query_spellings(text, folded), key=lambda spelling: spelling.certainty):
+        run = _run(spelling.piece)
+        ways = (tuple(map(stem, way)) for way in spelling.ways)
+        if others := tuple(way for way in ways if not (set(way).issubset(run) and way[0].isalpha())):
+            yield run, spelling._replace(ways=others)
+
+
+def _verbatim(text: str, *, is_saying: bool) -> Iterator[Run]:
+    """Yield the runs of a query that stand for themselves: its quotations, or all of it."""
+    quoted = [next(filter(None, match.groups())) for match in _QUOTED.finditer(text)]
+    for piece in quoted or ([text] if is_saying else []):
+        if 1 < len(run := terms_in_order(piece)) <= _LONGEST_RUN:
+            yield run
+
+
+def _write_otherwise(units: list[Unit], run: Run, ways: tuple[Run, ...], spelling: Spelling) -> None:
+    """Give the units of a run of terms these other ways, as one unit; none if other words stand between them."""
+    if spelling.certainty is Certainty.EXACT:
+        parts = [unit for unit in units if len(unit.ways[0]) == 1 and unit.ways[0][0] in run]
+        own = tuple(unit.ways[0][0] for unit in parts)
+        first = units.index(parts[0]) if parts else len(units)
+        remaining = [unit for unit in units if unit not in parts]
+        remaining.insert(
+            first, Unit(ways=(*ways, own) if own else ways, near=1 if own else 0, is_spelled=True, is_exact=True)
+        )
+        units[:] = remaining
+        return
+    for first in range(len(units) - len(run) + 1):
+        parts = units[first : first + len(run)]
+        if all(unit.ways[0] == (term,) for unit, term in zip(parts, run, strict=True)):
+            near = parts[0].near if len(parts) == 1 else 0
+            sure = parts[0].ways[: len(parts[0].ways) - near] if len(parts) == 1 else (run,)
+            unsure = parts[0].ways[len(parts[0].ways) - near :] if len(parts) == 1 else ()
+            is_guess = spelling.certainty is Certainty.GUESS
+            added = (*sure, *unsure, *ways) if is_guess else (*sure, *ways, *unsure)
+            near += len(ways) if is_guess else 0
+            count = min(unit.count for unit in parts)
+            units[first : first + len(run)] = [Unit(ways=added, count=count, near=near, is_spelled=True)]
+            return
 
 
 def _without_stop_words(text: str, terms: list[str], lexicon: Lexicon) -> list[str]:
@@ -179,5 +258,21 @@ def _run(expression: str) -> Run:
 def _holds(terms: Sequence[str], run: Run) -> bool:
     return any(tuple(terms[start : start + len(run)]) == run for start in range(len(terms) - len(run) + 1))
 
+
+# Words that carry no topic: a query of these alone, as "to be or not to be" and "The Who", is meant word by word.
+_FUNCTION_WORDS = STOP_WORDS.union(
+    *(
+        words.split()
+        for words in (
+            "after again all always am because before being between both down each ever every few he her here him his just",
+            "come get give go know let make say see take",  # as in "let it be"
+            "me more most much must myself neither never no nobody none nor not nothing now off once one only other ought",
+            "over own same she shan't somebody something there's though too under until up upon us very we'll yes yet you'll",
+        )
+    )
+)
+_PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_QUOTED = re.compile(r"\"([^\"]{2,80})\"|“([^”]{2,80})”|「([^」]{2,80})」|『([^』]{2,80})』|《([^》]{2,80})》")
+_LONGEST_RUN = 16  # terms
 
 EVERY_NAMESPACE = Namespace("")  # no namespace has this name

@@ -47,9 +47,10 @@ class Collection:
 
 
 # Letters and digits in one term: a user who types a code wants chunks with that code more than chunks with the words
-# around it.
+# around it, the more so if it was recognised as the number or the date of one thing.
 _CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
 _CODE_WORTH = 1.5
+_EXACT_WORTH = 3.0
 _PRESENCE = 1e-9  # a k1 for which one occurrence counts almost as much as many
 _NEAR = 0.5  # share of the original word's worth for a possible respelling
 _SHORT, _LONG = 16, 48  # units of a query
@@ -70,15 +71,18 @@ class WeightedQuery:
 def weigh(query: KeywordQuery, collection: Collection, *, k1: float = K1) -> WeightedQuery:
     """Return the worth of each part of a query.
 
-    The worth of a term is ``(k1 + 1) * idf``; terms of letters and digits (``e1234``) get half as much again, and terms
+    The worth of a term is ``(k1 + 1) * idf``; terms of letters and digits (``e1234``) get half as much again, exact units
+    three times as much, and terms
     that a long query repeats ``n`` times up to the square root of ``n`` as much (`long_share`). A unit of several ways
-    has the worth of the query's own words, with the idf of the union of all ways (at most as many chunks as their sum);
+    has the worth of the query's own words, with the idf of the union of all ways (at most as many chunks as their sum,
+    or as the most frequent spelling);
     each way can earn all of it, a possible respelling half. A run of terms occurs in at most as many chunks as its
-    rarest term.
+    rarest term. Words that stand as they are quoted earn their worth once more.
     """
     repeating = 0.5 * long_share(len(query.units))
     units = tuple(_ways(unit, collection, (k1 + 1) * unit.count**repeating) for unit in query.units)
     phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in query.phrases)
+    phrases += tuple((run, (k1 + 1) * sum(map(collection.idf, run))) for run in query.verbatim)
     bound = sum(sum(ways[0].values()) for ways in units) + sum(worth for _, worth in phrases)
     return WeightedQuery(units=units, phrases=phrases, average_length=collection.average_length, bound=bound)
 
@@ -137,7 +141,7 @@ def coverage(
             int(np.count_nonzero(rows.frequency(rows.occurrences(tokens[term]), FieldWeights())[1]))
             for rows, tokens in blocks
         )
-        for term in query.terms
+        for term in query.all_terms
     }
     candidates = Collection(
         chunk_count=sum(len(rows.lengths) for rows, _ in blocks),
@@ -157,12 +161,14 @@ def long_share(terms: int) -> float:
 
 def _ways(unit: Unit, collection: Collection, most: float) -> tuple[Way, ...]:
     own = unit.ways[0]
-    if len(unit.ways) == 1:
+    if len(unit.ways) == 1 and not unit.is_exact:
         return ({term: most * _worth(term) * collection.idf(term) for term in own},)
-    together = min(collection.chunk_count, sum(_frequency(way, collection) for way in unit.ways))
-    rarest = collection.idf_of(_frequency(own, collection))
-    worth = most * sum(map(collection.idf, own)) * (collection.idf_of(together) / rarest)
     declared = len(unit.ways) - unit.near
+    frequencies = [_frequency(way, collection) for way in unit.ways]
+    # A chunk with one spelling often has the others too, as forms of it.
+    together = max(frequencies[:declared]) if unit.is_spelled else min(collection.chunk_count, sum(frequencies))
+    worth = most * sum(map(collection.idf, own)) * (collection.idf_of(together) / collection.idf_of(frequencies[0]))
+    worth *= _EXACT_WORTH if unit.is_exact else 1.0
     return tuple(
         _shared(way, worth if position < declared else _NEAR * worth, collection)
         for position, way in enumerate(unit.ways)

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import re
 import threading
+import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import chain, compress, filterfalse
 from operator import add, not_
@@ -13,12 +14,13 @@ import snowballstemmer
 from pipeline.caches import SelfFillingDict
 from pipeline.keyword.han_variants import SIMPLIFIED
 from pipeline.keyword.normal_form import normal_form
+from pipeline.keyword.other_forms import compounds, passage_forms
 from pipeline.keyword.spellings import joined_parts
 from pipeline.records import Scope
 
-# Increment this whenever the terms of the same text change, and note the digest in tests/unit/documents/test_recipe.py.
-# The sweeper (`maintenance.sweep`) rewrites the terms of older rows.
-VERSION = 3
+# Increment this whenever the terms of the same text change, and note the digest in
+# tests/unit/documents/test_unchanged_uploads.py. The sweeper (`maintenance.sweep`) rewrites the terms of older rows.
+VERSION = 4
 
 # Scripts written without spaces between words, and hangul, whose words change their endings: cut into bigrams.
 _HAN = "\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U000323af"
@@ -31,7 +33,10 @@ _FIRST_UNSPACED = "\u0e01"
 # the trade mark.
 _BEYOND_SPACED = re.compile("[^\u0000-\u0e00\u2000-\u206f\u20a0-\u20cf\u2122]")
 
-_LETTERS = rf"[^\W_{_UNSPACED}]+"
+# Vowel signs and other marks of the Indian scripts, without which words fall apart; `\w` has only their letters.
+_INDIC_MARKS = "".join(chr(code) for code in range(0x0900, 0x0E00) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
+
+_LETTERS = rf"(?:[^\W_{_UNSPACED}]|[{_INDIC_MARKS}])+"
 _WORD = rf"{_LETTERS}(?:[-._@&']{_LETTERS}|,\d{{3}}(?!\d))*(?:\+\+|#)?"
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:[-._@&'][a-z0-9]+|,\d{3}(?!\d))*(?:\+\+|#)?")
 ANY_WORD = re.compile(rf"[{_UNSPACED}]+|{_WORD}")
@@ -57,7 +62,9 @@ _WIDE_PUNCTUATION = [(wide, normal_form("NFKC", wide)) for wide in "，：；？
 _LETTERS_WITHOUT_ACCENT = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ى": "ي", "ة": "ه"}
 )
-_ACCENTS = re.compile("[\u0300-\u036f\u0640\u064b-\u0655\u0670]")  # the vowel marks, hamza and tatweel of Arabic
+# Of Latin, Greek and Cyrillic; the points of Hebrew; the vowel marks, hamza and tatweel of Arabic.
+_ACCENTS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0655\u0670]")
+_DASH_BETWEEN_DIGITS = re.compile(r"(?<=\d)[\u2014\u2015]{1,2}(?=\d)")  # as in GB/T 19001—2016
 _MAY_HAVE_ACCENTS = re.compile("[\u00c0-\u06ff\u1e00-\u1fff]")
 _MAY_BE_TRADITIONAL = re.compile("[\u3400-\u9fff]")
 
@@ -72,7 +79,8 @@ def _set_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# Words of questions that answers need not hold. Dropped from queries only, so that the index never loses a word.
+# Words of questions that answers need not hold, unless a question has nothing else. Dropped from queries only, so that
+# the index never loses a word.
 STOP_WORDS = _set_of(
     """a about an and any are as at be been but by can could did do does for from had has have how i if in into is it
     its me my of on or our shall should so some such than that the their them then there these they this those to was
@@ -99,10 +107,13 @@ def analyze(text: str) -> list[str]:
     ``PPR 9087`` match it too; see also `identifiers.joined_parts`. Chinese, Japanese, Korean and the unspaced scripts
     of South-East Asia become bigrams of characters, traditional ones in their simplified form; every Han character
     except particles is also added once at the end of the whole text, so that a query of a single character can match.
+    The other forms of what the text names come after its words (`other_forms.passage_forms`).
     """
     if is_spaced(text):
-        return list(chain.from_iterable(map(_terms_by_piece.__getitem__, _one_case(text).split())))
-    terms: list[str] = []
+        terms = list(chain.from_iterable(map(_terms_by_piece.__getitem__, _one_case(text).split())))
+        terms.extend(map(stem, _forms(text)))
+        return terms
+    terms = []
     inner: set[str] = set()
     alone: set[str] = set()
     folded = fold(text)
@@ -117,6 +128,7 @@ def analyze(text: str) -> list[str]:
             terms.append(word)
             alone.add(word)
     terms.extend(joined for joined, _, _ in joined_parts(folded, terms_of_words))
+    terms.extend(stem(form.term) for form in (*compounds(folded), *passage_forms(text, folded)))
     if inner:
         terms.extend(_HAN_CHARACTER.findall("".join(sorted(inner - alone - _NEVER_ALONE))))
     return terms
@@ -125,7 +137,9 @@ def analyze(text: str) -> list[str]:
 def content_terms(text: str) -> list[str]:
     """Return the terms of `analyze` without the English stop words, in order and with repetitions."""
     if is_spaced(text):
-        return list(chain.from_iterable(map(_content_by_piece.__getitem__, _one_case(text).split())))
+        terms = list(chain.from_iterable(map(_content_by_piece.__getitem__, _one_case(text).split())))
+        terms.extend(filterfalse(STOP_WORDS.__contains__, map(stem, _forms(text))))
+        return terms
     return list(filterfalse(STOP_WORDS.__contains__, analyze(text)))
 
 
@@ -180,6 +194,20 @@ def counted_query_terms(text: str) -> dict[str, int]:
     for joined, _, _ in joined_parts(folded, terms_of_words, whole=True):
         wanted[joined] = wanted.get(joined, 0) + 1
     return wanted or dropped
+
+
+def terms_in_order(text: str) -> tuple[str, ...]:
+    """Return the terms of all words as rows have them side by side: none is dropped, and none added at the end."""
+    terms: list[str] = []
+    for word in ANY_WORD.findall(fold(text)):
+        is_run = word[0] >= _FIRST_UNSPACED and UNSPACED_START.match(word)
+        terms.extend(_terms_by_word[word] if not is_run else map(add, word, word[1:]) if len(word) > 1 else (word,))
+    return tuple(terms)
+
+
+def _forms(text: str) -> Iterator[str]:
+    """Yield the other forms in a text of words between spaces."""
+    return (form.term for form in passage_forms(text, text.lower() if text.isascii() else fold(text)))
 
 
 def terms_of_words(folded: str) -> list[str]:
@@ -265,6 +293,8 @@ def fold(text: str) -> str:
 def _fold(text: str) -> str:
     if _TYPED_IN_SEVERAL_WAYS.search(text):
         text = text.translate(_ONE_SPELLING)
+    if "\u2014" in text or "\u2015" in text:
+        text = _DASH_BETWEEN_DIGITS.sub("-", text)
     # NFKC does these as well, but takes ten times as long for a text that has any, as every Chinese text does.
     for wide, narrow in _WIDE_PUNCTUATION:
         text = text.replace(wide, narrow)
@@ -288,21 +318,22 @@ def _terms_of_piece(piece: str, dropped: frozenset[str] = frozenset()) -> tuple[
     terms = tuple(term for word in words for term in _terms_by_word[word] if term not in dropped)
     if not folded.isalpha():
         terms += tuple(term for term, _, _ in joined_parts(folded, terms_of_words))
+        terms += tuple(stem(form.term) for form in compounds(folded))
     return terms
 
 
 def _terms_of(word: str) -> tuple[str, ...]:
     if word.isalpha():
-        return (_stem(word),)
+        return (stem(word),)
     if word.endswith(("++", "#")):
         return (word[:_LONGEST_TERM], *_terms_of(word.rstrip("+#")))
     word = word.removesuffix("'s").replace("'", "").replace(",", "")
     parts = _JOINERS.split(word)
     if len(parts) == 1:
         amount = _AMOUNT.fullmatch(word)
-        return (word[:_LONGEST_TERM], *amount.groups()) if amount else (_stem(word),)
+        return (word[:_LONGEST_TERM], *amount.groups()) if amount else (stem(word),)
     if len(parts) > _MOST_PARTS:
-        return tuple(_stem(part) for part in parts)
+        return tuple(stem(part) for part in parts)
     if all(len(part) == 1 and part.isalpha() for part in parts):
         return ("".join(parts),)  # U.S. is us, e.g. is eg
     if all(part.isdigit() for part in parts):
@@ -310,7 +341,7 @@ def _terms_of(word: str) -> tuple[str, ...]:
         return (word, *parts) if "-" in word else (word,)
     if composed := _VERSION.fullmatch(word) or _AMOUNT.fullmatch(word):
         return (word, *composed.groups())
-    stems = tuple(_stem(part) for part in parts)
+    stems = tuple(stem(part) for part in parts)
     if len(parts[0]) > 1 and _COMPOUND.fullmatch(word):
         return stems  # well-known ranks better by its parts alone; e-mail and x-ray stay whole as well
     return (word.replace("-", "").replace("_", "")[:_LONGEST_TERM], *stems)
@@ -324,7 +355,8 @@ _terms_by_word, _terms_by_piece, _content_by_piece = (
 _per_thread = threading.local()  # the stemmer keeps state, so each thread needs its own
 
 
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
+    """Return the term of a folded word without inner signs: the stem of an English word, any other word as it is."""
     if not word.isascii() or not word.isalpha() or not 2 < len(word) <= _LONGEST_STEMMED:
         return word[:_LONGEST_TERM]
     try:

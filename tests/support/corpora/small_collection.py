@@ -34,13 +34,14 @@ def scores(
     """The score of each chunk, and the bound of the query."""
     asked = read(query, Lexicon.of([dictionary]))
     tokenizer = tokenizer_of(SCOPE)
-    tokens = {term: tokenizer.token(term) for term in asked.terms}
+    tokens = {term: tokenizer.token(term) for term in asked.all_terms}
+    frequency = {term: sum(token in chunk.terms for chunk in chunks) for term, token in tokens.items()}
     collection = Collection(
         chunk_count=len(chunks),
         term_count=sum(len(chunk.terms) for chunk in chunks),
-        chunk_frequency={term: sum(token in chunk.terms for chunk in chunks) for term, token in tokens.items()},
+        chunk_frequency=frequency,
     )
-    weighed = weigh(asked, collection)
+    weighed = weigh(asked.spelled(frequency, lags=False).held(frequency), collection)
     rows = IndexRows([" ".join(chunk.terms).encode() for chunk in chunks], [chunk.fields for chunk in chunks])
     return score(weighed, rows, tokens, fields).tolist(), weighed.bound
 

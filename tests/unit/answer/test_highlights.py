@@ -63,8 +63,22 @@ class DescribeSpans:
         ("5xl", ["5-XL"]),
         ("台风", ["颱風"]),
         ("école", ["E\u0301COLE"]),
+        ("wifi", ["Wi-Fi"]),
     ],
 )
 def it_marks_what_is_written_in_another_way(query, marked):
-    text = "零件12LP'-y03/5-XL，颱風。 E\u0301COLE"
+    text = "零件12LP'-y03/5-XL，颱風。 E\u0301COLE Wi-Fi"
     assert [text[span.start : span.end] for span in spans(text, query_terms(query))] == marked
+
+
+@pytest.mark.parametrize(
+    ("terms", "marked"),
+    [
+        (["13644021897"], ["+86 136 4402 1897", "136-4402-1897"]),
+        (["date:2024-03-05"], ["2024年3月5日", "5 March 2024"]),
+        (["time:14:30"], ["14:30"]),
+    ],
+)
+def it_marks_numbers_and_dates_as_they_are_written(terms, marked):
+    text = "请拨打+86 136 4402 1897或 136-4402-1897；2024年3月5日 means 5 March 2024, at 14:30."
+    assert [text[span.start : span.end] for span in spans(text, terms)] == marked

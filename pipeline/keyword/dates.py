@@ -1,0 +1,158 @@
+"""Days and times of day that a text names, each as one term whatever its spelling."""
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from typing import Final, NamedTuple
+
+
+class Form(NamedTuple):
+    """Another spelling of a piece of text, as a term, with the start and end of the piece."""
+
+    term: str
+    start: int
+    end: int
+
+
+_MONTHS: Final = {
+    name: month
+    for month, names in enumerate(
+        (
+            "january jan januar janvier enero",
+            "february feb februar fevrier febrero",
+            "march mar marz mars marzo",
+            "april apr avril abril",
+            "may mai mayo",
+            "june jun juni juin junio",
+            "july jul juli juillet julio",
+            "august aug aout agosto",
+            "september sep sept septembre septiembre",
+            "october oct oktober okt octobre octubre",
+            "november nov novembre noviembre",
+            "december dec dezember dez decembre diciembre",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}
+_NAME: Final = rf"(?P<name>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})(?![a-z])\.?"
+_YEAR: Final = r"(?P<y>(?:1[5-9]|20|21)\d\d)"
+_NUMERAL: Final = "〇零一二三四五六七八九十"
+_VALUES: Final = {sign: value for value, sign in enumerate("〇一二三四五六七八九")} | {"零": 0}
+
+# Applied to folded text (`terms.fold`): lower case, digits and signs of one width, simplified characters.
+_SIGNED: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?<![\d.,-]){_YEAR}(?P<sign>[-/.])(?P<m>\d\d?)(?P=sign)(?P<d>\d\d?)(?![\d-])",
+        rf"(?<![\d/.-])(?P<d>\d\d?)(?P<sign>[/.-])(?P<m>\d\d?)(?P=sign){_YEAR}(?![\d/-])",
+    )
+)
+_WITH_HAN: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?<!\d){_YEAR} ?年 ?(?P<m>\d\d?) ?月(?: ?(?P<d>\d\d?) ?[日号])?",
+        r"(?<![年\d] )(?<![年\d])(?P<m>\d\d?) ?月 ?(?P<d>\d\d?) ?[日号]",
+    )
+)
+_WITH_NAMES: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?<![\d.,])(?:(?P<d>\d\d?)(?:st|nd|rd|th|er|\.)? (?:of |de )?)?{_NAME},? (?:de |del )?{_YEAR}(?!\d)",
+        rf"(?<![a-z]){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?,? {_YEAR}(?!\d)",
+        rf"(?<![\d.,])(?P<d>\d\d?)(?:st|nd|rd|th|\.)? (?:of )?{_NAME}(?!,? (?:de |del )?\d)",
+        rf"(?<![a-z]){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?(?![\d:,.-]*\d)(?!,? \d{{4}})",
+    )
+)
+_EIGHT_DIGITS: Final = re.compile(r"(?<!\d)(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)(?!\d)")
+_HAS_SIGNED: Final = re.compile(r"\d[-/.]\d\d?[-/.]\d")
+_HAS_NAME: Final = re.compile(_NAME)
+_HAN_DATE: Final = re.compile(
+    rf"(?P<y>[{_NUMERAL}]{{4}})年(?P<m>[{_NUMERAL}]{{1,2}})月(?:(?P<d>[{_NUMERAL}]{{1,3}})[日号])?"
+)
+_TIME: Final = re.compile(
+    r"(?<![\d:.])(?P<h>\d\d?):(?P<m>[0-5]\d)(?::[0-5]\d)?(?![\d:])(?: ?(?P<half>[ap])\.?m(?![a-z]))?"
+    r"|(?<![\d:.,])(?P<h2>\d\d?) ?(?P<half2>[ap])\.?m(?![a-z])"
+)
+_HAN_TIME: Final = re.compile(
+    r"(?P<part>凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|夜里)?(?<!\d)(?P<h>\d\d?) ?[点时]"
+    r"(?:(?P<m>[0-5]?\d) ?分|(?P<half>半)|(?P<whole>钟|整))?"
+)
+_AFTERNOON: Final = ("下午", "傍晚", "晚上", "夜里")
+
+
+def dates_and_times(folded: str) -> Iterator[Form]:
+    """Yield the terms of the dates and times of day in a folded text: ``date:2024-03-05`` and its month
+    ``date:2024-03``, ``date:03-05`` for a day without a year, ``time:14:30``.
+
+    A date of which day and month can be exchanged (3/5/2024) names both days.
+    """
+    patterns: list[re.Pattern[str]] = [_EIGHT_DIGITS]
+    if _HAS_SIGNED.search(folded):
+        patterns += _SIGNED
+    if "月" in folded:
+        patterns += _WITH_HAN
+    if _HAS_NAME.search(folded):
+        patterns += _WITH_NAMES
+    for pattern in patterns:
+        for match in pattern.finditer(folded):
+            yield from _terms_of(match)
+    if ":" in folded or "m" in folded:
+        for match in _TIME.finditer(folded):
+            half = match["half"] or match["half2"]
+            yield from _time(int(match["h"] or match["h2"]), int(match["m"] or 0), half, match)
+    if "点" in folded or "时" in folded:
+        for match in _HAN_TIME.finditer(folded):
+            if match["m"] or match["half"] or match["whole"] or match["part"]:
+                half = "p" if match["part"] in _AFTERNOON else None
+                yield from _time(int(match["h"]), 30 if match["half"] else int(match["m"] or 0), half, match)
+
+
+def han_dates(folded: str) -> Iterator[Form]:
+    """Yield the terms of dates in Chinese numerals (二〇二四年三月五日), as `dates_and_times` does."""
+    for match in _HAN_DATE.finditer(folded):
+        year = int("".join(str(_VALUES.get(sign, 0)) for sign in match["y"]))
+        month, day = _number(match["m"]), _number(match["d"]) if match["d"] else None
+        yield from _named(year, month, day, match)
+
+
+def _terms_of(match: re.Match[str]) -> Iterator[Form]:
+    found = match.groupdict()
+    month = _MONTHS[found["name"]] if found.get("name") else int(found["m"])
+    year = int(found["y"]) if found.get("y") else None
+    day = int(found["d"]) if found.get("d") else None
+    yield from _named(year, month, day, match)
+    is_ambiguous = "sign" in found and found["sign"] in "/-" and match.start("d") < match.start("m")
+    if is_ambiguous and day is not None and day != month:
+        yield from _named(year, day, month, match)
+
+
+def _named(year: int | None, month: int, day: int | None, match: re.Match[str]) -> Iterator[Form]:
+    """Yield the terms of a date unless the calendar has no such day."""
+    try:
+        date(2024 if year is None else year, month, day or 1)  # 2024 has a 29th of February
+    except ValueError:
+        return
+    start, end = match.span()
+    if year is None:
+        yield Form(f"date:{month:02}-{day:02}", start, end)
+        return
+    if day is not None:
+        yield Form(f"date:{year}-{month:02}-{day:02}", start, end)
+        yield Form(f"date:{month:02}-{day:02}", start, end)
+    yield Form(f"date:{year}-{month:02}", start, end)
+
+
+def _time(hour: int, minute: int, half: str | None, match: re.Match[str]) -> Iterator[Form]:
+    if half and hour <= 12:
+        hour = hour % 12 + (12 if half == "p" else 0)
+    if hour < 24:
+        yield Form(f"time:{hour:02}:{minute:02}", *match.span())
+
+
+def _number(numeral: str) -> int:
+    """Return the value of a Chinese numeral up to 99: 三, 十二, 二十, 三十一."""
+    tens, ten, ones = numeral.rpartition("十")
+    if not ten:
+        return int("".join(str(_VALUES[sign]) for sign in numeral))
+    return 10 * (_VALUES.get(tens, 1) if tens else 1) + (_VALUES.get(ones, 0) if ones else 0)

@@ -1,0 +1,196 @@
+"""One thing written in several ways: by words alone, a query finds the passage however the two write it."""
+
+import pytest
+
+from tests.support.corpora.small_collection import ranked
+
+NOISE = [
+    f"The handbook explains item {number} in chapter {number} of the part on {2000 + number}." for number in range(30)
+]
+
+
+def first(query: str, right: str, wrong: tuple[str, ...] = ()) -> str | None:
+    """Return the first passage for a query among passages on other things."""
+    return next(iter(ranked(query, [*wrong, *NOISE, right])), None)
+
+
+def both_ways(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Return rows of two spellings and a near miss, also with the spellings exchanged."""
+    return [*rows, *((right, query, wrong) for query, right, wrong in rows)]
+
+
+class DescribeNumbers:
+    @pytest.mark.parametrize(
+        ("query", "written", "other"),
+        both_ways(
+            [
+                ("13644021897", "136-4402-1897", "136-4402-1898"),
+                ("13644021897", "136 4402 1897", "136 4402 7777"),
+                ("13644021897", "+86 136 4402 1897", "+86 136 4402 2897"),
+                ("13644021897", "0086-136-4402-1897", "0086-136-4402-1898"),
+                ("+8613644021897", "136 4402 1897", "136 4402 1891"),
+                ("0301234567", "+49 (0)30 1234567", "+49 (0)30 1234568"),
+                ("(030) 123 4567", "+49 30 1234567", "+49 40 1234567"),
+                ("0612345678", "06.12.34.56.78", "06.12.34.56.79"),
+                ("+1 (555) 010-4477", "5550104477", "5550104478"),
+                ("9783161484100", "978-3-16-148410-0", "978-3-16-148411-7"),
+                ("080442957x", "0-8044-2957-X", "0-8044-2958-8"),
+                ("DE89370400440532013000", "DE89 3704 0044 0532 0130 00", "DE89 3704 0044 0532 0131 00"),
+                ("GB29NWBK60161331926819", "GB29 NWBK 6016 1331 9268 19", "GB29 NWBK 6016 1331 9268 18"),
+                ("6222021234567890123", "6222 0212 3456 7890 123", "6222 0212 3456 7890 124"),
+                ("1234567", "1 234 567", "1 234 568"),
+                ("京A12345", "京A·12345", "京B·12345"),
+                ("京A12345", "京A 12345", "京A 12346"),
+                ("AB12CDE", "AB12 CDE", "AB12 CDF"),
+            ]
+        ),
+    )
+    def it_finds_them_with_and_without_separators(self, query, written, other):
+        right = f"联系方式：{written}，请在工作日联系。"
+        assert first(query, right, (f"联系方式：{other}，请在工作日联系。",)) == right
+        right = f"The entry is {written}, as agreed."
+        assert first(query, right, (f"The entry is {other}, as agreed.",)) == right
+
+    def it_joins_no_columns_of_a_table(self):
+        table = "2011 2012 2013 2014 2015 2016 2017 2018 2019 2020"
+        assert ranked("2011201220132014", [table]) == []
+
+    def it_does_not_confuse_versions(self):
+        right, wrong = "Upgrade to version 1.2.10 first.", "Upgrade to version 1.10.2 first."
+        assert first("1.2.10", right, (wrong,)) == right
+        assert first("version 1.10.2", wrong, (right,)) == wrong
+
+
+class DescribeNames:
+    @pytest.mark.parametrize(
+        ("query", "written", "other"),
+        both_ways(
+            [
+                ("RTX3070", "RTX 3070", "RTX 3080"),
+                ("Galaxy S23", "Galaxy S 23", "Galaxy S22"),
+                ("iPhone14", "iPhone 14", "iPhone 15"),
+                ("F16", "F 16", "F 35"),
+                ("J-20", "J20", "J-16"),
+                ("GB/T 19001", "GB/T 19001—2016", "GB/T 14001—2016"),
+                ("GB/T 19001-2016", "GB/T 19001—2016", "GB/T 19001—2008"),
+                ("ISO/IEC 27001", "ISO/IEC27001", "ISO/IEC 27701"),
+                ("wifi", "Wi-Fi", "Li-Fi"),
+                ("lineup", "line-up", "line-out"),
+                ("add-on", "addon", "add-in"),
+                ("walkthrough", "walk-through", "walk-in"),
+                ("max_retry_count", "max retry count", "max retry delay"),
+            ]
+        ),
+    )
+    def it_finds_them_joined_and_in_parts(self, query, written, other):
+        right = f"The {written} is described here."
+        assert first(query, right, (f"The {other} is described here.",)) == right
+        right = f"本节介绍{written}的用法。"
+        assert first(query, right, (f"本节介绍{other}的用法。",)) == right
+
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        [
+            ("retry count", "def getRetryCount(): ...", "def getRetryDelay(): ..."),
+            ("illegal state", "It raises IllegalStateException.", "It raises IllegalArgumentException."),
+            ("order service", "class OrderService", "class OrderRepository"),
+            ("get retry count", "getRetryCount()", "getRetryDelay()"),
+            ("getRetryCount", "How to get the retry count", "How to get the retry delay"),
+            ("log in", "The login is explained here.", "The logout is explained here."),
+        ],
+    )
+    def it_finds_names_in_camel_case_by_their_words(self, query, right, wrong):
+        assert first(query, right, (wrong,)) == right
+
+    def it_puts_the_number_of_a_standard_before_the_words_beside_it(self):
+        right, wrong = "GB/T 19001—2016 质量管理体系", "GB/T 14001—2016 是一项国家标准"
+        assert first("GB/T 19001 国家标准", right, (wrong,)) == right
+
+
+class DescribeDates:
+    ONE_DAY = (
+        "2024年3月5日",
+        "二〇二四年三月五日",
+        "2024-03-05",
+        "2024/3/5",
+        "5 March 2024",
+        "March 5, 2024",
+        "5th of March, 2024",
+        "Mar 5, 2024",
+        "05.03.2024",
+        "3/5/2024",
+        "5. März 2024",
+    )
+
+    @pytest.mark.parametrize("query", ONE_DAY)
+    @pytest.mark.parametrize("written", ONE_DAY)
+    def it_finds_a_day_however_it_is_written(self, query, written):
+        others = ("2024年5月13日", "2024-05-04", "3 May 2005", "April 5, 2024", "05.03.2023", "2024年3月15日")
+        right, wrong = (
+            f"The contract was signed on {written} in Beijing.",
+            [f"The contract was signed on {other} in Beijing." for other in others],
+        )
+        assert first(query, right, tuple(wrong)) == right
+        right, wrong = f"合同于{written}签订。", [f"合同于{other}签订。" for other in others]
+        assert first(query, right, tuple(wrong)) == right
+
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        [
+            ("meetings in March 2024", "Minutes of 2024-03-18", "Minutes of 2024-04-03"),
+            ("2024年3月的会议", "会议纪要：2024-03-18", "会议纪要：2024-04-03"),
+            ("2:30 pm", "It begins at 14:30.", "It begins at 2:40 or 30 minutes later."),
+            ("14:30", "It begins at 2:30 p.m. sharp.", "It begins at 14:40 in room 30."),
+            ("下午2点30分", "会议14:30开始。", "会议2:40开始，共30分钟。"),
+        ],
+    )
+    def it_finds_months_and_times(self, query, right, wrong):
+        assert first(query, right, (wrong,)) == right
+
+    def it_takes_no_impossible_day_for_a_date(self):
+        right, wrong = "Batch 2024-13-45 is blocked.", "Batch 2024-13-54 is blocked."
+        assert first("2024-13-45", right, (wrong,)) == right
+
+
+class DescribeSayings:
+    WRONG = ("Not so.", "Not all goods were delivered.", "Who was it? The man, or the other one.", "It is what it was.")
+
+    @pytest.mark.parametrize(
+        ("query", "right"),
+        [
+            ("let it be", "They sang Let It Be at the end."),
+            ("The Who", "A record by The Who."),
+            ("it is what it is", "Well, it is what it is."),
+            ("to have or not to have", "A novel: To Have or Not to Have."),
+            ('"not all of us"', "A poem, Not All of Us, by a friend."),
+        ],
+    )
+    def it_finds_words_of_grammar_alone(self, query, right):
+        others = ("Let him sing, it may be good.", "To have it, or to not have it.", "Us? Not all. Of course.")
+        assert first(query, right, (*self.WRONG, *others)) == right
+
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        [
+            ('"cold water pump"', "The cold water pump is new.", "Pump cold water: water of the cold pump, cold pump."),
+            ("《红楼梦》", "他读《红楼梦》。", "红楼里的梦，楼梦，红楼，红楼。"),
+            ("的的喀喀湖", "的的喀喀湖位于秘鲁。", "喀纳斯湖的湖水。"),
+        ],
+    )
+    def it_ranks_a_quotation_that_stands_so_first(self, query, right, wrong):
+        assert first(query, right, (wrong,)) == right
+
+
+class DescribeScripts:
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        [
+            ("काम", "यह काम आसान है।", "क म अलग अक्षर हैं।"),
+            ("विद्यालय", "विद्यालय सोमवार को खुलेगा।", "वि द्या लय"),
+            ("தமிழ்", "இது தமிழ் புத்தகம்.", "தம அலை"),
+            ("שלום", "הוא אמר שָׁלוֹם לכולם.", "שלג ירד."),
+            ("বাংলা", "এটি বাংলা বই।", "ব ল"),
+        ],
+    )
+    def it_keeps_words_of_scripts_with_marks_whole(self, query, right, wrong):
+        assert ranked(query, [wrong, right]) == [right]
