@@ -20,6 +20,15 @@ _UNSEEN = re.compile(
 )
 # Radicals and compatibility forms of Chinese characters, which PDF programs write in place of the characters.
 _RADICALS = re.compile("[\u2e80-\u2fd5\uf900-\ufaff]")
+# Of the Radicals Supplement, which has no compatibility forms: those that are whole characters, by
+# EquivalentUnifiedIdeograph.txt of Unicode.
+_SUPPLEMENT = dict(
+    zip(
+        "⺒⺓⺝⺠⺧⺩⺫⺬⺼⺽⻁⻄⻅⻆⻉⻋⻑⻓⻔⻗⻘⻙⻚⻛⻜⻝⻢⻣⻤⻥⻦⻧⻨⻩⻪⻫⻬⻭⻮⻯⻰⻱⻲",
+        "巳幺月民牛王目示肉臼虎西见角贝车長长门雨青韦页风飞食马骨鬼鱼鸟卤麦黄黾斉齐歯齿竜龙龜亀",
+        strict=True,
+    )
+)
 _TRAILING_SPACE = re.compile("(?<![ \t])[ \t]+$", re.MULTILINE)
 _BLANK_LINES = re.compile("\n{3,}")
 
@@ -36,7 +45,7 @@ def clean_code(text: str) -> str:
 
 
 def _letter(radical: re.Match[str]) -> str:
-    letter = unicodedata.normalize("NFKC", radical[0])
+    letter = _SUPPLEMENT.get(radical[0]) or unicodedata.normalize("NFKC", radical[0])
     return letter if len(letter) == 1 else radical[0]
 
 

@@ -138,7 +138,8 @@ _CONTENTS = re.compile(
 )
 _PROGRAM_TITLES = re.compile(
     r"untitled|\(?anonymous\)?$|paper title|microsoft (?:word|excel|powerpoint)|无标题|未命名|normal(?:\.dotm?)?$"
-    r"|(?:powerpoint |word )?(?:presentation|document)$|(?:slide|diapositiv[ae]|folie|幻灯片|演示文稿|文档|document)\s*\d*$"
+    r"|(?:powerpoint |word )?(?:presentation|document)$|(?:slide|diapositiv[ae]|folie|幻灯片|演示文稿|文档|工作簿|do[ck]umento?)\s*\d*$"
+    r"|(?:book|mappe|pr[eä]sentation)\d+$"
     r"|(?:doi:?\s*)?10\.\d{4,9}/\S+$|.*\.(?:docx?|xlsx?|pptx?|tex|dvi|indd|qxd|pages|pdf|rtf|odt|wps|exe|html?)$",
     re.IGNORECASE,
 )

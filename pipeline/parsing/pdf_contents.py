@@ -19,9 +19,11 @@ from pipeline.parsing.formulas import raised
 from pipeline.parsing.pdf_lines import SOFT, WIDE_GAP, LinePart, turned
 
 _SOFT_HYPHEN = "\ufffe"  # pdfium's hyphen at a line's end, with which it joins the next line
+_UNICODE_HYPHEN = "\u2010"
 _LEADERS = re.compile(r"[.·•‧…_](?: {0,3}[.·•‧…_]){3,}+")
 _QUARTER = math.pi / 2
 _POWER = re.compile(r"[-+−–]?\d{1,5}")
+_INNER_NUMBER = re.compile(r"(?<=[^\W_])\d(?=[^\x00-\x7f])")
 _LONGEST_POWER, _RISE = 6, 0.12  # characters, and times the height of the digits before
 _JUMP, _CJK_JUMP, _SAME_EDGE, _FAR_BACK = 0.8, 1.25, 0.3, 3  # times the height
 _FIRST_CJK = 0x2E80
@@ -91,7 +93,7 @@ def words_of(of_page: pypdfium2.PdfPage, jumps: Sequence[int] = ()) -> Words:
     written: bytes = text_page.get_text_range(errors="replace").encode("utf-16-le")
     if len(written) != 2 * count:  # it leaves out characters without a meaning
         written = np.fromiter(map(_read_code, repeat(page), range(count)), np.uint32, count).astype(_UNIT).tobytes()
-    text = _decoded(written).replace("\x02", _SOFT_HYPHEN)
+    text = _decoded(written).replace("\x02", _SOFT_HYPHEN).replace(_UNICODE_HYPHEN, "-")
     text = _LEADERS.sub(lambda dots: " " * len(dots[0]), text)
     codes = np.frombuffer(text.encode("utf-16-le"), _UNIT)
     is_of_word = np.zeros(len(codes) + 2, bool)
@@ -151,6 +153,9 @@ def words_of(of_page: pypdfium2.PdfPage, jumps: Sequence[int] = ()) -> Words:
     for index in is_changed.nonzero()[0].tolist():
         if words[index][-1].isdecimal() and not is_aslant[line_of[index]]:
             words[index] = _with_power(page, int(starts[index]), words[index])
+    for index in [at for at, word in enumerate(words) if _INNER_NUMBER.search(word)]:
+        if not is_aslant[line_of[index]]:
+            words[index] = _with_inner_powers(page, int(starts[index]), words[index])
     for hyphen in (codes == ord(_SOFT_HYPHEN)).nonzero()[0].tolist():
         index = int(starts.searchsorted(hyphen)) - 1
         if index >= 0 and lines[starts[index]] + 1 == lines[hyphen]:
@@ -292,6 +297,13 @@ def _with_power(page: int, start: int, word: str) -> str:
     _run(_read_box, repeat(page), (start + at - 1, start + at), _addresses(boxes)[0])
     (_, top, _, bottom), (_, _, _, raised_bottom) = boxes.tolist()
     return word[:at] + raised(word[:at], word[at:]) if raised_bottom - bottom > _RISE * (top - bottom) else word
+
+
+def _with_inner_powers(page: int, start: int, word: str) -> str:
+    """Return a word that goes on behind its numbers, as Chinese does, with those that are powers as such."""
+    for number in reversed([*_INNER_NUMBER.finditer(word)]):
+        word = _with_power(page, start, word[: number.end()]) + word[number.end() :]
+    return word
 
 
 def rules_of(page: pypdfium2.PdfPage, words: Sides) -> Sides:

@@ -268,7 +268,7 @@ def _table(band: Sequence[Sequence[LinePart]], start: int, spans: Spans) -> list
     longest = max(len(segment.text) for row in body for segment in row)
     if (len(divided) == _LEAST_ROWS and longest > _LONGEST_SHORT) or any(each.rows for row in body for each in row):
         return None
-    starts = [left for left, _ in _refined(body, spans)]
+    starts = [left for left, _ in _by_order(body, len(spans)) or _refined(body, spans)]
     cells = [_cells(row, starts) for row in body]
     columns = [
         (min(words[0][0] for words in column if words), max(words[-1][1] for words in column if words))
@@ -289,6 +289,16 @@ def _table(band: Sequence[Sequence[LinePart]], start: int, spans: Spans) -> list
         for row, texts in zip(body, rows, strict=True)
     ]
     return [band[:first], lines, band[last:]]
+
+
+def _by_order(rows: Sequence[Sequence[LinePart]], most: int) -> Spans:
+    """Return the columns of rows that all have as many cells, if these are fewer than the gutters tell: a name at the left
+    edge of its column and the numbers at the right one do not stand below each other."""
+    count = len(rows[0])
+    if not 1 < count < most or any(len(row) != count for row in rows):
+        return []
+    columns = [(min(each.left for each in cells), max(each.right for each in cells)) for cells in zip(*rows, strict=True)]
+    return columns if all(one[1] < other[0] for one, other in pairwise(columns)) else []
 
 
 _Word = tuple[float, float, str]
@@ -399,6 +409,7 @@ def _joining(last: Line | None, column: list[Line]) -> list[Line]:
 
 _NUMBERS = re.compile(r"\d+|\b[ivxl]{1,7}\b")
 _LARGER = 1.14  # times the size of most letters: that of headings
+_FULL_PAGE, _MOST_REPEATED = 8, 0.6  # lines of a page, and share of the lines that stand on many pages
 _EDGE_LINES = 3  # of the top and of the bottom of a page that may be running heads
 _PAGE_WORDS = frozenset({"#", "page", "seite", "p", "of", "von", "第", "页", "頁", "共", "页共", "頁共"})
 _WORDS = re.compile(r"[^\W_]++|#")
@@ -410,7 +421,8 @@ _PAGE_OF = re.compile(
 def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
     """Return for each page the indices of its running heads and page numbers: lines at its top or bottom that stand on
     at least three pages, and on a quarter of them, with at most other numbers. Lines of which a page has several are
-    entries of a list, large ones with other numbers are titles, and rows of a table stay together."""
+    entries of a list, large ones with other numbers are titles, and rows of a table stay together. On pages
+    that hold the same lines throughout, as letters to many do, they are no lines of paragraphs."""
     body = body_size(pages) or math.inf
     places: dict[tuple[bool, str], list[tuple[int, int]]] = {}
     occurrences: dict[str, list[int]] = {}  # pages, one for each line
@@ -431,10 +443,17 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
             if key and (top in low or top in high):
                 places.setdefault((top in high, key), []).append((page, index))
     heads: list[set[int]] = [set() for _ in pages]
+    frequent = max(3, len(pages) // 4 if len(pages) < 40 else 8)
+    repeated = {key for key, on in occurrences.items() if len({*on}) >= frequent}
+    full = [page for page, lines in enumerate(pages) if len(lines) >= _FULL_PAGE]
+    repeats = sum(len(occurrences[key]) for key in repeated) > _MOST_REPEATED * sum(map(len, pages))
+    is_series = len(full) * 2 > len(pages) and repeats  # such as letters to many
     for (_, key), found in places.items():
         on = {page for page, _ in found}
         is_number = "#" in key and _PAGE_WORDS.issuperset(_WORDS.findall(key))
-        least = 2 if is_number or key in counted else max(3, len(pages) // 4 if len(pages) < 40 else 8)
+        least = 2 if is_number or key in counted else frequent
+        if is_series and not is_number and all(_is_in_paragraph(pages[page], at) for page, at in found):
+            continue
         is_entry = len(occurrences[key]) > 2 * len({*occurrences[key]}) and key != "#"
         is_title = "#" in key and not is_number and any(pages[page][at].size >= _LARGER * body for page, at in found)
         if len(on) >= least and not is_entry and not is_title and (is_number or _are_near(pages, found)):
@@ -445,6 +464,10 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
             if width and not on_page.issuperset(table := [*rows]):
                 on_page.difference_update(table)
     return heads
+
+
+def _is_in_paragraph(lines: Sequence[Line], index: int) -> bool:
+    return any(line.follows == ON for line in lines[max(index, 1) : index + 2])
 
 
 def _are_near(pages: Sequence[Sequence[Line]], found: Sequence[tuple[int, int]]) -> bool:
