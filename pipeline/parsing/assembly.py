@@ -114,6 +114,48 @@ MONOSPACE = re.compile(
 )
 LONGEST_CODE = 120  # characters of a line; a longer one in a font of equal widths is prose
 
+_INDENTED = re.compile(r"(?: {2}|\t)[ \t]*+[!-~]")
+_OF_CODE = re.compile(
+    r"[ \t]*+(?:[})\]]++[,;]?$|</?[A-Za-z]|//|#|--|(?:def|class|if|elif|else|for|while|with|try|except|finally|return|import"
+    r"|from|function|var|let|const|public|private|static|void|SELECT|FROM|WHERE|INSERT|UPDATE|CREATE|END|BEGIN)\b"
+    r"|[\w.\"'-]++ ?[=:](?:\s|$)|[^。！？]{1,100}[{;:(,]$|- \w|[\w.]++\()"
+)
+_LEAST_OF_CODE = 3  # lines
+
+
+def code_runs(paragraphs: Sequence[str]) -> list[range]:
+    """Return the runs of paragraphs that are code by their indentation, where no font tells: at least three short lines
+    that look like a program or settings, or are indented, and one of each."""
+    runs, begin = list[range](), 0
+    for index in range(len(paragraphs) + 1):
+        lines = paragraphs[index].rstrip().split("\n") if index < len(paragraphs) else [""]
+        if all(len(line) <= LONGEST_CODE and (_OF_CODE.match(line) or _INDENTED.match(line)) for line in lines):
+            continue
+        run, begin = range(begin, index), index + 1
+        lines = "\n".join(paragraphs[at] for at in run).split("\n") if run else []
+        inner = [at for at, line in enumerate(lines) if at and _INDENTED.match(line)]
+        if len(lines) >= _LEAST_OF_CODE and inner and any(_OF_CODE.match(lines[at - 1]) for at in inner):
+            runs.append(run)
+    return runs
+
+
+def with_code(blocks: Sequence[Block]) -> list[Block]:
+    """Return blocks whose texts may begin with white space, with the runs of those that are code as such."""
+    of_code = {at: at > run.start for run in code_runs(["" if _is_other(b) else b.text for b in blocks]) for at in run}
+    return [
+        replace(block, is_code=True, tight=of_code[at])
+        if at in of_code
+        else replace(block, text=block.text.strip())
+        if block.text[:1].isspace() and not block.is_code
+        else block
+        for at, block in enumerate(blocks)
+    ]
+
+
+def _is_other(block: Block) -> bool:
+    return block.is_code or block.tight or bool(block.level or block.lead) or "|" in block.text
+
+
 _NO_WORDS = re.compile(r"[\W\d_]*(?:(?:page|seite|of|von|第|页|頁|共)[\W\d_]*)*$", re.IGNORECASE)
 
 

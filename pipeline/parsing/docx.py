@@ -17,6 +17,7 @@ from pipeline.parsing.assembly import (
     assemble,
     one_line,
     usable_title,
+    with_code,
     with_furniture,
 )
 from pipeline.parsing.books_and_mail import parse_mhtml
@@ -79,7 +80,7 @@ def parse_docx(body: bytes) -> Parsed:
             properties.read(archive, PROPERTIES)
         reader = document.reader()
         reader.read(archive, main)
-        blocks = with_furniture(reader.with_outer_items(), document.remaining())
+        blocks = with_furniture(with_code(reader.with_outer_items()), document.remaining())
         warnings = ["hidden text was left out"] if reader.hidden else []
         return assemble(blocks, title=usable_title(properties.title) or reader.title, warnings=warnings)
 
@@ -122,7 +123,7 @@ class _Document:
         for part in (*self._links.of_kind("/header"), *self._links.of_kind("/footer")):
             reader = self.reader(numbered=False)
             reader.read(self._archive, part)
-            yield from reader.blocks
+            yield from with_code(reader.blocks)
 
     def _part_blocks(self, link: str) -> list[Block]:
         """Return the blocks of a part that stands within the text: a page of HTML or text, a diagram, a chart."""
@@ -437,7 +438,7 @@ class _Paragraphs(XmlReader):
                 paragraph.fonts == {True} and not (marker or level) and max(map(len, text.split("\n"))) <= LONGEST_CODE
             )
             kind = "code" if is_code else "item" if listed else ""
-            whole = written if is_code else marker + text
+            whole = written if is_code or not (marker or level) else marker + text
             depth = max(paragraph.list_level or 0, self._styles.depth(style))
             is_inner = kind == "item" == self._before and depth > self._depth
             if is_inner and not self._tables:

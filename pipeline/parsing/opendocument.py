@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
-from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line, usable_title, with_furniture
+from pipeline.parsing.assembly import LONGEST_CODE, LONGEST_TEXT, MONOSPACE, Block, assemble, one_line, usable_title, with_furniture
 from pipeline.parsing.containers import Properties, XmlReader, copy_of, office_archive, what_it_is
 from pipeline.parsing.formulas import linear_mathml
 from pipeline.parsing.html import blocks_of_tree
@@ -111,6 +111,7 @@ class _Styles(XmlReader):
     def __init__(self) -> None:
         self.hidden: set[str] = set()
         self.moved: dict[str, str] = {}
+        self.code: set[str] = set()  # in a font of equal widths
         self._base: dict[str, str] = {}
         self._style = ""
 
@@ -125,10 +126,16 @@ class _Styles(XmlReader):
             self._style = attributes.get("name", "")
             base = self._style if self._style in _KNOWN else attributes.get("parent-style-name", self._style)
             self._base[self._style] = self.known(base)
+            if attributes.get("parent-style-name") in self.code:
+                self.code.add(self._style)
+        elif name.endswith("-style"):  # whose fonts are those of the program or of bullets
+            self._style = ""
         elif attributes.get("display") == "none" or attributes.get("visibility") == "hidden":
             self.hidden.add(self._style)
         elif position and position[0] != "0%":
             self.moved[self._style] = "sub" if position[0].startswith(("sub", "-")) else "sup"
+        if self._style and (font := attributes.get("font-name") or attributes.get("font-family")):
+            (self.code.add if MONOSPACE.search(font) else self.code.discard)(self._style)
 
 
 @dataclass(slots=True)
@@ -157,6 +164,8 @@ class _Place:
     list_style: str = ""
     level: int = -1  # of lists
     item: Element | None = None
+    is_code: bool = False
+    fonts: set[bool] = field(default_factory=set)  # of the open paragraph: whether it has text as code, and other text
 
     def begin(self, tag: str, source: str = "") -> Element:
         """Add an element, which takes the content unless it is too deep."""
@@ -233,6 +242,8 @@ class _Tree(XmlReader):
             if (caller := self._open[-2].element) is not None:
                 caller.children.append(mark)
         elif name in ("p", "h") and place.below is not outer.below:
+            if place.fonts == {True} and place.item is None and place.element is not outer.element:
+                _make_code(place.element, outer.element.children)
             outer.element.children += place.below
 
     def text(self, text: str, /) -> None:
@@ -240,6 +251,7 @@ class _Tree(XmlReader):
         place = self._open[-1]
         if place.element is not None and place.reads:
             place.element.children.append(text)
+            place.fonts.add(place.is_code)
             self._characters += len(text)
             if self._characters > LONGEST_TEXT:
                 raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
@@ -254,6 +266,7 @@ class _Tree(XmlReader):
         elif name in ("list-style", "outline-style"):
             self._list_style = _OUTLINE if name == "outline-style" else attributes.get("name", "")
             self._numbering.started("abstractNum", {"abstractNumId": self._list_style})
+            self._styles.started(name, attributes)
         elif name in ("list-level-style-number", "list-level-style-bullet", "outline-level-style"):
             self._list_level(name, attributes)
         else:
@@ -331,7 +344,8 @@ class _Tree(XmlReader):
         else:
             element = place.begin(f"h{min(level, 6)}" if name == "h" or place.is_title else "p")
             element.children += [f"{number} "] if number else []
-            place.below = []
+            place.below, place.fonts = [], set()
+            place.is_code = attributes.get("style-name", "") in self._styles.code
             if style == "Title" and self._title is None:
                 self._title = element
         place.reads = True
@@ -373,6 +387,8 @@ class _Tree(XmlReader):
             place.element, place.reads = Element("span"), True
         elif name == "table-header-rows":
             place.is_header = True
+        elif name == "span" and attributes.get("style-name", "") in self._styles.code:
+            place.is_code = True
         elif tag := self._styles.moved.get(attributes.get("style-name", "")) if name == "span" else None:
             place.begin(tag)
         elif tag := _TAGS.get(name):
@@ -413,6 +429,17 @@ class _Inner(XmlReader):
     def text(self, text: str, /) -> None:
         """Take characters between tags."""
         self._open[-1].children.append(text)
+
+
+def _make_code(paragraph: Element, siblings: list[Element | str]) -> None:
+    """Turn a paragraph of a short line, the last of its siblings, into code, with the code before it."""
+    if paragraph.tag != "p" or len(_text(paragraph)) > LONGEST_CODE:
+        return
+    paragraph.tag = "pre"
+    before = siblings[-2] if len(siblings) > 1 else None
+    if isinstance(before, Element) and before.tag == "pre":
+        before.children += ["\n", *paragraph.children]
+        siblings.pop()
 
 
 def _text(element: Element) -> str:

@@ -19,7 +19,7 @@ from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
 from pipeline.parsing.pdf_contents import rules_of, words_of
 from pipeline.parsing.pdf_layout import body_size, heading_sizes, reading_order, running_heads
-from pipeline.parsing.pdf_lines import BREAK, CJK, NEW, SOFT, Line, LinePart, turned, unplaced
+from pipeline.parsing.pdf_lines import BREAK, CJK, NEW, SOFT, Line, LinePart, joined, turned, unplaced
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
 from pipeline.parsing.table_headers import looks_like_header
 from pipeline.parsing.tables import bar_blocks
@@ -43,6 +43,7 @@ _COMPOUND = re.compile(  # words that are written with a hyphen
 _LEAST_PART = 3  # letters of a part of a word that is looked up
 _LAST_WORD, _FIRST_WORD = re.compile(r"(?<![^\W_])[^\W_]++$"), re.compile(r"[^\W_]++")
 _NUMBER = re.compile(r"[\d.]+|第\w{1,4}[章节条]|[一二三四五六七八九十]{1,3}、|[(（]")
+_DIGITS = re.compile(r"\d+")
 _LONGEST_HEADING = 200  # characters
 _MOST_HEADING_LINES = 4
 _TITLE_SIZE = 1.14  # times the size of most letters
@@ -331,6 +332,7 @@ def _largest(pages: Sequence[_Page]) -> str | None:
 
 
 def _blocks(pages: Sequence[_Page], outline: Mapping[int, Mapping[str, int]]) -> Iterator[Block]:
+    _rejoin_rows(pages)
     lines_of_pages = [page.lines for page in pages]
     sizes = [] if outline else heading_sizes(lines_of_pages, body_size(lines_of_pages))
     hyphens, tables = _Hyphens(pages), _Tables()
@@ -357,7 +359,7 @@ class _Tables:
         while len(rows) > 2 and not any(rows[0][1:]):  # a title within the table
             yield Block(text=rows[0][0], page=page)
             rows = rows[1:]
-        depth = int(looks_like_header(rows[0]))
+        depth = int(looks_like_header(rows[0]) and not any(map(_are_alike, rows[0], rows[1] if rows[1:] else ())))
         if self._at_top and not depth and self._header and len(rows[0]) == len(self._header[0]):
             rows, depth = [*self._header, *rows], len(self._header)
         elif len(rows) > 2 and any(name and name == other for name, other in pairwise(rows[0])):
@@ -365,6 +367,29 @@ class _Tables:
         self._at_top = False
         self._header = rows[:depth]
         yield from bar_blocks(rows, header_rows=depth, page=page)
+
+
+def _are_alike(above: str, below: str) -> bool:
+    """Return whether cells below each other are both values: numbers with the same signs, such as ``P-7`` and ``P-8``."""
+    shape = _DIGITS.sub("0", above)
+    return shape != above and shape != "0" and shape == _DIGITS.sub("0", below)
+
+
+def _rejoin_rows(pages: Sequence[_Page]) -> None:
+    """Give the end of a table's row that stands alone at the top of a page, in one cell, to the row on the page before."""
+    for before, page in pairwise(pages):
+        if not (before.lines and page.lines):
+            continue
+        top = int(any(line.cells == page.lines[0].cells for line in before.lines))  # below the header, if that is repeated
+        if top == len(page.lines):
+            continue
+        last, first = before.lines[-1], page.lines[top]
+        filled = [at for at, cell in enumerate(first.cells) if cell]
+        if len(filled) == 1 and filled[0] and len(last.cells) == len(first.cells) and last.cells[filled[0]]:
+            at = filled[0]
+            cells = (*last.cells[:at], joined([last.cells[at], first.cells[at]]), *last.cells[at + 1 :])
+            before.lines[-1] = last._replace(text=" ".join(cells), cells=cells)
+            page.lines = [*page.lines[:top], *page.lines[top + 1 :]]
 
 
 @dataclass(frozen=True, slots=True)
