@@ -70,6 +70,9 @@ def office_archive(body: bytes, what: str) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             _refuse_harmful(archive)
+            for entry in archive.infolist():  # old programs for Windows write backslashes
+                entry.filename = entry.filename.replace("\\", "/")
+                archive.NameToInfo[entry.filename] = entry
             yield archive
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
         raise MalformedDocument(

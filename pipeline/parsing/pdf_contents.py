@@ -23,7 +23,7 @@ _UNICODE_HYPHEN = "\u2010"
 _LEADERS = re.compile(r"[.·•‧…_](?: {0,3}[.·•‧…_]){3,}+")
 _QUARTER = math.pi / 2
 _POWER = re.compile(r"[-+−–]?\d{1,5}")
-_INNER_NUMBER = re.compile(r"(?<=[^\W_])\d(?=[^\x00-\x7f])")
+_INNER_NUMBER = re.compile(r"(?<=[^\W_]|[-+−–])\d(?=[^\x00-\x7f])")
 _LONGEST_POWER, _RISE = 6, 0.12  # characters, and times the height of the digits before
 _JUMP, _CJK_JUMP, _SAME_EDGE, _FAR_BACK = 0.8, 1.25, 0.3, 3  # times the height
 _FIRST_CJK = 0x2E80

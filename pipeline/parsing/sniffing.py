@@ -55,14 +55,25 @@ def media_type_of_fetched(body: bytes, *, declared: str | None, uri: str) -> str
 
 def media_type_shown(body: bytes, named: str | None) -> str | None:
     """Return the media type that the bytes show beyond doubt where ``named``, without parameters, is another one or None:
-    PDF and Office by their signature, an HTML page instead of these or of no known format. None if there is none."""
+    PDF and Office by their signature, an HTML page instead of these or of no known format, a text of columns named .xls. None
+    if there is none."""
     shown = _by_signature(body)
     is_office = named in _FOLDERS and body.startswith(_ZIP) and _FOLDERS[named] in body
     if shown is None and named in _BINARY and _begins_as_html(body):
         shown = formats.HTML
     if shown is None and named is None:
         shown = _by_beginning(body)
+    if shown is None and named == formats.XLS and _is_table_of_text(body):
+        shown = formats.CSV
     return None if is_office or shown == named else shown
+
+
+def _is_table_of_text(body: bytes) -> bool:
+    """Return whether a file is text with tabs or commas, as programs export it under the name of a workbook."""
+    head = body[:_LOOKED_AT]
+    if not head.startswith((b"\xff\xfe", b"\xfe\xff")) and any(byte < 32 and byte not in b"\t\r\n" for byte in head):
+        return False
+    return not head.lstrip(b"\xef\xbb\xbf").startswith(b"<") and any(mark in head for mark in (b"\t", b",", b";"))
 
 
 def _begins_as_html(body: bytes) -> bool:
