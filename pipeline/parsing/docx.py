@@ -214,6 +214,9 @@ class _Styles(XmlReader):
             style = self._based_on.get(style, "")
 
 
+_LEADERS = re.compile(r"(?: ?[.·…]){6,}+(?=\s*\d+\s*$)")  # before the number of a page
+
+
 @dataclass(slots=True)
 class _Paragraph:
     pieces: list[str] = field(default_factory=list)
@@ -425,7 +428,7 @@ class _Paragraphs(XmlReader):
 
     def _end_paragraph(self) -> None:
         paragraph = self._open.pop()
-        written = with_fractions("".join(paragraph.pieces))
+        written = _LEADERS.sub(" ", with_fractions("".join(paragraph.pieces)))
         text = written.strip()
         style = paragraph.style
         level = self._styles.level(style) if style else None

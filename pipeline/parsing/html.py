@@ -240,6 +240,9 @@ class _Writer:
 
     def _shifted(self, element: Element) -> None:
         """Read an element within a line, which its style may raise or lower."""
+        if "display" in element.source and _AS_BLOCK.search(element.attributes.get("style", "")):
+            self._block(element)
+            return
         shift = SHIFTED.search(element.source)
         (self._children if shift is None else self._sup if shift[1].lower() == "super" else self._sub)(element)
 
@@ -357,6 +360,11 @@ class _Writer:
     def _table(self, element: Element) -> None:
         self._end_block()
         rows = list(_rows_of(element))
+        if len(rows) == 1 and any(inner.tag == "pre" for cell in rows[0] for inner in cell.descendants()):
+            for cell in rows[0]:  # code beside the numbers of its lines
+                if not _LINE_NUMBERS.fullmatch(_raw(cell)):
+                    self._block(cell)
+            return
         if _is_layout(element, rows):
             self._children(element)
             self._end_block()
@@ -428,6 +436,8 @@ def _is_line(block: Block) -> bool:
     return block.level is None and not block.is_code and not block.lead and "|" not in block.text
 
 
+_AS_BLOCK = re.compile(r"(?<![\w-])display\s*:\s*(?:block|flex|grid|list-item|table(?:-row)?\b)", re.IGNORECASE)
+_LINE_NUMBERS = re.compile(r"[\d\s]*+")
 _ARIA_TABLES = set_of("table grid treegrid")
 _ROW_ROLES, _GROUP_ROLES = set_of("row"), set_of("rowgroup")
 _CELL_ROLES, _HEADER_ROLES = set_of("cell gridcell"), set_of("columnheader rowheader")

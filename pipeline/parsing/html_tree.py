@@ -119,6 +119,7 @@ class Element:
             attributes.get("aria-hidden") == "true"
             or attributes.get("role") == "navigation"
             or (self.tag == "input" and attributes.get("type") == "hidden")
+            or any(_CONSENT.search(attributes.get(name, "")) for name in ("id", "class"))
             or self._is_hidden()
         )
 
@@ -147,10 +148,18 @@ class Element:
         )
 
 
+# Questions for consent, as programs for them name their element.
+_CONSENT = re.compile(
+    r"(?:^|\s)(?:cookies?|(?:[\w-]{0,40}[-_])?cookie[-_]?(?:banner|consent|notice|bar|popup|modal|dialog|law-info-bar)|onetrust-[\w-]+"
+    r"|cybotcookiebotdialog)(?:\s|$)",
+    re.IGNORECASE,
+)
+
+
 def may_hide(source: str) -> bool:
     """Return whether attributes may keep an element from being shown."""
     source = source.lower()
-    return "style" in source or "hidden" in source or "navigation" in source
+    return "style" in source or "hidden" in source or "navigation" in source or "cookie" in source or "onetrust" in source
 
 
 @dataclass(slots=True)

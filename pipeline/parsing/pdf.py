@@ -21,7 +21,7 @@ from pipeline.parsing.pdf_contents import rules_of, words_of
 from pipeline.parsing.pdf_layout import body_size, heading_sizes, reading_order, running_heads
 from pipeline.parsing.pdf_lines import BREAK, CJK, NEW, SOFT, Line, LinePart, joined, turned, unplaced
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
-from pipeline.parsing.table_headers import looks_like_header
+from pipeline.parsing.table_headers import are_alike, looks_like_header
 from pipeline.parsing.tables import bar_blocks
 from pipeline.records import Encoding, Parsed
 
@@ -43,7 +43,6 @@ _COMPOUND = re.compile(  # words that are written with a hyphen
 _LEAST_PART = 3  # letters of a part of a word that is looked up
 _LAST_WORD, _FIRST_WORD = re.compile(r"(?<![^\W_])[^\W_]++$"), re.compile(r"[^\W_]++")
 _NUMBER = re.compile(r"[\d.]+|第\w{1,4}[章节条]|[一二三四五六七八九十]{1,3}、|[(（]")
-_DIGITS = re.compile(r"\d+")
 _LONGEST_HEADING = 200  # characters
 _MOST_HEADING_LINES = 4
 _TITLE_SIZE = 1.14  # times the size of most letters
@@ -359,7 +358,7 @@ class _Tables:
         while len(rows) > 2 and not any(rows[0][1:]):  # a title within the table
             yield Block(text=rows[0][0], page=page)
             rows = rows[1:]
-        depth = int(looks_like_header(rows[0]) and not any(map(_are_alike, rows[0], rows[1] if rows[1:] else ())))
+        depth = int(looks_like_header(rows[0]) and not any(map(are_alike, rows[0], rows[1] if rows[1:] else ())))
         if self._at_top and not depth and self._header and len(rows[0]) == len(self._header[0]):
             rows, depth = [*self._header, *rows], len(self._header)
         elif len(rows) > 2 and any(name and name == other for name, other in pairwise(rows[0])):
@@ -367,12 +366,6 @@ class _Tables:
         self._at_top = False
         self._header = rows[:depth]
         yield from bar_blocks(rows, header_rows=depth, page=page)
-
-
-def _are_alike(above: str, below: str) -> bool:
-    """Return whether cells below each other are both values: numbers with the same signs, such as ``P-7`` and ``P-8``."""
-    shape = _DIGITS.sub("0", above)
-    return shape != above and shape != "0" and shape == _DIGITS.sub("0", below)
 
 
 def _rejoin_rows(pages: Sequence[_Page]) -> None:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from pipeline.parsing.formulas import RAISED_TEXT, lowered, raised
 
 WIDE_GAP = 1.6  # times the height of the letters: a gap within a line that divides columns or cells
-GUTTER = 0.9  # times the height: the least white strip between columns
+GUTTER = 0.8  # times the height: the least white strip between columns
+_FIELD_GAP = 0.9  # times the height: between a label and the field of a form
 _VALUES_APART = 0.15  # times the height: between numbers that were drawn one by one
 _SAME_ROW = 0.36  # times the height: the middles of one row differ by less
 PROSE, CJK_PROSE = 18, 9  # characters on average from which lines beside each other are columns of prose, not cells
@@ -129,7 +130,8 @@ def _close_ones_joined(row: Sequence[LinePart]) -> Iterator[LinePart]:
         if index < len(row):
             gap = row[index].left - last.right
             are_values = VALUE.match(row[index].text) and VALUE.match(last.text)
-            if gap < (_VALUES_APART if are_values else GUTTER) * last.height:
+            is_field = not row[index].size  # of a form, beside its label
+            if gap < (_VALUES_APART if are_values else _FIELD_GAP if is_field else GUTTER) * last.height:
                 continue
         run = row[start:index]
         start = index

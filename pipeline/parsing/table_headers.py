@@ -17,6 +17,7 @@ _UNIT = re.compile(
     r"|min|d|t|kt|bar|mbar|dB|K|°C|°F|℃|EUR|USD|CNY|RMB|GBP|JPY|[kKTM]\s?(?:€|EUR|USD|\$)|pcs\.?|pieces|units|days|hours|years"
     r"|[千万亿百]*(?:元|美元|欧元)|[百千万亿]?(?:个|台|件|次|人|户|吨|套|辆)|[千毫]?克|[千厘毫]?米|公[里斤]|平方米|立方米|升|小时|分钟|秒|天|年|度)$"
 )
+_DIGITS = re.compile(r"\d+")
 LEAST_COLUMNS = 3  # of a table whose rows stand in groups
 _LEAST_COUNTED = 4  # whole numbers in a row that count columns, as hours do
 _MOST_NAME_ROWS = 12  # above the first number of a table
@@ -54,6 +55,12 @@ def looks_like_header(cells: Sequence[str]) -> bool:
     return len(set(filled)) * 2 > len(filled)
 
 
+def are_alike(above: str, below: str) -> bool:
+    """Return whether cells below each other are both values: numbers with the same signs, such as ``P-7`` and ``P-8``."""
+    shape = _DIGITS.sub("0", above)
+    return shape != above and shape != "0" and shape == _DIGITS.sub("0", below)
+
+
 def kind_of(value: str) -> str:
     """Return the kind of a cell's value: `number`, `date` or `text`."""
     if NUMBER.match(value):
@@ -68,7 +75,8 @@ def read_table(body: list[TableRow], merged: Spans) -> tuple[Cells, list[TableRo
     top, depth = header_rows(body, merged, columns) if len(body) > 1 and columns else (0, 0)
     above, named, rows = body[:top], body[top : top + depth], body[top + depth :]
     below = rows if len(columns) == 1 else rows[:1]
-    if not named or named[-1][1] in (cells for _, cells in below):  # a name that is there again is a value
+    is_value = named and rows and any(are_alike(name, rows[0][1].get(at, "")) for at, name in named[-1][1].items())
+    if not named or is_value or named[-1][1] in (cells for _, cells in below):  # a name that is there again is a value
         return {}, body, []
     header: Cells = _names(named, columns, merged)
     if units := _units(rows, header):
