@@ -153,9 +153,11 @@ def words_of(of_page: pypdfium2.PdfPage, jumps: Sequence[int] = ()) -> Words:
     for index in is_changed.nonzero()[0].tolist():
         if words[index][-1].isdecimal() and not is_aslant[line_of[index]]:
             words[index] = _with_power(page, int(starts[index]), words[index])
-    for index in [at for at, word in enumerate(words) if _INNER_NUMBER.search(word)]:
-        if not is_aslant[line_of[index]]:
-            words[index] = _with_inner_powers(page, int(starts[index]), words[index])
+    if not text.isascii():
+        numbers = starts.searchsorted([number.start() for number in _INNER_NUMBER.finditer(text)], "right") - 1
+        for index in sorted({*numbers.tolist()} - {-1}):
+            if not is_aslant[line_of[index]]:
+                words[index] = _with_inner_powers(page, int(starts[index]), words[index])
     for hyphen in (codes == ord(_SOFT_HYPHEN)).nonzero()[0].tolist():
         index = int(starts.searchsorted(hyphen)) - 1
         if index >= 0 and lines[starts[index]] + 1 == lines[hyphen]:

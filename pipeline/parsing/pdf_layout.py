@@ -423,9 +423,7 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
     at least three pages, and on a quarter of them, with at most other numbers. Lines of which a page has several are
     entries of a list, large ones with other numbers are titles, and rows of a table stay together. On pages
     that hold the same lines throughout, as letters to many do, they are no lines of paragraphs."""
-    body = body_size(pages) or math.inf
     places: dict[tuple[bool, str], list[tuple[int, int]]] = {}
-    occurrences: dict[str, list[int]] = {}  # pages, one for each line
     counted: set[str] = set()  # those that also hold the number of the page
     for page, lines in enumerate(pages):
         tops = [round(line.top) for line in lines]
@@ -435,14 +433,21 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
             tops = [len(lines) - index for index in range(len(lines))]
             low, high = {*tops[-_EDGE_LINES:]}, {*tops[:_EDGE_LINES]}
         for index, top in enumerate(tops):
-            whole = _NUMBERS.sub("#", lines[index].text).strip().casefold()
-            key = (_PAGE_OF.sub("", whole).strip() if "#" in whole else whole) or whole
-            if key != whole:
-                counted.add(key)
-            occurrences.setdefault(key, []).append(page)
-            if key and (top in low or top in high):
-                places.setdefault((top in high, key), []).append((page, index))
+            if top in low or top in high:
+                key, has_page = _key(lines[index].text)
+                if has_page:
+                    counted.add(key)
+                if key:
+                    places.setdefault((top in high, key), []).append((page, index))
     heads: list[set[int]] = [set() for _ in pages]
+    places = {place: found for place, found in places.items() if len({page for page, _ in found}) > 1}
+    if not places:
+        return heads
+    body = body_size(pages) or math.inf
+    occurrences: dict[str, list[int]] = {}  # pages, one for each line
+    for page, lines in enumerate(pages):
+        for line in lines:
+            occurrences.setdefault(_key(line.text)[0], []).append(page)
     frequent = max(3, len(pages) // 4 if len(pages) < 40 else 8)
     repeated = {key for key, on in occurrences.items() if len({*on}) >= frequent}
     full = [page for page, lines in enumerate(pages) if len(lines) >= _FULL_PAGE]
@@ -464,6 +469,13 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
             if width and not on_page.issuperset(table := [*rows]):
                 on_page.difference_update(table)
     return heads
+
+
+def _key(text: str) -> tuple[str, bool]:
+    """Return a line without its numbers, and whether it holds the number of the page."""
+    whole = _NUMBERS.sub("#", text).strip().casefold()
+    key = (_PAGE_OF.sub("", whole).strip() if "#" in whole else whole) or whole
+    return key, key != whole
 
 
 def _is_in_paragraph(lines: Sequence[Line], index: int) -> bool:
