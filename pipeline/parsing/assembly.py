@@ -13,7 +13,7 @@ _LONGEST_TITLE = 500  # characters
 LONGEST_TEXT = 32 * 1024 * 1024  # characters of a document; a few megabytes of an archive may decompress to any number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: a parser makes one for each paragraph, at four times the cost
 class Block:
     """A paragraph, list item, table row or heading. ``level``: 1 to 6 for a heading. ``tight``: no blank line before.
     ``page``: from 1, where there are pages. ``mark``: such as ``rows 2-40``, last in its section's heading path.

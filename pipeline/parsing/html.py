@@ -409,7 +409,9 @@ class _Writer:
         text, self._pieces = "".join(self._pieces), []
         if self._verbatim:
             text = text.replace("\n", _LINE_END)
-        text = with_fractions(_SPACED_LINE_END.sub("\n", _SPACES.sub(" ", text)).strip(" \n"))
+        if "  " in text or not text.isprintable():
+            text = _SPACED_LINE_END.sub("\n", _SPACES.sub(" ", text))
+        text = with_fractions(text.strip(" \n"))
         if text.strip():
             if self._level is not None:
                 text = one_line(text)

@@ -126,7 +126,8 @@ class _Reader:
             if sign and sign in rb"\{}":
                 self._take(sign)
                 continue
-            self._decode()
+            if self._bytes:
+                self._decode()
             if kind == _BRACE:
                 self._begin_or_end_group(token[_BRACE])
             elif kind != _SIGN and token[_WORD] == b"bin":
