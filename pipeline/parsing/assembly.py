@@ -118,14 +118,14 @@ _INDENTED = re.compile(r"(?: {2}|\t)[ \t]*+[!-~]")
 _OF_CODE = re.compile(
     r"[ \t]*+(?:[})\]]++[,;]?$|</?[A-Za-z]|//|#|--|(?:def|class|if|elif|else|for|while|with|try|except|finally|return|import"
     r"|from|function|var|let|const|public|private|static|void|SELECT|FROM|WHERE|INSERT|UPDATE|CREATE|END|BEGIN)\b"
-    r"|[\w.\"'-]++ ?[=:](?:\s|$)|[^。！？]{1,100}[{;:(,]$|- \w|[\w.]++\()"
+    r"|[\w.\"'-]++ ?[=:](?:\s|$)|[^。！？]{1,100}[{;:(]$|- \w|[\w.]++\()"
 )
 _LEAST_OF_CODE = 3  # lines
 
 
 def code_runs(paragraphs: Sequence[str]) -> list[range]:
     """Return the runs of paragraphs that are code by their indentation, where no font tells: at least three short lines
-    that look like a program or settings, or are indented, and one of each."""
+    that look like a program or settings, or are indented, and one of each below the other."""
     runs, begin = list[range](), 0
     for index in range(len(paragraphs) + 1):
         lines = paragraphs[index].rstrip().split("\n") if index < len(paragraphs) else [""]
@@ -133,8 +133,9 @@ def code_runs(paragraphs: Sequence[str]) -> list[range]:
             continue
         run, begin = range(begin, index), index + 1
         lines = "\n".join(paragraphs[at] for at in run).split("\n") if run else []
-        inner = [at for at, line in enumerate(lines) if at and _INDENTED.match(line)]
-        if len(lines) >= _LEAST_OF_CODE and inner and any(_OF_CODE.match(lines[at - 1]) for at in inner):
+        depths = [len(line) - len(line.lstrip()) for line in lines]
+        deeper = [at for at in range(1, len(lines)) if depths[at] > depths[at - 1]]
+        if len(lines) >= _LEAST_OF_CODE and any(_OF_CODE.match(lines[at - 1]) for at in deeper):
             runs.append(run)
     return runs
 
@@ -180,7 +181,8 @@ _CONTENTS = re.compile(
 )
 _PROGRAM_TITLES = re.compile(
     r"untitled|\(?anonymous\)?$|paper title|microsoft (?:word|excel|powerpoint)|无标题|未命名|normal(?:\.dotm?)?$"
-    r"|(?:powerpoint |word )?(?:presentation|document)$|(?:slide|diapositiv[ae]|folie|幻灯片|演示文稿|文档|工作簿|do[ck]umento?)\s*\d*$"
+    r"|(?:powerpoint |word )?(?:presentation|document)$"
+    r"|(?:slide|diapositiv[ae]|folie|幻灯片|演示文稿|文档|工作簿|do[ck]umento?)\s*\d*$"
     r"|(?:book|mappe|pr[eä]sentation)\d+$"
     r"|(?:doi:?\s*)?10\.\d{4,9}/\S+$|.*\.(?:docx?|xlsx?|pptx?|tex|dvi|indd|qxd|pages|pdf|rtf|odt|wps|exe|html?)$",
     re.IGNORECASE,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.encodings import DecodedText, read_text
 from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
-from pipeline.parsing.html_tree import DROPPED, INLINE, SHIFTED, Element, Page, may_hide, read_page, set_of
+from pipeline.parsing.html_tree import AS_BLOCK, DROPPED, INLINE, SHIFTED, Element, Page, may_hide, read_page, set_of
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.table_headers import looks_like_header
 from pipeline.parsing.tables import bar_blocks, spread
@@ -240,7 +240,7 @@ class _Writer:
 
     def _shifted(self, element: Element) -> None:
         """Read an element within a line, which its style may raise or lower."""
-        if "display" in element.source and _AS_BLOCK.search(element.attributes.get("style", "")):
+        if AS_BLOCK.search(element.source):
             self._block(element)
             return
         shift = SHIFTED.search(element.source)
@@ -438,7 +438,6 @@ def _is_line(block: Block) -> bool:
     return block.level is None and not block.is_code and not block.lead and "|" not in block.text
 
 
-_AS_BLOCK = re.compile(r"(?<![\w-])display\s*:\s*(?:block|flex|grid|list-item|table(?:-row)?\b)", re.IGNORECASE)
 _LINE_NUMBERS = re.compile(r"[\d\s]*+")
 _ARIA_TABLES = set_of("table grid treegrid")
 _ROW_ROLES, _GROUP_ROLES = set_of("row"), set_of("rowgroup")

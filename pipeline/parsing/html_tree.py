@@ -23,6 +23,7 @@ _CONTROLLED = re.compile(
 )
 _WORD = re.compile(r"[^\s#'\"(),;]+")
 SHIFTED = re.compile(r"vertical-align\s*+:\s*+(super|sub)\b", re.IGNORECASE)
+AS_BLOCK = re.compile(r"(?<![\w-])display\s*+:\s*+(?:block|flex|grid|list-item|table(?:-row)?\b)", re.IGNORECASE)
 _DISPLAY = re.compile(r"(?<![\w-])(?:display|visibility)\s*+:\s*+(?:(none|hidden)|\w)", re.IGNORECASE)
 _NAMES = re.compile(r"[.#][\w-]+")
 _FOLDED = re.compile(r"answer|panel", re.IGNORECASE)
@@ -159,7 +160,9 @@ _CONSENT = re.compile(
 def may_hide(source: str) -> bool:
     """Return whether attributes may keep an element from being shown."""
     source = source.lower()
-    return "style" in source or "hidden" in source or "navigation" in source or "cookie" in source or "onetrust" in source
+    return (
+        "style" in source or "hidden" in source or "navigation" in source or "cookie" in source or "onetrust" in source
+    )
 
 
 @dataclass(slots=True)
@@ -250,7 +253,7 @@ class _Builder:
         if element.is_unseen and self._is_unfolded_by_button(element):
             element.is_unseen = False
         if is_formatting:
-            if not element.is_unseen and "role" not in source and not SHIFTED.search(source):
+            if not (element.is_unseen or "role" in source or SHIFTED.search(source) or AS_BLOCK.search(source)):
                 return
             self._kept.add(name)
         self._add(element)

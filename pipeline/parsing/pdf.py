@@ -373,7 +373,9 @@ def _rejoin_rows(pages: Sequence[_Page]) -> None:
     for before, page in pairwise(pages):
         if not (before.lines and page.lines):
             continue
-        top = int(any(line.cells == page.lines[0].cells for line in before.lines))  # below the header, if that is repeated
+        top = int(
+            any(line.cells == page.lines[0].cells for line in before.lines)
+        )  # below the header, if that is repeated
         if top == len(page.lines):
             continue
         last, first = before.lines[-1], page.lines[top]

@@ -297,7 +297,9 @@ def _by_order(rows: Sequence[Sequence[LinePart]], most: int) -> Spans:
     count = len(rows[0])
     if not 1 < count < most or any(len(row) != count for row in rows):
         return []
-    columns = [(min(each.left for each in cells), max(each.right for each in cells)) for cells in zip(*rows, strict=True)]
+    columns = [
+        (min(each.left for each in cells), max(each.right for each in cells)) for cells in zip(*rows, strict=True)
+    ]
     return columns if all(one[1] < other[0] for one, other in pairwise(columns)) else []
 
 

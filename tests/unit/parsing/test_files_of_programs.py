@@ -1,0 +1,158 @@
+"""Files as browsers, office programs and old tools write them: `files` holds some that Chromium and LibreOffice printed."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pipeline.documents.clean_text import clean
+from pipeline.documents.cut_document import cut_document
+from pipeline.parsing.assembly import usable_title
+from pipeline.parsing.formats import CSV, DOCX, HTML, ODT, PDF, XLS, parse
+from pipeline.parsing.sniffing import media_type_shown
+from pipeline.records import Chunking
+from tests.support.corpora.formats import docx, paragraph
+
+FILES = Path(__file__).parent / "files"
+
+
+def _read(name: str, media_type: str = PDF) -> str:
+    return parse((FILES / name).read_bytes(), media_type=media_type).text
+
+
+def _lines(body: str, media_type: str) -> list[str]:
+    return parse(body.encode(), media_type=media_type).text.split("\n")
+
+
+class DescribePrintedPages:
+    def it_joins_words_at_the_hyphens_of_a_browser(self):
+        text = _read("browser-hyphens.pdf")
+        assert "Telekommunikationsanlagen und Wärmepumpenheizungen" in text
+        assert all(word in text for word in ("2021-2022", "COVID-19", "XR-4500"))
+
+    def it_writes_raised_digits_within_a_line_of_chinese_as_powers(self):
+        text = _read("browser-powers.pdf")
+        assert "建筑面积为1250m^2，功率约10^6瓦，浓度10^-3，" in text
+
+    def it_reads_three_columns_one_after_the_other(self):
+        text = _read("browser-columns.pdf")
+        assert "Meldung G: Die Stadt sperrt im Mai die Straße am Fluss, weil dort Rohre erneuert werden" in text
+
+    def it_keeps_the_first_lines_of_letters_to_many(self):
+        text = _read("browser-letters.pdf")
+        assert "Kapiteltext 4: Satz 0" in text
+        assert "Firma Velten" not in text
+
+    def it_names_the_columns_of_a_sheet_whose_numbers_stand_at_the_right(self):
+        text = _read("office-sheet.pdf")
+        assert "区域 | 计划 | 完成 | 计划 | 完成\n华北 | 100 | 96 | 120 | 131" in text
+
+    def it_repeats_the_header_of_a_table_over_pages_whose_rows_hold_units(self):
+        cut = cut_document(
+            parse((FILES / "office-long-table.pdf").read_bytes(), media_type=PDF),
+            title=None,
+            chunking=Chunking(),
+            tokenizer=None,
+            most=100,
+        )
+        texts = [passage.text for passage in cut.passages]
+        assert len(texts) > 5
+        assert all(text.startswith("工位 | 标准工时 | 说明\n") for text in texts)
+        assert "GW-48 | 0 分钟 | 每班开始之前先点检一次再开机" in "\n".join(texts)  # broken over two pages
+
+
+class DescribeCode:
+    def it_is_known_by_its_font_in_an_opendocument_text(self):
+        assert "server {\n    listen 80;\n    location / {\n        root /srv;\n    }\n}" in _read(
+            "office-code.odt", ODT
+        )
+
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            ["def go(x):", "    if x:", "        return 1", "    return 2"],
+            ["服务:", "server:", "  port: 80", "  paths:", "    - /a"],
+            ["SELECT name,", "       total", "FROM sales", "WHERE total > 5;"],
+        ],
+    )
+    def it_keeps_its_indentation_in_a_word_document_of_any_font(self, lines: list[str]):
+        before, after = "A sentence before it.", "　　后面是正文。"
+        written = [line.replace(" ", "\u0020") for line in lines]
+        body = "".join(
+            paragraph(each).replace("<w:t>", '<w:t xml:space="preserve">') for each in (before, *written, after)
+        )
+        text = parse(docx(body), media_type=DOCX).text
+        kept = lines if lines[0] != "服务:" else lines[1:]
+        assert "\n".join(kept) in text
+        assert (text.split("\n")[0], text.split("\n")[-1].strip()) == (before, "后面是正文。")
+
+    @pytest.mark.parametrize("prose", [["  Dear Ms Adler,", "  we deliver on Monday.", "  Yours, Kim"]])
+    def it_is_no_letter_with_indented_lines(self, prose: list[str]):
+        body = "".join(paragraph(each).replace("<w:t>", '<w:t xml:space="preserve">') for each in prose)
+        assert parse(docx(body), media_type=DOCX).text == "\n\n".join(line.strip() for line in prose)
+
+    def it_stands_beside_the_numbers_of_its_lines(self):
+        page = (
+            "<table><tr><td class=gutter><pre>1\n2</pre></td>"
+            "<td class=code><pre><b>def</b> f():\n    return 1\n</pre></td></tr></table>"
+        )
+        assert _lines(page, HTML) == ["def f():", "    return 1"]
+
+
+class DescribePages:
+    @pytest.mark.parametrize("mark", ['id="cookie-banner"', 'class="box cookie-consent"', 'id="onetrust-banner-sdk"'])
+    def it_leaves_out_questions_for_consent(self, mark: str):
+        page = f"<main><p>The bus leaves at 23:40.</p></main><div {mark}><p>We use cookies.</p></div>"
+        assert _lines(page, HTML) == ["The bus leaves at 23:40."]
+
+    def it_keeps_a_page_on_cookies(self):
+        assert _lines('<p class="cookie-recipe">饼干的做法 and cookies.</p>', HTML) == ["饼干的做法 and cookies."]
+
+    def it_divides_lines_that_a_style_makes(self):
+        lines = '<span style="display:block">10</span><span style="color:red;display: block">25</span>'
+        page = f"<table><tr><th>Zone<th>Time</tr><tr><td>A<td>{lines}</table>"
+        assert "1025" not in parse(page.encode(), media_type=HTML).text
+
+
+class DescribeRowsWithoutNames:
+    @pytest.mark.parametrize("unit", ["kg", "公斤"])
+    def it_takes_no_row_of_values_for_names(self, unit: str):
+        body = f"B-101,10 {unit},2024-03-01\nB-102,12 {unit},2024-03-02\nB-103,9 {unit},2024-03-05\n"
+        assert _lines(body, CSV)[0] == f"B-101 | 10 {unit} | 2024-03-01"
+
+
+class DescribeSlightlyOddFiles:
+    @pytest.mark.parametrize("text", ["Kunde\tOrt\nAbel\tHof\n", "姓名,城市\n刘,兰州\n"])
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+    def it_reads_a_text_of_columns_that_is_named_as_a_workbook(self, text: str, encoding: str):
+        body = text.encode(encoding)
+        shown = media_type_shown(body, XLS)
+        assert shown == CSV
+        first, second = text.split("\n")[0].replace("\t", ",").split(",")
+        assert f"{first}: " in parse(body, media_type=shown).text
+        assert f"{second}: " in parse(body, media_type=shown).text
+
+    def it_leaves_a_damaged_workbook_to_its_parser(self):
+        assert media_type_shown(b"\xd0\xcf\x11\xe0,,\x00", XLS) is None
+
+    def it_reads_an_archive_whose_names_have_backslashes(self):
+        given, written = zipfile.ZipFile(io.BytesIO(docx(paragraph("Text of an old tool.")))), io.BytesIO()
+        with zipfile.ZipFile(written, "w") as archive:
+            for name in given.namelist():
+                archive.writestr(name.replace("/", "\\"), given.read(name))
+        assert parse(written.getvalue(), media_type=DOCX).text == "Text of an old tool."
+
+    def it_drops_the_dots_before_the_number_of_a_page(self):
+        assert "...." not in parse(docx(paragraph("Betrieb ............... 12")), media_type=DOCX).text
+
+    @pytest.mark.parametrize("title", ["Dokument1", "文档2", "Documento 3", "工作簿1", "Mappe1"])
+    def it_takes_no_title_that_a_program_gave(self, title: str):
+        assert usable_title(title) is None
+
+    @pytest.mark.parametrize("title", ["Book of hours", "Documentation", "Präsentation der Zahlen"])
+    def it_takes_a_title_that_begins_like_one(self, title: str):
+        assert usable_title(title) == title
+
+    def it_writes_radicals_of_the_supplement_as_characters(self):
+        assert clean("⼈⼯智能⼊⻔，⻓期⻚码") == "人工智能入门，长期页码"
