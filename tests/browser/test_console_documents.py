@@ -344,6 +344,23 @@ class DescribeUpload:
         expect(page.locator("section .badge").first).to_have_text("Succeeded")
         assert [each["document_id"] for each in documents(made.client, "notes")] == ["docs/a.txt", "docs/b.unheard"]
 
+    def it_names_a_dropped_file_that_the_browser_cannot_read_and_takes_the_others(self, console):
+        page = console().open("upload")
+        page.locator(".drop").evaluate(
+            """(zone) => {
+              const gone = new DOMException("gone", "NotFoundError");
+              const entries = [
+                { isFile: true, fullPath: "/docs/gone.txt", file: (_take, fail) => fail(gone) },
+                { isFile: true, fullPath: "/docs/a.txt", file: (take) => take(new File(["A note."], "a.txt")) },
+              ];
+              const event = new Event("drop", { bubbles: true, cancelable: true });
+              event.dataTransfer = { files: [], items: entries.map((each) => ({ webkitGetAsEntry: () => each })) };
+              zone.dispatchEvent(event);
+            }"""
+        )
+        expect(page.locator(".skipped")).to_contain_text("docs/gone.txt cannot be read by the browser: a link to nothing")
+        expect(page.get_by_role("list", name="Files")).to_contain_text("docs/a.txt")
+
     def it_sends_many_files_in_several_requests(self, console):
         made = console()
         page = made.open("upload")

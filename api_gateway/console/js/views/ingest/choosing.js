@@ -13,8 +13,9 @@ const OPTIONAL = { ".pptx": "slides", ".png": "picture", ".jpg": "picture", ".jp
 /** The server makes one document of a composed and a decomposed name. */
 const idOf = (path) => path.normalize("NFC");
 
-/** `{file, path, reason}`: the reason why it stays behind, or null. */
+/** `{file, path, reason}`: the reason why it stays behind, or null. Of a file that the browser cannot read, `file` is null. */
 function judged(file, path, limits) {
+  if (!file) return { file: { size: 0 }, path, reason: "unreadable" };
   const name = path.split("/").pop();
   const suffix = /\.[^.]+$/.exec(name)?.[0].toLowerCase() ?? "";
   const reason = path.split("/").some((part) => part.startsWith(".")) || name === "Thumbs.db" ? "hidden"
@@ -28,14 +29,16 @@ function judged(file, path, limits) {
 /** Whether a file is sent, read as its own kind or as `readAs`. */
 export const isSent = (each, readAs) => !each.reason || (Boolean(readAs) && KIND.includes(each.reason));
 
-/** Every file below an entry of a drop. A folder gives its files by hundreds. */
+/** Every file below an entry of a drop. A folder gives its files by hundreds. A link to nothing is an unreadable one. */
 async function below(entry) {
   const read = (method, ...more) => new Promise((resolve, reject) => { method.call(...more, resolve, reject); });
-  if (entry.isFile) return [[await read(entry.file, entry), entry.fullPath.replace(/^\//, "")]];
+  const path = entry.fullPath.replace(/^\//, "");
+  if (entry.isFile) return [[await read(entry.file, entry).catch(() => null), path]];
   const reader = entry.createReader();
   const found = [];
   for (;;) {
-    const some = await read(reader.readEntries, reader);
+    const some = await read(reader.readEntries, reader).catch(() => null);
+    if (!some) return [...found, [null, path]];
     if (!some.length) return found;
     for (const each of some) found.push(...await below(each));
   }
