@@ -11,6 +11,7 @@ RAISED_TEXT = re.compile(r"[\w+−-]{1,5}")  # that only its place or size tells
 _TEX = re.compile(r"tex|latex", re.IGNORECASE)
 _SCRIPTS = {"msup": "^", "mover": "^", "msub": "_", "munder": "_"}
 _STROKE = re.compile(r"(?P<before>\^)?(?P<above>\d{1,3})\s?[/⁄∕]\s?_(?P<below>\d{1,3})\b")
+_LOGARITHM = ("log", "Log")
 _LETTER_END = re.compile(r"[^\W\d_]$")
 
 
@@ -23,7 +24,9 @@ def raised(before: str, text: str) -> str:
 
 def lowered(before: str, text: str) -> str:
     """Return lowered text for its place after ``before``: as it is after a letter, as in CO2, else ``_2``."""
-    if not text or (_LETTER_END.search(before) and len(text) <= 3):
+    if before.endswith(_LOGARITHM):
+        return f"_{_grouped(text)} "
+    if not text or (_LETTER_END.search(before) and len(text) <= 3 and text.isalnum()):
         return text
     return f"_{_grouped(text)}"
 

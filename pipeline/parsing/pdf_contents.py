@@ -23,7 +23,7 @@ _UNICODE_HYPHEN = "\u2010"
 _LEADERS = re.compile(r"[.·•‧…_](?: {0,3}[.·•‧…_]){3,}+")
 _QUARTER = math.pi / 2
 _POWER = re.compile(r"[-+−–]?\d{1,5}")
-_INNER_NUMBER = re.compile(r"(?<=[^\W_]|[-+−–])\d(?=[^\x00-\x7f])")
+_INNER_NUMBER = re.compile(r"\d(?<=[^\W_]\d|[-+−–]\d)(?=[^\w\s]|[^\x00-\x7f])")
 _LONGEST_POWER, _RISE = 6, 0.12  # characters, and times the height of the digits before
 _JUMP, _CJK_JUMP, _SAME_EDGE, _FAR_BACK = 0.8, 1.25, 0.3, 3  # times the height
 _FIRST_CJK = 0x2E80
@@ -153,9 +153,8 @@ def words_of(of_page: pypdfium2.PdfPage, jumps: Sequence[int] = ()) -> Words:
     for index in is_changed.nonzero()[0].tolist():
         if words[index][-1].isdecimal() and not is_aslant[line_of[index]]:
             words[index] = _with_power(page, int(starts[index]), words[index])
-    if not text.isascii():
-        numbers = starts.searchsorted([number.start() for number in _INNER_NUMBER.finditer(text)], "right") - 1
-        for index in sorted({*numbers.tolist()} - {-1}):
+    if numbers := [number.start() for number in _INNER_NUMBER.finditer(text)]:
+        for index in sorted({*(starts.searchsorted(numbers, "right") - 1).tolist()} - {-1}):
             if not is_aslant[line_of[index]]:
                 words[index] = _with_inner_powers(page, int(starts[index]), words[index])
     for hyphen in (codes == ord(_SOFT_HYPHEN)).nonzero()[0].tolist():

@@ -47,6 +47,7 @@ _LEAST_BLOCK = 4  # lines on average, if blocks are to be read as they were draw
 _FAR = 3.0  # times the height: rows so far apart are of different tables
 _MOST_PROSE = 0.7  # share of the characters beside each other
 _LEAST_LINES = 3
+_LEAST_RECORDS, _SHORT = 4, 0.6  # lines, and share of the length of prose
 _FILLED = 0.6  # share of a column's width that its lines of prose fill
 _MOST_PROSE_COLUMNS = 4
 _MOST_COLUMNS = 100
@@ -169,7 +170,7 @@ def _columns(segments: Iterable[LinePart], *, depth: int) -> Iterator[list[_Part
         ]
         if len(columns) == 2 and len(text) == 1:
             parts.append(rows_of(text[0]))
-        elif columns and (_is_prose(columns) or _are_apart(band)):
+        elif columns and (_are_apart(band) or (_is_prose(columns) and not _are_records(band, columns))):
             yield _joined_rows(parts)
             parts = []
             for column in columns:
@@ -251,6 +252,17 @@ def _is_prose(columns: Sequence[Sequence[LinePart]]) -> bool:
         if characters >= least * len(lines) and filled >= _FILLED * len(lines):
             prose += characters
     return texts > 1 or (len(columns) <= _MOST_PROSE_COLUMNS and prose >= _MOST_PROSE * total > 0)
+
+
+def _are_records(band: Sequence[Sequence[LinePart]], columns: Sequence[Sequence[LinePart]]) -> bool:
+    """Return whether each line has a short name or value of its own beside it."""
+    if len(band) < _LEAST_RECORDS or sum(len(row) == len(columns) for row in band) < 0.9 * len(band):
+        return False
+    texts = [[each.text for each in column] for column in columns]
+    return any(
+        sum(map(len, column)) < _SHORT * len(column) * (CJK_PROSE if any(map(is_cjk, column)) else PROSE)
+        for column in texts
+    )
 
 
 def _table(band: Sequence[Sequence[LinePart]], start: int, spans: Spans) -> list[_Part] | None:

@@ -358,7 +358,9 @@ class DescribeUpload:
               zone.dispatchEvent(event);
             }"""
         )
-        expect(page.locator(".skipped")).to_contain_text("docs/gone.txt cannot be read by the browser: a link to nothing")
+        expect(page.locator(".skipped")).to_contain_text(
+            "docs/gone.txt cannot be read by the browser: a link to nothing"
+        )
         expect(page.get_by_role("list", name="Files")).to_contain_text("docs/a.txt")
 
     def it_sends_many_files_in_several_requests(self, console):

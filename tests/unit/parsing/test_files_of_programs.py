@@ -35,6 +35,13 @@ class DescribePrintedPages:
         text = _read("browser-powers.pdf")
         assert "建筑面积为1250m^2，功率约10^6瓦，浓度10^-3，" in text
 
+    def it_writes_raised_digits_before_a_sign_as_powers(self):
+        assert "3,2·10^(−4) gilt bei 20 m^3/h und 1,5 kg/m^2;" in _read("browser-units.pdf")
+
+    def it_reads_a_long_text_between_two_short_values_as_a_row(self):
+        text = _read("browser-records.pdf")
+        assert "VK-000 | Dichtung spröde, bei der nächsten Wartung tauschen | 1/2025\nVK-001 | " in text
+
     def it_reads_three_columns_one_after_the_other(self):
         text = _read("browser-columns.pdf")
         assert "Meldung G: Die Stadt sperrt im Mai die Straße am Fluss, weil dort Rohre erneuert werden" in text
@@ -108,6 +115,10 @@ class DescribePages:
 
     def it_keeps_a_page_on_cookies(self):
         assert _lines('<p class="cookie-recipe">饼干的做法 and cookies.</p>', HTML) == ["饼干的做法 and cookies."]
+
+    def it_writes_lowered_text_that_cannot_be_misread(self):
+        page = "<p>log<sub>2</sub>8, a<sub>n+1</sub>, CO<sub>2</sub>, 对数log<sub>10</sub>100</p>"
+        assert _lines(page, HTML) == ["log_2 8, a_(n+1), CO2, 对数log_10 100"]
 
     def it_divides_lines_that_a_style_makes(self):
         lines = '<span style="display:block">10</span><span style="color:red;display: block">25</span>'
