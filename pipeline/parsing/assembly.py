@@ -116,7 +116,7 @@ LONGEST_CODE = 120  # characters of a line; a longer one in a font of equal widt
 
 _INDENTED = re.compile(r"(?: {2}|\t)[ \t]*+[!-~]")
 _OF_CODE = re.compile(
-    r"[ \t]*+(?:[})\]]++[,;]?$|</?[A-Za-z]|//|#|--|(?:def|class|if|elif|else|for|while|with|try|except|finally|return|import"
+    r"^[ \t]*+(?:[})\]]++[,;]?$|</?[A-Za-z]|//|#|--|(?:def|class|if|elif|else|for|while|with|try|except|finally|return|import"
     r"|from|function|var|let|const|public|private|static|void|SELECT|FROM|WHERE|INSERT|UPDATE|CREATE|END|BEGIN)\b"
     r"|[\w.\"'-]++ ?[=:](?:\s|$)|[^。！？]{1,100}[{;:(]$|- \w|[\w.]++\()"
 )

@@ -137,7 +137,7 @@ class _Styles(XmlReader):
             self._base[self._style] = self.known(base)
             if attributes.get("parent-style-name") in self.code:
                 self.code.add(self._style)
-        elif name.endswith("-style"):  # whose fonts are those of the program or of bullets
+        elif name.endswith("-style"):  # a default, or a list with a font for its bullets
             self._style = ""
         elif attributes.get("display") == "none" or attributes.get("visibility") == "hidden":
             self.hidden.add(self._style)
