@@ -214,7 +214,7 @@ class _Styles(XmlReader):
             style = self._based_on.get(style, "")
 
 
-_LEADERS = re.compile(r"(?: ?[.·…]){6,}+(?=\s*\d+\s*$)")  # before the number of a page
+_LEADERS = re.compile(r"(?<![.·…])(?<![.·…] )(?: ?[.·…]){6,}+(?=\s{0,9}\d{1,9}\s{0,9}$)")  # before the number of a page
 
 
 @dataclass(slots=True)
