@@ -91,7 +91,7 @@ class KeywordIndex(TenantStore):
         return int(self._run(_CHUNK_COUNT, namespace=namespace, documents=list(document_ids)).scalar_one())
 
     def _read(self, statement: str, values: dict[str, Any]) -> list[TermsRow]:
-        return [terms_row(line) for line in self._run(statement, **values).scalars()]
+        return [terms_row(line.decode()) for line in self._run(statement, **values).scalars()]
 
 
 # One column of bytes, so that the server converts nothing and PyMySQL parses one value: five columns of two hundred
@@ -152,12 +152,12 @@ JOIN chunks c ON c.tenant_id = best.tenant_id AND c.chunk_id = best.chunk_id
 _ROWS = f"{_PACKED.format(c='c')} FROM chunks c WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids"
 
 
-def terms_row(line: bytes) -> TermsRow:
-    """Parse an index row from the column `PACKED`."""
-    chunk_id, namespace, title, summary, names, terms = line.split(b" ", 5)
-    return TermsRow(ChunkId(chunk_id.decode()), Namespace(namespace.decode()), terms, _fields(title, summary, names))
+def terms_row(line: str) -> TermsRow:
+    """Parse an index row from the column `PACKED`, as text: its tokens are ASCII."""
+    chunk_id, namespace, title, summary, names, terms = line.split(" ", 5)
+    return TermsRow(ChunkId(chunk_id), Namespace(namespace), terms.encode("ascii"), _fields(title, summary, names))
 
 
 @functools.lru_cache(maxsize=4096)
-def _fields(title: bytes, summary: bytes, names: bytes) -> FieldTerms:
+def _fields(title: str, summary: str, names: str) -> FieldTerms:
     return FieldTerms(title=int(title), summary=int(summary), entity_names=int(names))

@@ -1,7 +1,7 @@
 """Find a query's terms in index rows, and count them for many rows at once with a weight for each field."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -44,13 +44,22 @@ class IndexRows:
 
     rows: Sequence[bytes]
     fields: Sequence[FieldTerms]
+    _counted: dict[tuple[str, FieldWeights], Frequency] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
         """Terms of each row, repetitions included."""
-        if any((len(row) + 1) % (WIDTH + 1) for row in self.rows if row):
+        widths = np.fromiter(map(len, self.rows), np.int64, len(self.rows)) + 1
+        if np.any(widths[widths > 1] % (WIDTH + 1)):
             raise ValueError(f"tokens of {WIDTH} characters, parted by single spaces, are needed")
-        return np.array([(len(row) + 1) // (WIDTH + 1) for row in self.rows], dtype=np.int64)
+        return widths // (WIDTH + 1)
+
+    def counts(self, token: str, weights: FieldWeights) -> Frequency:
+        """Return how often a token counts in each row; computed once, as coverage and score count the same tokens."""
+        key = token, weights
+        if key not in self._counted:
+            self._counted[key] = self.frequency(self.occurrences(token), weights)
+        return self._counted[key]
 
     def occurrences(self, token: str) -> Places:
         """Return the positions of a token, counted through all rows. Raises ValueError for a token of another width."""

@@ -4,12 +4,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.keyword.dictionary import KeywordQuery, Run, Unit
-from pipeline.keyword.matching import FieldWeights, IndexRows, Places
+from pipeline.keyword.matching import FieldWeights, Frequency, IndexRows
 
 # Tuned on training queries of one English collection, where nDCG@10 is flat within 0.005 for k1 from 0.9 to 1.5 and b
 # from 0.4 to 0.75. Recall there, and collections not used for tuning (English and Chinese), favour full length
@@ -104,25 +105,25 @@ def score(
     weights. ``k1`` may differ from that of `weigh`; with the same ``k1``, all weights 1 and no dictionary the result is
     plain BM25.
     """
+    damping = k1 * (1 - b + b * rows.lengths / weighed.average_length)
     shares: dict[str, NDArray[np.float64]] = {}
 
     def share(term: str) -> NDArray[np.float64]:
         if term not in shares:
-            shares[term] = _share(rows.occurrences(tokens[term]))
+            shares[term] = _share(rows.counts(tokens[term], fields))
         return shares[term]
 
-    def _share(positions: Places) -> NDArray[np.float64]:
-        holders, frequency = rows.frequency(positions, fields)
-        counts = np.zeros(len(rows.lengths))
-        counts[holders] = frequency / (frequency + k1 * (1 - b + b * rows.lengths[holders] / weighed.average_length))
-        return counts
+    def _share(counted: Frequency) -> NDArray[np.float64]:
+        holders, frequency = counted
+        part = np.zeros(len(damping))
+        part[holders] = frequency / (frequency + damping[holders])
+        return part
 
-    total = np.zeros(len(rows.lengths))
+    total = np.zeros(len(damping))
     for ways in weighed.units:
-        earned = [sum((worth * share(term) for term, worth in way.items()), np.zeros(1)) for way in ways]
-        total += earned[0] if len(earned) == 1 else np.maximum.reduce(np.broadcast_arrays(*earned))
+        total += reduce(np.maximum, [sum(worth * share(term) for term, worth in way.items()) for way in ways])
     for run, worth in weighed.phrases:
-        total += worth * _share(rows.runs([tokens[term] for term in run]))
+        total += worth * _share(rows.frequency(rows.runs([tokens[term] for term in run]), fields))
     return total
 
 
@@ -136,11 +137,9 @@ def coverage(
     the binary independence model (Robertson and Spärck Jones, 1976). A term's worth is computed among these rows, the
     best candidates: a term that they all hold does not discriminate.
     """
+    plain = FieldWeights()
     frequency = {
-        term: sum(
-            int(np.count_nonzero(rows.frequency(rows.occurrences(tokens[term]), FieldWeights())[1]))
-            for rows, tokens in blocks
-        )
+        term: sum(int(np.count_nonzero(rows.counts(tokens[term], plain)[1])) for rows, tokens in blocks)
         for term in query.all_terms
     }
     candidates = Collection(

@@ -81,7 +81,7 @@ def schema() -> tantivy.Schema:
 
 def chunk_document(chunk: IndexedChunk) -> tantivy.Document:
     """Return a chunk as tantivy indexes it."""
-    row = terms_row(chunk.terms)
+    row = terms_row(chunk.terms.decode())
     stored = stored_chunk("", chunk.fields)
     fields = DocumentFields(author=stored.author, type=stored.type, tags=stored.tags, metadata=stored.metadata)
     keys = [
@@ -214,14 +214,14 @@ class IndexView:
         if wanted.clause != EVERYTHING:
             parts.append((tantivy.Occur.Must, tantivy.Query.const_score_query(self._query(wanted.clause), 0.0)))
         parts += self._unless(wanted.without)
-        return [self._row(address) for address in self._addresses(parts, limit=limit)]
+        return self._rows(self._addresses(parts, limit=limit))
 
     @readable
     def rows(
         self, chunk_ids: Sequence[ChunkId], *, without: Sequence[tuple[Namespace, DocumentId]] = ()
     ) -> list[TermsRow]:
         """Return the rows of these chunks that the index has, ``without`` these documents' chunks."""
-        return [self._row(address) for address in self._of_chunks(chunk_ids, without)]
+        return self._rows(self._of_chunks(chunk_ids, without))
 
     @readable
     def chunks(self, chunk_ids: Sequence[ChunkId]) -> list[IndexEntry]:
@@ -317,10 +317,11 @@ class IndexView:
 
     def _entry(self, address: tantivy.DocAddress) -> IndexEntry:
         row, body, fields = self._stored(address, ROW, TEXT, FIELDS)
-        return IndexEntry(terms_row(row.encode()), body, fields)
+        return IndexEntry(terms_row(row), body, fields)
 
-    def _row(self, address: tantivy.DocAddress) -> TermsRow:
-        return terms_row(self._stored(address, ROW)[0].encode())
+    def _rows(self, addresses: Sequence[tantivy.DocAddress]) -> list[TermsRow]:
+        read: Any = self._searcher.doc
+        return [terms_row(read(address).get_first(ROW)) for address in addresses]
 
     def _stored(self, address: tantivy.DocAddress, *names: str) -> list[str]:
         document: Any = self._searcher.doc(address)

@@ -23,6 +23,7 @@ Weights = Mapping[ChannelName, float]
 Completed = Mapping[ChannelName, Mapping[ChunkId, float]]
 Scales = Mapping[ChannelName, tuple[float | None, float | None]]  # the scores that count 0 and 1
 
+_KEYWORD: Final = ChannelName.KEYWORD  # a member of an enum takes a call to read
 _Z_RANGE = 3.0  # standard deviations from the mean; scores further out count as just as far
 
 
@@ -378,12 +379,12 @@ def _has_words(hit: Fused) -> bool:
 
 def _parted(hit: Fused, left: float, added: float) -> Fused:
     """Return the hit with each contribution times ``left``, and ``added`` to the keyword channel's."""
-    contributions = tuple(
-        part._replace(
-            contribution=left * (part.contribution or 0.0) + (added if part.channel == ChannelName.KEYWORD else 0.0)
-        )
-        for part in hit.contributions
-    )
-    feedback = left * hit.feedback
-    score = math.fsum([part.contribution or 0.0 for part in contributions]) + feedback
-    return as_fused((hit.chunk_id, score, contributions, feedback))
+    chunk_id, _, parts, feedback = hit
+    contributions = []
+    for channel, rank, own, normalized, contribution in parts:
+        earned = left * (contribution or 0.0)
+        if channel == _KEYWORD:
+            earned += added
+        contributions.append(as_contribution((channel, rank, own, normalized, earned)))
+    feedback *= left
+    return as_fused((chunk_id, _total(contributions) + feedback, tuple(contributions), feedback))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 from pipeline.keyword.scoring import long_share
@@ -43,7 +44,8 @@ class Journal:
     degradations: list[Degradation] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     latency_ms: dict[str, float] = field(default_factory=dict)
-    drops: list[Drop] = field(default_factory=list)
+    _drops: list[Drop] = field(default_factory=list)
+    _unmade: list[Iterable[Drop]] = field(default_factory=list)
     orders: list[tuple[str, tuple[Hit, ...]]] = field(default_factory=list)
     ladder: LadderStep | None = None
     second: Mapping[str, Any] | None = None
@@ -74,10 +76,18 @@ class Journal:
         self.latency_ms[step] = round(self.latency_ms.get(step, 0.0) + elapsed, 3)
         self.steps.append((step, time.time() - elapsed / 1000, elapsed))
 
+    @property
+    def drops(self) -> list[Drop]:
+        """The dropped candidates, in the order in which they were recorded."""
+        self._drops.extend(chain.from_iterable(self._unmade))
+        self._unmade.clear()
+        return self._drops
+
     def dropped(self, drops: Iterable[Drop]) -> None:
-        """Record dropped candidates, by rule; only when tracing."""
+        """Record dropped candidates, by rule; only when tracing. They are iterated over when they are read: most traces are
+        not kept, and a query drops some hundred."""
         if self.tracing:
-            self.drops.extend(drops)
+            self._unmade.append(drops)
 
     def step(self, stage: str, hits: list[Hit], drops: Iterable[Drop] = ()) -> list[Hit]:
         """Return the hits of ``stage`` after recording their order, only when tracing, and the dropped ones."""

@@ -50,10 +50,11 @@ def answer(*hits, chunks=None) -> Answer:
 
 def traced(*hits, orders=None, **more):
     journal = Journal(
+        tracing=True,
         orders=[("fuse", hits), ("select", hits)] if orders is None else orders,
-        drops=[Drop(chunk_id="z", stage="ladder", reason="below_similarity", value=0.1, limit=0.5)],
         **more,
     )
+    journal.dropped([Drop(chunk_id="z", stage="ladder", reason="below_similarity", value=0.1, limit=0.5)])
     return trace_from(Arrived(query=ASKED, envelopes=ENVELOPES, elapsed_ms={}, journal=journal), answer(*hits))
 
 
