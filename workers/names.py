@@ -36,7 +36,7 @@ class TaskName(enum.StrEnum):
 
 # The version of messages and of the records in Redis that they name, in a header of every message. Raise it when workers of
 # the version before could not carry out a message; messages of one version less must still be carried out.
-MESSAGE_FORMAT = 1
+MESSAGE_FORMAT = 2
 FORMAT = "format"
 
 # All of a query in a process of the gateway; it goes through no broker: workers/lane.py.

@@ -1,18 +1,21 @@
 """Running and answered queries: one expiring Redis hash each, in which the first answer written wins.
 
-An answered query keeps its request and its answer, both compressed. The scripts count its bytes for the tenant's limit
+A query and its answer are compressed. The scripts count its bytes for the tenant's limit
 (`tenants.answer_memory_store`), and shorten its life as the memory of Redis or the tenant's share of it fills.
 """
 
 import functools
 import math
+import re
 import time
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import starmap
+from dataclasses import replace
+from itertools import pairwise, starmap
 from typing import Any, Final
 
+import numpy as np
 import orjson
 import redis
 from pydantic import TypeAdapter
@@ -26,7 +29,7 @@ from pipeline.query.places import Place, Verdict, own_key, place_id, pool_key
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, ChannelStep, QueryState, Understood
 from pipeline.query.wake_names import WAKE_CHANNEL, wake_name
-from pipeline.records import ChannelName, JobId, QueryId, TenantId
+from pipeline.records import ChannelName, ChunkId, JobId, QueryId, TenantId
 from pipeline.telemetry.tracing import OutsideCall
 from pipeline.tenants.answer_memory_store import ACCOUNT, LEAST_KEPT_S, account_key, answer_limit, too_many_answers
 from pipeline.tenants.audit import AuditRow
@@ -86,24 +89,17 @@ return nil
 # running queries need, records it for the audit, caches it under the question's key if that is allowed and Redis is not
 # nearly full, and wakes waiting callers, in one step.
 _ANSWER = f"""{ACCOUNT}{GIVE_BACK_PLACE}
-local opened, answered, charged, place = unpack(redis.call('HMGET', KEYS[1], 'opened', 'answer_status', 'charged', 'place'))
+local opened, answered, charged, place, query = unpack(redis.call(
+  'HMGET', KEYS[1], 'opened', 'answer_status', 'charged', 'place', 'query'
+))
 if not opened or answered then return 0 end
-local dropped = {{}}
-for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do
-  local kind = string.match(name, '^%a+')
-  if kind == 'envelope' or kind == 'calls' or kind == 'ran' or kind == 'ended' or kind == 'understood' then
-    dropped[#dropped + 1] = name
-  end
-end
-if #dropped > 0 then redis.call('HDEL', KEYS[1], unpack(dropped)) end
-local used, limit = used_of(KEYS[5]), tonumber(ARGV[14])
-used = used - discharge(KEYS[5], charged)
+redis.call('HDEL', KEYS[1], unpack(ARGV, 15))
+local used, limit = used_of(KEYS[5]) - charged_bytes(charged), tonumber(ARGV[14])
 local share = tonumber(ARGV[13])
 local kept_s = lifetime(tonumber(ARGV[3]), tonumber(ARGV[12]), fill(share, used, limit))
-local bytes = math.ceil((#ARGV[1] + #ARGV[11] + #ARGV[15]) * {_SPREAD}) + {_OVERHEAD_BYTES}
+local bytes = math.ceil((#ARGV[1] + #ARGV[11] + #query) * {_SPREAD}) + {_OVERHEAD_BYTES}
 redis.call(
-  'HSET', KEYS[1], 'answer', ARGV[1], 'answer_status', ARGV[2], 'query', ARGV[15],
-  'charged', charge(KEYS[5], kept_s, bytes)
+  'HSET', KEYS[1], 'answer', ARGV[1], 'answer_status', ARGV[2], 'charged', recharge(KEYS[5], charged, kept_s, bytes)
 )
 redis.call('EXPIRE', KEYS[1], kept_s)
 give_back(place)
@@ -174,6 +170,12 @@ redis.call('EXPIRE', KEYS[2], ARGV[3])
 return 1
 """
 
+_BINARY: Final = b"\0"  # ends the JSON of a packed envelope, in which it cannot occur
+_ID_BYTES: Final = 16
+_IDS: Final = re.compile("(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})*")
+_ID_LENGTH: Final = 36
+_GROUPS: Final = (0, 8, 12, 16, 20, 32)  # where the groups of an id's digits begin
+_SCORE: Final = np.dtype("<f8")
 _ZLIB = b"\x78\x01"  # the head of what `_packed` returns; no JSON begins with it
 _WORD_KEPT_S = 120  # longer than any query runs
 _CANCELLED_KEPT_S = 120
@@ -245,7 +247,7 @@ class Queries:
                 WAKE_CHANNEL,
                 wake_name("query-step", self._tenant_id, query.query_id),
                 f"envelope:{channel}",
-                _ENVELOPE.dump_json(envelope),  # type: ignore[arg-type]  # bytes are sent as they are
+                _envelope_as_stored(envelope, packed=query.reads_packed),  # type: ignore[arg-type]  # bytes are sent as they are
                 f"elapsed:{channel}",
                 f"{elapsed_ms:.3f}",
                 f"ran:{channel}",
@@ -335,7 +337,7 @@ class Queries:
             _OPEN,
             len(keys),
             *keys,
-            QUERY.dump_json(query),
+            _packed(QUERY.dump_json(replace(query, reads_packed=True))),
             f"{time.time():.4f}",
             str(self._ttl_s),
             str(LEAST_KEPT_S),
@@ -392,7 +394,7 @@ class Queries:
             str(LEAST_KEPT_S),
             f"{memory.share:.4f}",
             str(answer_limit(memory, self._quota)),
-            _packed(QUERY.dump_json(query)),
+            *_only_running(query),
         )
 
     def state(self, query_id: QueryId) -> QueryState | None:
@@ -488,7 +490,7 @@ def _packed(document: bytes) -> bytes:
 
 
 def _unpacked(value: bytes) -> bytes:
-    """Return a value as it was before it was packed; values of open queries are not."""
+    """Return a value as it was before it was packed; queries opened by the release before are not."""
     return zlib.decompress(value) if value.startswith(_ZLIB) else value
 
 
@@ -498,6 +500,49 @@ def read_query(document: bytes) -> Query:
     return QUERY.validate_json(_unpacked(document), extra="ignore")
 
 
+def _only_running(query: Query) -> list[str]:
+    """Return the fields that only a running query needs."""
+    of_channels = [f"{kind}:{channel}" for kind in ("envelope", "calls", "ran") for channel in query.channels]
+    return [*of_channels, *(f"ended:{part}" for part in range(len(query.channels))), "understood"]
+
+
+def _envelope_as_stored(envelope: Envelope, *, packed: bool) -> bytes:
+    """Return an envelope as JSON, packed with its hits behind it in binary: the ids, then the scores."""
+    ids = _packed_ids(envelope.chunk_ids) if packed else None
+    if ids is None:
+        return _ENVELOPE.dump_json(envelope)
+    others = _ENVELOPE.dump_json(replace(envelope, chunk_ids=(), scores=()))
+    return others + _BINARY + ids + np.array(envelope.scores, _SCORE).tobytes()
+
+
+def _stored_envelope(value: bytes) -> Envelope:
+    others, binary, hits = value.partition(_BINARY)
+    envelope = _ENVELOPE.validate_json(others)
+    if not binary:
+        return envelope
+    count = len(hits) // (_ID_BYTES + _SCORE.itemsize)
+    scores = np.frombuffer(hits, _SCORE, count, count * _ID_BYTES).tolist()
+    return replace(envelope, chunk_ids=_ids_of(hits[: count * _ID_BYTES]), scores=tuple(scores))
+
+
+def _packed_ids(chunk_ids: Sequence[ChunkId]) -> bytes | None:
+    """Return ids as 16 bytes each; None unless all are UUIDs as we write them, as those of a business interface may not be."""
+    written = "".join(chunk_ids)
+    if not _IDS.fullmatch(written) or not {_ID_LENGTH}.issuperset(map(len, chunk_ids)):
+        return None
+    return bytes.fromhex(written.replace("-", ""))
+
+
+def _ids_of(packed: bytes) -> tuple[ChunkId, ...]:
+    count = len(packed) // _ID_BYTES
+    digits = np.frombuffer(packed.hex().encode(), np.uint8).reshape(count, 2 * _ID_BYTES)
+    written = np.full((count, _ID_LENGTH), ord("-"), np.uint8)
+    for dashes, (first, end) in enumerate(pairwise(_GROUPS)):
+        written[:, first + dashes : end + dashes] = digits[:, first:end]
+    ids = written.tobytes().decode()
+    return tuple([ChunkId(ids[at : at + _ID_LENGTH]) for at in range(0, len(ids), _ID_LENGTH)])
+
+
 def _state(raw: dict[bytes, bytes]) -> QueryState:
     envelopes, elapsed, ran = [], {}, {}
     steps: dict[str, ChannelStep] = {}
@@ -505,7 +550,7 @@ def _state(raw: dict[bytes, bytes]) -> QueryState:
     for name, value in sorted(raw.items()):
         kind, _, channel = name.decode().partition(":")
         if kind == "envelope":
-            envelopes.append(_ENVELOPE.validate_json(value))
+            envelopes.append(_stored_envelope(value))
             steps.setdefault(channel, ChannelStep.of(envelopes[-1]))  # of an older worker
         elif kind == "step":
             steps[channel] = _STEP.validate_json(value)

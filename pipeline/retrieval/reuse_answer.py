@@ -136,7 +136,7 @@ def _fingerprint(settings: Settings) -> str:
 NOT_IN_KEY: Final = frozenset(
     {
         *("query_id", "request_id", "created_at", "deadline_at", "session_id", "asked_by", "trace"),
-        *("cache_key", "stamps", "before_routing", "rules_known"),
+        *("cache_key", "stamps", "before_routing", "rules_known", "reads_packed"),
     }
 )
 

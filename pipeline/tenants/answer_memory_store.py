@@ -23,8 +23,8 @@ _SHARE_OF_FREE: Final = 0.5  # one tenant takes a third of the free memory at mo
 _LONGEST_WAIT_S: Final = 60  # of a Retry-After: answers of other queries may expire before what is counted here
 
 # Functions of scripts. An account's slots end at multiples of a power of two that is at most a sixteenth of the lifetime,
-# so an account has few slots. `charge` returns the slot and the bytes in the form that `discharge` takes, which returns
-# the bytes that it took off. A key with a slot lives at least as long as the slot.
+# so an account has few slots. `charge` returns the slot and the bytes in the form that `charged_bytes`, `discharge` and
+# `recharge` take. A key with a slot lives at least as long as the slot.
 ACCOUNT: Final = f"""{LIFETIME}
 local clock = redis.call('TIME')
 local now = tonumber(clock[1])
@@ -43,22 +43,41 @@ local function used_of(account)
   return sum, slots
 end
 
-local function charge(account, seconds, bytes)
+local function slot_after(seconds)
   local width = 1
   while width * 32 < seconds do width = width * 2 end
-  local slot = (math.floor((now + seconds) / width) + 1) * width
+  return (math.floor((now + seconds) / width) + 1) * width
+end
+
+local function charge(account, seconds, bytes)
+  local slot = slot_after(seconds)
   local is_new = redis.call('HINCRBY', account, slot, bytes) == bytes
   if is_new and redis.call('TTL', account) < slot - now then redis.call('EXPIREAT', account, slot) end
   return slot .. ':' .. bytes
 end
 
-local function discharge(account, charged)
+local function charged_bytes(charged)
   local slot, bytes = string.match(charged or '', '^(%d+):(%d+)$')
   if not slot or tonumber(slot) <= now then return 0 end
+  return tonumber(bytes), tonumber(slot)
+end
+
+local function discharge(account, charged)
+  local bytes, slot = charged_bytes(charged)
+  if not slot then return end
   -- A full Redis refuses the new number: then the account is too large until the slot ends.
-  local left = redis.pcall('HINCRBY', account, slot, -tonumber(bytes))
+  local left = redis.pcall('HINCRBY', account, slot, -bytes)
   if type(left) == 'number' and left <= 0 then redis.call('HDEL', account, slot) end
-  return tonumber(bytes)
+end
+
+local function recharge(account, charged, seconds, bytes)
+  local before, slot = charged_bytes(charged)
+  if slot == slot_after(seconds) then
+    redis.call('HINCRBY', account, slot, bytes - before)
+    return slot .. ':' .. bytes
+  end
+  discharge(account, charged)
+  return charge(account, seconds, bytes)
 end
 
 local function wait_for(slots, excess)

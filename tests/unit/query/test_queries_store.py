@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 
 import fakeredis
@@ -16,6 +17,7 @@ from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
 from tests.support.corpora.queries import query_of
 
 A, B = TenantId("a"), TenantId("b")
+UUIDS = tuple(str(uuid.uuid5(uuid.NAMESPACE_DNS, str(number))) for number in range(100))
 
 
 @pytest.fixture
@@ -49,11 +51,35 @@ class DescribeQueries:
         query = asked()
         queries.open(query)
         key = query_key(A, QueryId("q1"))
-        document = json.loads(redis.hget(key, "query"))
+        document = json.loads(queries.field(QueryId("q1"), "query"))
         for part in (document, document["plan"], document["plan"]["retrieve"]["channels"]["keyword"]):
             part["later"] = {"option": 1}
         redis.hset(key, "query", json.dumps(document))
         assert queries.load(QueryId("q1")) == query
+
+    @pytest.mark.parametrize("ids", [UUIDS, [f"商品-{number}" for number in range(100)], [id.upper() for id in UUIDS], []])
+    def it_gives_back_the_hits_of_a_channel_as_they_were(self, queries, ids):
+        queries.open(asked())
+        scores = tuple(1 / (place + 3) for place in range(len(ids)))
+        found = Envelope(channel=ChannelName.KEYWORD, status="ok", chunk_ids=tuple(ids), scores=scores, zero=0.0)
+        queries.report(queries.load(QueryId("q1")), found, elapsed_ms=1)
+        assert queries.state(QueryId("q1")).envelopes == (found,)
+
+    def it_stores_the_hits_of_a_channel_in_less_than_half_of_their_json(self, queries, redis):
+        queries.open(asked())
+        found = Envelope(channel=ChannelName.KEYWORD, status="ok", chunk_ids=UUIDS, scores=(1 / 3,) * 100)
+        queries.report(queries.load(QueryId("q1")), found, elapsed_ms=1)
+        assert len(redis.hget(query_key(A, QueryId("q1")), "envelope:keyword")) < 2_700
+
+    def it_writes_json_for_a_query_that_the_release_before_opened(self, queries, redis):
+        queries.open(asked())
+        key = query_key(A, QueryId("q1"))
+        document = json.loads(queries.field(QueryId("q1"), "query"))
+        del document["reads_packed"]
+        redis.hset(key, "query", json.dumps(document))
+        found = Envelope(channel=ChannelName.KEYWORD, status="ok", chunk_ids=UUIDS, scores=(1 / 3,) * 100)
+        queries.report(queries.load(QueryId("q1")), found, elapsed_ms=1)
+        assert json.loads(redis.hget(key, "envelope:keyword"))["chunk_ids"] == list(UUIDS)
 
     def it_goes_from_queued_to_running_to_succeeded(self, queries):
         queries.open(asked())
