@@ -1,6 +1,9 @@
 """The garbage collector of a process that starts: nothing that is imported is ever garbage."""
 
 import gc
+from typing import Final
+
+_YOUNG: Final = 10_000  # objects until the youngest are looked at: a query makes thousands, nearly none of them in cycles
 
 
 def wait_with_collecting() -> None:
@@ -13,4 +16,5 @@ def keep_for_good() -> None:
     gc.collect()
     gc.freeze()
     gc.collect()  # CPython collects old garbage once it is a quarter of what the last full collection left: now nothing
+    gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
     gc.enable()

@@ -44,7 +44,9 @@ class IndexRows:
 
     rows: Sequence[bytes]
     fields: Sequence[FieldTerms]
-    _counted: dict[tuple[str, FieldWeights], Frequency] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _counted: dict[tuple[str, FieldWeights], Frequency] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:

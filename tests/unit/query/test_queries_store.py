@@ -57,7 +57,9 @@ class DescribeQueries:
         redis.hset(key, "query", json.dumps(document))
         assert queries.load(QueryId("q1")) == query
 
-    @pytest.mark.parametrize("ids", [UUIDS, [f"商品-{number}" for number in range(100)], [id.upper() for id in UUIDS], []])
+    @pytest.mark.parametrize(
+        "ids", [UUIDS, [f"商品-{number}" for number in range(100)], [id.upper() for id in UUIDS], []]
+    )
     def it_gives_back_the_hits_of_a_channel_as_they_were(self, queries, ids):
         queries.open(asked())
         scores = tuple(1 / (place + 3) for place in range(len(ids)))
