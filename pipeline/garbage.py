@@ -3,7 +3,7 @@
 import gc
 from typing import Final
 
-_YOUNG: Final = 10_000  # objects until the youngest are looked at: a query makes thousands, nearly none of them in cycles
+_YOUNG: Final = 10_000  # objects until the youngest are looked at: a query makes thousands, few of them in cycles
 
 
 def wait_with_collecting() -> None:
