@@ -51,7 +51,7 @@ class Collection:
 # around it, the more so if it was recognised as the number or the date of one thing.
 _CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
 _CODE_WORTH = 1.5
-_EXACT_WORTH = 3.0
+_EXACT_WORTH = 4.0
 _PRESENCE = 1e-9  # a k1 for which one occurrence counts almost as much as many
 _NEAR = 0.5  # share of the original word's worth for a possible respelling
 _SHORT, _LONG = 16, 48  # units of a query
@@ -73,7 +73,7 @@ def weigh(query: KeywordQuery, collection: Collection, *, k1: float = K1) -> Wei
     """Return the worth of each part of a query.
 
     The worth of a term is ``(k1 + 1) * idf``; terms of letters and digits (``e1234``) get half as much again, exact units
-    three times as much, and terms
+    four times as much, and terms
     that a long query repeats ``n`` times up to the square root of ``n`` as much (`long_share`). A unit of several ways
     has the worth of the query's own words, with the idf of the union of all ways (at most as many chunks as their sum,
     or as the most frequent spelling);

@@ -47,7 +47,7 @@ class DescribeAnalyze:
             ("2024-05-01", "2024-05-01 2024 05 01 20240501 date:2024-05-01 date:05-01 date:2024-05"),
             ("500mg 2.5mg", "500mg 500 mg 2.5mg 2.5 mg"),
             ("U.S. e.g.", "us eg"),
-            ("well-known e-mail", "well known email e mail wellknown"),
+            ("well-known e-mail", "well known wellknown email e mail"),
             ("5–10 Navier–Stokes", "5-10 5 10 navier stoke navierstok"),
             ("Widget™ soft\u00adware", "widget softwar"),
             ("维生素", "维生 生素 生 素 维"),
