@@ -14,18 +14,16 @@ from sqlalchemy import Connection, Engine
 
 from pipeline.caches import RecentValues, RefreshingValue
 from pipeline.channels.channel import Loss
-from pipeline.channels.local_indexes import MOST_CHANGED_CHUNKS, HostIndex, IndexAtRevision, LocalIndexes
-from pipeline.channels.query_words import NamespaceRows, QueryWords, words_of_index, words_of_mysql
+from pipeline.channels.local_indexes import HostIndex, LocalIndexes
 from pipeline.database.unit_of_work import read_soon, reading_if_asked
 from pipeline.errors import PipelineError, Unavailable
-from pipeline.filters.index_filters import EVERYTHING, Clause, clause_of
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Lexicon, Rule
 from pipeline.keyword.dictionary_store import Dictionaries
-from pipeline.keyword.fulltext_store import KeywordIndex, TermsRow
+from pipeline.keyword.fulltext_store import KeywordIndex
 from pipeline.keyword.matching import FieldWeights
-from pipeline.keyword.statistics_store import Statistics
+from pipeline.keyword.query_words import QueryWords, TermsRow, WordIndex, words_of
+from pipeline.keyword_index.host_words import HostWords, IndexAtRevision
 from pipeline.keyword_index.index_faults import IndexDamaged
-from pipeline.keyword_index.index_search import IndexSearch
 from pipeline.query.channel_options import KeywordOptions, options_of
 from pipeline.query.request import Query, Recalled
 from pipeline.ranking.fusion import Terms, terms_of
@@ -37,13 +35,9 @@ _QueryKey = tuple[str, str, str]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_LEAST_CANDIDATES = 200
-_CANDIDATES_PER_PLACE = 2
 _CHUNKS_PER_RULE = 5
 _MOST_KNOWN = 32  # queries; each may hold open files of the index that were merged away since, and some 200 rows
 _MOST_WITHOUT_DICTIONARY = 256  # queries
-_LEAST_PROPOSED = 100  # by this host's index
-_PROPOSED_PER_PLACE = 1.25  # its order differs from BM25's only by rounded lengths
 _DICTIONARY_FRESH_S = 3.0
 _MOST_DICTIONARIES = 256
 _PATIENCE_S, _FIRST_S = 0.25, 0.5  # for a known dictionary, and for one that was never read
@@ -68,6 +62,22 @@ def _without_damage(method: Callable[Concatenate[KeywordChannel, Query, P], T]) 
 
 
 @dataclass(frozen=True, slots=True)
+class _Engine:
+    """The engine that a query uses from its beginning: this host's ``index``, or FULLTEXT without one. ``read_rows``: the
+    rows of the index that the query has read."""
+
+    tenant_id: TenantId
+    index: IndexAtRevision | None
+    read_rows: dict[ChunkId, TermsRow] = field(default_factory=dict)
+
+    def on(self, connection: Callable[[], Connection]) -> WordIndex:
+        """Return it with a connection, which the index takes only for what it lacks."""
+        if self.index is None:
+            return KeywordIndex(connection(), self.tenant_id)
+        return HostWords(self.index, lambda: KeywordIndex(connection(), self.tenant_id), self.read_rows)
+
+
+@dataclass(frozen=True, slots=True)
 class KeywordChannel:
     """The channel over the keyword index in MySQL, and this host's in ``local``; None for the engine ``mysql``."""
 
@@ -75,7 +85,9 @@ class KeywordChannel:
     local: LocalIndexes | None = None
     name: ChannelName = ChannelName.KEYWORD
     clock: Callable[[], float] = time.monotonic
-    _known: RecentValues[_QueryKey, QueryWords] = field(default_factory=lambda: RecentValues(_MOST_KNOWN))
+    _known: RecentValues[_QueryKey, tuple[_Engine, QueryWords]] = field(
+        default_factory=lambda: RecentValues(_MOST_KNOWN)
+    )
     _without_dictionary: RecentValues[tuple[str, str], bool] = field(
         default_factory=lambda: RecentValues(_MOST_WITHOUT_DICTIONARY)
     )
@@ -91,32 +103,21 @@ class KeywordChannel:
         """Return the best chunks by BM25 among those that hold any of the query's words, and those that a rule adds."""
         fields, pool = self._fields(query), query.pool_of(self.name)
         with reading_if_asked(self.mysql) as connection:
-            words = self._words(connection, query)
+            engine, words = self._begun(connection, query)
+            proposed = engine.on(connection).candidates(words, filters=query.filters, pool=pool)
             rules = [rule for rule in words.keyword_query.rules if rule.namespace in query.namespaces]
-            clause = _clause(query, words.host_index)
-            if words.host_index is not None and clause is not None:
-                rows, is_cut = _proposed(connection, query, words.host_index, words.wanted(clause), pool)
-                words.rows.update((row.chunk_id, row) for row in rows)
-                guard = {"method": "index", "rows": len(rows), "may_be_short": is_cut, **_age(words.host_index)}
-            else:
-                limit, search = max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool), words.search()
-                index = KeywordIndex(connection(), query.tenant_id)
-                rows = index.candidates(query.namespaces, search, filters=query.filters, limit=limit)
-                has_all = search.complete and (len(rows) < limit if query.filters else search.is_narrow)
-                guard = {"method": "fulltext", "rows": len(rows), "may_be_short": not has_all}
-            scores = words.score(words.of_rows(rows), fields)
-            guard |= self._losses(query, words.host_index)
-            ruled = [(rule, _documents_rows(connection, rule, query, words.host_index)) for rule in rules]
-        extra = {row.chunk_id: row for _, more in ruled for row in more if row.chunk_id not in scores}
-        scores |= words.score(words.of_rows(list(extra.values())), fields)
+            ruled = [(rule, _documents_rows(engine.on(connection), rule, query)) for rule in rules]
+        scores = words.score(proposed.rows, fields)
+        scores |= words.score([row for _, more in ruled for row in more if row.chunk_id not in scores], fields)
         _apply(ruled, scores, bound=words.weighed.bound)
         best = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:pool]
+        guard = {"method": proposed.method, "rows": len(proposed.rows), "may_be_short": proposed.may_be_short}
         return Recalled(
             chunk_ids=tuple(chunk_id for chunk_id, _ in best),
             scores=tuple(scored for _, scored in best),
             upper_bound=words.weighed.bound,
             zero=0.0,
-            guard=guard,
+            guard=guard | _age(engine.index) | self._losses(query, engine.index),
         )
 
     @_without_damage
@@ -125,19 +126,19 @@ class KeywordChannel:
         if not chunk_ids:
             return {}
         with reading_if_asked(self.mysql) as connection:
-            words = self._words(connection, query)
-            blocks = self._blocks(connection, query, words, chunk_ids)
-        return words.score(blocks, self._fields(query))
+            engine, words = self._begun(connection, query)
+            rows = engine.on(connection).rows(chunk_ids)
+        return words.score(rows, self._fields(query))
 
     @_without_damage
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """Return the share of the query that each of these chunks covers; nothing without words, or with a rule."""
         with reading_if_asked(self.mysql) as connection:
-            words = self._words(connection, query)
-            ruled = any(rule.namespace in query.namespaces for rule in words.keyword_query.rules)
-            cannot_judge = ruled or not words.keyword_query.terms
-            blocks = [] if cannot_judge else self._blocks(connection, query, words, chunk_ids)
-        return words.coverage(blocks, self._fields(query))
+            engine, words = self._begun(connection, query)
+            if not words.keyword_query.terms or any(r.namespace in query.namespaces for r in words.keyword_query.rules):
+                return {}
+            rows = engine.on(connection).rows(chunk_ids)
+        return words.coverage(rows, self._fields(query))
 
     @_without_damage
     def indexed(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Terms] | None:
@@ -145,16 +146,17 @@ class KeywordChannel:
         if self.local is None:
             return None
         with reading_if_asked(self.mysql) as connection:
-            words = self._words(connection, query)
-        if words.host_index is None:
+            engine, _ = self._begun(connection, query)
+            rows = None if engine.index is None else engine.on(connection).own_rows(chunk_ids)
+        if engine.index is None or rows is None:
             return None
-        terms = {row.chunk_id: terms_of(row.terms) for row in _rows_of_index(words, words.host_index, chunk_ids)}
-        return terms if len(terms) == len(set(chunk_ids)) or not words.host_index.is_current else None
+        terms = {row.chunk_id: terms_of(row.terms) for row in rows}
+        return terms if len(terms) == len(set(chunk_ids)) or not engine.index.is_current else None
 
     def terms(self, query: Query) -> tuple[str, ...]:
         """Return the query's words, their synonyms and corrected spellings, without stop words."""
         with reading_if_asked(self.mysql) as connection:
-            return self._words(connection, query).keyword_query.terms
+            return self._begun(connection, query)[1].keyword_query.terms
 
     def lost(self, query: Query) -> Loss | None:
         """Return the loss of the dictionary if this process could not read it for the query or one of its wordings."""
@@ -168,24 +170,15 @@ class KeywordChannel:
     def _fields(self, query: Query) -> FieldWeights:
         return options_of(KeywordOptions, query.plan.channels.get(self.name)).fields
 
-    def _blocks(
-        self, connection: Callable[[], Connection], query: Query, words: QueryWords, chunk_ids: Sequence[ChunkId]
-    ) -> list[NamespaceRows]:
-        """Return the rows of these chunks from this host's index, or from MySQL."""
-        if words.host_index is not None:
-            return words.of_rows(_rows_of(connection, query, words, words.host_index, chunk_ids))
-        return words.of_rows(KeywordIndex(connection(), query.tenant_id).rows(chunk_ids))
+    def _begun(self, connection: Callable[[], Connection], query: Query) -> tuple[_Engine, QueryWords]:
+        """Return the query's engine and its words there, chosen once although the channel is called several times."""
 
-    def _words(self, connection: Callable[[], Connection], query: Query) -> QueryWords:
-        """Return the query's words with their statistics, computed once although the channel is called several times."""
+        def begin() -> tuple[_Engine, QueryWords]:
+            lexicon, engine = self._lexicon(query), _Engine(query.tenant_id, self._host.current_or_last(query))
+            tenant_id, namespaces, text = query.tenant_id, query.namespaces, query.query_text
+            return engine, words_of(engine.on(connection), text, lexicon, tenant_id=tenant_id, namespaces=namespaces)
 
-        def make() -> QueryWords:
-            lexicon, host_index = self._lexicon(query), self._host.current_or_last(query)
-            if host_index is not None:
-                return words_of_index(host_index, query, lexicon)
-            return words_of_mysql(Statistics(connection(), query.tenant_id), query, lexicon)
-
-        return self._known.get(_key(query), make)
+        return self._known.get(_key(query), begin)
 
     def _lexicon(self, query: Query) -> Lexicon:
         """Return the tenant's dictionary; an empty one, which is a loss, if it cannot be read and an index is
@@ -215,17 +208,9 @@ def _id(query: Query) -> tuple[str, str]:
     return query.tenant_id, query.query_id
 
 
-def _clause(query: Query, host_index: IndexAtRevision | None) -> Clause | None:
-    """Return the filters for the index; None if only FULLTEXT can apply them. Without MySQL others wait for texts."""
-    if host_index is None:
-        return None
-    clause = clause_of(query.filters)
-    return EVERYTHING if clause is None and not host_index.is_current else clause
-
-
-def _age(host_index: IndexAtRevision) -> dict[str, float]:
+def _age(index: IndexAtRevision | None) -> dict[str, float]:
     """Report the age of an index that could not be compared with MySQL."""
-    return {} if host_index.is_current else {"age_s": round(host_index.age_s(datetime.now(UTC)), 3)}
+    return {} if index is None or index.is_current else {"age_s": round(index.age_s(datetime.now(UTC)), 3)}
 
 
 def _missing_namespaces(query: Query, host_index: IndexAtRevision | None) -> Loss | None:
@@ -237,53 +222,9 @@ def _missing_namespaces(query: Query, host_index: IndexAtRevision | None) -> Los
     return Loss(code="namespace_not_indexed", detail=detail) if missing else None
 
 
-def _proposed(
-    connection: Callable[[], Connection], query: Query, host_index: IndexAtRevision, wanted: IndexSearch, pool: int
-) -> tuple[list[TermsRow], bool]:
-    """Return the best rows of this host's index with MySQL's rows of documents that changed since, and whether some of
-    these are missing: documents may have grown since their chunks were counted."""
-    is_cut, limit = False, max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * pool))
-    rows = host_index.view.search(wanted, limit=limit)
-    tokens = [token.encode() for group in wanted.groups for token in group]
-    for namespace in {namespace for namespace, _ in host_index.changed}:
-        ids = [document_id for of, document_id in host_index.changed if of == namespace]
-        index = KeywordIndex(connection(), query.tenant_id)
-        changed = index.shown_of(namespace, ids, filters=query.filters, limit=MOST_CHANGED_CHUNKS + 1)
-        is_cut = is_cut or len(changed) > MOST_CHANGED_CHUNKS
-        rows += (row for row in changed if any(token in row.terms for token in tokens))
-    return rows, is_cut
-
-
-def _rows_of(
-    connection: Callable[[], Connection],
-    query: Query,
-    words: QueryWords,
-    host_index: IndexAtRevision,
-    chunk_ids: Sequence[ChunkId],
-) -> list[TermsRow]:
-    """Return the rows of these chunks from this host's index; from MySQL those that are missing or outdated."""
-    rows = _rows_of_index(words, host_index, chunk_ids)
-    present = {row.chunk_id for row in rows}
-    others = [chunk_id for chunk_id in chunk_ids if chunk_id not in present] if host_index.is_current else []
-    return rows + (KeywordIndex(connection(), query.tenant_id).rows(others) if others else [])
-
-
-def _rows_of_index(words: QueryWords, host_index: IndexAtRevision, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
-    """Return the unchanged rows that this host's index has of these chunks; each is read once per query."""
-    unread = [chunk_id for chunk_id in chunk_ids if chunk_id not in words.rows]
-    words.rows.update((row.chunk_id, row) for row in host_index.view.rows(unread, without=host_index.changed))
-    return [words.rows[chunk_id] for chunk_id in chunk_ids if chunk_id in words.rows]
-
-
-def _documents_rows(
-    connection: Callable[[], Connection], rule: Rule, query: Query, host_index: IndexAtRevision | None
-) -> list[TermsRow]:
-    document = (Namespace(rule.namespace), DocumentId(rule.document_id))
-    if host_index is not None and not host_index.is_current:
-        clause = _clause(query, host_index) or EVERYTHING
-        return [entry.row for entry in host_index.view.documents([document], clause, limit=_CHUNKS_PER_RULE)]
-    index, (namespace, document_id) = KeywordIndex(connection(), query.tenant_id), document
-    return index.shown_of(namespace, [document_id], filters=query.filters, limit=_CHUNKS_PER_RULE)
+def _documents_rows(engine: WordIndex, rule: Rule, query: Query) -> list[TermsRow]:
+    document = Namespace(rule.namespace), [DocumentId(rule.document_id)]
+    return engine.shown_of(*document, filters=query.filters, limit=_CHUNKS_PER_RULE)
 
 
 def _apply(ruled: Sequence[tuple[Rule, Sequence[TermsRow]]], scores: dict[ChunkId, float], *, bound: float) -> None:

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +16,7 @@ from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.filters.index_filters import clause_of
 from pipeline.keyword.fulltext_store import KeywordIndex
+from pipeline.keyword_index.host_words import MOST_CHANGED_CHUNKS, IndexAtRevision
 from pipeline.keyword_index.index_faults import IndexDamaged
 from pipeline.keyword_index.index_folder import IndexFolder
 from pipeline.keyword_index.index_search import IndexView
@@ -38,27 +38,7 @@ _LOOKED_AGAIN_S = 0.005
 _MOST_AWAITED = 4  # revisions; an index further behind is catching up with a load
 _FEW_CHANGED = 20  # documents; reading these from MySQL takes less time than waiting for the indexer
 _MOST_CHANGED = 200  # documents; reading more from MySQL costs more than a search there
-MOST_CHANGED_CHUNKS = 2_000  # of these documents together: 15 ms, where a search takes 6 to 15
 _LEAST_INDEXED = 20  # chunks for each changed document; with fewer its frequencies do not represent the namespace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexAtRevision:
-    """A tenant's index at a revision. ``changed``: documents whose chunks in it are outdated, to be read from MySQL.
-    ``is_current`` is false for one that could not be compared with MySQL; ``behind_s``: seconds since the last
-    comparison."""
-
-    view: IndexView
-    states: Mapping[Namespace, NamespaceState]
-    changed: tuple[tuple[Namespace, DocumentId], ...] = ()
-    is_current: bool = True
-    behind_s: float | None = None
-
-    def age_s(self, now: datetime) -> float:
-        """Return the seconds since the index was known to be current, at most the oldest namespace's age."""
-        revised = [state.revised_at or state.created_at for state in self.states.values()]
-        age_s = max((now - moment.replace(tzinfo=UTC)).total_seconds() for moment in revised)
-        return age_s if self.behind_s is None else min(age_s, self.behind_s)
 
 
 @dataclass(slots=True)

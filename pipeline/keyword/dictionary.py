@@ -76,9 +76,14 @@ class KeywordQuery:
 
     @property
     def all_terms(self) -> tuple[str, ...]:
-        """Every term whose occurrences matter, each once: also those of spellings and of runs."""
-        others = [way for _, spelling in self.spellings for way in spelling.ways]
-        return tuple(dict.fromkeys((*self.terms, *(term for run in (*others, *self.verbatim) for term in run))))
+        """Every term whose occurrences matter, each once: also those of runs."""
+        return tuple(dict.fromkeys((*self.terms, *(term for run in self.verbatim for term in run))))
+
+    @property
+    def other_terms(self) -> tuple[str, ...]:
+        """Every term that only a possible spelling has, each once."""
+        ways = (way for _, spelling in self.spellings for way in spelling.ways)
+        return tuple(dict.fromkeys(term for way in ways for term in way if term not in self.all_terms))
 
     def spelled(self, frequency: Mapping[str, int], *, lags: bool) -> KeywordQuery:
         """Return the query with those spellings as ways of its units that some chunk has; with all, where chunks are not

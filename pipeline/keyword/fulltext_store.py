@@ -1,28 +1,33 @@
-"""The keyword index: FULLTEXT proposes candidates quickly, and BM25 ranks them (`keyword.scoring`), since InnoDB's
+"""The engine FULLTEXT: MySQL's index proposes candidates quickly, and BM25 ranks them (`keyword.scoring`), since InnoDB's
 tf·idf² without length normalisation loses a quarter of its quality. Tokens carry tenant and namespace, so a search
-touches no other tenant's rows."""
+touches no other tenant's rows. Statistics are not stored: FULLTEXT counts rare tokens, and a sample of chunks common ones.
+"""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from pipeline.database.rows import TenantStore
+from pipeline.database.rows import TenantStore, record_of
 from pipeline.database.statements import same_document, same_generation
 from pipeline.filters.sql_filters import mysql_condition
+from pipeline.keyword.query_words import Candidates, NamespaceSize, QueryWords, TermsRow
 from pipeline.records import ChunkId, DocumentId, FieldTerms, Filters, Namespace
 
-
-class TermsRow(NamedTuple):
-    """A chunk's tokens, joined by spaces, and how many belong to each field. A tuple: a query makes hundreds."""
-
-    chunk_id: ChunkId
-    namespace: Namespace
-    terms: bytes
-    fields: FieldTerms
-
-
-NARROW = 500  # rows that are read as fast as ranked and cut to 250
+# A FULLTEXT search cannot be interrupted, and every row it matches costs 4 µs, so its work is bounded in advance: it
+# searches for the rarest terms that match about this many rows together. docs/decisions/0012.
+_NARROW = 500  # rows that are read as fast as ranked and cut to 250
+_MOST_MATCHES = _NARROW
+_MOST_ALONE = 2_000  # rows that one term may match without a second one
+_ENOUGH = 400  # rows that are expected to hold all required terms
+_LEAST_CANDIDATES = 200
+_CANDIDATES_PER_PLACE = 2
+# docs/decisions/0090
+_EXACT_CHUNKS = 2_000  # chunks; in a larger collection common tokens are counted in a sample
+_SAMPLE = 128  # chunks
+_LEAST_SAMPLED = 4  # chunks of the sample that must hold a token for an estimate
+_COUNTED_TOKENS = 64  # tokens
+_SPELLED = 64  # chunks that are read to see which of many tokens exist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +41,38 @@ class Search:
     expected: int | None = None
     complete: bool = False
 
+    @classmethod
+    def of(cls, words: QueryWords) -> "Search":
+        """Return the search for the rarest terms that stay within the bound together, at least one. If that one is
+        common, chunks must hold the next rarest too, as long as enough are expected to."""
+        rarest = sorted(filter(words.frequency.get, words.keyword_query.terms), key=lambda term: words.frequency[term])
+        if not rarest:
+            return cls(groups=(), expected=0, complete=True)
+        chosen, matches = rarest[:1], float(words.frequency[rarest[0]])
+        every = matches > _MOST_ALONE
+        for term in rarest[1:]:
+            frequency = words.frequency[term]
+            if every:
+                fewer = matches * frequency / max(1, words.chunk_count)
+                if matches <= _MOST_ALONE or fewer < _ENOUGH:
+                    break
+                matches = fewer
+            elif matches + frequency > _MOST_MATCHES:
+                break
+            else:
+                matches += frequency
+            chosen.append(term)
+        return cls(
+            groups=tuple(tuple(tokens[term] for term in chosen) for tokens in words.tokens.values()),
+            every=every,
+            expected=None if every else int(matches),
+            complete=len(chosen) == len(rarest) and not every,
+        )
+
     @property
     def is_narrow(self) -> bool:
         """Whether reading every match is cheaper than ranking them by FULLTEXT."""
-        return self.expected is not None and self.expected <= NARROW
+        return self.expected is not None and self.expected <= _NARROW
 
     @property
     def expression(self) -> str:
@@ -50,9 +83,51 @@ class Search:
 
 
 class KeywordIndex(TenantStore):
-    """One tenant's part of the FULLTEXT index."""
+    """One tenant's part of the FULLTEXT index, a `WordIndex`. It sees every commit."""
 
-    def candidates(
+    counts_all = True
+
+    def sizes(self, namespaces: Sequence[Namespace]) -> dict[Namespace, NamespaceSize]:
+        """Return the size of each of these namespaces that exists."""
+        rows = self._run(_SIZES, namespaces=list(namespaces))
+        return {Namespace(row.namespace): record_of(NamespaceSize, row) for row in rows}
+
+    def frequencies(self, tokens: Sequence[str], sizes: Mapping[Namespace, NamespaceSize]) -> dict[str, int]:
+        """Return the number of shown chunks that hold each token, without those of none. In more than 2,000 chunks, and
+        for more than 64 tokens, a token of some 3 % of them and more is estimated; of the others 64 are counted."""
+        wanted, found = list(dict.fromkeys(tokens)), dict[str, int]()
+        chunk_count = sum(size.chunk_count for size in sizes.values())
+        if chunk_count > _EXACT_CHUNKS or len(wanted) > _COUNTED_TOKENS:
+            sample = self._run(_SAMPLED, namespaces=list(sizes), limit=_SAMPLE).scalars().all()
+            held = {token: sum(token.encode() in terms for terms in sample) for token in wanted}
+            if len(sample) < _SAMPLE:  # these are all
+                return {token: count for token, count in held.items() if count}
+            found = {token: n * chunk_count // _SAMPLE for token, n in held.items() if n >= _LEAST_SAMPLED}
+        rare = [token for token in wanted if token not in found]
+        found |= dict.fromkeys(rare[_COUNTED_TOKENS:], _LEAST_SAMPLED * chunk_count // (2 * _SAMPLE))
+        if counted := rare[:_COUNTED_TOKENS]:
+            rows = self._run(_counting(len(counted)), **{f"token{place}": token for place, token in enumerate(counted)})
+            found |= {counted[place]: count for place, count in rows if count}
+        return found
+
+    def existing(self, tokens: Sequence[str]) -> list[str]:
+        """Return those of these tokens, hundreds, that a shown chunk holds. Where many chunks match, a common token may be
+        missing."""
+        if not tokens:
+            return []
+        rows = self._read(_CANDIDATES, {"query": " ".join(tokens), "limit": _SPELLED})
+        held = set(b" ".join(row.terms for row in rows).split())
+        return [token for token in tokens if token.encode() in held]
+
+    def candidates(self, words: QueryWords, *, filters: Filters, pool: int) -> Candidates:
+        """Return shown chunks that hold the query's rarest terms: all if few are expected, otherwise those that FULLTEXT
+        ranks highest."""
+        search, limit = Search.of(words), max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool)
+        rows = self.matches(list(words.tokens), search, filters=filters, limit=limit)
+        has_all = search.complete and (len(rows) < limit if filters else search.is_narrow)
+        return Candidates(rows=rows, method="fulltext", may_be_short=not has_all)
+
+    def matches(
         self, namespaces: Sequence[Namespace], search: Search, *, filters: Filters, limit: int
     ) -> list[TermsRow]:
         """Return shown chunks that match: all of them if the search expects few (`Search.is_narrow`), otherwise the
@@ -74,6 +149,10 @@ class KeywordIndex(TenantStore):
         if not chunk_ids:
             return []
         return self._read(_ROWS, {"ids": list(chunk_ids)})
+
+    def own_rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:  # noqa: ARG002 - the port's
+        """Return none: every row costs a statement."""
+        return []
 
     def shown_of(
         self, namespace: Namespace, document_ids: Sequence[DocumentId], *, filters: Filters, limit: int
@@ -148,6 +227,27 @@ FROM (
 ) best
 JOIN chunks c ON c.tenant_id = best.tenant_id AND c.chunk_id = best.chunk_id
 """
+
+_SIZES = (
+    "SELECT namespace, chunk_count, term_count FROM namespaces WHERE tenant_id = :tenant AND namespace IN :namespaces"
+)
+_SHOWN_FIRST = _SHOWN.format(m="m").removeprefix(" JOIN")
+
+# The index by id also holds the primary key, so rows of other namespaces are not read.
+_SAMPLED = (
+    f"SELECT CAST(m.terms AS BINARY) FROM chunks m FORCE INDEX (chunks_by_id) STRAIGHT_JOIN{_SHOWN_FIRST}"
+    " WHERE m.tenant_id = :tenant AND m.namespace IN :namespaces AND m.enabled = 1 ORDER BY m.chunk_id LIMIT :limit"
+)
+
+
+def _counting(tokens: int) -> str:
+    """Return the statement that counts so many tokens, ``:token0`` and so on, by their places."""
+    return " UNION ALL ".join(
+        f"SELECT {place}, COUNT(*) FROM chunks m STRAIGHT_JOIN{_SHOWN_FIRST}"
+        f" WHERE MATCH(m.terms) AGAINST(:token{place} IN BOOLEAN MODE) AND m.tenant_id = :tenant AND m.enabled = 1"
+        for place in range(tokens)
+    )
+
 
 _ROWS = f"{_PACKED.format(c='c')} FROM chunks c WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids"
 

@@ -26,7 +26,8 @@ from pipeline.filters.index_filters import (
     sortable_values,
     terms_of_fields,
 )
-from pipeline.keyword.fulltext_store import TermsRow, terms_row
+from pipeline.keyword.fulltext_store import terms_row
+from pipeline.keyword.query_words import TermsRow
 from pipeline.keyword.scoring import K1
 from pipeline.keyword_index.index_faults import readable
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState

@@ -14,6 +14,7 @@ from pipeline.database.rows import TenantStore, slices
 from pipeline.database.statements import same_document, same_generation
 from pipeline.documents.chunk_store import STORED
 from pipeline.keyword.fulltext_store import PACKED
+from pipeline.keyword.query_words import NamespaceSize
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.tenants.namespace_store import STAMP
 
@@ -21,7 +22,7 @@ _ROWS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceState:
+class NamespaceState(NamespaceSize):
     """A namespace at one of its revisions, in MySQL or in an index; ``stamp`` as in `tenants.namespace_store.Revision`."""
 
     namespace: Namespace
@@ -29,8 +30,6 @@ class NamespaceState:
     revision: int
     revised_at: datetime | None
     created_at: datetime
-    chunk_count: int
-    term_count: int
 
     def has(self, stamp: str) -> bool:
         """Return whether this state includes everything the namespace showed at this stamp. A MySQL restored from a

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, TypeVar
 
-from pipeline.channels.local_indexes import IndexAtRevision
 from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.engines import outage_of
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.chunk_store import Chunks, StoredChunk
 from pipeline.errors import CircuitOpen, PipelineError, TooLate, Unavailable
 from pipeline.filters.python_filters import SHOWN_FIELDS, may_be_more, unmet
+from pipeline.keyword_index.host_words import IndexAtRevision
 from pipeline.query.plan import Plan
 from pipeline.query.request import Query, QueryMoment, copied
 from pipeline.ranking.fusion import Fused

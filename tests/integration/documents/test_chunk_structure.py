@@ -242,7 +242,7 @@ class DescribeSegments:
         token = by_id[near[0][0]].terms
         with unit_of_work(corner.use.mysql) as work:
             index = KeywordIndex(work.connection, corner.tenant)
-            rows = index.candidates(
+            rows = index.matches(
                 [corner.namespace], Search(groups=(tuple(sorted(set(token))),)), filters=filters, limit=10
             )
         return [

@@ -135,15 +135,15 @@ class DescribeRecall:
         assert documents(corner, "bears") == []
 
     def it_asks_for_two_words_where_each_alone_is_common(self, use, tenant, monkeypatch):
-        monkeypatch.setattr("pipeline.channels.query_words._MOST_ALONE", 2)
-        monkeypatch.setattr("pipeline.channels.query_words._ENOUGH", 1)
+        monkeypatch.setattr("pipeline.keyword.fulltext_store._MOST_ALONE", 2)
+        monkeypatch.setattr("pipeline.keyword.fulltext_store._ENOUGH", 1)
         found = Corner(use, tenant, Namespace("common"))
         texts = ["red fox", "red fox too", "red hen", "red hen too", "grey fox", "grey fox too"]
         found.ingest(*(upload(f"d{place}", text) for place, text in enumerate(texts)))
         assert sorted(documents(found, "red fox")) == ["d0", "d1"]
 
     def it_ranks_where_more_match_than_are_read(self, corner, monkeypatch):
-        monkeypatch.setattr("pipeline.keyword.fulltext_store.NARROW", 0)
+        monkeypatch.setattr("pipeline.keyword.fulltext_store._NARROW", 0)
         assert documents(corner, "PPR-9087") == ["order", "other"]
 
 

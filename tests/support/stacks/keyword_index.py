@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
+from pipeline.keyword.fulltext_store import KeywordIndex
+from pipeline.keyword_index.host_words import HostWords
 from pipeline.maintenance.index_keywords import KeywordIndexer
 from tests.integration.keyword.test_keyword_channel import query
 from tests.support.stacks.corner import Corner
@@ -32,6 +36,12 @@ class Host:
         while self.indexer.step().tenants:
             assert time.monotonic() < until, "the index does not catch up"
             time.sleep(0.01)
+
+    def index_of(self, corner: Corner, mysql: Callable[[], KeywordIndex]) -> HostWords:
+        """The index of a corner's tenant as it is."""
+        index = LocalIndexes(self.root).last_known(corner.tenant, [corner.namespace])
+        assert index is not None
+        return HostWords(replace(index, is_current=True), mysql)
 
     def ask(self, question: str, corner: Corner | None = None, **options: Any) -> Recalled:
         return self.channel.recall(query(corner or self.corner, question, **options))
