@@ -25,8 +25,8 @@ from pipeline.records import Namespace
 
 class Differences(Shape):
     """The differences between the stores: chunks without vector, vectors without chunk, vectors of another text or
-    model, misplaced vectors, documents with too few or too many chunks, orphaned rows, wrong keyword statistics, wrong
-    vectors of whole documents."""
+    model, misplaced vectors, documents with too few or too many chunks, orphaned rows, namespaces (``statistics``)
+    with a wrong number of chunks or terms, wrong vectors of whole documents."""
 
     missing: int
     orphaned: int

@@ -70,7 +70,7 @@ def _measured(cursor: Cursor, engine: Engine, size: int, queries: int) -> dict[s
         for tenant in asking.values():
             design.load(cursor, tenant)
             cursor.connection.commit()
-        cursor.execute("ANALYZE TABLE chunks, documents, generations, term_statistics, bench_postings, bench_packed")
+        cursor.execute("ANALYZE TABLE chunks, documents, generations, bench_frequencies, bench_postings, bench_packed")
         cursor.fetchall()
     before = _server_cpu_ms(cursor)
     loading = local.load() | {"load_server_ms": round(_server_cpu_ms(cursor) - before, 1)}

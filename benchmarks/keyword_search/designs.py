@@ -17,7 +17,7 @@ import pymysql
 from numpy.typing import NDArray
 from sqlalchemy import Engine
 
-from benchmarks.keyword_search.synthetic_rows import NAMESPACE, Tenant, word, write
+from benchmarks.keyword_search.synthetic_rows import NAMESPACE, Tenant, frequencies, word, write
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.keyword.scoring import K1, B
@@ -46,6 +46,10 @@ _TABLES = {
         " PRIMARY KEY (space, chunk)) ENGINE=InnoDB"
     ),
 }
+_FREQUENCIES = (
+    "CREATE TABLE bench_frequencies (space INT UNSIGNED NOT NULL, token CHAR(13) CHARACTER SET ascii COLLATE ascii_bin"
+    " NOT NULL, chunks INT UNSIGNED NOT NULL, PRIMARY KEY (space, token)) ENGINE=InnoDB"
+)
 _POSTING = np.dtype([("chunk", "<u4"), ("tf", "<u2"), ("length", "<u2")])
 # Every design must leave out invisible chunks, so hits are looked up with their documents.
 _SHOWN = (
@@ -95,14 +99,13 @@ class FullText:
 
 
 class _Numbered:
-    """The common part of both kinds of postings: numbers instead of ids, and frequencies from the statistics."""
+    """The common part of both kinds of postings: numbers instead of ids, and stored frequencies."""
 
     def frequencies(self, cursor: Cursor, tenant: Tenant, words: Sequence[int]) -> dict[int, float]:
-        """Return the words in order, each with its idf times k1 + 1, from the product's statistics."""
+        """Return the words in order, each with its idf times k1 + 1."""
         tokens = {tenant.tokens[number]: number for number in dict.fromkeys(words)}
         cursor.execute(
-            "SELECT term, chunk_count FROM term_statistics WHERE tenant_id = %s AND namespace = %s AND term IN %s",
-            (tenant.tenant_id, NAMESPACE, list(tokens)),
+            "SELECT token, chunks FROM bench_frequencies WHERE space = %s AND token IN %s", (tenant.seed, list(tokens))
         )
         return {tokens[token]: weight(tenant.chunks, count) for token, count in cursor.fetchall()}
 
@@ -231,10 +234,14 @@ class Local:
 
 
 def make_tables(cursor: Cursor, every: Sequence[Tenant]) -> None:
-    """Create empty tables of both kinds of postings, and the numbers of the tenants' chunks."""
-    for statement in _TABLES.values():
+    """Create empty tables of both kinds of postings, the numbers of the tenants' chunks, and the frequencies of words."""
+    for statement in (*_TABLES.values(), _FREQUENCIES):
         cursor.execute(statement)
     for tenant in every:
+        cursor.executemany(
+            "INSERT INTO bench_frequencies (space, token, chunks) VALUES (%s, %s, %s)",
+            [(tenant.seed, tenant.tokens[number], count) for number, count in frequencies(tenant).items()],
+        )
         cursor.execute(
             "INSERT INTO bench_numbers SELECT %s, CAST(CONV(RIGHT(chunk_id, 12), 16, 10) AS UNSIGNED), tenant_id, chunk_id"
             " FROM chunks WHERE tenant_id = %s",

@@ -95,7 +95,7 @@ def tenants(chunks: int) -> list[Tenant]:
 
 
 def load(cursor: Cursor, tenant: Tenant) -> None:
-    """Insert documents, generations and chunks of a tenant, and the statistics of its terms."""
+    """Insert documents, generations and chunks of a tenant."""
     key = (tenant.tenant_id, NAMESPACE)
     moment = now()
     cursor.execute(
@@ -114,12 +114,6 @@ def load(cursor: Cursor, tenant: Tenant) -> None:
         [(*key, document, job, empty, moment) for document in _documents(tenant)],
     )
     write(cursor, tenant, 0, tenant.chunks)
-    word_, _, _, _ = tenant.postings(0, tenant.chunks)
-    counted = np.bincount(word_, minlength=_VOCABULARY).tolist()
-    cursor.executemany(
-        "INSERT INTO term_statistics (tenant_id, namespace, term, chunk_count) VALUES (%s, %s, %s, %s)",
-        [(*key, token, count) for token, count in zip(tenant.tokens, counted, strict=True) if count],
-    )
 
 
 def write(cursor: Cursor, tenant: Tenant, first: int, last: int, *, commit: int = 0, table: str = "chunks") -> None:

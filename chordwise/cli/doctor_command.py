@@ -222,7 +222,7 @@ def verify(
     """Compare the text store with the vector store.
 
     missing: chunks without a vector. orphaned: vectors without a chunk. stale: vectors of an older text. Named only
-    if there are any: misplaced vectors, miscounted documents, leftover rows, wrong statistics, wrong vectors of whole
+    if there are any: misplaced vectors, miscounted documents, leftover rows, wrong sizes of namespaces, wrong vectors of whole
     documents. Exits with 1 if there are differences; with --repair, if any remain. A repair that would delete more than
     a small share of the tenant's data withholds those deletions until --delete-share confirms them.
     """

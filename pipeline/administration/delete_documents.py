@@ -10,7 +10,6 @@ from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents
 from pipeline.documents.document_view_store import SourceViews
 from pipeline.documents.generation_store import Retired
-from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
@@ -45,8 +44,8 @@ def delete_within(
     """Delete these documents in a running transaction; return how many there were."""
     deleted = Documents(work.connection, tenant_id).delete(namespace, document_ids)
     shown = [document.shown for document in deleted.values() if document.shown is not None]
-    terms = Chunks(work.connection, tenant_id).terms_of(shown)
-    Statistics(work.connection, tenant_id).count(namespace, [], terms, document_ids=list(deleted))
+    removed = Chunks(work.connection, tenant_id).lengths_of(shown)
+    Namespaces(work.connection, tenant_id).revise(namespace, list(deleted), removed=removed)
     retired = [generation for document in deleted.values() for generation in document.gone]
     Retired(work.connection, tenant_id).add(retired)
     if deleted:

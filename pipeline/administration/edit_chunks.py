@@ -1,6 +1,6 @@
 """Edit single published chunks: their text, whether searches see them, whether they exist.
 
-The model is called first; then one transaction locks the documents and writes vectors, rows and statistics. A crash
+The model is called first; then one transaction locks the documents and writes vectors and rows. A crash
 leaves the old text with, at worst, the new text's vector, which the reconciler repairs.
 """
 
@@ -23,10 +23,10 @@ from pipeline.documents.parent_store import Parents, children_of, follow_childre
 from pipeline.errors import EmbedderRefused, Unavailable
 from pipeline.ingestion.make_vectors import embed_everywhere, write_everywhere
 from pipeline.jobs.computation import Computation, Done
-from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
+from pipeline.tenants.namespace_store import Namespaces
 from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)
@@ -239,8 +239,8 @@ def _repeated_in(before: OwnedChunk, chunk: Chunk, edits: ChunkEdits) -> tuple[C
 
 def _write_rows(tenant_id: TenantId, plans: Sequence[_Plan], work: UnitOfWork) -> None:
     edits = ChunkEdits(work.connection, tenant_id)
-    added: defaultdict[Namespace, list[Sequence[str]]] = defaultdict(list)
-    removed: defaultdict[Namespace, list[Sequence[str]]] = defaultdict(list)
+    added: defaultdict[Namespace, list[int]] = defaultdict(list)
+    removed: defaultdict[Namespace, list[int]] = defaultdict(list)
     documents: defaultdict[Namespace, list[DocumentId]] = defaultdict(list)
     for plan in plans:
         namespace = plan.before.generation.scope.namespace
@@ -248,15 +248,15 @@ def _write_rows(tenant_id: TenantId, plans: Sequence[_Plan], work: UnitOfWork) -
         if plan.chunk.content_hash != plan.before.content_hash or plan.is_reworded:
             edits.rewrite(plan.chunk)
         if plan.before.enabled:
-            removed[namespace].append(plan.before.terms)
+            removed[namespace].append(len(plan.before.terms))
         if plan.enabled:
-            added[namespace].append(plan.chunk.terms if plan.is_reworded else plan.before.terms)
+            added[namespace].append(len(plan.chunk.terms if plan.is_reworded else plan.before.terms))
     for enabled in (False, True):
         switched = [p.before.chunk_id for p in plans if p.enabled is enabled and p.before.enabled is not enabled]
         edits.switch(switched, enabled=enabled)
     for namespace in sorted(added.keys() | removed.keys()):
-        Statistics(work.connection, tenant_id).count(
-            namespace, added[namespace], removed[namespace], document_ids=documents[namespace]
+        Namespaces(work.connection, tenant_id).revise(
+            namespace, documents[namespace], added=added[namespace], removed=removed[namespace]
         )
 
 
@@ -285,8 +285,8 @@ def _remove_from(tenant_id: TenantId, generation: Generation, chunks: Sequence[O
     remaining = edits.remove(generation, [chunk.ordinal for chunk in chunks])
     follow_children(tenant_id, [(chunk, "") for chunk in chunks], work)
     Parents(work.connection, tenant_id).remove_childless(generation)
-    terms = [chunk.terms for chunk in chunks if chunk.enabled]
-    Statistics(work.connection, tenant_id).count(namespace, [], terms, document_ids=[generation.document_id])
+    removed = [len(chunk.terms) for chunk in chunks if chunk.enabled]
+    Namespaces(work.connection, tenant_id).revise(namespace, [generation.document_id], removed=removed)
     if remaining:
         return
     if any(chunk.latest > generation.number for chunk in chunks):  # a newer upload was not named: it stays

@@ -176,10 +176,10 @@ import_parts = table("import_parts", key("tenant_id", "namespace", import_id=asc
     required(TIME, "received_at"))
 
 # --- words ------------------------------------------------------------------------------------------------------------
-term_statistics = table("term_statistics", key("tenant_id", "namespace", term=mysql.CHAR(13, **ASCII)),  # a token, see chunks
-    required(mysql.INTEGER(), "chunk_count"))       # published chunks with the term; 0 and below: none
+# Nothing reads these two. Processes of 0.1.0 write there while an installation is upgraded; the next version drops them.
+term_statistics = table("term_statistics", key("tenant_id", "namespace", term=mysql.CHAR(13, **ASCII)),
+    required(mysql.INTEGER(), "chunk_count"))
 
-# Differences of a large batch that are added to term_statistics later, packed.
 term_changes = table("term_changes", key("tenant_id", "namespace", change_id=UUID),
     required(mysql.MEDIUMBLOB(), "changes"), required(TIME, "created_at"))
 

@@ -100,6 +100,12 @@ class AlignedRows(TenantStore):
         """Return the number of rows of chunks, of every generation."""
         return int(self._run("SELECT COUNT(*) FROM chunks WHERE tenant_id = :tenant").scalar_one())
 
+    def uncounted(self, namespace: Namespace) -> tuple[int, int]:
+        """Return the shown chunks that the namespace's row does not count, and their terms; negative: too many are. One
+        statement, so it sees both at one moment."""
+        row = self._run(_UNCOUNTED, namespace=namespace).one_or_none()
+        return (0, 0) if row is None else (int(row.chunks), int(row.terms))
+
     def _of_documents(
         self, statement: Executable, namespace: Namespace, document_ids: Sequence[DocumentId]
     ) -> Sequence[Row[*tuple[Any, ...]]]:
@@ -171,6 +177,16 @@ _VECTOR_PAGE = (
     "SELECT document_id, count(*) AS vectors FROM {table}"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id > :after"
     " GROUP BY document_id ORDER BY document_id LIMIT :limit"
+)
+
+_SHOWN_CHUNKS = (
+    f"FROM documents d JOIN chunks c ON {same_document('c', 'd')} AND c.generation = d.published_generation"
+    " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace AND c.enabled = 1"
+)
+_UNCOUNTED = (
+    f"SELECT (SELECT COUNT(*) {_SHOWN_CHUNKS}) - n.chunk_count AS chunks,"
+    f" (SELECT COALESCE(SUM(c.term_count), 0) {_SHOWN_CHUNKS}) - n.term_count AS terms"
+    " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace = :namespace"
 )
 
 _LOCK = sql(f"SELECT document_id FROM documents WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE")

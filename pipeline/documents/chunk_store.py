@@ -114,20 +114,20 @@ class Chunks(TenantStore):
         for table in ("chunks", "parent_chunks"):
             self._connection.execute(sql(f"DELETE FROM {table} WHERE {OF_GENERATION}"), generation_key(generation))
 
-    def terms_of(self, generations: Sequence[Generation]) -> list[list[str]]:
-        """Return the terms of every enabled chunk of these generations, for the statistics."""
-        terms: list[list[str]] = []
+    def lengths_of(self, generations: Sequence[Generation]) -> list[int]:
+        """Return the number of terms of every enabled chunk of these generations."""
+        lengths: list[int] = []
         for batch in slices(sorted(generations, key=lambda g: g.scope.namespace), _GENERATIONS_AT_ONCE):
             keys = {(g.scope.namespace, g.document_id, g.number) for g in batch}
             # Lists and not pairs, of which MariaDB makes no range; extra rows are dropped here.
             rows = self._run(
-                _TERMS,
+                _LENGTHS,
                 namespaces=sorted({namespace for namespace, _, _ in keys}),
                 documents=sorted({document_id for _, document_id, _ in keys}),
                 numbers=sorted({number for _, _, number in keys}),
             )
-            terms += [row.terms.split() for row in rows if (row.namespace, row.document_id, row.generation) in keys]
-        return terms
+            lengths += [row.term_count for row in rows if (row.namespace, row.document_id, row.generation) in keys]
+        return lengths
 
     def hydrate(
         self, chunk_ids: Sequence[ChunkId], *, namespaces: Sequence[str], since: datetime | None = None
@@ -151,8 +151,8 @@ _MARK = sql(
     f" WHERE {OF_GENERATION} AND ordinal IN :ordinals"
 )
 
-_TERMS = sql(
-    "SELECT namespace, document_id, generation, terms FROM chunks WHERE tenant_id = :tenant"
+_LENGTHS = sql(
+    "SELECT namespace, document_id, generation, term_count FROM chunks WHERE tenant_id = :tenant"
     " AND namespace IN :namespaces AND document_id IN :documents AND generation IN :numbers AND enabled = 1"
 )
 

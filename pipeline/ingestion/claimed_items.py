@@ -35,7 +35,6 @@ from pipeline.errors import (
     VectorsMissing,
 )
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
-from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import FailureReason, JobId, Stage, TenantId
 from pipeline.resources import Resources
 
@@ -191,15 +190,8 @@ def end(
             ledger.fail([claim], code=error.code, detail=str(error))
             Retired(work.connection, tenant_id).add([claim.generation])
             log.info("document_rejected", job_id=claim.job_id, ordinal=claim.ordinal, code=error.code)
-        close(tenant_id, claims, ledger, use, work)
+        close_jobs(tenant_id, [claim.job_id for claim in claims], ledger, use, work)
     lease.release(claims)
-
-
-def close(tenant_id: TenantId, claims: Sequence[ItemClaim], ledger: Ledger, use: Resources, work: UnitOfWork) -> None:
-    """Finish the jobs of these claims that have no open item left: count their deferred terms, and notify."""
-    finished = close_jobs(tenant_id, [claim.job_id for claim in claims], ledger, use, work)
-    for namespace in sorted({claim.generation.scope.namespace for claim in claims if claim.job_id in finished}):
-        Statistics(work.connection, tenant_id).add_up(namespace)
 
 
 def close_jobs(
@@ -276,7 +268,7 @@ def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, us
                 given_up = f"gave up after {claim.attempts} attempts: {detail}"
                 ledger.fail([claim], code=code, detail=given_up, reason=reason)
                 Retired(work.connection, tenant_id).add([claim.generation])
-                close(tenant_id, [claim], ledger, use, work)
+                close_jobs(tenant_id, [claim.job_id], ledger, use, work)
             else:
                 ledger.put_back([claim], delay_s=delay, code=code, detail=detail, counted=counted)
 

@@ -20,7 +20,7 @@ from pipeline.documents.document_store import Documents, IngestedDocument, Sourc
 from pipeline.documents.generation_store import Generations, PublishedState, Retired
 from pipeline.documents.parent_store import Parents
 from pipeline.errors import CuttingTooSlow, IngestCrowded, InvalidPackedDocument, Rejected
-from pipeline.ingestion.claimed_items import Lease, close, end
+from pipeline.ingestion.claimed_items import Lease, close_jobs, end
 from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.parsing.formats import RECOGNISED
@@ -124,7 +124,7 @@ def _end_unchanged(
         # A superseded attempt may have written chunks aside, which its own end drops as usual.
         generations.discard([claim.generation for claim in claims if not claim.may_have_rows])
         Retired(work.connection, tenant_id).add([claim.generation for claim in claims if claim.may_have_rows])
-        close(tenant_id, claims, ledger, use, work)
+        close_jobs(tenant_id, [claim.job_id for claim in claims], ledger, use, work)
     lease.release(claims)
     log.info("documents_unchanged", documents=len(claims), chunks=sum(chunks.values()))
     return claims
@@ -169,7 +169,7 @@ class PreparedDocument(IngestedDocument):
 
     @property
     def searchable(self) -> Sequence[Chunk]:
-        """Its enabled chunks; disabled ones have no vector and are not counted in statistics."""
+        """Its enabled chunks; disabled ones have no vector and do not count for the namespace."""
         if not self.marks:
             return self.chunks
         return [chunk for chunk in self.chunks if self.marks.get(chunk.ordinal, UNMARKED).enabled]

@@ -29,19 +29,19 @@ from pipeline.errors import (
     Unavailable,
     VectorsMissing,
 )
-from pipeline.ingestion.claimed_items import Lease, close, end, give_up_or_retry, wake_postponed
+from pipeline.ingestion.claimed_items import Lease, close_jobs, end, give_up_or_retry, wake_postponed
 from pipeline.ingestion.fetch import Ring, hand_over
 from pipeline.ingestion.make_vectors import fill_standby, settle, vectors_of
 from pipeline.ingestion.prepare import Aside, Breather, PreparedDocument, drop_leftovers, prepare, write_aside
 from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
 from pipeline.jobs.turn_store import Turns, WaitingJob, turns, waiting_for_each_other
-from pipeline.keyword.statistics_store import Statistics
 from pipeline.models.local_embedder import LocalEncoder
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder
 from pipeline.records import Chunk, Generation, JobId, Stage, TenantId
 from pipeline.resources import Resources
 from pipeline.sandbox.parser import MOST_AT_ONCE
 from pipeline.semantic.document_vector_store import Means
+from pipeline.tenants.namespace_store import Namespaces
 from pipeline.tenants.usage import Purpose, UsageCounts
 
 _CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served
@@ -398,7 +398,7 @@ def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) 
             chunks = {item.claim: len(item.chunks) for item in items}
             ledger.succeed(chunks, outcome=outcome, reused={item.claim: item.reused for item in items})
         ledger.succeed({by_generation[g].claim: 0 for g in superseded}, outcome="superseded")
-        close(tenant_id, claims, ledger, use, work)
+        close_jobs(tenant_id, [claim.job_id for claim in claims], ledger, use, work)
     if use.local_indexes is not None:
         use.local_indexes.wake()
     shown_chunks = sum(len(by_generation[g].chunks) for g in before)
@@ -410,16 +410,16 @@ def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) 
 def _flip(
     tenant_id: TenantId, prepared: Mapping[Generation, PreparedDocument], work: UnitOfWork, *, model: str
 ) -> dict[Generation, int | None]:
-    """Move the pointer of each document that may move, and keep the statistics exact. Return the number shown before."""
+    """Move the pointer of each document that may move, and revise its namespace. Return the number shown before."""
     documents = Documents(work.connection, tenant_id)
     chunk_store = Chunks(work.connection, tenant_id)
-    statistics = Statistics(work.connection, tenant_id)
+    namespaces = Namespaces(work.connection, tenant_id)
     before = documents.lock(list(prepared))
     moving = {g: shown for g, shown in before.items() if shown != g.number}
     documents.show({g: prepared[g] for g in moving}, model=model)
     for namespace in sorted({g.scope.namespace for g in moving}):
         mine = {g: shown for g, shown in moving.items() if g.scope.namespace == namespace}
-        added = [chunk.terms for g in mine for chunk in prepared[g].searchable]
-        removed = chunk_store.terms_of([replace(g, number=shown) for g, shown in mine.items() if shown is not None])
-        statistics.count(namespace, added, removed, document_ids=[g.document_id for g in mine])
+        added = [len(chunk.terms) for g in mine for chunk in prepared[g].searchable]
+        removed = chunk_store.lengths_of([replace(g, number=shown) for g, shown in mine.items() if shown is not None])
+        namespaces.revise(namespace, [g.document_id for g in mine], added=added, removed=removed)
     return before

@@ -15,7 +15,7 @@ from pipeline.maintenance.verify import (
     all_namespaces,
     compare,
     documents_by_namespace,
-    recount_statistics,
+    recount,
     remaining,
 )
 from pipeline.records import TenantId
@@ -50,7 +50,7 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources, *, most: int = _MOST_C
         stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=use.spaces.live().active, use=use)
         for following, counts in compare(stores, repair=True, start=start, limit=limit.now):
             if following is None:
-                counts += recount_statistics(tenant_id, namespace, use, repair=True)
+                counts += recount(tenant_id, namespace, use, repair=True)
                 next_name = min((name for name in names if name > namespace), default=None)
                 position = Cursor(namespace=next_name)
             else:

@@ -1,12 +1,11 @@
 """Sweep: release expired leases, close finished jobs, drop, expire and prune rows, renew the terms of older chunks."""
 
 import random
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from itertools import accumulate, chain, takewhile
+from itertools import accumulate, takewhile
 from typing import Final
 
 import structlog
@@ -29,12 +28,11 @@ from pipeline.ingestion.claimed_items import close_jobs
 from pipeline.jobs.job_retention_store import EndedJobs, keep_jobs_since, keep_usage_since, tenants_with_jobs_ended
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
-from pipeline.keyword.statistics_store import Statistics, tenants_with_waiting_terms
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.records import ChunkId, DocumentId, JobId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
-from pipeline.tenants.namespace_store import Publications, tenants_with_old_publications
+from pipeline.tenants.namespace_store import Namespaces, Publications, tenants_with_old_publications
 from pipeline.tenants.usage_store import Usage, tenants_with_usage
 from pipeline.vector_stores.attachment_store import Attachments, tenants_with_old_marks
 from pipeline.vector_stores.collection_store import VectorStores, expired_stores
@@ -62,7 +60,6 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     False for a bell that the broker did not take. Harmless to running work."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
-        uncounted = tenants_with_waiting_terms(work.connection)
         with_expired = tenants_with_expired(work.connection)
     rung = _for_each(tenants, use, partial(_sweep_tenant, ring=ring))
     _for_each(with_expired, use, release_kept)
@@ -70,7 +67,6 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
         with_retired = tenants_with_retired(work.connection)
         with_answers = tenants_with_expired_keys(work.connection)
     _for_each(with_answers, use, partial(_forget_answers, limit=_FORGOTTEN_AT_ONCE))
-    _for_each(uncounted, use, _add_up)
     with unit_of_work(use.mysql) as work:
         with_publications = tenants_with_old_publications(work.connection)
         outdated = tenants_with_outdated_terms(work.connection)
@@ -90,16 +86,6 @@ def _for_each(tenants: Iterable[TenantId], use: Resources, step: Callable[[Tenan
         except (Conflict, TenantGone) as error:
             log.info("sweep_postponed", tenant_id=tenant_id, code=error.code)
     return done
-
-
-def _add_up(tenant_id: TenantId, use: Resources) -> int:
-    """Add up waiting terms whose job will not end soon."""
-    with unit_of_work(use.mysql) as work:
-        overdue = Statistics(work.connection, tenant_id).overdue()
-    for namespace in overdue:
-        with unit_of_work(use.mysql) as work:
-            Statistics(work.connection, tenant_id).add_up(namespace)
-    return len(overdue)
 
 
 def release_kept(tenant_id: TenantId, use: Resources) -> int:
@@ -177,25 +163,21 @@ def _renew(tenant_id: TenantId, namespace: Namespace, due: list[OutdatedGenerati
     outdated = OutdatedTerms(work.connection, tenant_id)
     ChunkEdits(work.connection, tenant_id).lock(namespace, sorted({item.generation.document_id for item in due}))
     rewritten: list[tuple[ChunkId, IndexedTokens]] = []
-    removed: defaultdict[DocumentId, list[tuple[str, ...]]] = defaultdict(list)
-    added: defaultdict[DocumentId, list[tuple[str, ...]]] = defaultdict(list)
+    changed: set[DocumentId] = set()
+    removed: list[int] = []
+    added: list[int] = []
     for item in due:
-        document_id = item.generation.document_id
         chunks, is_shown = outdated.chunks(item.generation)
         for chunk, tokens in _differing(chunks):
             rewritten.append((chunk.chunk_id, tokens))
             if is_shown:
-                removed[document_id] += [chunk.terms] if chunk.enabled else []
-                added[document_id] += [tokens.terms] if chunk.enabled else []
+                changed.add(item.generation.document_id)
+                removed += [len(chunk.terms)] if chunk.enabled else []
+                added += [len(tokens.terms)] if chunk.enabled else []
     outdated.rewrite(rewritten)
     outdated.settle([item.generation for item in due])
-    if added:
-        Statistics(work.connection, tenant_id).count(
-            namespace,
-            chain.from_iterable(added.values()),
-            chain.from_iterable(removed.values()),
-            document_ids=list(added),
-        )
+    if changed:
+        Namespaces(work.connection, tenant_id).revise(namespace, sorted(changed), added=added, removed=removed)
     return len(rewritten)
 
 

@@ -1,4 +1,4 @@
-"""Compare the two stores page by page, and repair PostgreSQL and the statistics from MySQL.
+"""Compare the two stores page by page, and repair PostgreSQL and the sizes of namespaces from MySQL.
 
 A difference counts if it is still there with its documents locked; unfinished work is left alone. A repair locks and
 looks once more, so that it never undoes an edit or a replacement.
@@ -17,11 +17,10 @@ from pydantic import TypeAdapter
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.documents import alignment_store
-from pipeline.documents.alignment_store import AlignedVectors, DocumentPage
+from pipeline.documents.alignment_store import AlignedRows, AlignedVectors, DocumentPage
 from pipeline.embedding.migration_store import Cursor
 from pipeline.errors import StoreUnavailable
 from pipeline.jobs.computation import Computation, Done, Further
-from pipeline.keyword.statistics_store import recount
 from pipeline.maintenance.compare import DeletionLimit, NamespaceStores, compare_page, measure
 from pipeline.maintenance.repair_stores import mend
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
@@ -43,8 +42,8 @@ class Differences:
     ``missing``: published chunks without a vector. ``orphaned``: vectors without a published chunk. ``stale``: vectors
     of another text or another model. ``misplaced``: vectors under another tenant, namespace or document than their
     chunk. ``miscounted``: documents with another number of chunks than at publication. ``leftover``: chunk rows of
-    unneeded generations. ``statistics``: wrong rows of the keyword statistics. ``document_vectors``: document vectors
-    that are missing, of other chunks, or unneeded.
+    unneeded generations. ``statistics``: namespaces with a wrong number of chunks or terms. ``document_vectors``:
+    document vectors that are missing, of other chunks, or unneeded.
     """
 
     missing: int = 0
@@ -150,8 +149,8 @@ def verify(
     space: EmbeddingSpace | None = None,
     delete_share: float | None = None,
 ) -> AlignmentReport:
-    """Compare every chunk and vector of these or all namespaces, and recount the statistics, a page in memory at a
-    time. ``space``: by default the active one. ``repair``: repair differences, deleting up to ``delete_share`` of the
+    """Compare every chunk and vector of these or all namespaces, and count the chunks, a page in memory at a time.
+    ``space``: by default the active one. ``repair``: repair differences, deleting up to ``delete_share`` of the
     tenant's vectors and chunk rows (None: the settings'). Raises WrongInstallation."""
     use.installation.confirm()
     space = space or use.spaces.live().active
@@ -191,7 +190,7 @@ def _advance(
         stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=space, use=use)
         next_position, counts = next(compare(stores, repair=repair, start=progress.position, limit=progress.limit))
         return replace(progress, position=next_position, counts=progress.counts + counts)
-    counts = progress.counts + recount_statistics(tenant_id, namespace, use, repair=repair)
+    counts = progress.counts + recount(tenant_id, namespace, use, repair=repair)
     figures = asdict(counts)
     repaired = figures.pop("repaired")
     report = NamespaceReport(namespace=namespace, documents=progress.documents.get(namespace, 0), **figures)
@@ -258,9 +257,16 @@ def compare(
         yield position, counts
 
 
-def recount_statistics(tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool) -> AlignmentCounts:
-    """Compare the keyword statistics with the published chunks, in one pass over the namespace's terms."""
-    wrong = recount(use.mysql, tenant_id, namespace, repair=repair).rows
+def recount(tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool) -> AlignmentCounts:
+    """Compare a namespace's numbers of chunks and terms with its published chunks; a repair locks it and counts again."""
+    with unit_of_work(use.mysql) as work:
+        wrong = int(any(AlignedRows(work.connection, tenant_id).uncounted(namespace)))
+    if wrong and repair:
+        with unit_of_work(use.mysql) as work:
+            namespaces = Namespaces(work.connection, tenant_id)
+            namespaces.revise(namespace)  # the lock
+            chunks, terms = AlignedRows(work.connection, tenant_id).uncounted(namespace)
+            namespaces.correct_size(namespace, chunks=chunks, terms=terms)
     return AlignmentCounts(statistics=wrong, repaired=wrong if repair else 0)
 
 

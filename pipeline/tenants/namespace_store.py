@@ -99,11 +99,22 @@ class Namespaces(TenantStore):
         }
 
     def revise(
-        self, namespace: Namespace, document_ids: Sequence[DocumentId] = (), *, chunks: int = 0, terms: int = 0
+        self,
+        namespace: Namespace,
+        document_ids: Sequence[DocumentId] = (),
+        *,
+        added: Sequence[int] = (),
+        removed: Sequence[int] = (),
     ) -> None:
-        """Record a change of the visible content: the documents, and the growth of chunks and terms."""
-        self._run(_REVISE, namespace=namespace, chunks=chunks, terms=terms, now=now())
+        """Record a change of the visible content: the documents, and the terms of each chunk added and removed. Run it in
+        the transaction that makes the change."""
+        growth = {"chunks": len(added) - len(removed), "terms": sum(added) - sum(removed)}
+        self._run(_REVISE, namespace=namespace, **growth, now=now())
         Publications(self._connection, self._tenant_id).add(namespace, document_ids)
+
+    def correct_size(self, namespace: Namespace, *, chunks: int, terms: int) -> None:
+        """Add to the numbers of chunks and terms of a namespace that was revised in this transaction."""
+        self._run(_CORRECT_SIZE, namespace=namespace, chunks=chunks, terms=terms)
 
     def revise_all(self) -> None:
         """Record a change of every namespace that is a change of no document."""
@@ -189,8 +200,10 @@ _LIVING = (
     " AND latest_generation > deleted_generation ORDER BY document_id LIMIT :limit"
 )
 
+_SIZE = "chunk_count = chunk_count + :chunks, term_count = term_count + :terms"
+_CORRECT_SIZE = f"UPDATE namespaces SET {_SIZE} WHERE tenant_id = :tenant AND namespace = :namespace"
 _REVISE = sql(
-    "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
+    f"UPDATE namespaces SET {_SIZE},"
     " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
 )
 

@@ -21,9 +21,9 @@ from pipeline.ingestion.reingest import roll_back
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.keyword.matching import FieldWeights
-from pipeline.keyword.statistics_store import recount
 from pipeline.keyword_index.local_index_store import folder_of
 from pipeline.maintenance.erase import delete_namespace
+from pipeline.maintenance.verify import recount
 from pipeline.records import Chunking, Comparison, Compound, DocumentId, Filters, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Namespaces
@@ -283,6 +283,15 @@ class DescribeRecovery:
         assert (host.method(), host.documents("hares run")) == ("fulltext", ["hares", "foxes"])
         self.rebuilt(host)
 
+    def it_answers_alike_by_mysql_while_the_index_is_missing_though_nothing_is_kept_there_for_it(self, host, corner):
+        by_index = {question: host.ask(question) for question in QUESTIONS}
+        shutil.rmtree(folder_of(host.root, corner.tenant))
+        assert corner.rows("term_statistics") == corner.rows("term_changes") == 0
+        for question, expected in by_index.items():
+            found = host.ask(question)
+            assert (found.guard["method"], found.guard["may_be_short"]) == ("fulltext", False)
+            assert same(found, expected), question
+
     @pytest.mark.parametrize("suffix", ["store", "json"])
     def it_builds_anew_what_was_cut_off(self, host, corner, suffix):
         host.indexer.close()
@@ -305,7 +314,7 @@ class DescribeRecovery:
         self.rebuilt(host)
         assert reader.method() == "index"
 
-    def it_stays_in_use_after_changes_of_dictionaries_and_statistics(self, host, corner):
+    def it_stays_in_use_after_changes_of_dictionaries_and_sizes(self, host, corner):
         said = Dictionary(synonyms=(("wolf", "red fox"),))
         with unit_of_work(corner.use.mysql) as work:
             dictionaries = Dictionaries(work.connection, corner.tenant)
@@ -313,8 +322,8 @@ class DescribeRecovery:
                 dictionaries.replace(name, said)
             dictionaries.delete(corner.namespace)
         assert host.method() == "index"
-        corner.execute("UPDATE term_statistics SET chunk_count = chunk_count + 1 WHERE tenant_id = :tenant LIMIT 1")
-        assert recount(corner.use.mysql, corner.tenant, corner.namespace, repair=True).rows
+        corner.execute("UPDATE namespaces SET chunk_count = chunk_count + 1 WHERE tenant_id = :tenant LIMIT 1")
+        assert recount(corner.tenant, corner.namespace, corner.use, repair=True).repaired == 1
         assert host.method() == "index"
 
     def it_builds_anew_what_the_log_cannot_bring_up_to_date(self, host, corner):

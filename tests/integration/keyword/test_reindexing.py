@@ -14,8 +14,8 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.owned_chunk_store import tenants_with_outdated_terms
 from pipeline.keyword import indexed_fields, terms
 from pipeline.keyword.spellings import joined_parts
-from pipeline.keyword.statistics_store import recount
 from pipeline.maintenance.sweep import renew_terms
+from pipeline.maintenance.verify import recount
 from pipeline.models.ports import Matrix
 from pipeline.records import ChunkId, Namespace, TenantId
 from pipeline.resources import Resources
@@ -79,7 +79,7 @@ def it_renews_terms_and_queries_find_what_rows_hold_meanwhile(corner, use, tenan
         after = work.connection.execute(text("SELECT chunk_id, version, content_hash FROM chunks ORDER BY 1")).all()
     assert after == before  # nothing was edited, and nothing has to be embedded
     assert vectors is not None
-    assert recount(use.mysql, tenant, namespace, repair=False).rows == 0
+    assert recount(tenant, namespace, use, repair=False).statistics == 0
     corner.assert_clean()
 
     host.catch_up()
@@ -124,7 +124,7 @@ def it_counts_an_edited_chunk_right_although_its_terms_were_renewed_meanwhile(
     [edited] = edit_chunks(tenant, [edit], sharing(use, embedder=embedder))
     assert edited.status == "updated"
     assert embedder.renewed > 0
-    assert recount(use.mysql, tenant, namespace, repair=False).rows == 0
+    assert recount(tenant, namespace, use, repair=False).statistics == 0
 
 
 @pytest.mark.parametrize(("body", "title"), [("# Pumps\n\nOpen it.\n", "pumps"), ("# 水泵\n\n打开它。\n", "水泵")])
@@ -140,5 +140,5 @@ def it_keeps_the_title_among_the_terms_of_a_document_that_is_being_ingested(
     embedder = RenewingEmbedder(use, tenant)
     corner.work(accepted, sharing(use, embedder=embedder))
     assert embedder.renewed == 0
-    assert recount(use.mysql, tenant, namespace, repair=False).rows == 0
+    assert recount(tenant, namespace, use, repair=False).statistics == 0
     assert found_by(corner, title) == ["manual"]

@@ -11,17 +11,15 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
+from pipeline.administration.delete_documents import delete_within
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
-from pipeline.database.engines import Conflict
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
 from pipeline.documents.chunk_edit_store import ChunkEdits
-from pipeline.keyword.statistics_store import _alone, recount
 from pipeline.maintenance import verify as verifying
 from pipeline.maintenance.reconcile import reconcile_tenant
-from pipeline.maintenance.verify import verify
-from pipeline.records import Namespace
-from pipeline.tenants.namespace_store import Namespaces
+from pipeline.maintenance.verify import recount, verify
+from pipeline.records import DocumentId, Namespace
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import Corner
@@ -66,9 +64,8 @@ VECTOR_DAMAGE = {
     "other generation": f"UPDATE chunk_embeddings SET generation = generation + 7 {_WHERE}",
 }
 STATISTICS_DAMAGE = [
-    "DELETE FROM term_statistics WHERE tenant_id = :tenant LIMIT 3",
-    "UPDATE term_statistics SET chunk_count = chunk_count + 5 WHERE tenant_id = :tenant LIMIT 2",
     "UPDATE namespaces SET chunk_count = chunk_count + 9, term_count = 1 WHERE tenant_id = :tenant",
+    "UPDATE namespaces SET term_count = term_count - 3 WHERE tenant_id = :tenant",
 ]
 LOST_ROW = "DELETE FROM chunks WHERE tenant_id = :tenant ORDER BY chunk_id LIMIT 2"
 LEFTOVER = (
@@ -152,40 +149,28 @@ class DescribeDamage:
 
 
 class DescribeARecount:
-    def it_stands_in_nobodys_way_who_publishes_meanwhile(self, corner, use):
-        """Publishing locks the namespace and then its terms; the other order would deadlock with it."""
+    def it_is_right_beside_a_deletion_and_another_recount(self, corner, use):
+        """A deletion locks the namespace when it counts; the repair must wait for it, and count what it left."""
         fill(corner)
-        mysql(corner, STATISTICS_DAMAGE[1])
-        before_it_resizes = threading.Event()
+        mysql(corner, STATISTICS_DAMAGE[0])
+        deleting, repairing = threading.current_thread(), threading.Semaphore(0)
 
         def notice(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-            if "UPDATE namespaces SET chunk_count = chunk_count +" in statement:
-                before_it_resizes.set()
+            if "UPDATE namespaces SET chunk_count" in statement and threading.current_thread() is not deleting:
+                repairing.release()
 
         event.listen(use.mysql, "before_cursor_execute", notice)
         try:
-            with ThreadPoolExecutor(1) as pool:
+            with ThreadPoolExecutor(2) as pool:
                 with unit_of_work(use.mysql) as work:
-                    Namespaces(work.connection, corner.tenant).revise(corner.namespace)
-                    running = pool.submit(recount, use.mysql, corner.tenant, corner.namespace, repair=True)
-                    assert before_it_resizes.wait(timeout=10)
-                    lock = text("SELECT term FROM term_statistics WHERE tenant_id = :tenant FOR UPDATE")
-                    work.connection.execute(lock, {"tenant": corner.tenant}).all()
-                assert running.result(timeout=30).rows == 2
+                    delete_within(work, corner.tenant, corner.namespace, [DocumentId("d1")])
+                    repairs = [
+                        pool.submit(recount, corner.tenant, corner.namespace, use, repair=True) for _ in range(2)
+                    ]
+                    assert all(repairing.acquire(timeout=10) for _ in repairs)
+                assert [repair.result(timeout=30).statistics for repair in repairs] == [1, 1]
         finally:
             event.remove(use.mysql, "before_cursor_execute", notice)
-        corner.assert_clean()
-
-    def it_is_not_made_beside_another_of_its_namespace(self, corner, use):
-        fill(corner)
-        mysql(corner, STATISTICS_DAMAGE[1])
-        with (
-            use.mysql.connect() as other,
-            _alone(other, corner.tenant, corner.namespace, wait_s=1),
-            pytest.raises(Conflict, match="recounted by another process"),
-        ):
-            recount(use.mysql, corner.tenant, corner.namespace, repair=True, wait_s=0)
-        assert recount(use.mysql, corner.tenant, corner.namespace, repair=True, wait_s=0).rows == 2
         corner.assert_clean()
 
 

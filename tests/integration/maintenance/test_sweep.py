@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.owned_chunk_store import tenants_with_outdated_terms
 from pipeline.errors import StoreUnavailable
-from pipeline.keyword.statistics_store import Statistics
 from pipeline.maintenance.sweep import sweep
 from pipeline.resources import Resources
 from tests.support.corpora.uploads import upload
@@ -18,22 +18,17 @@ from tests.support.stacks.refusals import moved
 
 pytestmark = pytest.mark.own_databases
 
-DEFERRED = [f"t{number:012d}" for number in range(1_500)]  # more terms than are added at once
 
-
-def it_counts_terms_that_wait_although_postgresql_is_away(use, tenant, namespace):
+def it_renews_terms_although_postgresql_is_away(use, tenant, namespace):
     corner = Corner(use, tenant, namespace)
     corner.ingest(upload("fox", "Foxes hunt at night."))
     corner.ingest(upload("fox", "Foxes hunt by day."))
     in_mysql(use, "UPDATE retired_generations SET due_at = '2000-01-01'")
-    with unit_of_work(use.mysql) as work:
-        Statistics(work.connection, tenant).count(namespace, [DEFERRED], [], document_ids=[])
-    in_mysql(use, "UPDATE term_changes SET created_at = '2000-01-01'")
+    in_mysql(use, "UPDATE generations SET terms_version = 1")
     away = Resources(moved(use.settings, postgres=postgres_url(use.settings, port=free_port())))
     with pytest.raises(StoreUnavailable, match="PostgreSQL"):
         sweep(away, ring=lambda *_: None)
     away.close()
     with unit_of_work(use.mysql) as work:
-        assert Statistics(work.connection, tenant).frequencies([namespace], DEFERRED[:1]) == {DEFERRED[0]: 1}
-    assert corner.rows("term_changes") == 0
+        assert tenant not in tenants_with_outdated_terms(work.connection)
     assert corner.rows("retired_generations") == 1

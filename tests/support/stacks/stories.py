@@ -101,7 +101,7 @@ class Ingesting(Story):
         "mysql: UPDATE documents",  # the pointer
         "mysql: INSERT INTO retired_generations",
         "mysql: INSERT INTO kept_generations",
-        "mysql: INSERT INTO term_statistics",
+        "mysql: UPDATE namespaces",
         "mysql: commit",
     )
 
@@ -144,7 +144,7 @@ class Rejecting(Ingesting):
 class Deleting(Story):
     passes = (
         "mysql: UPDATE documents",
-        "mysql: INSERT INTO term_statistics",
+        "mysql: UPDATE namespaces",
         "mysql: INSERT INTO retired_generations",
     )
     during = (OLD, None)
@@ -155,7 +155,7 @@ class Deleting(Story):
 
 
 class EditingAChunk(Story):
-    passes = ("postgres: commit", "mysql: UPDATE chunks", "mysql: INSERT INTO term_statistics", "mysql: commit")
+    passes = ("postgres: commit", "mysql: UPDATE chunks", "mysql: UPDATE namespaces", "mysql: commit")
 
     def act(self) -> None:
         [chunk] = owned(self.corner, self.document_id)
@@ -256,7 +256,7 @@ class LettingGoOfWhatWasKept(Dropping):
 
 
 class Mending(TenantStory):
-    passes = ("postgres: commit", "postgres: DELETE FROM chunk_embeddings", "mysql: INSERT INTO term_statistics")
+    passes = ("postgres: commit", "postgres: DELETE FROM chunk_embeddings", "mysql: UPDATE namespaces")
     during = (OLD,)
     after = OLD
 
@@ -272,7 +272,7 @@ class Mending(TenantStory):
             )
         in_mysql(
             self.corner.use,
-            "UPDATE term_statistics SET chunk_count = chunk_count + 1 WHERE tenant_id = :tenant",
+            "UPDATE namespaces SET chunk_count = chunk_count + 1 WHERE tenant_id = :tenant",
             **values,
         )
 
