@@ -30,13 +30,17 @@ def skew(ask: Callable[[], float], *, clock: Callable[[], float] = time.time) ->
 
 def redis_skew(client: redis.Redis, *, clock: Callable[[], float] = time.time) -> float:
     """Return the skew of Redis' clock; see `skew`. Raises redis.RedisError."""
-
-    def ask() -> float:
-        seconds, microseconds = client.time()  # type: ignore[misc]
-        return float(seconds + microseconds / 1e6)
-
     client.ping()  # on a connection that is open, the answer comes at once
-    return skew(ask, clock=clock)
+    return distance(0.0, *seconds_ahead(client, clock=clock))
+
+
+def seconds_ahead(client: redis.Redis, *, clock: Callable[[], float] = time.time) -> tuple[float, float]:
+    """Return by how many seconds this host's clock is ahead of that of Redis, at least and at most. Raises
+    redis.RedisError."""
+    before = clock()
+    seconds, microseconds = client.time()  # type: ignore[misc]
+    theirs = float(seconds + microseconds / 1e6)
+    return before - theirs, clock() - theirs
 
 
 def refuse_skew(at: Location, skew_s: float) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 import redis
 
-from pipeline.database.clock_skew import distance
+from pipeline.database.clock_skew import distance, seconds_ahead
 from pipeline.database.engines import redis_errors
 from pipeline.database.worker_heartbeats import (
     EXPIRES_S,
@@ -28,8 +28,6 @@ from pipeline.database.worker_heartbeats import (
     host_states,
 )
 from pipeline.errors import StoreFull, StoreUnavailable
-
-_WRITTEN_WITHIN_S: Final = 1.0  # a write that takes longer fails
 
 
 class ExpiringRecords:
@@ -94,6 +92,7 @@ class WorkerHeartbeats:
     without Redis."""
 
     def __init__(self, client: redis.Redis) -> None:
+        self._redis = client
         self._signs = ExpiringRecords(
             client, registry="chordwise:processes", key="chordwise:process:{}", expires_s=FORGOTTEN_S
         )
@@ -114,9 +113,12 @@ class WorkerHeartbeats:
         return [_heartbeat(record) for record in self._records.all()]
 
     def sign(self, sign: ProcessSign, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Write a process's sign of life, with the time of this host."""
+        """Write a process's sign of life, with the distance of this host's clock to that of Redis: a server that stood still
+        carries out a write long after it was sent, so the time of a sign tells nothing of the clock."""
         resumed_s = _resumed(sign.process_id, clock())
-        record = asdict(sign) | {"at": time.time(), "resumed_s": resumed_s, "kept_s": FORGOTTEN_S}
+        with redis_errors():
+            ahead_s = seconds_ahead(self._redis)
+        record = asdict(sign) | {"ahead_s": ahead_s, "resumed_s": resumed_s, "kept_s": FORGOTTEN_S}
         self._signs.write(sign.process_id, record)
         _signed[sign.process_id] = clock()
 
@@ -155,16 +157,12 @@ class WorkerHeartbeats:
         return host_states(self.processes())
 
     def skews(self, *, clock: Callable[[], float] = time.time) -> dict[str, float]:
-        """Return by how many seconds the clock of each process that gave a sign lately is ahead of this host's, at least. The
-        age of a sign is measured by Redis, so no third clock matters."""
-        before = clock()
-        signs = self._aged()
-        after = clock()
-        return {
-            _name(record): distance(record["at"], before - age_s - _WRITTEN_WITHIN_S, after - age_s)
-            for record, age_s in signs
-            if age_s <= SILENT_S
-        }
+        """Return by how many seconds the clock of each process that gave a sign lately is ahead of this host's, at least. Both
+        have measured that of Redis, so no third clock matters."""
+        with redis_errors():
+            own_least, own_most = seconds_ahead(self._redis, clock=clock)
+        signs = [(_name(record), record["ahead_s"]) for record, age_s in self._aged() if age_s <= SILENT_S]
+        return {name: distance(0.0, own_least - most, own_most - least) for name, (least, most) in signs}
 
     def _aged(self) -> list[tuple[dict[str, Any], float]]:
         """Return each sign with its age, whose measure is the lifetime that its writer gave it."""

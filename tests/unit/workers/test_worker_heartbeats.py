@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -170,6 +171,25 @@ class DescribeSilentProcesses:
             client.pexpire(f"chordwise:process:a/w{number}", int((FORGOTTEN_S - 100.0 - number) * 1000))
         assert len(signs.processes()) == MOST_SILENT
         assert {state.sign.name for state in signs.processes()} == {f"w{number}" for number in range(MOST_SILENT)}
+
+
+class DescribeClocks:
+    @pytest.mark.parametrize("ahead_s", [-60.0, 60.0])
+    def it_names_the_process_whose_clock_is_not_ours(self, client, ahead_s):
+        signs = WorkerHeartbeats(client)
+        signs.sign(sign("a", "ingest@a"))
+        assert signs.skews(clock=lambda: time.time() - ahead_s) == {"ingest@a": pytest.approx(ahead_s, abs=1.0)}
+
+    def it_takes_a_sign_that_redis_carried_out_late_for_no_wrong_clock(self, client, monkeypatch: pytest.MonkeyPatch):
+        """Redis stood still for 79 s between receiving the sign and carrying it out."""
+        signs = WorkerHeartbeats(client)
+        signs.sign(sign("a", "ingest@a"))
+        [key] = client.keys("chordwise:process:*")
+        sent = client.get(key)
+        now = time.time
+        monkeypatch.setattr(time, "time", lambda: now() + 79.0)  # of Redis and of this host alike
+        client.set(key, sent, px=int(FORGOTTEN_S * 1000))
+        assert signs.skews(clock=lambda: time.time()) == {"ingest@a": 0.0}
 
 
 class DescribeTheRecordOfSweeps:
