@@ -17,7 +17,7 @@ _PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/
 _OLDEST_MARIADB = (10, 6)
 _OLDEST_REDIS = (6, 2)
 _UNPACKED = LOCAL / "servers"
-_PACKAGES = ("mariadb-server-core", "mariadb-client-core", "redis-server", "redis-tools")
+_PACKAGES = ("mariadb-server-core", "mariadb-client-core", "mariadb-client", "redis-server", "redis-tools")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +66,18 @@ def link_clients(folder: StackFolder) -> None:
     if not external("postgres"):
         for name in ("pg_dump", "pg_restore", "psql"):
             (clients / name).symlink_to(postgres_installation() / "bin" / name)
-    for root in (_UNPACKED, LOCAL / "mariadb-client"):  # the second: for tests
-        libraries = loader_environment(_UNPACKED).get("LD_LIBRARY_PATH", "")
-        for name in ("mariadb", "mariadb-dump"):
-            if (root / "usr/bin" / name).exists() and not (clients / name).exists():
-                script = f'#!/bin/sh\nLD_LIBRARY_PATH="{libraries}" exec "{root / "usr/bin" / name}" "$@"\n'
-                (clients / name).write_text(script, encoding="utf-8")
-                (clients / name).chmod(0o755)
+    libraries = loader_environment(_UNPACKED).get("LD_LIBRARY_PATH", "")
+    for name in ("mariadb", "mariadb-dump"):
+        program = _UNPACKED / "usr/bin" / name
+        if program.exists():
+            script = f'#!/bin/sh\nLD_LIBRARY_PATH="{libraries}" exec "{program}" "$@"\n'
+            (clients / name).write_text(script, encoding="utf-8")
+            (clients / name).chmod(0o755)
+
+
+def has_mariadb_dump() -> bool:
+    """Return whether the program for backups of MariaDB is on PATH or unpacked."""
+    return _which("mariadb-dump") is not None or (_UNPACKED / "usr/bin/mariadb-dump").is_file()
 
 
 def mariadb() -> MariaDb | None:
@@ -109,7 +114,7 @@ def redis() -> Redis | None:
 def _missing() -> dict[str, str]:
     """Return the servers that are neither here nor elsewhere, with the variables that say where."""
     missing = {}
-    if not external("mysql") and mariadb() is None:
+    if not external("mysql") and (mariadb() is None or not has_mariadb_dump()):
         missing["MariaDB"] = "CHORDWISE_MYSQL_URL"
     if not external("redis") and redis() is None:
         missing["Redis"] = "CHORDWISE_REDIS_URL"

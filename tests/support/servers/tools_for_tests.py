@@ -13,7 +13,6 @@ from compose.localstack.progress import Failure
 
 _LOGS = LOCAL / "logs"
 _PROMETHEUS = LOCAL / "prometheus"
-_DUMP = LOCAL / "mariadb-client"
 _SERVERS = LOCAL / "servers"
 _FAKETIME = LOCAL / "faketime"
 _PGBOUNCER = LOCAL / "pgbouncer"
@@ -35,8 +34,6 @@ def fetch_missing() -> None:
         _fetch("promtool", "tests of the alert rules", _PROMETHEUS, "prometheus")
     if tesseract() is None:
         apt.fetch_for_tests("tesseract", "tests of recognised pictures", _TESSERACT.name, _fetch_tesseract)
-    if not _has_mariadb_dump():  # PostgreSQL comes with the environment, which is made at the same time
-        _fetch("mariadb-dump", "tests of backups", _DUMP, "mariadb-client")
     if other_time() is None:
         _fetch("libfaketime", "tests of wrong clocks", _FAKETIME, "libfaketime")
     if pgbouncer() is None:
@@ -57,18 +54,14 @@ def prometheus() -> Path | None:
 
 def backup_environment() -> Mapping[str, str] | None:
     """Return the variables to find and run the programs of both servers' backups; None without mariadb-dump."""
-    if not _has_mariadb_dump():
+    if not programs.has_mariadb_dump():
         return None
     postgres = programs.postgres_installation() / "bin"
     if shutil.which("mariadb-dump"):
         return {"PATH": os.pathsep.join([str(postgres), os.environ["PATH"]])}
-    folders = [postgres, _DUMP / "usr/bin", _SERVERS / "usr/bin"]
+    folders = [postgres, _SERVERS / "usr/bin"]
     path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
     return {"PATH": path, **programs.loader_environment(_SERVERS)}
-
-
-def _has_mariadb_dump() -> bool:
-    return shutil.which("mariadb-dump") is not None or (_DUMP / "usr/bin/mariadb-dump").is_file()
 
 
 def other_time() -> Path | None:
