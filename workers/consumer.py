@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+import redis
 import structlog
 from celery.worker.consumer import Consumer
 from kombu.exceptions import KombuError
@@ -19,7 +20,12 @@ DATA_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, V
 
 
 class TaskConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
-    """Celery's consumer, which hands on only messages that are tasks in format 2."""
+    """Celery's consumer, which hands on only messages that are tasks in format 2, and goes on when Redis refuses a command: a
+    full one is no reason to end the worker, whose restart it would refuse as well."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.connection_errors: tuple[type[BaseException], ...] = (*self.connection_errors, redis.ResponseError)
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
         """Return Celery's handler of a message, guarded."""

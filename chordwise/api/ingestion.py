@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from typing import Any, Required, TypedDict, Unpack
 from chordwise.api.documents import Document, document_at, document_json, is_url
 from chordwise.api.files import MAX_BYTES, FoundFile, file_batches, find_files, grouped, read_documents
 from chordwise.api.jobs import Ingestion, Job, together
-from chordwise.errors import ChordwiseError, InvalidInput
+from chordwise.errors import ChordwiseError, InvalidInput, ProblemError
 from chordwise.records import decode
 from chordwise.resource import Resource, given, operation
 from chordwise.retries import exchange
@@ -22,6 +23,7 @@ from chordwise.transport import Call, Steps, encode
 ON_CONFLICT = ("replace", "skip", "error", "new")
 Ingestible = Document | Mapping[str, Any] | str | Path
 Told = Callable[[Ingestion], None]  # the type of on_progress
+ToldRefusal = Callable[[str], None]  # the type of on_refused
 MAX_DOCUMENTS = 1_000  # per request: few enough that one refused request is cheap to send again
 
 
@@ -90,10 +92,11 @@ class IngestOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentBatch:
-    """The body of one request. ``repeatable``: every document has an id and replaces itself, so it may be sent twice."""
+    """The body of one request. ``names``: of its documents, by which a person knows them. ``repeatable``: every document has
+    an id and replaces itself, so it may be sent twice."""
 
     content: bytes
-    documents: int
+    names: Sequence[str]
     repeatable: bool
 
 
@@ -107,6 +110,7 @@ class IngestionOperations(Resource):
         *,
         url: str | Iterable[str] | None = None,
         on_progress: Told | None = None,
+        on_refused: ToldRefusal | None = None,
         **options: Unpack[IngestKeywords],
     ) -> Steps[Ingestion]:
         """Send documents: ``Document`` objects, mappings in the words of the HTTP interface, paths, or addresses.
@@ -119,7 +123,8 @@ class IngestionOperations(Resource):
 
         Any number of documents is sent in requests of up to 1,000 documents or 16 MB, each of which becomes a job.
         Returns once everything is durable at the server, not once it is searchable: see ``wait``. ``on_progress`` is
-        called after every request. If one fails, the error's ``accepted`` has the jobs before it.
+        called after every request. If one fails, the error's ``accepted`` has the jobs before it; with ``on_refused``, a
+        request none of whose documents can be taken does not fail: it is called with a sentence for each of them.
         """
         items, settings = with_urls(documents, url), IngestOptions(**options)
         paths: list[str | Path] = []
@@ -134,7 +139,8 @@ class IngestionOperations(Resource):
                 else:
                     yield item
 
-        done = yield from self._documents(without_paths(), settings, on_progress, Ingestion())
+        told = (on_progress, on_refused)
+        done = yield from self._documents(without_paths(), settings, told, Ingestion())
         try:
             search = find_files(paths, of_every_kind=bool(settings.parser_hint))
         except ChordwiseError as error:
@@ -144,9 +150,9 @@ class IngestionOperations(Resource):
         lines = [file for file in search.files if file.is_json_lines and not settings.parser_hint]
         for file in lines:
             documents = read_documents(file.path, name=file.name, charset=settings.charset)
-            done = yield from self._documents(documents, settings, on_progress, done)
+            done = yield from self._documents(documents, settings, told, done)
         others = [file for file in search.files if file not in lines]
-        return (yield from self._files(others, settings, on_progress, done))
+        return (yield from self._files(others, settings, told, done))
 
     @operation
     def ingest_files(
@@ -154,45 +160,65 @@ class IngestionOperations(Resource):
         paths: Iterable[FoundFile | str | Path],
         *,
         on_progress: Told | None = None,
+        on_refused: ToldRefusal | None = None,
         **options: Unpack[IngestKeywords],
     ) -> Steps[Ingestion]:
         """Send files as they are, for the server to parse; folders are searched, with ``parser_hint`` for files of every
         kind. Otherwise as ``ingest``."""
         search = find_files(paths, of_every_kind=bool(options.get("parser_hint")))
         begun = Ingestion(left_out=search.left_out, renamed=search.renamed)
-        return self._files(search.files, IngestOptions(**options), on_progress, begun)
+        return self._files(search.files, IngestOptions(**options), (on_progress, on_refused), begun)
 
     def _documents(
-        self, documents: Iterable[Any], options: IngestOptions, on_progress: Told | None, done: Ingestion
+        self, documents: Iterable[Any], options: IngestOptions, told: _Listeners, done: Ingestion
     ) -> Steps[Ingestion]:
         calls = (
-            Call(method="POST", path="/v1/documents", content=batch.content, headers=_once(), safe=batch.repeatable)
+            (
+                Call(
+                    method="POST", path="/v1/documents", content=batch.content, headers=_once(), safe=batch.repeatable
+                ),
+                batch.names,
+            )
             for batch in document_batches(documents, options)
         )
-        return self._submit(calls, on_progress, done)
+        return self._submit(calls, told, done)
 
     def _files(
-        self, files: Iterable[FoundFile], options: IngestOptions, on_progress: Told | None, done: Ingestion
+        self, files: Iterable[FoundFile], options: IngestOptions, told: _Listeners, done: Ingestion
     ) -> Steps[Ingestion]:
         form = options.form()
         calls = (
-            Call(
-                method="POST",
-                path="/v1/files",
-                files=tuple(file.read() for file in batch),
-                form=form,
-                headers=_once(),
-                safe=False,
+            (
+                Call(
+                    method="POST",
+                    path="/v1/files",
+                    files=tuple(file.read() for file in batch),
+                    form=form,
+                    headers=_once(),
+                    safe=False,
+                ),
+                [file.name for file in batch],
             )
             for batch in file_batches(files)
         )
-        return self._submit(calls, on_progress, done)
+        return self._submit(calls, told, done)
 
-    def _submit(self, calls: Iterable[Call], on_progress: Told | None, done: Ingestion) -> Steps[Ingestion]:
-        """Send one request after the other. An error carries the jobs accepted before it."""
+    def _submit(
+        self, calls: Iterable[tuple[Call, Sequence[str]]], told: _Listeners, done: Ingestion
+    ) -> Steps[Ingestion]:
+        """Send one request after the other, each with the names of what it carries. An error carries the jobs accepted
+        before it."""
+        on_progress, on_refused = told
         try:
-            for call in calls:
-                answer = yield from exchange(call, self._policy, clock=self._clock)
+            for call, names in calls:
+                try:
+                    answer = yield from exchange(call, self._policy, clock=self._clock)
+                except ProblemError as error:
+                    if on_refused is None or not (sentences := refusals(error, names)):
+                        raise
+                    for sentence in sentences:
+                        on_refused(sentence)
+                    continue
                 done = together(done, Ingestion(jobs=(decode(Job, answer.json()),)))
                 if on_progress:
                     on_progress(done)
@@ -200,6 +226,24 @@ class IngestionOperations(Resource):
             error.accepted = done.jobs
             raise
         return done
+
+
+_Listeners = tuple[Told | None, ToldRefusal | None]
+_POINTER = re.compile(r"/(?:documents|file)/(\d+)(.*)")
+
+
+def refusals(error: ProblemError, names: Sequence[str]) -> list[str]:
+    """Return a sentence for each document or file of a request none of which can be taken; nothing if the request itself
+    was refused. The server explains a bounded number of them."""
+    places = [(_POINTER.fullmatch(str(each.get("pointer", ""))), str(each.get("detail", ""))) for each in error.errors]
+    reasons: dict[int, str] = {}
+    for place, detail in places:
+        if place is None:
+            return []
+        reasons.setdefault(int(place[1]), f"{place[2]} {detail}".strip())
+    if not reasons or max(reasons) >= len(names):
+        return []
+    return [f"{name}: {reasons.get(index, error.detail)}" for index, name in enumerate(names)]
 
 
 def with_urls(items: Iterable[Ingestible] | Ingestible, url: str | Iterable[str] | None) -> Iterable[Ingestible]:
@@ -218,19 +262,22 @@ def document_batches(
     head = encode(options.body())[:-1]
     replaces = options.on_conflict in (None, "replace", "new")
     encoded = (_encode_document(options.labelled(document_json(document))) for document in documents)
-    for group in grouped(encoded, lambda pair: len(pair[0]) + 1, at_most=MAX_DOCUMENTS, max_bytes=MAX_BYTES):
-        bodies = b",".join(body for body, _ in group)
+    for group in grouped(encoded, lambda row: len(row[0]) + 1, at_most=MAX_DOCUMENTS, max_bytes=MAX_BYTES):
+        bodies = b",".join(body for body, _, _ in group)
         yield DocumentBatch(
             content=head + b',"documents":[' + bodies + b"]}",
-            documents=len(group),
-            repeatable=replaces and all(has_id for _, has_id in group),
+            names=[name for _, _, name in group],
+            repeatable=replaces and all(has_id for _, has_id, _ in group),
         )
 
 
-def _encode_document(document: dict[str, Any]) -> tuple[bytes, bool]:
-    """Return the document as JSON, and whether it has an id. Raises InvalidInput."""
+def _encode_document(document: dict[str, Any]) -> tuple[bytes, bool, str]:
+    """Return the document as JSON, whether it has an id, and its name. Raises InvalidInput."""
+    source = document.get("source")
+    address = source.get("uri") if isinstance(source, Mapping) else None
+    name = str(document.get("document_id") or address or document.get("title") or "a document")
     try:
-        return encode(document), "document_id" in document or _is_named_by_address(document)
+        return encode(document), "document_id" in document or _is_named_by_address(document), name
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"document {document.get('document_id', '')!r} is not JSON: {error}") from error
 

@@ -99,10 +99,10 @@ def ingest(
         "parser_hint": parser_hint,
     }
     began = time.monotonic()
-    bad_lines: list[str] = []
+    bad_lines, refused = list[str](), list[str]()
     with screen.connect() as client:
         with screen.Ticker() as ticker:
-            sent = done = _send(client, search, urls, options, bad_lines, ticker)
+            sent = done = _send(client, search, urls, options, bad_lines, refused, ticker)
             if wait:
                 done = client.wait(done, on_progress=lambda state: ticker.show_finished("documents indexed", state))
         copies, unknown = _copies(client, done)
@@ -114,6 +114,7 @@ def ingest(
                     "jobs": [job.raw for job in done.jobs],
                     "failed": [item.raw for item in _failed(client, done)] if wait else [],
                     "bad_lines": bad_lines,
+                    "refused": refused,
                     "skipped": search.skipped,
                     "skipped_files": search.skipped_files,
                     "left_out": [{"path": each.path, "reason": each.reason} for each in search.left_out],
@@ -134,18 +135,22 @@ def ingest(
             for line in (*_unchanged(same), *_remarks(sent, copies), *unknown):
                 screen.say(line)
     screen.warn_of_each([f"{item.document_id}: {warning}" for item in warned for warning in item.warnings])
-    screen.warn_of_each([f"{path} cannot be read" for path in search.unreadable])
-    screen.warn_of_each(bad_lines)
+    for sentences in ([f"{path} cannot be read" for path in search.unreadable], bad_lines, refused):
+        screen.warn_of_each(sentences)
     lost = [
-        screen.plural(len(unread), what)
-        for what, unread in (("line", bad_lines), ("file or folder", search.unreadable))
-        if unread
+        f"{screen.plural(len(names), what)} {happened}"
+        for what, names, happened in (
+            ("line", bad_lines, "could not be read"),
+            ("file or folder", search.unreadable, "could not be read"),
+            ("document", refused, "cannot be taken"),
+        )
+        if names
     ]
-    unread = f"{' and '.join(lost)} could not be read; everything else was sent" if lost else ""
+    besides = f"{' and '.join(lost)}; everything else was sent" if lost else ""
     if wait:
-        require_all(done, "ingested", besides=unread)
-    if unread:
-        raise ChordwiseError(unread)
+        require_all(done, "ingested", besides=besides)
+    if besides:
+        raise ChordwiseError(besides)
 
 
 def _failed(client: Chordwise, done: Ingestion) -> list[JobItem]:
@@ -171,6 +176,7 @@ def _send(
     urls: Sequence[str],
     options: IngestKeywords,
     bad_lines: list[str],
+    refused: list[str],
     ticker: screen.Ticker,
 ) -> Ingestion:
     done = Ingestion()
@@ -184,9 +190,10 @@ def _send(
         read_documents(file.path, name=file.name, on_bad_line=bad_lines.append, charset=charset) for file in lines
     )
     try:
-        done = client.ingest(documents, url=urls, on_progress=show, **options)
+        done = client.ingest(documents, url=urls, on_progress=show, on_refused=refused.append, **options)
         other_files = [file for file in search.files if file not in lines]
-        return together(done, client.ingest_files(other_files, on_progress=show, **options))
+        files = client.ingest_files(other_files, on_progress=show, on_refused=refused.append, **options)
+        return together(done, files)
     except ChordwiseError as error:
         jobs = (*done.jobs, *error.accepted)
         if not jobs:

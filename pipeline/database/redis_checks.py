@@ -12,6 +12,7 @@ from sqlalchemy import make_url
 
 from pipeline.database.clock_skew import redis_skew, refuse_skew
 from pipeline.database.engines import redis_errors
+from pipeline.database.redis_memory import read_redis_memory
 from pipeline.database.store_errors import REDIS, Location, location
 from pipeline.settings import Settings
 
@@ -58,16 +59,20 @@ def _greeting(url: str, at: Location, *, timeout_s: float) -> Iterator[redis.Red
 
 # Names as our own keys and channels, those of Celery's results and those of tenants have them.
 _PROBES: Final = ("chordwise:probe", "celery-task-meta-probe", "probe:probe")
+_LEAST_FREE: Final = 2**20
 
 
 def ping_redis(client: redis.Redis) -> None:
-    """Return if Redis takes writes and messages: one that is full, read-only or without rights answers PING. Raises
-    redis.RedisError."""
+    """Return if Redis takes writes and messages: one that is full, read-only or without rights answers PING. One with less
+    than `_LEAST_FREE` bytes counts as full: it takes this write and refuses the next one. Raises redis.RedisError."""
     with client.pipeline(transaction=False) as pipe:
         for name in _PROBES:
             pipe.set(name, b"", px=1000)
             pipe.publish(name, b"")
         pipe.execute()
+    free = read_redis_memory(client).free
+    if free is not None and free < _LEAST_FREE:
+        raise redis.exceptions.OutOfMemoryError(f"{free} bytes are left")
 
 
 def _refuse_unfit(client: redis.Redis, at: Location) -> None:

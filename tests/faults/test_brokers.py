@@ -16,10 +16,12 @@ from typing import Any
 
 import httpx
 import pytest
+import redis
 from pydantic import SecretStr
 from sqlalchemy import text
 
 from compose.localstack.progress import Failure
+from pipeline.database.redis_memory import read_redis_memory
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant
@@ -244,6 +246,32 @@ class DescribeWorkBesideAFrozenRedis:
         for job_id in work.jobs:
             assert finished(own.client, job_id, wait_s=60)["status"] == "succeeded"
         _until(lambda: own.failing() == [], within_s=20)
+
+
+class DescribeAFullRedis:
+    def it_is_the_only_cause_and_ends_no_worker(self, own: OwnStack):
+        """The worker takes a message and cannot note that it did."""
+        if own.is_rabbitmq:
+            pytest.skip("Redis is the broker of the other stack")
+        log = max(own.logs.glob("worker-*.log"), key=os.path.getmtime)
+        own.worker.send_signal(signal.SIGSTOP)
+        waiting = own.hand_in("before-full")
+        with redis.Redis.from_url(own.broker.url) as client:
+            client.config_set("maxmemory", read_redis_memory(client).used + 2048)
+            try:
+                own.worker.send_signal(signal.SIGCONT)
+                _until(lambda: "OutOfMemoryError" in log.read_text(), within_s=20)
+                _until(lambda: own.failing() == ["redis"], within_s=10)
+                findings = own.doctor().values()
+                assert own.readiness()["dependencies"]["redis"]["condition"] == "is full"
+            finally:
+                client.config_set("maxmemory", 0)
+        assert {found["check"] for found in findings if found["severity"] == "failed" and not found["cause"]} == {
+            "redis"
+        }
+        assert own.job(waiting, wait_s=60)["status"] == "succeeded"
+        _until(lambda: own.failing() == [], within_s=10)
+        assert own.worker.poll() is None
 
 
 REASON = "RabbitMQ has no space left"  # for callers

@@ -102,6 +102,30 @@ class DescribeIngest:
         assert status == 1
         assert err == "chordwise: too large (413 too_large); accepted before and still running: j1\n"
 
+    def it_sends_the_rest_when_no_document_of_a_request_can_be_taken(self, call, stub, folder):
+        stub.next += [
+            problem(
+                422,
+                "invalid_document",
+                "None of the 2 documents can be taken.",
+                errors=[{"pointer": f"/documents/{number}/text", "detail": "is required"} for number in range(2)],
+            )
+        ]
+        status, out, err = call("ingest", folder, "-n", "kb", "--wait")
+        assert status == 1
+        assert "1 succeeded, 0 failed" in out
+        assert err.splitlines() == [
+            "chordwise: d1: /text is required",
+            "chordwise: d2: /text is required",
+            "chordwise: 2 documents cannot be taken; everything else was sent",
+        ]
+
+    def it_ends_when_the_request_itself_is_refused(self, call, stub, folder):
+        wrong = [{"pointer": "/namespace", "detail": "is too long"}]
+        stub.next += [problem(422, "invalid_request", "The namespace is too long.", errors=wrong)]
+        status, _, err = call("ingest", folder, "-n", "kb")
+        assert (status, len(err.splitlines()), len(stub.received)) == (1, 1, 1)
+
     def it_has_addresses_fetched_beside_files(self, call, stub, folder):
         status, _, err = call("ingest", "https://a.example/x", folder / "a.md", "-n", "kb", "--priority", "interactive")
         assert (status, err) == (0, "")
