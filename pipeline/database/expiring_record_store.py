@@ -13,6 +13,7 @@ import redis
 
 from pipeline.database.clock_skew import distance, seconds_ahead
 from pipeline.database.engines import redis_errors
+from pipeline.database.store_errors import MYSQL, POSTGRES
 from pipeline.database.worker_heartbeats import (
     EXPIRES_S,
     FORGOTTEN_S,
@@ -182,15 +183,15 @@ def _resumed(process_id: str, now: float) -> float | None:
 
 
 class FullStores:
-    """The stores that refused a write because they were full, reported by every process for two minutes: reading works
-    on a full disk, so no probe of a store would find it. Thread-safe."""
+    """The databases that refused a write because they were full, reported by every process for two minutes: reading works
+    on a full disk, so no probe would find it. Those of Redis and the broker write, and know when it is over. Thread-safe."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._records = ExpiringRecords(client, registry="chordwise:full", key="chordwise:full:{}", expires_s=120.0)
 
     def note(self, error: BaseException) -> None:
-        """Report a store if the error says that it is full. Does nothing without Redis."""
-        if isinstance(error, StoreFull):
+        """Report a database if the error says that it is full. Does nothing without Redis."""
+        if isinstance(error, StoreFull) and error.server in (MYSQL.server, POSTGRES.server):
             with suppress(StoreUnavailable):
                 self._records.write(error.server, str(error))
 
