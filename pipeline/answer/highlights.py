@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from pipeline.answer.result import AnswerChunk, TextSpan
-from pipeline.keyword.inflections import LANGUAGES, Language, language_of, stems
+from pipeline.keyword.inflections import Language, language_of, stems
 from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.other_forms import compounds, passage_forms
 from pipeline.keyword.spellings import joined_parts
@@ -44,10 +45,8 @@ _SAME_LENGTH = str.maketrans(
 
 def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[AnswerChunk, ...]:
     """Return the chunks with the spans of these terms in their texts."""
-    marked_by_language = {language: _Marked(terms, language) for language in (None, *LANGUAGES)}
-    return tuple(
-        replace(chunk, highlights=_spans(chunk.text, marked_by_language[language_of(chunk.text)])) for chunk in chunks
-    )
+    marked_in = functools.cache(lambda language: _Marked(terms, language))
+    return tuple(replace(chunk, highlights=_spans(chunk.text, marked_in(language_of(chunk.text)))) for chunk in chunks)
 
 
 def spans(text: str, terms: Collection[str]) -> tuple[TextSpan, ...]:

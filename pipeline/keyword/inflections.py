@@ -1,10 +1,10 @@
-"""German and French words: detect texts in these languages, and give inflected words a common stem."""
+"""Inflected words of languages other than English: detect the language of a text, and give its words a common stem."""
 
 import functools
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final, Literal
 
@@ -13,17 +13,17 @@ import snowballstemmer
 from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.terms import analyze, fold, query_terms
 
-Language = Literal["german", "french"]
-LANGUAGES: Final[tuple[Language, ...]] = ("german", "french")
+Language = Literal[
+    "german", "french", "dutch", "spanish", "italian", "portuguese", "turkish", "russian", "greek", "hindi", "arabic"
+]
 
 
 def _set_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# Function words, which make up a third of any text. Those of other languages are listed for their overlap with German
-# or French: without them Dutch would be taken for German and Spanish for French.
-_WORDS: Final = {
+# Function words, which make up a third of any text. Those of English are listed for their overlap with the others.
+_WORDS: Final[dict[Language | Literal["english"], frozenset[str]]] = {
     "german": _set_of(
         """aber alle als am auch auf aus bei bis bzw da das dass dem den der des die dies diese dieser dieses doch durch
         ein eine einem einen einer eines er es für gegen hat haben ich ihr im in ist ja jede jeder kann keine können man
@@ -57,28 +57,62 @@ _WORDS: Final = {
         """a ao aos as com como da das de do dos e em entre esta este foi mais mas na nas no nos não o onde os ou para pela
         pelo por qual quando que se sem ser seu sua são também tem um uma à é"""
     ),
+    "turkish": _set_of(
+        """ama ancak bir bu bunu çok da daha de değil diye en gibi hangi her için ile ise kadar mi mı mu mü ne neden nasıl
+        nedir nerede olan olarak oldu olur onu o sonra şu tarafından var ve veya ya yok"""
+    ),
+}
+# Languages of a script of their own, as far as it matters: a stemmer does no harm to the others that are written in it.
+_SCRIPTS: Final[dict[Language, re.Pattern[str]]] = {
+    "russian": re.compile("[а-яё]{2}"),
+    "greek": re.compile("[ά-ώ]{2}"),
+    "hindi": re.compile("[अ-ह]"),
+    "arabic": re.compile("[ء-ي]{2}"),
 }
 _SPOKEN_IN: Final = {
     word: tuple(language for language, words in _WORDS.items() if word in words) for word in chain(*_WORDS.values())
 }
-_LETTERS: Final = {"german": re.compile("[äöüß]"), "french": re.compile("[àâçèéêëîïôùûœ]")}
+_LETTERS: Final = {
+    "german": re.compile("[äöüß]"),
+    "french": re.compile("[àâçèéêëîïôùûœ]"),
+    "turkish": re.compile("[ğışç]"),
+}
+_UNLESS_KNOWN: Final[tuple[Language, ...]] = (
+    "german",
+    "french",
+)  # stems that a query gets without any sign of its language
 _EDGES: Final = ".,;:!?()[]{}\"'«»„“”‚‘’…*_<>"
-_WORD: Final = re.compile(r"(?<!\w)[a-zà-öø-ÿœ]{3,40}(?!\w)")  # hyphens and the apostrophes of elisions end a word
+# Hyphens and the apostrophes of elisions end a word.
+_WORD: Final = re.compile(
+    r"(?<!\w)[a-zà-öø-ÿœğış]{3,40}(?!\w)|[а-яё]{3,40}|[ά-ώ]{3,40}|[\u0900-\u0963]{2,40}|[\u0621-\u0652\u0670]{3,40}"
+)
+_LEAST_WRITTEN: Final = 0.3  # share of a text's words in a script
 _LEAST_SHARE: Final = 0.08  # of a text's words; German and French have 0.25 to 0.45, tables and lists of names less
 _LEAST: Final = 3  # minimum in a text; a query needs one
 _CLEARLY: Final = 1.25  # times the count of any other language
 
 
 def language_of(text: str) -> Language | None:
-    """Return German or French if the text's function words tell so; None for another language, or too few of them."""
+    """Return the language that the text's script or its function words tell; None for English, another language, or too few
+    of these words."""
     words = text.lower().split()
+    if (language := _written_in(words)) is not None:
+        return language
     counts = _function_words(words)
     if not counts:
         return None
     first, second = [*sorted(counts.values(), reverse=True), 0][:2]
     if first < max(_LEAST, _LEAST_SHARE * len(words), _CLEARLY * second):
         return None
-    return next((language for language in LANGUAGES if counts[language] == first), None)
+    return next((language for language in _WORDS if language != "english" and counts[language] == first), None)
+
+
+def _written_in(words: Sequence[str]) -> Language | None:
+    """Return the language by whose script a third of the words are written."""
+    for language, script in _SCRIPTS.items():
+        if sum(script.search(word) is not None for word in words if not word.isascii()) > _LEAST_WRITTEN * len(words):
+            return language
+    return None
 
 
 def stems(text: str, language: Language) -> list[str]:
@@ -87,7 +121,7 @@ def stems(text: str, language: Language) -> list[str]:
 
 
 def query_stems(text: str) -> tuple[dict[str, list[str]], bool]:
-    """Return the German and French stems of each term, and whether function words identify the query's language."""
+    """Return the stems of each term in the languages that the query may be in, and whether that is certain."""
     languages, is_sure = _languages_of_query(text)
     stems_by_term: dict[str, list[str]] = {}
     for piece in text.split() if languages else ():
@@ -102,13 +136,17 @@ def query_stems(text: str) -> tuple[dict[str, list[str]], bool]:
 def _languages_of_query(text: str) -> tuple[tuple[Language, ...], bool]:
     """Return the languages that a query may be in, and whether exactly one language is likely."""
     lower = text.lower()
+    if (language := _written_in(lower.split())) is not None:
+        return (language,), True
     counts: Counter[str] = _function_words(word.strip(_EDGES) for word in lower.split())
     scores = {name: counts[name] + 0.5 * (_found(name, lower)) for name in _WORDS}
     most = max(scores.values())
     if most and scores["english"] == most:
         return (), True
-    likely = [name for name, score in scores.items() if score == most]
-    return tuple(language for language in LANGUAGES if language in likely), len(likely) == 1
+    if not most:
+        return _UNLESS_KNOWN, False
+    likely = tuple(name for name, score in scores.items() if score == most and name != "english")
+    return likely, len(likely) == 1
 
 
 def _found(language: str, lower: str) -> bool:
