@@ -69,9 +69,18 @@ _TOKENS_PER_WIDE = 1.2
 _LONGEST_SECRET: Final = 640  # characters of the longest e-mail address, the longest of the masked patterns
 
 
+# Not punctuation: that of full width is the ordinary one of Chinese.
+_NARROW: Final = {
+    wide: wide - 0xFEE0 for wide in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
+}
+
+
 def sendable(text: str, *, most_tokens: int = MAX_INPUT_TOKENS) -> str:
-    """Return ``text`` as models accept it: without lone surrogates, not blank, cut to about ``most_tokens`` tokens."""
+    """Return ``text`` as models accept it: without lone surrogates, not blank, cut to about ``most_tokens`` tokens, and with
+    letters and digits of full width narrow, as models that read the narrow ones do not know the others."""
     well_formed = text.encode("utf-8", "replace").decode("utf-8")
+    if not well_formed.isascii():
+        well_formed = well_formed.translate(_NARROW)
     if not well_formed.strip():
         return _BLANK
     return _beginning(well_formed, most_tokens)

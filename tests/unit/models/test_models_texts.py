@@ -8,7 +8,17 @@ from pipeline.models.prompt_texts import MAX_INPUT_TOKENS, estimated_tokens, sen
 
 
 class DescribeSendable:
-    @pytest.mark.parametrize(("before", "after"), [("", "."), (" \n\t", "."), ("\ud800x", "?x"), ("fox", "fox")])
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            ("", "."),
+            (" \n\t", "."),
+            ("\ud800x", "?x"),
+            ("fox", "fox"),
+            ("ＲＴＸ４０９０的价格，", "RTX4090的价格，"),
+            ("Ｐｕｍｐ　Ｂ１２！", "Pump　B12！"),
+        ],
+    )
     def it_gives_what_a_model_can_take(self, before: str, after: str):
         assert sendable(before) == after
 
