@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import text
@@ -10,6 +11,7 @@ from pipeline.database.rows import TenantStore, generation_key, now, record_of, 
 from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, OF_GENERATION, same_generation, sql
 from pipeline.documents.document_views import ChunkOrder, OwnedChunk
 from pipeline.documents.owned_chunk_store import CHUNK_COLUMNS, COLUMNS, JOINED, owned_chunk, owned_parent
+from pipeline.filters.python_filters import unmet
 from pipeline.filters.sql_filters import mysql_condition
 from pipeline.records import Chunk, ChunkId, DocumentId, Filters, Generation, Namespace, Passage
 
@@ -58,15 +60,35 @@ class ChunkEdits(TenantStore):
         ``document_id`` orders by document, parent and position in the parent: parents and chunks without one come
         first. The ordinals of chunks are in this order (`assembled`), so both tables are read along their keys.
         """
-        condition, values = mysql_condition(filters or Filters(), alias="g", chunk="c")
+        wanted = replace(filters or Filters(), story_time=None)  # `OwnedChunk.fields` are the document's
+        chunks: list[OwnedChunk] = []
         exact = {"document_id": document_id, "source_id": source_id, "chunk_type": chunk_type, "parent_id": parent_id}
+        while True:
+            read = self._selected(namespace, exact, enabled, filters or Filters(), order_by, after, offset + limit)
+            chunks += (chunk for chunk in read if unmet(wanted, chunk.fields) is None)
+            if len(read) < offset + limit or len(chunks) >= offset + limit:
+                return chunks[offset : offset + limit]
+            last, after = read[-1], read[-1].position
+            after = after if order_by == "document_id" else (last.updated_at.replace(tzinfo=None), *after)
+
+    def _selected(
+        self,
+        namespace: Namespace,
+        exact: Mapping[str, str | None],
+        enabled: bool | None,
+        filters: Filters,
+        order_by: ChunkOrder,
+        after: Position | None,
+        limit: int,
+    ) -> list[OwnedChunk]:
+        condition, values = mysql_condition(filters, alias="g", chunk="c")
         values |= {name: value for name, value in exact.items() if value is not None}
         values |= {} if enabled is None else {"enabled": int(enabled)}
         values |= {f"p{index}": value for index, value in enumerate(after or ())}
-        values |= {"namespace": namespace, "limit": offset + limit}
+        values |= {"namespace": namespace, "limit": limit}
         rows = self._run(text(_statement(_OWNED, 1, order_by, condition, values)), **values).mappings()
         chunks = [owned_chunk(self._tenant_id, row) for row in rows]
-        if parent_id is None and chunk_type in (None, "parent"):
+        if exact["parent_id"] is None and exact["chunk_type"] in (None, "parent"):
             values.pop("chunk_type", None)
             rows = self._run(text(_statement(_OWNED_PARENTS, 0, order_by, condition, values)), **values).mappings()
             chunks += [owned_parent(self._tenant_id, row) for row in rows]
@@ -74,7 +96,7 @@ class ChunkEdits(TenantStore):
             key=lambda chunk: chunk.position if order_by == "document_id" else (chunk.updated_at, *chunk.position),
             reverse=order_by == "-updated_at",
         )
-        return chunks[offset : offset + limit]
+        return chunks[:limit]
 
     def named(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, OwnedChunk]:
         """Return those of these chunks and parents that belong to a published generation of this tenant."""

@@ -14,6 +14,7 @@ from pipeline.documents.document_store import encoding_of, fields_of
 from pipeline.documents.document_views import ChunkSpan, DocumentOrder, DocumentSelection, DocumentView, SourceView
 from pipeline.documents.duplicate_store import Duplicates, duplicate_of, is_duplicate
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
+from pipeline.filters.python_filters import unmet
 from pipeline.filters.sql_filters import mysql_condition
 from pipeline.filters.used_fields import FilteredFields
 from pipeline.records import DocumentId, Filters, Generation, Namespace
@@ -33,6 +34,17 @@ class DocumentViews(TenantStore):
         self, selection: DocumentSelection, *, after: tuple[str, ...] | None = None, limit: int
     ) -> list[DocumentView]:
         """Return documents in the order of the selection, those after a `DocumentView.position`."""
+        views: list[DocumentView] = []
+        while True:
+            read = self._selected(selection, after=after, limit=limit)
+            views += (view for view in read if unmet(selection.filters or Filters(), view.fields) is None)
+            if len(read) < limit or len(views) >= limit:
+                return views[:limit]
+            after = read[-1].position(selection.order_by)
+
+    def _selected(
+        self, selection: DocumentSelection, *, after: tuple[str, ...] | None, limit: int
+    ) -> list[DocumentView]:
         column, sign = _ORDERS[selection.order_by]
         parts = [ALIVE.format(d="d.") if selection.status is None else f"{STATUS} = :status"]
         matches, values = mysql_condition(selection.filters or Filters(), alias="g", chunk="g")

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from pipeline.chunking.strategies.question_answer import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
-from pipeline.filters.python_filters import choices_of, kind_of
+from pipeline.filters.python_filters import choices_of, is_exact, kind_of
 from pipeline.records import Comparison, Condition, DocumentFields, Filters
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -192,11 +192,13 @@ def _condition_clause(condition: Condition) -> Clause | None:
 
 
 def _ordered(comparison: Comparison) -> Clause | None:
-    """Return a comparison by order as a range; None for a text too long for it."""
+    """Return a comparison by order as a range; None for a text too long for it, and a number whose double others share."""
     value = comparison.value
     if kind_of(value) not in ("number", "string"):
         return Either(())
     if isinstance(value, str) and len(value.encode("utf-8", "surrogatepass")) >= _SORTED_BYTES:
+        return None
+    if not is_exact(value):
         return None
     bound = _sortable(value)
     first, after_last = bound[0], chr(ord(bound[0]) + 1)
@@ -207,6 +209,6 @@ def _ordered(comparison: Comparison) -> Clause | None:
 
 def _term(kind: str, path: tuple[str, ...], value: Any) -> str:
     """Write a path and a value as a term. Whole numbers are written alike whether they came as integers or as floats."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
         value = int(value)
     return f"{kind}:{orjson.dumps([path, value], option=orjson.OPT_PASSTHROUGH_DATACLASS).decode()}"

@@ -64,6 +64,11 @@ def kind_of(value: object) -> str | None:
     return "string" if isinstance(value, str) else None
 
 
+def is_exact(value: object) -> bool:
+    """Return whether a value is no number, or one whose double stands for no other integer."""
+    return isinstance(value, bool) or not isinstance(value, int | float) or abs(value) < 2**53
+
+
 def choices_of(comparison: Comparison) -> tuple[Scalar, ...]:
     """Return the values that ``eq``, ``ne``, ``in`` or ``nin`` includes or excludes."""
     return comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)

@@ -6,10 +6,11 @@ from typing import Any
 from pipeline.chunking.strategies.question_answer import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
 from pipeline.database.rows import to_json, to_naive
 from pipeline.filters.index_filters import leaves
-from pipeline.filters.python_filters import choices_of, kind_of
+from pipeline.filters.python_filters import choices_of, is_exact, kind_of
 from pipeline.records import Comparison, Condition, Filters, Scalar
 
 _ORDERS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_INCLUSIVE = {"=": "=", ">": ">=", ">=": ">=", "<": "<=", "<=": "<="}
 _MYSQL_KINDS = {
     "string": "'STRING'",
     "number": "'INTEGER', 'UNSIGNED INTEGER', 'DOUBLE', 'DECIMAL'",
@@ -21,14 +22,15 @@ Compare = Callable[[Comparison, Scalar, str], str]
 
 def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, dict[str, Any]]:
     """Return a condition on a row of ``generations`` and one of ``chunks``, whose own story time goes first, with its
-    values; ``TRUE`` without any."""
+    values; ``TRUE`` without any. Every row that meets the filters meets it, and few others do: the servers compare numbers
+    beyond 2**53 as doubles, and MariaDB finds an object in a list. Callers judge the rows by `python_filters.unmet`."""
     if not filters:
         return "TRUE", {}
     story_time = f"COALESCE({chunk}.story_time, {alias}.story_time)"
     metadata = to_json(dict(filters.metadata)) if filters.metadata else None
     parts, values = _with_operands(
-        f_type=(f"{alias}.type = :f_type", filters.type),
-        f_author=(f"{alias}.author = :f_author", filters.author),
+        f_type=(_same(f"{alias}.type", "f_type"), filters.type),
+        f_author=(_same(f"{alias}.author", "f_author"), filters.author),
         f_tags=(f"JSON_CONTAINS({alias}.tags, :f_tags)", to_json(list(filters.tags)) if filters.tags else None),
         f_metadata=(f"JSON_CONTAINS({alias}.metadata, :f_metadata)", metadata),
         f_start=(f"{alias}.published_at >= :f_start", filters.start and to_naive(filters.start)),
@@ -41,6 +43,11 @@ def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, d
     if filters.where is not None:
         parts.append(mysql_where(filters.where, f"{alias}.metadata", values))
     return " AND ".join(parts) or "TRUE", values
+
+
+def _same(column: str, name: str) -> str:
+    """Compare texts byte by byte; the first comparison, which ignores trailing blanks, can use an index."""
+    return f"({column} = :{name} AND CAST({column} AS BINARY) = CAST(:{name} AS BINARY))"
 
 
 def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
@@ -96,12 +103,13 @@ def mysql_where(condition: Condition, column: str, values: dict[str, Any]) -> st
         if kind == "boolean":
             test = f"JSON_UNQUOTE({held}) = '{'true' if value else 'false'}'"
         elif kind == "number":
+            sign = sign if is_exact(value) else _INCLUSIVE[sign]
             test = f"CAST({held} AS DOUBLE) {sign} :{_bind(values, float(value))}"
         else:
             test = f"CAST(JSON_UNQUOTE({held}) AS BINARY) {sign} CAST(:{_bind(values, value)} AS BINARY)"
         return f"CASE WHEN JSON_TYPE({held}) IN ({_MYSQL_KINDS[kind]}) THEN {test} ELSE FALSE END"
 
-    return _condition_sql(condition, compared)
+    return _condition_sql(condition, compared, rejects=is_exact)
 
 
 def postgres_where(condition: Condition, column: str, values: dict[str, Any]) -> str:
@@ -121,16 +129,21 @@ def postgres_where(condition: Condition, column: str, values: dict[str, Any]) ->
     return _condition_sql(condition, compared)
 
 
-def _condition_sql(condition: Condition, compared: Compare) -> str:
+def _condition_sql(
+    condition: Condition, compared: Compare, *, rejects: Callable[[Scalar], bool] = lambda _: True
+) -> str:
+    """Return the condition in SQL. ``rejects``: whether rows that equal a value in SQL are certain to equal it."""
     if isinstance(condition, Comparison):
         if condition.operator in _ORDERS:
             assert not isinstance(condition.value, tuple)
             is_ordered = kind_of(condition.value) != "boolean"
             return compared(condition, condition.value, _ORDERS[condition.operator]) if is_ordered else "FALSE"
-        any_of = [compared(condition, value, "=") for value in choices_of(condition)]
+        is_negated = condition.operator in ("ne", "nin")
+        values = [value for value in choices_of(condition) if rejects(value) or not is_negated]
+        any_of = [compared(condition, value, "=") for value in values]
         equal = f"({' OR '.join(any_of)})" if any_of else "FALSE"
-        return f"NOT {equal}" if condition.operator in ("ne", "nin") else equal
-    parts = [_condition_sql(part, compared) for part in condition.parts]
+        return f"NOT {equal}" if is_negated else equal
+    parts = [_condition_sql(part, compared, rejects=rejects) for part in condition.parts]
     if not parts:
         return "TRUE" if condition.operator == "and" else "FALSE"
     return f"({(' AND ' if condition.operator == 'and' else ' OR ').join(parts)})"
