@@ -248,6 +248,15 @@ def parent_ordinal(parent_id: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """Caps on the chunks that a channel recalls: ``per_document`` of one document, None for any number, and one of equal
+    texts if ``contents``."""
+
+    per_document: int | None = None
+    contents: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FieldTerms:
     """The numbers of a chunk's terms of its title (first), summary and entity names (last); the rest are its body's."""
 

@@ -104,7 +104,7 @@ class KeywordChannel:
         fields, pool = self._fields(query), query.pool_of(self.name)
         with reading_if_asked(self.mysql) as connection:
             engine, words = self._begun(connection, query)
-            proposed = engine.on(connection).candidates(words, filters=query.filters, pool=pool)
+            proposed = engine.on(connection).candidates(words, filters=query.filters, pool=pool, caps=query.caps)
             rules = [rule for rule in words.keyword_query.rules if rule.namespace in query.namespaces]
             ruled = [(rule, _documents_rows(engine.on(connection), rule, query)) for rule in rules]
         scores = words.score(proposed.rows, fields)

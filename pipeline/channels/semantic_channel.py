@@ -23,6 +23,9 @@ from pipeline.semantic.vector_store import Vectors
 
 log = structlog.get_logger(__name__)
 
+# Of chunks where equal texts count once: vectors include titles, so those of equal texts may differ.
+_LEAST_OF_CONTENTS = 1000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchedSpace:
@@ -55,7 +58,9 @@ class SemanticChannel:
         space = self.space(query.embedding_space)
         plan = query.plan.channels.get(self.name)
         limit, per_namespace = query.pool_of(self.name), options_of(SemanticOptions, plan).per_namespace
-        vector = self._vector(query, space)
+        vector, caps = self._vector(query, space), query.caps
+        if caps is not None and caps.contents:
+            limit = max(limit, _LEAST_OF_CONTENTS)
         nearest = space.search(query.tenant_id).nearest(
             vector,
             namespaces=query.namespaces,
@@ -63,6 +68,7 @@ class SemanticChannel:
             limit=limit,
             per_namespace=per_namespace,
             passing=None if self.host is None else partial(self.host.passing, query, limit=MOST_BY_ID),
+            caps=caps,
         )
         threshold = None if plan is None else plan.min_score
         near = [hit for hit in nearest.hits if threshold is None or hit[1] >= threshold]

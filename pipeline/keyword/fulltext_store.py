@@ -12,12 +12,13 @@ from pipeline.database.rows import TenantStore, record_of
 from pipeline.database.statements import same_document, same_generation
 from pipeline.filters.sql_filters import mysql_condition
 from pipeline.keyword.query_words import Candidates, NamespaceSize, QueryWords, TermsRow
-from pipeline.records import ChunkId, DocumentId, FieldTerms, Filters, Namespace
+from pipeline.records import Caps, ChunkId, DocumentId, FieldTerms, Filters, Namespace
 
 # A FULLTEXT search cannot be interrupted, and every row it matches costs 4 µs, so its work is bounded in advance: it
 # searches for the rarest terms that match about this many rows together. docs/decisions/0012.
 _NARROW = 500  # rows that are read as fast as ranked and cut to 250
 _MOST_MATCHES = _NARROW
+_MOST_WITHIN_CAPS = 20_000  # the same for a search within caps, which follows where they leave an answer short
 _MOST_ALONE = 2_000  # rows that one term may match without a second one
 _ENOUGH = 400  # rows that are expected to hold all required terms
 _LEAST_CANDIDATES = 200
@@ -42,14 +43,14 @@ class Search:
     complete: bool = False
 
     @classmethod
-    def of(cls, words: QueryWords) -> "Search":
-        """Return the search for the rarest terms that stay within the bound together, at least one. If that one is
+    def of(cls, words: QueryWords, *, most: int = _MOST_MATCHES) -> "Search":
+        """Return the search for the rarest terms that match up to ``most`` chunks together, at least one. If that one is
         common, chunks must hold the next rarest too, as long as enough are expected to."""
         rarest = sorted(filter(words.frequency.get, words.keyword_query.terms), key=lambda term: words.frequency[term])
         if not rarest:
             return cls(groups=(), expected=0, complete=True)
         chosen, matches = rarest[:1], float(words.frequency[rarest[0]])
-        every = matches > _MOST_ALONE
+        every = matches > max(_MOST_ALONE, most)
         for term in rarest[1:]:
             frequency = words.frequency[term]
             if every:
@@ -57,7 +58,7 @@ class Search:
                 if matches <= _MOST_ALONE or fewer < _ENOUGH:
                     break
                 matches = fewer
-            elif matches + frequency > _MOST_MATCHES:
+            elif matches + frequency > most:
                 break
             else:
                 matches += frequency
@@ -119,19 +120,26 @@ class KeywordIndex(TenantStore):
         held = set(b" ".join(row.terms for row in rows).split())
         return [token for token in tokens if token.encode() in held]
 
-    def candidates(self, words: QueryWords, *, filters: Filters, pool: int) -> Candidates:
-        """Return shown chunks that hold the query's rarest terms: all if few are expected, otherwise those that FULLTEXT
-        ranks highest."""
-        search, limit = Search.of(words), max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool)
-        rows = self.matches(list(words.tokens), search, filters=filters, limit=limit)
-        has_all = search.complete and (len(rows) < limit if filters else search.is_narrow)
+    def candidates(self, words: QueryWords, *, filters: Filters, pool: int, caps: Caps | None = None) -> Candidates:
+        """Return shown chunks that hold the query's rarest terms, within the caps: all if few are expected, otherwise those
+        that FULLTEXT ranks highest."""
+        limit = max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool)
+        if caps is None:
+            search = Search.of(words)
+            rows = self.matches(list(words.tokens), search, filters=filters, limit=limit)
+            reads_all = search.is_narrow and not filters
+        else:
+            search = Search.of(words, most=_MOST_WITHIN_CAPS)
+            rows = self.within_caps(list(words.tokens), words, filters=filters, limit=limit, caps=caps)
+            reads_all = False
+        has_all = search.complete and (reads_all or len(rows) < limit)
         return Candidates(rows=rows, method="fulltext", may_be_short=not has_all)
 
     def matches(
         self, namespaces: Sequence[Namespace], search: Search, *, filters: Filters, limit: int
     ) -> list[TermsRow]:
         """Return shown chunks that match: all of them if the search expects few (`Search.is_narrow`), otherwise the
-        ``limit`` chunks that FULLTEXT ranks highest."""
+        ``limit`` chunks that FULLTEXT ranks highest, the lowest chunk ids of equal ones."""
         if not any(search.groups):
             return []
         values: dict[str, Any] = {"query": search.expression}
@@ -143,6 +151,29 @@ class KeywordIndex(TenantStore):
             return self._read(_EVERY, values)
         values["limit"] = limit + limit // 4  # some of these may have been hidden meanwhile
         return self._read(_CANDIDATES, values)[:limit]
+
+    def within_caps(
+        self,
+        namespaces: Sequence[Namespace],
+        words: QueryWords,
+        *,
+        filters: Filters,
+        limit: int,
+        caps: Caps,
+        document_ids: Sequence[DocumentId] | None = None,
+    ) -> list[TermsRow]:
+        """Return the ``limit`` highest ranked shown chunks within the caps; equal contents regardless of case.
+        ``document_ids``: only theirs."""
+        search = Search.of(words, most=_MOST_WITHIN_CAPS)
+        if not any(search.groups):
+            return []
+        condition, values = mysql_condition(filters, alias="g", chunk="m")
+        if document_ids is not None:
+            condition, values = f"{condition} AND m.document_id IN :documents", {**values, "documents": document_ids}
+        content = "MD5(LOWER(m.text))" if caps.contents else "m.chunk_id"
+        values |= {"query": search.expression, "namespaces": list(namespaces), "limit": limit}
+        values |= {"per_document": caps.per_document or limit}
+        return self._read(_WITHIN_CAPS.format(condition=condition, content=content), values)
 
     def rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
         """Return the rows of these chunks, shown or not: the caller drops hidden ones when it loads their texts."""
@@ -210,7 +241,7 @@ FROM (
     SELECT m.tenant_id, m.namespace, m.document_id, m.generation, m.ordinal, {_MATCHES} AS relevance
     FROM chunks m
     WHERE {_MATCHES} AND m.tenant_id = :tenant AND m.enabled = 1
-    ORDER BY relevance DESC LIMIT :limit
+    ORDER BY relevance DESC, m.chunk_id LIMIT :limit
 ) best
 {_SHOWN.format(m="best")}
 JOIN chunks c ON {same_generation("c", "best")} AND c.ordinal = best.ordinal
@@ -223,9 +254,31 @@ FROM (
     SELECT m.tenant_id, m.chunk_id, {_MATCHES} AS relevance
     FROM chunks m{_SHOWN.format(m="m")}{_OF_GENERATION}
     WHERE {_MATCHES} AND m.tenant_id = :tenant AND m.namespace IN :namespaces AND m.enabled = 1 AND {{condition}}
-    ORDER BY relevance DESC LIMIT :limit
+    ORDER BY relevance DESC, m.chunk_id LIMIT :limit
 ) best
 JOIN chunks c ON c.tenant_id = best.tenant_id AND c.chunk_id = best.chunk_id
+"""
+
+# Numbered among the equal ones, and then among those of a document.
+_WITHIN_CAPS = f"""
+{_PACKED.format(c="c")}
+FROM (
+    SELECT tenant_id, chunk_id, relevance,
+        ROW_NUMBER() OVER (PARTITION BY namespace, document_id ORDER BY relevance DESC, chunk_id) AS of_document
+    FROM (
+        SELECT tenant_id, namespace, document_id, chunk_id, relevance,
+            ROW_NUMBER() OVER (PARTITION BY content ORDER BY relevance DESC, chunk_id) AS of_content
+        FROM (
+            SELECT m.tenant_id, m.namespace, m.document_id, m.chunk_id, {{content}} AS content, {_MATCHES} AS relevance
+            FROM chunks m{_SHOWN.format(m="m")}{_OF_GENERATION}
+            WHERE {_MATCHES} AND m.tenant_id = :tenant AND m.namespace IN :namespaces AND m.enabled = 1 AND {{condition}}
+        ) matched
+    ) numbered
+    WHERE of_content = 1
+) best
+JOIN chunks c ON c.tenant_id = best.tenant_id AND c.chunk_id = best.chunk_id
+WHERE best.of_document <= :per_document
+ORDER BY best.relevance DESC, best.chunk_id LIMIT :limit
 """
 
 _SIZES = (

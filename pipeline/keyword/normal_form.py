@@ -1,6 +1,7 @@
 """Unicode normal forms in time linear in the length of any text."""
 
 import functools
+import hashlib
 import sys
 import unicodedata
 from typing import Literal
@@ -30,6 +31,12 @@ def normal_form(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
         start = end
     pieces.append(unicodedata.normalize(form, text[start:]))
     return "".join(pieces)
+
+
+def content_hash(text: str) -> bytes:
+    """Return a hash that ignores case, white space and Unicode forms (full width, composed)."""
+    normal = " ".join(normal_form("NFKC", text).casefold().split())
+    return hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _cuts(marks: NDArray[np.bool_]) -> list[int]:

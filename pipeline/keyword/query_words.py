@@ -10,7 +10,7 @@ from pipeline.keyword.matching import FieldWeights, IndexRows
 from pipeline.keyword.scoring import Collection, WeightedQuery, coverage, score, weigh
 from pipeline.keyword.spellings import near_spellings
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.records import ChunkId, DocumentId, FieldTerms, Filters, Namespace, Scope, TenantId
+from pipeline.records import Caps, ChunkId, DocumentId, FieldTerms, Filters, Namespace, Scope, TenantId
 
 _MOST_SPELLINGS = 4_000  # candidates for the spelling of unknown words, those of each namespace counted
 
@@ -63,8 +63,9 @@ class WordIndex(Protocol):
         """Return those of these tokens, hundreds, that some chunk holds."""
         ...
 
-    def candidates(self, words: "QueryWords", *, filters: Filters, pool: int) -> Candidates:
-        """Return the chunks that may be the ``pool`` best by BM25 among those that pass the filters, in no order."""
+    def candidates(self, words: "QueryWords", *, filters: Filters, pool: int, caps: Caps | None = None) -> Candidates:
+        """Return the chunks that may be the ``pool`` best by BM25 among those that pass the filters, within the caps, in no
+        order."""
         ...
 
     def rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:

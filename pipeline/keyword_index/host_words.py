@@ -10,7 +10,7 @@ from pipeline.keyword.fulltext_store import KeywordIndex
 from pipeline.keyword.query_words import Candidates, NamespaceSize, QueryWords, TermsRow
 from pipeline.keyword_index.index_search import IndexSearch, IndexView
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
-from pipeline.records import ChunkId, DocumentId, Filters, Namespace
+from pipeline.records import Caps, ChunkId, DocumentId, Filters, Namespace
 
 MOST_CHANGED_CHUNKS: Final = 2_000  # of changed documents together: 15 ms, where a search in MySQL takes 6 to 15
 _LEAST_PROPOSED = 100
@@ -66,18 +66,27 @@ class HostWords:
         """Return those of these tokens that a chunk held at the revision."""
         return list(self.index.view.frequencies(tokens))
 
-    def candidates(self, words: QueryWords, *, filters: Filters, pool: int) -> Candidates:
+    def candidates(self, words: QueryWords, *, filters: Filters, pool: int, caps: Caps | None = None) -> Candidates:
         """Return the best rows by the index's own order, and MySQL's rows of documents that changed since; some of these may
         be missing if they have grown meanwhile."""
         clause = self._clause(filters)
         if clause is None:
-            return self.mysql().candidates(words, filters=filters, pool=pool)
+            return self.mysql().candidates(words, filters=filters, pool=pool, caps=caps)
         wanted = IndexSearch(groups=_groups(words), clause=clause, without=self.index.changed)
-        rows = self.index.view.search(wanted, limit=max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * pool)))
+        limit = max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * pool))
+        if caps is None:
+            rows, is_cut = self.index.view.search(wanted, limit=limit), False
+        else:
+            rows, is_cut = self.index.view.within_caps(wanted, caps, limit=limit)
         self.read_rows.update((row.chunk_id, row) for row in rows)
-        tokens, is_cut = [token.encode() for group in wanted.groups for token in group], False
+        tokens = [token.encode() for group in wanted.groups for token in group]
         for namespace in {namespace for namespace, _ in self.index.changed}:
             ids = [document_id for of, document_id in self.index.changed if of == namespace]
+            if caps is not None:
+                rows += self.mysql().within_caps(
+                    [namespace], words, filters=filters, limit=limit, caps=caps, document_ids=ids
+                )
+                continue
             changed = self.mysql().shown_of(namespace, ids, filters=filters, limit=MOST_CHANGED_CHUNKS + 1)
             is_cut = is_cut or len(changed) > MOST_CHANGED_CHUNKS
             rows += (row for row in changed if any(token in row.terms for token in tokens))

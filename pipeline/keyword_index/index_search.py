@@ -3,7 +3,8 @@
 import hashlib
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -27,18 +28,20 @@ from pipeline.filters.index_filters import (
     terms_of_fields,
 )
 from pipeline.keyword.fulltext_store import terms_row
+from pipeline.keyword.normal_form import content_hash
 from pipeline.keyword.query_words import TermsRow
 from pipeline.keyword.scoring import K1
 from pipeline.keyword_index.index_faults import readable
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState
-from pipeline.records import ChunkId, DocumentFields, DocumentId, Namespace
+from pipeline.records import Caps, ChunkId, DocumentFields, DocumentId, Namespace
 
-FORMAT: Final = "4"  # in the folder's name: an index of another format is built beside it
+FORMAT: Final = "5"  # in the folder's name: an index of another format is built beside it
 TERMS, KEYS, PUBLISHED, STORY_TIME = "terms", "keys", "published_at", "story_time"
 ROW, TEXT, FIELDS = "row", "text", "fields"
 SORTABLE = "sortable"  # metadata that is compared by order, as JSON with hashed keys
 ID_HIGH, ID_LOW = "id_high", "id_low"  # the halves of a chunk's UUID, in columns that are read by the thousand
 NAMESPACE_KEY, DOCUMENT_KEY, CHUNK_KEY, STATE_KEY, FIELD_KEY, METADATA_KEY = "n", "d", "c", "s", "f", "m"
+CONTENT_KEY = "t"
 _STORED = (ROW, TEXT, FIELDS)
 _BLOCK_BYTES = 4096  # of stored chunks: a quarter of tantivy's own size takes 0.6 of the time and 1.2 of the disk
 _HALF = 64  # bits
@@ -89,6 +92,7 @@ def chunk_document(chunk: IndexedChunk) -> tantivy.Document:
         key(NAMESPACE_KEY, row.namespace),
         document_key(row.namespace, DocumentId(stored.document_id)),
         key(CHUNK_KEY, row.chunk_id),
+        content_key(chunk.text),
         *(key(FIELD_KEY, term) for term in terms_of_fields(fields, chunk_type=stored.chunk_type)),
     ]
     document = tantivy.Document()
@@ -127,6 +131,11 @@ def document_key(namespace: Namespace, document_id: DocumentId) -> str:
     return key(DOCUMENT_KEY, f"{namespace}\0{document_id}")
 
 
+def content_key(text: str) -> str:
+    """Return the term that chunks of equal texts share, as `keyword.normal_form.content_hash` tells them apart."""
+    return key(CONTENT_KEY, content_hash(text).hex())
+
+
 def chunk_id_bytes(highs: Sequence[int | None], lows: Sequence[int | None]) -> list[bytes]:
     """Return the 16 bytes of each chunk id from both columns; the states of namespaces have none."""
     halves = [(high, low) for high, low in zip(highs, lows, strict=True) if high is not None and low is not None]
@@ -134,6 +143,9 @@ def chunk_id_bytes(highs: Sequence[int | None], lows: Sequence[int | None]) -> l
     return [packed[at : at + 16] for at in range(0, len(packed), 16)]
 
 
+_MOST_SEARCHES = 32
+_MOST_TIED = 1_300  # chunks compared by id; the same for every limit, which is no more
+_EQUAL = 1e-6  # of a score, which tantivy adds up in single precision, in any order
 _MOST_COUNTED = 50_000  # chunks; counting them takes some 0.2 ms
 
 
@@ -143,6 +155,10 @@ class IndexEntry(NamedTuple):
     row: TermsRow
     text: str
     fields: str
+
+    def document_key(self) -> str:
+        """Return the term of the chunk's document."""
+        return document_key(self.row.namespace, DocumentId(orjson.loads(self.fields)["document_id"]))
 
     def stored(self) -> StoredChunk:
         """Return the chunk as MySQL had it."""
@@ -207,15 +223,55 @@ class IndexView:
 
     @readable
     def search(self, wanted: IndexSearch, *, limit: int) -> list[TermsRow]:
-        """Return the ``limit`` best chunks that hold a token and meet the clause; the caller scores them again."""
+        """Return the ``limit`` best chunks that hold a token and meet the clause; the caller scores them again. Of those
+        that score as the last one, those with the lowest ids, so that a smaller limit gives a part of the same chunks."""
+        parts = self._parts(wanted)
+        return self._rows(self._best(parts, limit=limit)) if parts else []
+
+    def _best(self, parts: list[tuple[tantivy.Occur, tantivy.Query]], *, limit: int) -> list[tantivy.DocAddress]:
+        query = tantivy.Query.boolean_query(parts)
+        hits = self._searcher.search(query, limit=limit + 1, count=False).hits
+        if len(hits) <= limit or hits[limit][0] < (last := hits[limit - 1][0]) * (1 - _EQUAL):
+            return [address for _, address in hits[:limit]]
+        hits = self._searcher.search(query, limit=max(_MOST_TIED, limit), count=False).hits
+        better = [address for score, address in hits if score > last * (1 + _EQUAL)]
+        tied = [address for score, address in hits if last * (1 - _EQUAL) <= score <= last * (1 + _EQUAL)]
+        highs = np.array(self._searcher.fast_field_values(ID_HIGH, tied), np.int64)
+        return better + [tied[place] for place in highs.argsort(kind="stable")[: limit - len(better)]]
+
+    @readable
+    def within_caps(self, wanted: IndexSearch, caps: Caps, *, limit: int) -> tuple[list[TermsRow], bool]:
+        """Return the same within the caps, and whether some are missing. Documents and texts that have their number are
+        left out of the next search, as long as fewer than ``limit`` chunks were found: 32 searches at most."""
+        chunks: dict[ChunkId, TermsRow] = {}
+        of_document: Counter[str] = Counter()
+        full: set[str] = set()
+        for _ in range(_MOST_SEARCHES):
+            parts = self._parts(wanted)
+            addresses = self._addresses(parts + self._without(full), limit=limit) if parts else []
+            known = len(full)
+            for entry in map(self._entry, addresses):
+                document, content = entry.document_key(), content_key(entry.text) if caps.contents else ""
+                if entry.row.chunk_id in chunks or not full.isdisjoint((document, content)):
+                    continue
+                chunks[entry.row.chunk_id] = entry.row
+                of_document[document] += 1
+                if of_document[document] == caps.per_document:
+                    full.add(document)
+                if caps.contents:
+                    full.add(content)
+            if len(addresses) < limit or len(chunks) >= limit or len(full) == known:
+                break
+        return list(chunks.values())[:limit], len(chunks) < limit <= len(addresses)
+
+    def _parts(self, wanted: IndexSearch) -> list[tuple[tantivy.Occur, tantivy.Query]]:
         groups = [self._group(group) for group in wanted.groups if group]
         if not groups:
             return []
         parts = [(tantivy.Occur.Must, _any(groups))]
         if wanted.clause != EVERYTHING:
             parts.append((tantivy.Occur.Must, tantivy.Query.const_score_query(self._query(wanted.clause), 0.0)))
-        parts += self._unless(wanted.without)
-        return self._rows(self._addresses(parts, limit=limit))
+        return parts + self._unless(wanted.without)
 
     @readable
     def rows(
@@ -270,10 +326,12 @@ class IndexView:
         return [address for _, address in hits]
 
     def _unless(self, documents: Sequence[tuple[Namespace, DocumentId]]) -> list[tuple[tantivy.Occur, tantivy.Query]]:
-        keys = [document_key(*document) for document in documents]
+        return self._without([document_key(*document) for document in documents])
+
+    def _without(self, keys: Collection[str]) -> list[tuple[tantivy.Occur, tantivy.Query]]:
         return [(tantivy.Occur.MustNot, self._any_of(keys))] if keys else []
 
-    def _any_of(self, keys: Sequence[str]) -> tantivy.Query:
+    def _any_of(self, keys: Collection[str]) -> tantivy.Query:
         """Return a query for any of these keys. It takes a fifth of the time of tantivy's query for a set of terms."""
         return tantivy.Query.const_score_query(_any([self._having(key) for key in keys]), 0.0)
 

@@ -4,13 +4,15 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field
 
 from pipeline.deadline import Deadline
 from pipeline.filters.python_filters import HitConditions, condition_as_json
 from pipeline.query.keywords import Background
-from pipeline.query.plan import Plan
-from pipeline.records import Actor, ChannelName, ChunkId, Filters, Namespace, QueryId, TenantId
+from pipeline.query.plan import Plan, SelectionPlan
+from pipeline.records import Actor, Caps, ChannelName, ChunkId, Filters, Namespace, QueryId, TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,13 @@ class Degradation:
     part: str
     code: str
     detail: str
+
+
+def caps_of(selection: SelectionPlan) -> Caps | None:
+    """Return the caps of a plan on documents and contents; None without any."""
+    contents, per_document = selection.dedupe == "content", 1 if selection.dedupe == "document" else None
+    per_document = per_document or selection.per_document
+    return Caps(per_document=per_document, contents=contents) if contents or per_document else None
 
 
 T = TypeVar("T")
@@ -105,6 +114,7 @@ class Query:
     rules_known: bool = True  # false: the tenant's profiles, and so its rules for personal data, could not be read
     reads_packed: bool = field(default=False, compare=False)  # opened by a release whose workers read packed envelopes
     missing_namespaces: tuple[Namespace, ...] = ()  # named, optional, and not there; they are not among its namespaces
+    caps: Annotated[Caps | None, Field(exclude=True)] = None  # for channels that are asked again, in one process
 
     @property
     def deadline(self) -> Deadline:

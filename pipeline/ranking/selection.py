@@ -1,6 +1,5 @@
 """Choose the hits to return from the ordered ones: age, duplicates, thresholds, grades, caps per document, diversity."""
 
-import hashlib
 import math
 import re
 from collections import Counter
@@ -10,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Literal
 
-from pipeline.keyword.normal_form import normal_form
+from pipeline.keyword.normal_form import content_hash, normal_form
 from pipeline.query.plan import DecayPlan, LadderPlan, Plan, QualityPlan
 from pipeline.query.request import QueryMoment
 from pipeline.ranking.fusion import Contribution
@@ -19,6 +18,7 @@ from pipeline.records import ChannelName
 
 # The number of candidates of diversity per returned hit; hits further down are too weak to be returned.
 CHOICE = 3
+BEYOND_PER_DOCUMENT = "beyond_per_document"  # the reason of a drop
 Sameness = Literal["chunk", "document", "content"]
 _DAY_S = 86_400.0
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -81,12 +81,6 @@ def deduplicated(hits: Sequence[Hit], by: Sameness) -> tuple[list[Hit], list[Dro
         hit.as_drop("dedupe", f"same_{by}", hit.score, group[0].score) for group in groups.values() for hit in group[1:]
     ]
     return kept, dropped
-
-
-def content_hash(text: str) -> bytes:
-    """Return a hash that ignores case, white space and Unicode forms (full width, composed)."""
-    normal = " ".join(normal_form("NFKC", text).casefold().split())
-    return hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _merged(group: Sequence[Hit]) -> Hit:
@@ -208,7 +202,7 @@ def capped(hits: Sequence[Hit], per_document: int) -> tuple[list[Hit], list[Drop
         if taken[hit.document] <= per_document:
             kept.append(hit)
         else:
-            dropped.append(hit.as_drop("select", "beyond_per_document", taken[hit.document], per_document))
+            dropped.append(hit.as_drop("select", BEYOND_PER_DOCUMENT, taken[hit.document], per_document))
     return kept, dropped
 
 

@@ -27,12 +27,13 @@ from pipeline.errors import Unavailable
 from pipeline.keyword.terms import query_terms
 from pipeline.query.request import Envelope, Query, Understanding
 from pipeline.ranking.hits import Hydrated
-from pipeline.ranking.selection import decayed, deduplicated, select, stepped_down
+from pipeline.ranking.selection import BEYOND_PER_DOCUMENT, decayed, deduplicated, select, stepped_down
 from pipeline.records import ChannelName
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.build_context import build_context
 from pipeline.retrieval.fall_back import fall_back
+from pipeline.retrieval.fill_caps import fill_caps
 from pipeline.retrieval.fuse import add_coverage, fuse, support_neighbours
 from pipeline.retrieval.load_text import load_text
 from pipeline.retrieval.rerank import passing, rerank_hits, rerank_lift
@@ -56,7 +57,7 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
     record_losses(arrived)
 
     def rank_round(arrived: Arrived) -> RetrievalRound:
-        return rank(arrived, use, channels)
+        return fill_caps(rank(arrived, use, channels), partial(rank, use=use, channels=channels), channels)
 
     expand = partial(expand_query, use=use) if use.settings.llm_model else None
     ranked = retry_poor(rank_round(arrived), rank_round, channels, expand=expand)
@@ -79,11 +80,12 @@ def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channe
     retrieve = plan.retrieve
     fused = add_coverage(arrived, fuse(arrived, channels), channels)
     fused = support_neighbours(arrived, fused, use, channels)
-    hits = load_text(arrived, fused, use)
+    hits, capped = load_text(arrived, fused, use), 0
     if retrieve.time_decay is not None:
         hits = journal.step("decay", decayed(hits, retrieve.time_decay, query.present))
     if retrieve.selection.dedupe != "chunk":  # fused hits are unique by chunk
-        hits = journal.step("dedupe", *deduplicated(hits, retrieve.selection.dedupe))
+        hits, equal = deduplicated(hits, retrieve.selection.dedupe)
+        hits, capped = journal.step("dedupe", hits, equal), len(equal)
     if retrieve.ladder is not None:
         semantic = arrived.usable.get(ChannelName.SEMANTIC)
         zero, per_document = None if semantic is None else semantic.zero, retrieve.selection.per_document
@@ -95,7 +97,8 @@ def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channe
     strong, weak = passing(ordered, threshold=plan.rerank.threshold, min_results=plan.rerank.min_results)
     returned, dropped = select(strong, plan)
     returned = journal.step("select", returned, [*weak, *dropped])
-    return RetrievalRound(arrived=arrived, ordered=ordered, returned=returned)
+    capped += sum(drop.reason == BEYOND_PER_DOCUMENT for drop in dropped)
+    return RetrievalRound(arrived=arrived, ordered=ordered, returned=returned, capped=capped)
 
 
 def empty_answer(arrived: Arrived) -> Answer:

@@ -14,16 +14,18 @@ from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_other_wordings, ask_side_by_side
 
 # Not started with less than this left for the channels.
-_LEAST_S = 0.05
+LEAST_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalRound:
-    """The result of one round: all hits in their last order, and the returned ones."""
+    """The result of one round: all hits in their last order, and the returned ones. ``capped``: the number of hits that
+    were left out as duplicates, or beyond the cap of their document."""
 
     arrived: Arrived
     ordered: list[Hit]
     returned: list[Hit]
+    capped: int = 0
 
 
 def retry_poor(
@@ -85,7 +87,7 @@ def _needs_channels(changes: Mapping[str, object]) -> bool:
 def _is_possible(arrived: Arrived, channels: Mapping[ChannelName, Channel], changes: Mapping[str, object]) -> bool:
     if not changes:
         return True
-    if arrived.query.deadline.left_s() < RESERVE_S + _LEAST_S:
+    if arrived.query.deadline.left_s() < RESERVE_S + LEAST_S:
         arrived.journal.lost("second", "no_time", "the result was poor, but no time was left for a second retrieval")
         return False
     if _needs_channels(changes) and not channels:
@@ -98,26 +100,31 @@ def _ask_again(
     arrived: Arrived, query: Query, channels: Mapping[ChannelName, Channel], changes: Mapping[str, object]
 ) -> Arrived:
     """Return the results with those of a second request to the channels that may return something new."""
-    envelopes = dict(arrived.envelopes)
     if not _needs_channels(changes):
         return replace(arrived, query=query)
     asked_channels = {
         name: channels[name] for name in query.channels if name in channels and _has_more(name, arrived, query, changes)
     }
-    answered, elapsed_ms = ask_side_by_side(query, asked_channels)
-    answered = ask_other_wordings(query, answered, asked_channels, reserve_s=RESERVE_S)
+    return with_answers(arrived, query, asked_channels, part="second")[0]
+
+
+def with_answers(
+    arrived: Arrived, query: Query, channels: Mapping[ChannelName, Channel], *, part: str
+) -> tuple[Arrived, Mapping[ChannelName, Envelope]]:
+    """Ask these channels ``query``. Return the results with theirs, and theirs alone; a failure is a loss of ``part``."""
+    envelopes = dict(arrived.envelopes)
+    answered, elapsed_ms = ask_side_by_side(query, channels)
+    answered = ask_other_wordings(query, answered, channels, reserve_s=RESERVE_S)
     for name, envelope in answered.items():
         if envelope.status != "ok":
-            arrived.journal.lost(
-                "second", envelope.code or envelope.status, f"the {name} channel failed when asked again"
-            )
+            arrived.journal.lost(part, envelope.code or envelope.status, f"the {name} channel failed when asked again")
         elif lost := (envelope.guard or {}).get("lost"):
             arrived.journal.lost(name, lost["code"], lost["detail"])
         envelopes[name] = merged(envelopes.get(name), envelope)
     together = dict(arrived.elapsed_ms)
     for channel, elapsed in elapsed_ms.items():
         together[channel] = together.get(channel, 0.0) + elapsed
-    return replace(arrived, query=query, envelopes=envelopes, elapsed_ms=together)
+    return replace(arrived, query=query, envelopes=envelopes, elapsed_ms=together), answered
 
 
 def _has_more(name: ChannelName, arrived: Arrived, query: Query, changes: Mapping[str, object]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -20,7 +21,7 @@ from pipeline.embedding.distance import Distance
 from pipeline.errors import Unavailable
 from pipeline.filters.sql_filters import postgres_condition
 from pipeline.query.request import RecallGuard
-from pipeline.records import ChunkId, Filters, Namespace, TenantId
+from pipeline.records import Caps, ChunkId, Filters, Namespace, TenantId
 from pipeline.semantic.index_plan import gaps
 from pipeline.semantic.search_plan import PassingChunks, Sample, SearchPlan, VisitedRows, plan_search, replan
 from pipeline.semantic.vector_index_store import (
@@ -46,6 +47,8 @@ _parsed = lru_cache(maxsize=256)(text)
 
 _SAMPLED_ROWS = 1000
 _SAMPLES_KEPT = 4096
+_MOST_TIED = 2_500  # rows of one distance that are compared by id
+_MOST_SEARCHES = 8  # within caps
 EXACT_CHUNKS = 5_000  # of a tenant up to which all are compared; more get vector indexes
 _SAMPLE_FRESH_S = 60.0
 
@@ -94,10 +97,11 @@ class VectorSearch:
         limit: int,
         per_namespace: int | None = None,
         passing: ListPassing | None = None,
+        caps: Caps | None = None,
     ) -> NearestChunks:
         """Return up to ``limit`` chunks with their scores, as in ``Vectors.nearest``; of each namespace
         ``per_namespace`` at most. ``passing`` lists the chunks of namespaces that pass the filters; None if they are
-        too many or unknown.
+        too many or unknown. ``caps``: caps on documents and equal texts, within which ``per_namespace`` does not count.
 
         Exact for tenants without an index, and for filters that let few rows pass. If indexes give too few rows, or
         fewer rows pass near the question than elsewhere, more lists are read; then the rows that pass, or every row.
@@ -110,6 +114,8 @@ class VectorSearch:
             limit=limit,
             passing=passing if filters else None,
         )
+        if caps is not None:
+            return self._within_caps(request, caps)
         if per_namespace is None:
             return self._search(request)
         index = self._tools.known.of(self._tenant_id, self._table)
@@ -126,6 +132,47 @@ class VectorSearch:
         hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: (-hit[1], hit[0]))
         return NearestChunks(hits=tuple(hits[:limit]), guard=_joint_guard([result.guard for result in results]))
 
+    def _within_caps(self, request: _SearchRequest, caps: Caps) -> NearestChunks:
+        """Return the nearest chunks within the caps: exactly, or through indexes without the documents and texts that have
+        their number of hits, in up to eight searches."""
+        if self._tools.known.of(self._tenant_id, self._table) is None:
+            per_document, texts = caps.per_document or request.limit, 1 if caps.contents else request.limit
+            condition, values = self._condition(request, per_document=per_document, texts=texts)
+            nearest = self._hits(text(self._fill(_EXACT_WITHIN_CAPS, condition)), values)
+            return NearestChunks(hits=nearest, guard=RecallGuard(method="exact"))
+        hits_by_id: dict[ChunkId, Near] = {}
+        of_document: Counter[tuple[str, str]] = Counter()
+        hashes: set[str] = set()
+        for _ in range(_MOST_SEARCHES):
+            full = tuple(document for document, hits in of_document.items() if hits == caps.per_document)
+            result = self._search(replace(request, full=full, hashes=tuple(sorted(hashes))))
+            before = len(hits_by_id)
+            origins = self._origins([chunk_id for chunk_id, _ in result.hits if chunk_id not in hits_by_id])
+            for hit in result.hits:
+                if hit[0] not in origins or (origin := origins[hit[0]])[1] in hashes:
+                    continue
+                document, content = origin
+                if of_document[document] == caps.per_document:
+                    continue
+                of_document[document] += 1
+                hits_by_id[hit[0]] = hit
+                hashes.update([content] if caps.contents else [])
+            if len(result.hits) < request.limit or len(hits_by_id) >= request.limit or len(hits_by_id) == before:
+                break
+        hits = sorted(hits_by_id.values(), key=lambda hit: (-hit[1], hit[0]))
+        is_short = len(result.hits) >= request.limit and len(hits) < request.limit
+        guard = replace(result.guard, may_be_short=result.guard.may_be_short or is_short)
+        return NearestChunks(hits=tuple(hits[: request.limit]), guard=guard)
+
+    def _origins(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, tuple[tuple[str, str], str]]:
+        """Return the namespace and document of these chunks, and the hash of their text, by id."""
+        values = {"tenant": self._tenant_id, "ids": f"{{{','.join(chunk_ids)}}}"}
+        with space_errors(self._table), self._tools.exact.connect() as connection:
+            rows = connection.execute(text(_ORIGINS.format(table=self._table)), values).all()
+        return {
+            ChunkId(chunk_id): ((namespace, document_id), digest) for chunk_id, namespace, document_id, digest in rows
+        }
+
     def _search(self, request: _SearchRequest) -> NearestChunks:
         index = self._tools.known.of(self._tenant_id, self._table)
         if index is None:
@@ -136,7 +183,7 @@ class VectorSearch:
         return self._through_indexes(request, plan) if plan.indexed else self._exactly(request, rows=plan.rows)
 
     def _plan(self, request: _SearchRequest, index: TenantIndexes) -> SearchPlan:
-        key = (self._table, self._tenant_id, request.namespaces, repr(request.filters))
+        key = (self._table, self._tenant_id, request.namespaces, repr(request.filters), request.full, request.hashes)
         return plan_search(
             ranges=index.ranges,
             tail=index.tail,
@@ -216,7 +263,20 @@ class VectorSearch:
         return replace(exact, guard=replace(exact.guard, method="ivfflat+exact_fallback", scanned=visited.rows))
 
     def _listed(self, request: _SearchRequest, plan: SearchPlan) -> tuple[list[Near], VisitedRows]:
-        """Return the nearest rows of the lists that the plan reads and of the rows outside the indexes, nearest first."""
+        """Return the nearest rows of the lists that the plan reads and of the rows outside the indexes, nearest first. If
+        the limit parts equally near rows, more are read, so that those with the lowest chunk ids are returned."""
+        limit = request.limit
+        near = self._read_lists(replace(request, limit=limit + 1), plan)
+        if len(near) > limit and near[limit].distance == near[limit - 1].distance:
+            wider = replace(plan, longest_scan=max(plan.longest_scan, _MOST_TIED))
+            near = self._read_lists(replace(request, limit=max(limit, _MOST_TIED)), wider)
+        near = near[:limit]
+        visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
+        return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], VisitedRows(
+            hits=len(near), rows=sum(visited.values()), passing=sum(row.part > 0 for row in near)
+        )
+
+    def _read_lists(self, request: _SearchRequest, plan: SearchPlan) -> list[Any]:
         most = request.limit + len(plan.indexed)
         condition, values = self._condition(request, longest=plan.longest_scan, most=most)
         spans = [(indexed.first, indexed.end) for indexed in plan.indexed]
@@ -232,16 +292,16 @@ class VectorSearch:
             result = connection.execute(_parsed(statement), values).all()
         # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop
         # there.
-        near = list(takewhile(lambda row: row.passes, result))[: request.limit]
-        visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
-        return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], VisitedRows(
-            hits=len(near), rows=sum(visited.values()), passing=sum(row.part > 0 for row in near)
-        )
+        return list(takewhile(lambda row: row.passes, result))
 
     def _condition(self, request: _SearchRequest, **more: object) -> tuple[str, dict[str, Any]]:
         """Return the condition of the filters, and the values of a statement with it."""
         condition, values = postgres_condition(request.filters)
         own = {"tenant": self._tenant_id, "namespaces": list(request.namespaces)}
+        if request.full or request.hashes:
+            condition = f"{condition} AND {_NOT_FULL}"
+            own |= {"full_in": [namespace for namespace, _ in request.full], "hashes": list(request.hashes)}
+            own |= {"full": [document_id for _, document_id in request.full]}
         return condition, values | own | {"query": request.vector, "limit": request.limit} | more
 
     def _fill(self, shape: str, condition: str, **more: object) -> str:
@@ -255,6 +315,8 @@ class _SearchRequest:
     filters: Filters
     limit: int
     passing: ListPassing | None = None
+    full: tuple[tuple[str, str], ...] = ()  # documents, by namespace and id, and texts, by hash, that are left out
+    hashes: tuple[str, ...] = ()
 
 
 def _least(recalls: Iterable[float | None]) -> float | None:
@@ -296,6 +358,39 @@ FROM unnest(CAST(:changed_in AS text[]), CAST(:changed AS text[])) AS changed(na
     WHERE tenant_id = :tenant AND namespace = changed.namespace AND document_id = changed.document_id AND {condition}
     OFFSET 0
 ) t
+"""
+
+_NOT_FULL = (
+    "NOT EXISTS (SELECT 1 FROM unnest(CAST(:full_in AS text[]), CAST(:full AS text[])) AS crowded(its_namespace, its_id)"
+    " WHERE crowded.its_namespace = namespace AND crowded.its_id = document_id)"
+    " AND encode(content_hash, 'hex') <> ALL(CAST(:hashes AS text[]))"
+)
+
+_ORIGINS = (
+    "SELECT chunk_id, namespace, document_id, encode(content_hash, 'hex') FROM {table}"
+    " WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
+)
+
+# Numbered among the equal texts, and then among those of a document.
+_EXACT_WITHIN_CAPS = """
+SELECT chunk_id, distance FROM (
+    SELECT chunk_id, distance,
+        row_number() OVER (PARTITION BY namespace, document_id ORDER BY distance, chunk_id) AS of_document
+    FROM (
+        SELECT chunk_id, namespace, document_id, distance,
+            row_number() OVER (PARTITION BY content_hash ORDER BY distance, chunk_id) AS of_text
+        FROM (
+            SELECT chunk_id, namespace, document_id, content_hash,
+                embedding {operator} CAST(:query AS halfvec) AS distance
+            FROM {table}
+            WHERE tenant_id = :tenant AND namespace = ANY(:namespaces) AND {condition}
+            OFFSET 0
+        ) scanned
+    ) numbered
+    WHERE of_text <= :texts
+) capped
+WHERE of_document <= :per_document
+ORDER BY distance, chunk_id LIMIT :limit
 """
 
 _EXACT_EACH = """
@@ -345,7 +440,7 @@ _SAMPLE = """
 SELECT count(*), count(*) FILTER (WHERE namespace = ANY(:namespaces)),
     count(*) FILTER (WHERE namespace = ANY(:namespaces) AND {condition})
 FROM (
-    SELECT namespace, type, author, tags, published_at, story_time, metadata
+    SELECT namespace, document_id, content_hash, type, author, tags, published_at, story_time, metadata
     FROM {table} WHERE tenant_id = :tenant ORDER BY chunk_id LIMIT :taken
 ) taken
 """
