@@ -44,7 +44,7 @@ def corner(use: Resources, tenant, namespace: Namespace) -> Corner:
 
 
 class WordIndexContract:
-    """What both engines promise. Subclass it with a fixture ``open_index`` that gives the index of a corner as it is now."""
+    """The promises of both engines. A subclass has a fixture ``open_index``: the index of a corner in its present state."""
 
     def words(self, corner: Corner, index: WordIndex, text: str) -> QueryWords:
         return words_of(index, text, Lexicon(), tenant_id=corner.tenant, namespaces=[corner.namespace])
