@@ -139,7 +139,8 @@ class Context(Result):
 
 
 class Stats(Result):
-    """Statistics of an answer. ``latency_ms`` is in milliseconds per stage, ``source_share`` adds up to 1."""
+    """Statistics of an answer. ``latency_ms`` is in milliseconds per stage, ``source_share`` adds up to 1. ``fallback``: the
+    last resort that was added and why, or ``none_configured`` where an answer needed one."""
 
     hits: Mapping[str, int] = field(default_factory=dict)
     source_share: Mapping[str, float] = field(default_factory=dict)
@@ -148,6 +149,7 @@ class Stats(Result):
     rerank_lift: float | None = None
     degraded: bool = False
     degradations: tuple[Any, ...] = ()
+    fallback: str | None = None
     profile: str | None = None
     config_version: Any = None
     experiment_bucket: Any = None

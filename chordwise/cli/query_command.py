@@ -77,11 +77,16 @@ def query(
         screen.say(f"\nTo see why another chunk is missing: chordwise why-not {screen.clean(result.query_id)} CHUNK_ID")
 
 
+_UNSURE = ("none_configured", "below_threshold")  # of ``stats.fallback``
+
+
 def show(result: QueryResult, console: Console, *, several: bool = False) -> None:
     """Print an answer, fitted to the width of ``console``. ``several``: name the namespace of each hit."""
     from rich.text import Text
 
     words = query_words(str(result.query.get("query_text") or ""))
+    if result.chunks and (result.stats.fallback or "").endswith(_UNSURE):
+        console.print("The answer is probably not in your documents: no passage is likely to hold it.\n")
     if not result.chunks:
         console.print("Nothing found.")
     elif console.width < _NARROW:

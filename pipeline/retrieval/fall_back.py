@@ -46,6 +46,8 @@ def fall_back(
     reason = reason_for(plan, chunks)
     if reason is None or (query.understanding is not None and query.understanding.route is None):
         return Fallback(chunks=chunks)
+    if not (plan.faq or plan.hint):
+        return Fallback(chunks=chunks, given=NONE_CONFIGURED if hints else None)
     started = time.perf_counter()
     lowest = chunks[-1].score if chunks else 1.0
     more: list[AnswerChunk] = []
@@ -119,6 +121,7 @@ def _faq_query(query: Query) -> Query:
 Reason = Literal["empty", "below_threshold"]
 Kind = Literal["faq", "hint"]
 
+NONE_CONFIGURED = "none_configured"  # an answer needed a last resort, and there is none
 MOST_ANSWERS = 3  # curated answers that are given at most: a last resort is no second list of results
 
 _HINTS = uuid.UUID("c0a9c1d4-53c8-4f0e-8a36-2b1a0a54b0c9")  # under which the ids of hints are derived
@@ -127,9 +130,9 @@ _WORDS: dict[Reason, str] = {"empty": "nothing was found", "below_threshold": "n
 
 
 def reason_for(plan: FallbackPlan, chunks: Sequence[AnswerChunk]) -> Reason | None:
-    """Return why an answer gets the last resort: it is empty, or no chunk has a confidence of ``threshold``. None if it
-    does not need one, or none is configured."""
-    if not plan.enabled or not (plan.faq or plan.hint):
+    """Return why an answer needs the last resort: it is empty, or no chunk has a confidence of ``threshold``. None if it
+    does not, or if the plan has none."""
+    if not plan.enabled:
         return None
     if not chunks:
         return "empty"

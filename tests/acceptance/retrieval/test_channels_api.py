@@ -282,15 +282,25 @@ class DescribeTheFallback:
         scores = [chunk["score"] for chunk in answer["chunks"]]
         assert scores == sorted(scores, reverse=True)
 
-    @pytest.mark.parametrize("fallback", [None, {"enabled": False, "hint": "x"}, {"threshold": 0.0, "hint": "x"}])
+    @pytest.mark.parametrize(
+        ("text", "question"), [("The heron stands in the reeds.", "tax forms"), ("苍鹭站在芦苇中。", "税务表格")]
+    )
+    def it_is_missed_where_nothing_sure_was_found(self, client, namespace, text, question):
+        upload(client, namespace, [document("d", text)])
+        answer = search(client, namespace, question, retrieve={"method": "semantic"})
+        assert (found_documents(answer), answer["stats"]["fallback"]) == (["d"], "none_configured")
+
+    @pytest.mark.parametrize(
+        "fallback", [{"enabled": False}, {"enabled": False, "hint": "x"}, {"threshold": 0.0, "hint": "x"}]
+    )
     def it_is_not_there_unless_it_is_wanted(self, client, namespace, fallback):
         upload(client, namespace, [document("d", "The heron stands in the reeds.")])
         answer = search(client, namespace, "heron reeds", **({"fallback": fallback} if fallback else {}))
         assert answer["stats"]["fallback"] is None
         assert found_documents(answer) == ["d"]
 
-    def it_leaves_an_empty_answer_empty_by_default(self, client, namespace):
+    def it_leaves_an_empty_answer_empty_by_default_and_says_so(self, client, namespace):
         upload(client, namespace, [document("d", "The heron stands in the reeds.")])
         answer = search(client, namespace, "anything", retrieve={"method": "full_text"})
-        assert (answer["chunks"], answer["stats"]["fallback"]) == ([], None)
+        assert (answer["chunks"], answer["stats"]["fallback"]) == ([], "none_configured")
         assert json.dumps(answer["stats"]["degradations"]) == "[]"

@@ -52,7 +52,7 @@ class DescribeFallingBack:
     def it_asks_nothing_unless_something_is_configured(self):
         faq = FaqAtTheEdge()
         found, journal = give_fallback(FallbackPlan(), faq)
-        assert (found.chunks, found.given, faq.asked, journal.latency_ms) == ((), None, [], {})
+        assert (found.chunks, found.given, faq.asked, journal.latency_ms) == ((), "none_configured", [], {})
 
     def it_gives_nothing_to_what_is_searched_nowhere(self):
         faq = FaqAtTheEdge()

@@ -90,7 +90,7 @@ class DescribeTheLastResort:
     @pytest.mark.parametrize(
         ("plan", "confidences", "reason"),
         [
-            ({}, [], None),
+            ({}, [], "empty"),
             ({"faq": True, "enabled": False}, [], None),
             ({"faq": True}, [], "empty"),
             ({"hint": "x"}, [0.1, 0.39], "below_threshold"),

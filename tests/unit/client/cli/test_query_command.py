@@ -119,6 +119,12 @@ class DescribeTheAnswer:
         assert "[bold]x[/bold] :smile:  d" in printed
         assert "a[31mbc\ufffd" in printed
 
+    @pytest.mark.parametrize("fallback", ["none_configured", "hint:below_threshold"])
+    def it_says_first_that_the_documents_probably_hold_no_answer(self, fallback):
+        printed = shown(80, ENGLISH, CHINESE, stats=Stats(fallback=fallback))
+        assert printed.startswith("The answer is probably not in your documents")
+        assert "probably not" not in shown(80, ENGLISH, CHINESE)
+
     def it_says_so_when_nothing_was_found(self):
         assert shown(80).startswith("Nothing found.")
 
