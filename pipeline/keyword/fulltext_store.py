@@ -43,14 +43,16 @@ class Search:
     complete: bool = False
 
     @classmethod
-    def of(cls, words: QueryWords, *, most: int = _MOST_MATCHES) -> "Search":
-        """Return the search for the rarest terms that match up to ``most`` chunks together, at least one. If that one is
-        common, chunks must hold the next rarest too, as long as enough are expected to."""
+    def of(cls, words: QueryWords, *, within_caps: bool = False) -> "Search":
+        """Return the search for the rarest terms that stay within the bound together, at least one. If that one is
+        common, chunks must hold the next rarest too, as long as enough are expected to. The bound is higher
+        ``within_caps``."""
+        most, alone = (_MOST_WITHIN_CAPS, _MOST_WITHIN_CAPS) if within_caps else (_MOST_MATCHES, _MOST_ALONE)
         rarest = sorted(filter(words.frequency.get, words.keyword_query.terms), key=lambda term: words.frequency[term])
         if not rarest:
             return cls(groups=(), expected=0, complete=True)
         chosen, matches = rarest[:1], float(words.frequency[rarest[0]])
-        every = matches > max(_MOST_ALONE, most)
+        every = matches > alone
         for term in rarest[1:]:
             frequency = words.frequency[term]
             if every:
@@ -129,7 +131,7 @@ class KeywordIndex(TenantStore):
             rows = self.matches(list(words.tokens), search, filters=filters, limit=limit)
             reads_all = search.is_narrow and not filters
         else:
-            search = Search.of(words, most=_MOST_WITHIN_CAPS)
+            search = Search.of(words, within_caps=True)
             rows = self.within_caps(list(words.tokens), words, filters=filters, limit=limit, caps=caps)
             reads_all = False
         has_all = search.complete and (reads_all or len(rows) < limit)
@@ -164,7 +166,7 @@ class KeywordIndex(TenantStore):
     ) -> list[TermsRow]:
         """Return the ``limit`` highest ranked shown chunks within the caps; equal contents regardless of case.
         ``document_ids``: only theirs."""
-        search = Search.of(words, most=_MOST_WITHIN_CAPS)
+        search = Search.of(words, within_caps=True)
         if not any(search.groups):
             return []
         condition, values = mysql_condition(filters, alias="g", chunk="m")
