@@ -175,10 +175,9 @@ class AmqpsTransport(AmqpTransport, pyamqp.SSLTransport):
 
 
 class RedisChannel(over_redis.Channel):
-    """A channel that goes on after a text that is no JSON, where kombu's ends the worker, that keeps its client, of which kombu
-    makes one for each message, and that sends bodies of JSON as they are."""
+    """A channel that goes on after a text that is no JSON, where kombu's ends the worker, and that keeps its client: kombu
+    makes one for each message."""
 
-    body_encoding: Any = None  # kombu's base64 takes a third more bytes
     _kept: Any = None
 
     @contextmanager

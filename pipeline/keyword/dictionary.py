@@ -87,7 +87,7 @@ class KeywordQuery:
 
     def spelled(self, frequency: Mapping[str, int], *, lags: bool) -> KeywordQuery:
         """Return the query with those spellings as ways of its units that some chunk has; with all, where chunks are not
-        counted yet (``lags``). What an exact one names counts more than its words."""
+        counted yet (``lags``). A thing named exactly counts more than its words."""
         units = list(self.units)
         for run, spelling in self.spellings:
             ways = tuple(way for way in spelling.ways if lags or all(map(frequency.get, way)))

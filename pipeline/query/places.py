@@ -102,13 +102,6 @@ class Pace:
         """Return the service time to expect: the shortest of the last ones, as some wait for a store that hangs."""
         return min(self.services, default=UNKNOWN_SERVICE_S)
 
-    def likely_service_s(self, now: float) -> float:
-        """Return the service time that most work keeps to, an upper quartile: a request that waited needs that much before
-        its deadline. While work hangs, as for a store, the shortest time counts: it is answered without that store."""
-        if not self.services or self.hangs(now):
-            return self.expected_service_s()
-        return sorted(self.services)[3 * len(self.services) // 4]
-
     def usual_service_s(self) -> float:
         """Return the median of the last service times."""
         return statistics.median(self.services) if self.services else UNKNOWN_SERVICE_S
@@ -155,7 +148,7 @@ class Pace:
 
         Until a turn was measured, as in a burst, the requests of one more round of places are not judged by their wait.
         """
-        service_s = 0.0 if only_begins else self.likely_service_s(now)
+        service_s = 0.0 if only_begins else self.expected_service_s()
         if not self.turns and before < most and service_s <= left_s * LONGEST_WAIT:
             return True
         wait_s = self.wait_s(before, share=share, now=now)

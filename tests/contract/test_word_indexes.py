@@ -36,6 +36,18 @@ TEXTS = {
 }
 
 
+@pytest.fixture(scope="module")
+def use(use_alone: Resources) -> Resources:
+    """Connections to databases of the module's own: the indexer of a host indexes every tenant that it finds."""
+    return use_alone
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a host, which keeps the indexes of the tenants of earlier tests."""
+    return tmp_path_factory.mktemp("host")
+
+
 @pytest.fixture
 def corner(use: Resources, tenant, namespace: Namespace) -> Corner:
     corner = Corner(use, tenant, namespace)
@@ -159,12 +171,12 @@ class DescribeFullTextWithASample(DescribeFullText):
 
 class DescribeTheIndexOfThisHost(WordIndexContract):
     @pytest.fixture
-    def open_index(self, use: Resources, tmp_path: Path) -> Iterator[object]:
+    def open_index(self, use: Resources, folder: Path) -> Iterator[object]:
         hosts: list[Host] = []
         with reading(use.mysql) as connection:
 
             def open_index(corner: Corner) -> WordIndex:
-                hosts.append(Host(corner, tmp_path) if not hosts else hosts[0])
+                hosts.append(Host(corner, folder) if not hosts else hosts[0])
                 hosts[0].catch_up()
                 return hosts[0].index_of(corner, lambda: KeywordIndex(connection, corner.tenant))
 

@@ -149,19 +149,6 @@ class DescribeWaits:
         )
         assert fits is expected
 
-    @pytest.mark.parametrize(
-        ("left_s", "since_turn_s", "expected"), [(1.4, 0.0, False), (2.1, 0.0, True), (1.4, 2.0, True)]
-    )
-    def it_leaves_the_time_that_most_work_takes_but_the_shortest_while_it_hangs(self, left_s, since_turn_s, expected):
-        pace = Pace()
-        for seconds in [0.3] * 4 + [1.5] * 12:
-            pace.served(seconds)
-        pace.line_begins(9.9)
-        pace.turned(10.0)
-        now = 10.0 + since_turn_s
-        fits = pace.fits(0, share=16, most=16, left_s=left_s, patience_s=9.0, now=now, only_begins=False, most_of=0.75)
-        assert fits is expected
-
     @pytest.mark.parametrize(("before", "left_s", "expected"), [(7, 3.0, True), (8, 3.0, False), (7, 1.5, False)])
     def it_judges_no_wait_within_one_more_round_before_a_turn_was_measured(self, before, left_s, expected):
         pace = paced(1.0)
