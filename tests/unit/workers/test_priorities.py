@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from workers.priorities import Niceness
+
 _GIVE_WAY = """
 import subprocess, sys
 from workers.priorities import Niceness, give_way
@@ -21,8 +23,11 @@ def priority_after(*kinds: str) -> int:
 
 
 def it_runs_queries_below_the_gateway_and_ingestion_below_queries():
-    gateway = priority_after()
-    assert gateway < priority_after("QUERIES") < priority_after("BACKGROUND")
+    """A process that begins with a lower priority, as under a test run that gives way itself, keeps it."""
+    inherited = priority_after()
+    assert 0 < Niceness.QUERIES < Niceness.BACKGROUND
+    assert priority_after("QUERIES") == max(inherited, Niceness.QUERIES)
+    assert priority_after("BACKGROUND") == max(inherited, Niceness.BACKGROUND)
 
 
 @pytest.mark.parametrize("kinds", [("QUERIES", "BACKGROUND"), ("BACKGROUND", "QUERIES"), ("BACKGROUND", "BACKGROUND")])
