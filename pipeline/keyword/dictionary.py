@@ -82,8 +82,9 @@ class KeywordQuery:
     @property
     def other_terms(self) -> tuple[str, ...]:
         """Every term that only a possible spelling has, each once."""
+        own = frozenset(self.all_terms)
         ways = (way for _, spelling in self.spellings for way in spelling.ways)
-        return tuple(dict.fromkeys(term for way in ways for term in way if term not in self.all_terms))
+        return tuple(dict.fromkeys(term for way in ways for term in way if term not in own))
 
     def spelled(self, frequency: Mapping[str, int], *, lags: bool) -> KeywordQuery:
         """Return the query with those spellings as ways of its units that some chunk has; with all, where chunks are not
@@ -193,7 +194,7 @@ def _spellings(text: str, folded: str) -> Iterator[tuple[Run, Spelling]]:
 
 def _verbatim(text: str, *, is_saying: bool) -> Iterator[Run]:
     """Yield the runs of a query that stand for themselves: its quotations, or all of it."""
-    quoted = [next(filter(None, match.groups())) for match in _QUOTED.finditer(text)]
+    quoted = [next(filter(None, match.groups())) for match in QUOTED.finditer(text)]
     for piece in quoted or ([text] if is_saying else []):
         if 1 < len(run := terms_in_order(piece)) <= _LONGEST_RUN:
             yield run
@@ -277,7 +278,7 @@ _FUNCTION_WORDS = STOP_WORDS.union(
     )
 )
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-_QUOTED = re.compile(r"\"([^\"]{2,80})\"|“([^”]{2,80})”|「([^」]{2,80})」|『([^』]{2,80})』|《([^》]{2,80})》")
+QUOTED = re.compile(r"《([^》]{1,80})》|\"([^\"]{2,80})\"|“([^”]{2,80})”|「([^」]{2,80})」|『([^』]{2,80})』")
 _LONGEST_RUN = 16  # terms
 
 EVERY_NAMESPACE = Namespace("")  # no namespace has this name

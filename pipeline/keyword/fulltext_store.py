@@ -132,7 +132,7 @@ class KeywordIndex(TenantStore):
             reads_all = search.is_narrow and not filters
         else:
             search = Search.of(words, within_caps=True)
-            rows = self.within_caps(list(words.tokens), words, filters=filters, limit=limit, caps=caps)
+            rows = self.within_caps(list(words.tokens), search, filters=filters, limit=limit, caps=caps)
             reads_all = False
         has_all = search.complete and (reads_all or len(rows) < limit)
         return Candidates(rows=rows, method="fulltext", may_be_short=not has_all)
@@ -157,7 +157,7 @@ class KeywordIndex(TenantStore):
     def within_caps(
         self,
         namespaces: Sequence[Namespace],
-        words: QueryWords,
+        search: Search,
         *,
         filters: Filters,
         limit: int,
@@ -166,7 +166,6 @@ class KeywordIndex(TenantStore):
     ) -> list[TermsRow]:
         """Return the ``limit`` highest ranked shown chunks within the caps; equal contents regardless of case.
         ``document_ids``: only theirs."""
-        search = Search.of(words, within_caps=True)
         if not any(search.groups):
             return []
         condition, values = mysql_condition(filters, alias="g", chunk="m")

@@ -137,8 +137,8 @@ def words_of(
         return tokens, _summed(tokens, index.frequencies(wanted, sizes))
 
     tokens, frequency = counted(keyword_query.all_terms)
-    if keyword_query.other_terms:
-        _, held = counted(keyword_query.other_terms, rare=True)
+    if possible := keyword_query.other_terms:
+        _, held = counted(possible, rare=True)
         frequency = held | frequency
         keyword_query = keyword_query.spelled(frequency, lags=not index.counts_all)
         tokens = _tokens(keyword_query.all_terms, tenant_id, sizes)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pipeline.filters.index_filters import EVERYTHING, Clause, clause_of
-from pipeline.keyword.fulltext_store import KeywordIndex
+from pipeline.keyword.fulltext_store import KeywordIndex, Search
 from pipeline.keyword.query_words import Candidates, NamespaceSize, QueryWords, TermsRow
 from pipeline.keyword_index.index_search import IndexSearch, IndexView
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
@@ -84,7 +84,12 @@ class HostWords:
             ids = [document_id for of, document_id in self.index.changed if of == namespace]
             if caps is not None:
                 rows += self.mysql().within_caps(
-                    [namespace], words, filters=filters, limit=limit, caps=caps, document_ids=ids
+                    [namespace],
+                    Search.of(words, within_caps=True),
+                    filters=filters,
+                    limit=limit,
+                    caps=caps,
+                    document_ids=ids,
                 )
                 continue
             changed = self.mysql().shown_of(namespace, ids, filters=filters, limit=MOST_CHANGED_CHUNKS + 1)

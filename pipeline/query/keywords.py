@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final
 
+from pipeline.keyword.dictionary import QUOTED
 from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.terms import STOP_WORDS, query_terms
 from pipeline.query.routing import codes_in
@@ -38,9 +39,9 @@ def entities_of(query_text: str, *, most: int = _MOST) -> list[str]:
     """Return the names in a query: 《titles》 and quoted phrases without their signs, identifiers, and capitalised names
     in English, each once, in this order."""
     text = normal_form("NFKC", query_text)
-    titles = [title.strip() for group in _NAMED.findall(text) for title in group if title.strip()]
+    titles = [title.strip() for group in QUOTED.findall(text) for title in group if title.strip()]
     names = []
-    for match in _CAPITALISED.finditer(_NAMED.sub(" . ", text)):
+    for match in _CAPITALISED.finditer(QUOTED.sub(" . ", text)):
         words = match[0].split()
         while words and words[0].casefold() in _GRAMMAR:
             words = words[1:]
@@ -99,7 +100,6 @@ _HAN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 _PIECE: Final = re.compile(
     "[\u3400-\u4dbf\u4e00-\u9fff]+|[^\\W_\u3400-\u4dbf\u4e00-\u9fff]+(?:[-'][^\\W_\u3400-\u9fff]+)*"
 )
-_NAMED: Final = re.compile(r"《([^》]{1,80})》|\"([^\"]{2,80})\"|“([^”]{2,80})”|「([^」]{2,80})」|『([^』]{2,80})』")
 _CAPITALISED: Final = re.compile(r"(?<!\w)[A-Z][\w'’-]*(?:[ ]+(?:(?:of|the|de|van|von|da)[ ]+)?[A-Z][\w'’-]*)*")
 
 
