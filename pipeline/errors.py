@@ -179,6 +179,10 @@ class EmbedderUnavailable(Unavailable):
     code = "embedder_unavailable"
 
 
+class Silent(Unavailable):
+    """A service gave no answer in the time of one call. A second silence says as much as a fifth, and costs as long."""
+
+
 class RateLimited(EmbedderUnavailable):
     """The service is at its rate limit; the waiting work has not failed, and no attempt is counted."""
 

@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.deadline import Deadline
-from pipeline.errors import EmbedderRefused, EmbedderUnavailable, Misconfigured, RateLimited, Unavailable
+from pipeline.errors import (
+    EmbedderRefused,
+    EmbedderUnavailable,
+    Misconfigured,
+    PipelineError,
+    RateLimited,
+    Silent,
+    Unavailable,
+)
 from pipeline.models.ports import Answered, Matrix, PaidEmbedder
 from pipeline.models.prompt_texts import estimated_tokens, sendable
 from pipeline.models.retries import FIRST_WAIT_S, keep_trying
@@ -110,34 +118,37 @@ class OpenAIEmbedder(PaidEmbedder):
             call.over.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _fill(self, call: _Call, batch: range, *, halves_a_failure: bool = False) -> None:
+    def _fill(self, call: _Call, batch: range, *, failed: PipelineError | None = None) -> None:
         """Embed the texts of ``batch`` into their rows, narrowing a refusal or a lasting failure down to single texts by
-        halves. ``halves_a_failure``: the batch is part of one that failed, so it is tried less often until it is one text.
+        halves. ``failed``: the failure of the batch of which this one is a half, which is tried less often for it: once
+        after a silence, as each costs the whole time of a request, else twice until it is one text.
         """
-        retries = 1 if halves_a_failure and len(batch) > 1 else self._retries
+        retries = self._retries
+        if failed is not None:
+            retries = 0 if isinstance(failed, Silent) else 1 if len(batch) > 1 else retries
         try:
             rows = self._request_with_retries(call, [call.texts[index] for index in batch], batch, retries=retries)
         except ServiceRefused as refusal:
             self._probe(call, refusal)
-            self._split(call, batch, str(refusal), halves_a_failure=halves_a_failure)
+            self._split(call, batch, str(refusal), failed=failed)
         except (Unavailable, _WrongLength) as failure:
-            if not halves_a_failure and (isinstance(failure, _WrongLength) or not self._retries):
+            if failed is None and (isinstance(failure, _WrongLength) or not self._retries):
                 raise  # all vectors of an answer are wrong, or it has failed only once
             self._confirm_that_others_work(call, failure)
             reason = f"the embedding service answers other texts, but fails for this one: {failure}"
-            self._split(call, batch, reason, halves_a_failure=True)
+            self._split(call, batch, reason, failed=failure)
         else:
             call.vectors[batch.start : batch.stop] = rows
 
-    def _split(self, call: _Call, batch: range, reason: str, *, halves_a_failure: bool) -> None:
+    def _split(self, call: _Call, batch: range, reason: str, *, failed: PipelineError | None) -> None:
         """Embed both halves of a batch, or record why its only text has no vector."""
         if len(batch) == 1:
             call.refused[batch.start] = reason
             return
         refused, middle = len(call.refused), len(batch) // 2
-        self._fill(call, batch[:middle], halves_a_failure=halves_a_failure)
-        self._fill(call, batch[middle:], halves_a_failure=halves_a_failure)
-        if len(call.refused) == refused and not halves_a_failure:
+        self._fill(call, batch[:middle], failed=failed)
+        self._fill(call, batch[middle:], failed=failed)
+        if len(call.refused) == refused and failed is None:
             # Every text was taken: only the size of the batch was refused.
             self._batch_texts = min(self._batch_texts, max(middle, 1))
 

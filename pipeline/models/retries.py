@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import tenacity
 
 from pipeline.deadline import Deadline
-from pipeline.errors import RateLimited, Unavailable
+from pipeline.errors import RateLimited, Silent, Unavailable
 
 Result = TypeVar("Result")
 
@@ -19,6 +19,7 @@ LONGEST_WAIT_S: Final = 20.0
 
 # If asked to wait longer than this, return the work instead of blocking: its next attempt can be scheduled.
 LONGEST_RETRY_AFTER_S: Final = 60.0
+_RETRIES_OF_SILENCE: Final = 1
 _GRACE_S: Final = 0.1  # for a call that ends itself at the same moment, with a better error
 
 
@@ -31,8 +32,8 @@ def keep_trying(
     first_wait_s: float = FIRST_WAIT_S,
 ) -> Result:
     """Call ``attempt``, up to ``retries`` times more while it raises Unavailable, waiting 0 to ``first_wait_s`` doubled
-    each time (at most 20 s), or the error's ``retry_after_s`` and a tenth. Raises the last error when the wait would
-    outlast ``deadline`` or a minute or ``stop`` is set, and RateLimited after waiting."""
+    each time (at most 20 s), or the error's ``retry_after_s`` and a tenth; once more only after a Silent. Raises the last
+    error when the wait would outlast ``deadline`` or a minute or ``stop`` is set, and RateLimited after waiting."""
     stopped = stop or threading.Event()
 
     def wait_s(state: tenacity.RetryCallState) -> float:
@@ -42,10 +43,11 @@ def keep_trying(
         return requested_s * random.uniform(1.0, 1.1)
 
     def is_enough(state: tenacity.RetryCallState) -> bool:
+        error = state.outcome.exception() if state.outcome else None
         return (
             stopped.is_set()
-            or isinstance(state.outcome.exception() if state.outcome else None, RateLimited)
-            or state.attempt_number > retries
+            or isinstance(error, RateLimited)
+            or state.attempt_number > (min(retries, _RETRIES_OF_SILENCE) if isinstance(error, Silent) else retries)
             or (_asked_wait(state) or 0.0) > LONGEST_RETRY_AFTER_S
             or state.upcoming_sleep >= deadline.left_s()
         )

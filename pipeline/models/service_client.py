@@ -14,7 +14,7 @@ import openai
 import orjson
 
 from pipeline.deadline import Deadline
-from pipeline.errors import Misconfigured, Rejected, Unavailable
+from pipeline.errors import Misconfigured, Rejected, Silent, Unavailable
 from pipeline.models.prompt_texts import estimated_tokens
 from pipeline.models.retries import bounded, keep_trying
 from pipeline.outbound.web import retry_after_s
@@ -31,13 +31,17 @@ _KEY = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][\w*.\-]{4,}", re.IGNORECASE)
 
 # The HTTP library underneath is httpx or httpx2, by openai's major version; errors while reading a body pass through it
 # unwrapped.
-_TRANSPORT_ERROR: Final[type[Exception]] = importlib.import_module(
-    openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]
-).HTTPError
+_HTTPX = importlib.import_module(openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
+_TRANSPORT_ERROR: Final[type[Exception]] = _HTTPX.HTTPError
+_TIMEOUT: Final[type[Exception]] = _HTTPX.TimeoutException
 
 
 class ServiceUnavailable(Unavailable):
     """The service did not answer, answered nonsense, or asked to back off."""
+
+
+class ServiceSilent(ServiceUnavailable, Silent):
+    """The service did not answer in the time of one request."""
 
 
 class ServiceBusy(ServiceUnavailable):
@@ -187,7 +191,7 @@ class OpenAIService:
         try:
             return self._read(create, wanted, Deadline.after(deadline.within(self._timeout_s)), on_headers, read)
         except openai.APITimeoutError:
-            raise ServiceUnavailable("the model service did not answer in time") from None
+            raise ServiceSilent("the model service did not answer in time") from None
         except openai.APIStatusError as error:
             on_headers(error.response.headers)
             complaint = _message(error)
@@ -204,7 +208,8 @@ class OpenAIService:
                 f"the model service cannot be reached ({type(error.__cause__ or error).__name__})"
             ) from None
         except _TRANSPORT_ERROR as error:
-            raise ServiceUnavailable(f"the model service broke off ({type(error).__name__})") from None
+            kind = ServiceSilent if isinstance(error, _TIMEOUT) else ServiceUnavailable
+            raise kind(f"the model service broke off ({type(error).__name__})") from None
         except orjson.JSONDecodeError:
             raise ServiceUnavailable("the model service answered with something that is not JSON") from None
         return self._send(
@@ -248,7 +253,7 @@ def _pieces(response: Any, deadline: Deadline) -> Iterator[bytes]:
     for piece in response.iter_bytes():
         size += len(piece)
         if deadline.has_passed:
-            raise ServiceUnavailable("the model service did not finish its answer in time")
+            raise ServiceSilent("the model service did not finish its answer in time")
         if size > _MAX_BODY_BYTES:
             raise ServiceUnavailable("the model service's answer does not end")
         yield piece

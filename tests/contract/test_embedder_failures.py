@@ -198,6 +198,17 @@ class DescribeTextsThatFailForEver:
         assert sorted(answered) == [number for number in range(20) if number != 13]
         assert len(server.requests) <= 3 + 2 * 2 * 5 + 3  # retries, two tries of two halves for each level, probes
 
+    @pytest.mark.timeout(20)
+    @pytest.mark.parametrize("silence", [hangs(), trickles(0.02)], ids=["hangs", "trickles"])
+    def it_waits_a_few_times_for_a_text_that_is_never_answered(self, server: OpenAIServer, silence: Answer):
+        _only_for(server, "POISON", silence)
+        texts = [f"text {number}" + (" POISON" if number == 13 else "") for number in range(20)]
+        with embedder_on(server, timeout_s=0.2, retries=4) as embedder, pytest.raises(EmbedderRefused) as raised:
+            embedder.embed(texts)
+        assert raised.value.indexes == (13,)
+        silent = sum(any("POISON" in text for text in seen.body["input"]) for seen in server.requests)
+        assert silent <= 2 + 5  # twice for the batch, once for each half with the text, the last is the text alone
+
     def it_names_the_reason_of_each(self, server: OpenAIServer):
         server.limiter = lambda seen: next(
             (
