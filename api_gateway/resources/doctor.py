@@ -97,8 +97,8 @@ def _parts(
     """Return a probe of each server, with the remedy if it does not answer."""
     greet = partial(_greet_broker, app) if broker is None else partial(_write_to, broker, broker_location(settings))
     parts: dict[str, tuple[Callable[[], str], str]] = {
-        "mysql": (partial(_answers, partial(examine_stores.ping_mysql, use)), "CHORDWISE_MYSQL_URL"),
-        "postgres": (partial(_answers, partial(examine_stores.ping_postgres, use)), "CHORDWISE_POSTGRES_URL"),
+        "mysql": (partial(_answers, partial(examine_stores.write_mysql, use)), "CHORDWISE_MYSQL_URL"),
+        "postgres": (partial(_answers, partial(examine_stores.write_postgres, use)), "CHORDWISE_POSTGRES_URL"),
         "redis": (partial(_write_to, use.quick_redis, REDIS), "CHORDWISE_REDIS_URL"),
         "broker": (greet, "CHORDWISE_BROKER_URL"),
     }
@@ -149,7 +149,7 @@ def _unsound(name: str, detail: str, advice: str, condition: str) -> CheckResult
 def _answers(ping: Callable[[], None]) -> str:
     began = time.perf_counter()
     ping()
-    return f"it answers in {(time.perf_counter() - began) * 1000:.0f} ms"
+    return f"it takes writes, and answers in {(time.perf_counter() - began) * 1000:.0f} ms"
 
 
 def _checks(

@@ -245,6 +245,30 @@ class DescribeAServerWithTooLittleOfSomething:
         assert installation.client.get("/v1/documents", params={"namespace": "locked"}).json()["data"] == []
         assert installation.client.post("/v1/documents", json=body).status_code == 202
 
+    @pytest.mark.parametrize(
+        ("fault", "said"),
+        [
+            ("locks", "another transaction held a lock for too long"),
+            ("read only", "the server takes no writes (read_only"),
+        ],
+    )
+    def it_names_a_mysql_that_takes_no_writes_as_the_one_cause(
+        self, installation: OwnInstallation, fault: str, said: str
+    ):
+        eventually(lambda: installation.readiness()["failing"] == [], within_s=60)
+        engine = create_engine(make_url(installation.servers["mysql"].url).set(username="root"))
+        with engine.connect() as holder:
+            tables = [row[0] for row in holder.exec_driver_sql("SHOW TABLES")]
+            locks = "LOCK TABLES " + ", ".join(f"`{name}` WRITE" for name in tables)
+            holder.exec_driver_sql(locks if fault == "locks" else "SET GLOBAL read_only = ON")
+            found = installation.findings()
+            holder.exec_driver_sql("UNLOCK TABLES" if fault == "locks" else "SET GLOBAL read_only = OFF")
+        engine.dispose()
+        assert said in found["mysql"]["detail"]
+        failed = {name for name, each in found.items() if each["severity"] == "failed" and not each["cause"]}
+        assert failed == {"mysql"}
+        assert found["schema"]["detail"] == "cannot be judged while MySQL cannot be used"
+
     def it_names_postgresql_in_the_answers_that_find_no_connection(self, installation: OwnInstallation):
         def ask(number: int) -> dict[str, str]:
             body = {"query_text": f"red fox number {number}", "namespaces": ["kb"]}
