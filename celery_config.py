@@ -7,9 +7,10 @@ from kombu import Exchange
 from kombu import Queue as KombuQueue
 
 from pipeline.database.clock_skew import WORST_SKEW_S
+from pipeline.database.redis_connections import sentinel_options
 from pipeline.errors import Misconfigured
-from pipeline.setting_values import for_celery
 from pipeline.settings import settings
+from pipeline.store_urls import for_celery
 from workers.names import Queue, TaskName
 from workers.transport import use_these
 
@@ -63,7 +64,7 @@ result_backend = "workers.chords:ChordBackend"
 # Publishing with the broker down must fail in about a second, not hang for nineteen. A broker that was restarted has
 # closed every connection: over AMQP, where each sender keeps its own, the message is sent once more over a new one, or
 # the beat would go on using the old one for ever. A Redis client looks at its connection before it uses it.
-task_publish_retry = not broker_url.startswith(("redis://", "rediss://"))
+task_publish_retry = not _settings.has_redis_as_broker
 task_publish_retry_policy = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
 broker_connection_timeout = 1.0
 broker_transport_options = {
@@ -73,6 +74,7 @@ broker_transport_options = {
     "visibility_timeout": 3600,
     "priority_steps": [0],  # one list a queue instead of four to look through
     "queue_order_strategy": "round_robin",
+    **sentinel_options(_settings.broker),
 }
 
 task_time_limit = 1800  # prefork only; every store and model call has its own, shorter, bound

@@ -6,7 +6,6 @@ import http
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-import redis.asyncio
 import structlog
 from anyio import to_thread
 from fastapi import Depends, FastAPI, Request, Response
@@ -66,6 +65,7 @@ from api_gateway.resources.retrieval import (
     written_answers,
 )
 from pipeline.channels.channel import installed_channels
+from pipeline.database.redis_connections import async_redis_of
 from pipeline.errors import (
     OutcomeUnknown,
     PipelineError,
@@ -173,7 +173,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway.installation_id = await to_thread.run_sync(use.installation.confirm)
     await to_thread.run_sync(gateway.quick.installation.confirm)
     tracing.warm_up()
-    client = redis.asyncio.Redis.from_url(gateway.settings.redis_url.get_secret_value(), socket_connect_timeout=2.0)
+    client = async_redis_of(gateway.settings.redis_url.get_secret_value(), socket_connect_timeout=2.0)
     gateway.started()
     gateway.spawn(gateway.warm_up())
     gateway.spawn(overview.keep_history(gateway))

@@ -22,6 +22,7 @@ from api_gateway.live.stale_cache import Configurations, KnownNamespaces, OwnRat
 from api_gateway.live.wakes import Wakes
 from pipeline.administration.edit_profiles import load_configuration
 from pipeline.administration.manage_tenants import principal_of
+from pipeline.database.redis_connections import redis_of
 from pipeline.database.worker_heartbeats import ProcessSign
 from pipeline.errors import Unavailable
 from pipeline.garbage import keep_for_good
@@ -185,7 +186,7 @@ def _broker_redis(settings: Settings) -> redis.Redis | None:
     """Return a client of the broker if it is a Redis, not connected yet; else None."""
     if not settings.has_redis_as_broker:
         return None
-    return redis.Redis.from_url(settings.broker, socket_timeout=0.5, socket_connect_timeout=0.5)
+    return redis_of(settings.broker, socket_timeout=0.5, socket_connect_timeout=0.5)
 
 
 def gateway_of(request: Request) -> Gateway:

@@ -24,10 +24,10 @@ from pipeline.setting_values import (
     RRF_K,
     ChannelTime,
     channel_names,
-    completed,
     parse_list,
     parse_weights,
 )
+from pipeline.store_urls import REDIS_SCHEMES, completed
 
 LONGEST_RECOGNITION_S = 1600  # of a document; less than the time limit of a task in celery_config.py
 RecallSource = Literal["keyword", "semantic", "faq", "api"]
@@ -255,7 +255,7 @@ class Settings(BaseSettings):
     @property
     def has_redis_as_broker(self) -> bool:
         """Whether the broker is a Redis, the same as that of results or another."""
-        return self.broker.startswith(("redis://", "rediss://"))
+        return urlsplit(self.broker).scheme in REDIS_SCHEMES
 
     @property
     def host(self) -> str:
@@ -267,8 +267,8 @@ _SCHEMES: dict[str, tuple[str, ...]] = {
     "mysql": ("mysql+pymysql",),
     "postgres": ("postgresql+psycopg",),
     "postgres_direct": ("postgresql+psycopg",),
-    "redis": ("redis", "rediss"),
-    "broker": ("redis", "rediss", "amqp", "amqps", "pyamqp"),
+    "redis": REDIS_SCHEMES,
+    "broker": (*REDIS_SCHEMES, "amqp", "amqps", "pyamqp"),
 }
 
 

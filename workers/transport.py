@@ -212,6 +212,16 @@ class RedisTransport(over_redis.Transport):
         return super()._deliver(message, queue)  # type: ignore[no-untyped-call]
 
 
+class SentinelChannel(RedisChannel, over_redis.SentinelChannel):
+    """The same to a Redis that sentinels name."""
+
+
+class SentinelTransport(RedisTransport, over_redis.SentinelTransport):
+    """The same over a Redis that sentinels name: each connection goes to the server that they call primary."""
+
+    Channel = SentinelChannel
+
+
 def envelope_flaw(message: Any) -> str | None:
     """Return why a value from a queue is no message as kombu writes it, or None."""
     if not isinstance(message, dict):
@@ -241,5 +251,6 @@ def envelope_flaw(message: Any) -> str | None:
 def use_these() -> None:
     """Make the schemes of Redis and AMQP mean these transports from now on."""
     TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = f"{__name__}:RedisTransport"
+    TRANSPORT_ALIASES["sentinel"] = f"{__name__}:SentinelTransport"
     TRANSPORT_ALIASES["amqp"] = TRANSPORT_ALIASES["pyamqp"] = f"{__name__}:AmqpTransport"
     TRANSPORT_ALIASES["amqps"] = f"{__name__}:AmqpsTransport"

@@ -18,7 +18,6 @@ import kombu
 import structlog
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
-from sqlalchemy import make_url
 
 from api_gateway.live.lane import LaneFacts
 from pipeline.caches import RecentValues
@@ -42,6 +41,7 @@ from pipeline.maintenance import doctor, examine_stores, find_causes, migrate_sc
 from pipeline.maintenance.doctor import CheckResult, Severity, Versions, WorkerFacts
 from pipeline.resources import Resources
 from pipeline.settings import Settings
+from pipeline.store_urls import host_and_port, hosts_of, sentinel_url
 from workers.names import Queue
 from workers.producer import check_broker
 from workers.roles import ROLE_OF
@@ -246,10 +246,15 @@ class Probes:
 
 def shares_server(settings: Settings) -> bool:
     """Return whether the broker is the Redis of the results, so that one outage is one cause."""
-    if not settings.has_redis_as_broker:
-        return False
-    broker, own = make_url(settings.broker), make_url(settings.redis_url.get_secret_value())
-    return (broker.host, broker.port or 6379) == (own.host, own.port or 6379)
+    own = _nodes(settings.redis_url.get_secret_value())
+    return settings.has_redis_as_broker and own == _nodes(settings.broker)
+
+
+def _nodes(url: str) -> tuple[str, frozenset[tuple[str, int]]]:
+    """Return the name by which sentinels know a Redis, empty without sentinels, and every address."""
+    if (named := sentinel_url(url)) is not None:
+        return named.name, frozenset(named.nodes)
+    return "", frozenset(host_and_port(host, 6379) for host in hosts_of(url))
 
 
 async def _probed(probe: Callable[[], T]) -> tuple[T | None, Check]:

@@ -35,7 +35,7 @@ from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
 from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError, StoreFull, StoreMisconfigured
 from pipeline.maintenance import doctor as checks
-from pipeline.maintenance import examine_stores, find_causes
+from pipeline.maintenance import examine_nodes, examine_stores, find_causes
 from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, WorkerFacts
 from pipeline.resources import Resources
 from pipeline.sandbox.accepted_formats import recognition_flaw
@@ -214,6 +214,8 @@ def _checks(
     yield "deletions", lambda: [examine_stores.deletions(use)]
     yield "result_expiry", lambda: [result_expiry(settings, app)]
     yield "store_space", lambda: [examine_stores.store_space(examine_stores.full_stores(use))]
+    if examine_nodes.names_several(settings):
+        yield "standbys", lambda: [checks.standbys(examine_nodes.nodes(use))]
     yield "disk_space", lambda: [examine_stores.disk_space(use)]
     yield "circuits", lambda: [examine_stores.circuits(use)]
     yield "connections:mysql", lambda: [examine_stores.mysql_connections(use)]

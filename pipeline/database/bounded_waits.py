@@ -11,7 +11,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Self
 
@@ -24,6 +24,8 @@ from sqlalchemy import Engine, event
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DisconnectionError
 
+from pipeline.store_urls import host_and_port
+
 SILENT_S: Final = 10.0  # a busy server greets later than an idle one
 NO_LIMIT: Final = float("inf")
 LIMIT_REACHED: Final = "no answer to the statement within"  # of a server that greets others
@@ -31,6 +33,13 @@ _HEARD_S: Final = 1.0  # after a greeting no call asks for another one
 _REFUSED_S: Final = 0.5  # after the server greeted nobody, no call connects
 _SHORT_S: Final = 1.5  # a wait of this limit is over before a greeting would help
 _IDLE_S: Final = 60.0  # a proxy or a failover drops idle connections, some without a sign
+_MYSQL_PORT: Final = 3306
+_DEMOTED: Final = (
+    1290,
+    1836,
+    1047,
+)  # read_only; of MySQL 8 while it is in recovery; a node of Galera without the others
+_READ_ONLY_TRANSACTION: Final = "25006"
 _LOST: Final = (CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST)
 _SMALLEST_PACKET: Final = 16_384  # of a statement for which it is worth asking; the server's own minimum is 1,024
 _ENDED: Final = select.POLLIN | select.POLLHUP | select.POLLERR | select.POLLRDHUP
@@ -248,27 +257,79 @@ class PostgresConnection(psycopg.Connection[Any]):
             raise psycopg.OperationalError(f"connection lost: {error}") from error
 
 
+class MySqlNodes:
+    """The servers of one MySQL that take over from each other, in the order in which they are tried: as named, the one that
+    took the last connection first. Safe between threads."""
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        self._nodes = [host_and_port(host, _MYSQL_PORT) for host in hosts]
+
+    def connect(self, open_at: Callable[[str, int], MySqlConnection]) -> MySqlConnection:
+        """Return a connection to the first node that takes writes, or else to one that answers: it can be read. Raises the
+        error of the node that was tried first."""
+        spare: MySqlConnection | None = None
+        failure: pymysql.err.OperationalError | None = None
+        for node in tuple(self._nodes):
+            try:
+                connection = open_at(*node)
+            except pymysql.err.OperationalError as error:
+                failure = failure or error
+                continue
+            if _takes_writes(connection):
+                if spare is not None:
+                    spare.close()
+                self._nodes = [node, *(other for other in self._nodes if other != node)]
+                return connection
+            if spare is None:
+                spare = connection
+            else:
+                connection.close()
+        if spare is None:
+            raise failure or pymysql.err.OperationalError(CR.CR_CONN_HOST_ERROR, "no server is named")
+        return spare
+
+
+def _takes_writes(connection: MySqlConnection) -> bool:
+    """Return whether a server is neither read-only nor a node of Galera that has lost the others."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@global.read_only")
+        if int(cursor.fetchone()[0]):
+            return False
+        cursor.execute("SHOW GLOBAL STATUS LIKE 'wsrep_ready'")
+        return all(value == "ON" for _, value in cursor.fetchall())
+
+
 def bound_mysql(engine: Engine, *, limit_s: float, silent_s: float) -> None:
-    """Have every connection of this engine on MySQL wait within bounds, and be replaced once the server closed it."""
+    """Have every connection of this engine on MySQL wait within bounds, and be replaced once the server closed it, or where
+    another one has taken over from it."""
     greetings = _greetings(engine)
+    hosts = engine.url.query.get("host", ())
+    nodes = MySqlNodes([hosts] if isinstance(hosts, str) else hosts)
 
     def connect(_dialect: Any, _record: Any, args: Any, options: dict[str, Any]) -> Any:
-        def greet(within_s: float) -> None:
-            MySqlConnection(*args, **options | {"patience": patience, "connect_timeout": within_s}).close()
+        def open_at(*node: Any) -> MySqlConnection:
+            own = options | dict(zip(("host", "port"), node, strict=False))
 
-        patience = Patience(limit_s, silent_s, greetings, greet)
+            def greet(within_s: float) -> None:
+                MySqlConnection(*args, **own | {"patience": patience, "connect_timeout": within_s}).close()
+
+            patience = Patience(limit_s, silent_s, greetings, greet)
+            return MySqlConnection(*args, patience=patience, **own)
+
         if greetings.is_silent:
             message = "Can't connect to MySQL server (it answered nobody a moment ago)"
             raise pymysql.err.OperationalError(CR.CR_CONN_HOST_ERROR, message)
         _LOGIN.is_greeted = False
         try:
-            return MySqlConnection(*args, patience=patience, **options)
+            return nodes.connect(open_at) if hosts else open_at()
         except pymysql.err.OperationalError as error:
             _note(error, greetings)
             raise
 
     event.listen(engine, "do_connect", connect)
     event.listen(engine, "handle_error", _give_up_refused)
+    if hosts:
+        event.listen(engine, "handle_error", _leave_demoted)
     _replace_ended(engine, lambda connection: connection._sock)  # None: closed
 
 
@@ -292,6 +353,8 @@ def bound_postgres(engine: Engine, *, limit_s: float, silent_s: float) -> None:
         return connection
 
     event.listen(engine, "do_connect", connect)
+    if engine.url.query.get("host"):
+        event.listen(engine, "handle_error", _leave_demoted)
     _replace_ended(engine, lambda connection: None if connection.closed else connection.pgconn.socket)
 
 
@@ -299,6 +362,14 @@ def _give_up_refused(context: ExceptionContext) -> None:
     """Note that the server ends a connection with its answer to a packet that is too large."""
     if getattr(context.original_exception, "args", ())[:1] == (ER.NET_PACKET_TOO_LARGE,):
         context.is_disconnect, context.invalidate_pool_on_disconnect = True, False
+
+
+def _leave_demoted(context: ExceptionContext) -> None:
+    """Give up all connections to a server that takes no writes any more: the next ones go to the server that took over."""
+    error = context.original_exception
+    number = getattr(error, "args", ())[:1] if isinstance(error, pymysql.err.Error) else ()
+    if (number and number[0] in _DEMOTED) or getattr(error, "sqlstate", None) == _READ_ONLY_TRANSACTION:
+        context.is_disconnect = True
 
 
 def _greetings(engine: Engine) -> Greetings:

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import redis
 from pydantic import SecretStr
-from sqlalchemy import Engine, make_url, text
+from sqlalchemy import Engine, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.worker_heartbeats import DiskSpace
 from pipeline.errors import PipelineError
 from pipeline.settings import Settings
+from pipeline.store_urls import host_and_port, hosts_of
 
-_LOOPBACK = (None, "", "localhost", "127.0.0.1", "::1")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def space_of(holds: str, folder: str | Path) -> DiskSpace | None:
@@ -37,7 +38,8 @@ def servers_here(settings: Settings, mysql: Engine, postgres: Engine, client: re
     }
     found = []
     for holds, (url, ask) in servers.items():
-        if make_url(url.get_secret_value()).host in _LOOPBACK:
+        hosts = hosts_of(url.get_secret_value())
+        if len(hosts) < 2 and all(host_and_port(host, 0)[0] in _LOOPBACK for host in hosts):
             with suppress(PipelineError):  # the check of the server reports it
                 found.append(space_of(holds, ask()))
     return tuple(space for space in found if space is not None)

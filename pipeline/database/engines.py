@@ -1,7 +1,5 @@
 """Connections to the three servers, made once per process, and noted outages, so that queries do not wait again."""
 
-import functools
-import hashlib
 import re
 import threading
 import time
@@ -23,6 +21,7 @@ from sqlalchemy import URL, Engine, Pool, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from pipeline.database.bounded_waits import SILENT_S, bound_mysql, bound_postgres, timed_out
+from pipeline.database.redis_connections import REDIS_IDLE_S, async_redis_of, redis_of
 from pipeline.database.store_errors import (
     MYSQL,
     POSTGRES,
@@ -38,6 +37,7 @@ from pipeline.database.store_errors import LockHeld as LockHeld
 from pipeline.database.tenant_presence import require_tenants
 from pipeline.errors import StoreUnavailable
 from pipeline.settings import Settings
+from pipeline.store_urls import host_and_port, hosts_of
 from pipeline.telemetry.tracing import edge
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,6 @@ _GRACE_S: Final = 0.05  # a connection closed by the server fails once, and a ne
 _PAUSE_S: Final = 0.25  # between two probes
 _FORGOTTEN_S: Final = 30.0  # after the last query the probes end
 _ANSWER_S: Final = 30.0  # longest wait for one answer of a database, unless a caller waits
-_REDIS_IDLE_S: Final = 60.0
 
 
 class Outage:
@@ -157,7 +156,7 @@ PINNED = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 SQL_MODE: Final = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
 _OPTION = re.compile(r"-c (\S+)=(\S+)")
-_LOOPBACK = (None, "localhost", "127.0.0.1", "::1")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _OPEN = "chordwise_span"
 
 
@@ -184,7 +183,8 @@ def mysql_engine(
         "init_command": f"SET {', '.join(modes)}",
     }
     # On this machine without TLS unless the URL asks: reading all certificates for a connection is slower than a query.
-    if url.host in _LOOPBACK and not any(name.startswith("ssl") for name in url.query):
+    hosts = [host_and_port(host, 0)[0] for host in hosts_of(settings.mysql_url.get_secret_value())]
+    if all(host in _LOOPBACK for host in hosts) and not any(name.startswith("ssl") for name in url.query):
         connect_args["ssl_disabled"] = True
     # REPEATABLE READ deadlocks when documents are re-indexed concurrently.
     options = _READING if reading else {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}
@@ -231,6 +231,10 @@ def postgres_engine(
         options = f"{PINNED} {options}"
     options = f"-c statement_timeout={milliseconds} -c jit=off -c TimeZone=UTC {options}".rstrip()
     url = make_url((itself if itself and direct else settings.postgres_url).get_secret_value())
+    if (
+        url.query.get("host") and "target_session_attrs" not in url.query
+    ):  # of several servers, the one that takes writes
+        url = url.update_query_dict({"target_session_attrs": "read-write"})
     connect_args: dict[str, Any] = {
         "connect_timeout": max(2, min(5, int(seconds), round(silent_s))),  # libpq's minimum is 2
         "tcp_user_timeout": milliseconds,
@@ -269,6 +273,22 @@ def indexed_engine(settings: Settings, *, timeout_s: float | None = None, silent
     return postgres_engine(settings, timeout_s=timeout_s, silent_s=silent_s, reading=True, options=options)
 
 
+def used_server(connection: sqlalchemy.Connection) -> tuple[str, int]:
+    """Return host and port of the server that a connection goes to, which is one of several where the URL names several."""
+    driver: Any = connection.connection.driver_connection
+    at = driver.info if isinstance(driver, psycopg.Connection) else driver
+    return at.host, at.port
+
+
+def used_url(engine: Engine) -> URL:
+    """Return the URL of an engine with the one server that new connections go to. Raises as connecting does."""
+    if not engine.url.query.get("host"):
+        return engine.url
+    with engine.connect() as connection:
+        host, port = used_server(connection)
+    return engine.url.difference_update_query(["host", "target_session_attrs"]).set(host=host, port=port)
+
+
 @contextmanager
 def engines(settings: Settings, *, timeout_s: float | None = None) -> Iterator[tuple[Engine, Engine]]:
     """Provide a pool on each database for the time of one command, whose statements may take ``timeout_s``."""
@@ -281,67 +301,24 @@ def engines(settings: Settings, *, timeout_s: float | None = None) -> Iterator[t
         postgres.dispose()
 
 
-def redis_client(settings: Settings, *, timeout_s: float = 1.0, idle_s: float = _REDIS_IDLE_S) -> redis.Redis:
+def redis_client(settings: Settings, *, timeout_s: float = 1.0, idle_s: float = REDIS_IDLE_S) -> redis.Redis:
     """Return a client with bounded waits: Redis answers at once or counts as down. ``idle_s``: after that long an unused
     connection is closed."""
-    pool = _RedisPool.from_url(
+    return redis_of(
         settings.redis_url.get_secret_value(),
-        idle_s=idle_s,
         socket_timeout=timeout_s,
         socket_connect_timeout=timeout_s,
         health_check_interval=30,
         # A closed connection is reopened; do not retry on timeout.
         retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 2, supported_errors=(redis.ConnectionError,)),
+        idle_s=idle_s,
     )
-    return _ScriptedRedis.from_pool(pool)
-
-
-class _ScriptedRedis(redis.Redis):
-    """A client that names a script by its digest, and sends its text only to a server that does not have it."""
-
-    def eval(self, script: str, numkeys: int, *keys_and_args: Any) -> Any:
-        """Run a script."""
-        try:
-            return self.evalsha(_digest(script), numkeys, *keys_and_args)
-        except redis.exceptions.NoScriptError:
-            return super().eval(script, numkeys, *keys_and_args)
-
-
-@functools.lru_cache(maxsize=256)
-def _digest(script: str) -> str:
-    return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()  # as Redis names scripts
-
-
-class _RedisPool(redis.ConnectionPool):
-    """A pool that closes connections which were idle for a while. redis-py keeps as many as were ever in use at once."""
-
-    def __init__(self, *arguments: Any, idle_s: float, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._idle_s = idle_s
-        self._released_at: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
-        self._looked_at = time.monotonic()
-
-    def release(self, connection: Any) -> None:
-        """Return a connection to the pool, and now and then disconnect the idle ones, which connect again when used."""
-        super().release(connection)
-        moment = time.monotonic()
-        with self._lock:
-            self._released_at[connection] = moment
-            if moment - self._looked_at < self._idle_s / 2:
-                return
-            self._looked_at = moment
-            for idle in self._available_connections:
-                if moment - self._released_at.get(idle, moment) > self._idle_s:
-                    idle.disconnect()
 
 
 def async_redis_client(settings: Settings, *, timeout_s: float) -> redis.asyncio.Redis:
     """Return a client for an event loop, whose owner closes it."""
     url = settings.redis_url.get_secret_value()
-    client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(
-        url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s
-    )
-    return client
+    return async_redis_of(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
 
 
 @contextmanager

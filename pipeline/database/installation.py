@@ -11,16 +11,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 import redis
 import structlog
-from sqlalchemy import URL, Connection, Engine, exc, inspect, make_url, text
+from sqlalchemy import Connection, Engine, exc, inspect, text
 
 from pipeline.database.engines import engines, mysql_errors, postgres_errors, redis_client, redis_errors
+from pipeline.database.redis_connections import redis_of
 from pipeline.database.rows import now, slices
 from pipeline.database.statements import sql
 from pipeline.errors import Unavailable, WrongInstallation
 from pipeline.settings import Settings
+from pipeline.store_urls import hosts_of
 
 log = structlog.get_logger(__name__)
 
@@ -98,11 +101,9 @@ def named(claim: InstallationClaim) -> str:
 
 def _shown(url: str) -> str:
     """Return a URL without password and options; options may be secret too."""
-    parts = make_url(url)
-    shown = URL.create(
-        parts.drivername, username=parts.username, host=parts.host, port=parts.port, database=parts.database
-    )
-    return shown.render_as_string()
+    parts = urlsplit(url)
+    user = parts.netloc.rpartition("@")[0].partition(":")[0]
+    return f"{parts.scheme}://{user}{'@' if user else ''}{','.join(hosts_of(url))}{parts.path}"
 
 
 class Installation:
@@ -305,7 +306,7 @@ def _adopt_redis(own: str, settings: Settings) -> None:
 
 
 def _broker_client(settings: Settings) -> redis.Redis:
-    return redis.Redis.from_url(settings.broker, socket_timeout=1.0, socket_connect_timeout=1.0)
+    return redis_of(settings.broker, socket_timeout=1.0, socket_connect_timeout=1.0)
 
 
 def id_in(connection: Connection) -> str | None:

@@ -8,12 +8,12 @@ from typing import Any, Final
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from sqlalchemy import make_url
 
 from pipeline.database.clock_skew import redis_skew, refuse_skew
 from pipeline.database.engines import redis_errors
+from pipeline.database.redis_connections import redis_of
 from pipeline.database.redis_memory import read_redis_memory
-from pipeline.database.store_errors import REDIS, Location, location
+from pipeline.database.store_errors import REDIS, Location, redis_location
 from pipeline.settings import Settings
 
 OLDEST_REDIS: Final = (6, 2)
@@ -23,9 +23,8 @@ def check_redis(settings: Settings) -> None:
     """Greet each Redis of the settings. Raises StoreMisconfigured (password, certificate, a version that is too old, a replica
     or a cluster, a clock ten seconds from this host's, a right that is missing), StoreUnavailable."""
     own = settings.redis_url.get_secret_value()
-    for url, at in {settings.broker: broker_location(settings), own: location(REDIS, make_url(own))}.items():
-        if not url.startswith(("redis://", "rediss://")):
-            continue
+    broker = {settings.broker: broker_location(settings)} if settings.has_redis_as_broker else {}
+    for url, at in {**broker, own: redis_location(own, REDIS)}.items():
         with _greeting(url, at, timeout_s=2.0) as client:
             client.ping()
             _refuse_unfit(client, at)
@@ -35,7 +34,8 @@ def check_redis(settings: Settings) -> None:
 
 def broker_location(settings: Settings) -> Location:
     """Return the location of the broker's Redis."""
-    return replace(location(REDIS, make_url(settings.broker)), variable="CHORDWISE_BROKER_URL")
+    at = replace(REDIS, variable="CHORDWISE_BROKER_URL")
+    return redis_location(settings.broker, at) if settings.has_redis_as_broker else at
 
 
 def ping_broker(settings: Settings, *, timeout_s: float = 1.0, writes: bool = True) -> None:
@@ -50,9 +50,7 @@ def ping_broker(settings: Settings, *, timeout_s: float = 1.0, writes: bool = Tr
 
 @contextmanager
 def _greeting(url: str, at: Location, *, timeout_s: float) -> Iterator[redis.Redis]:
-    client = redis.Redis.from_url(
-        url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
-    )
+    client = redis_of(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0))
     with closing(client), redis_errors(at):
         yield client
 

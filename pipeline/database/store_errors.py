@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import psycopg
 import redis
-from sqlalchemy import URL, exc
+import redis.sentinel
+from sqlalchemy import URL, exc, make_url
 from sqlalchemy.engine import ExceptionContext
 
 from pipeline.database.bounded_waits import LIMIT_REACHED
@@ -25,6 +26,7 @@ from pipeline.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from pipeline.store_urls import sentinel_url
 
 MIGRATE = "python -m pipeline.maintenance.migrate_schema"
 
@@ -129,10 +131,21 @@ REDIS = Location(server="Redis", variable="CHORDWISE_REDIS_URL")
 
 
 def location(of: Location, url: URL) -> Location:
-    """Return ``of`` with the address, the database and the user of a URL."""
+    """Return ``of`` with the address, the database and the user of a URL; every address, if it has several."""
     port = f":{url.port}" if url.port else ""
-    address = f"{url.host or 'localhost'}{port}"
-    return replace(of, address=address, database=url.database or "", user=url.username or "")
+    others = url.query.get("host", ())
+    address = f"{url.host}{port}" if url.host else ", ".join([others] if isinstance(others, str) else others)
+    return replace(of, address=address or "localhost", database=url.database or "", user=url.username or "")
+
+
+def redis_location(url: str, of: Location) -> Location:
+    """Return ``of`` with the address and the database of a Redis, or those of the sentinels that name it."""
+    named = sentinel_url(url)
+    if named is None:
+        return location(of, make_url(url))
+    address = ", ".join(f"{host}:{port}" for host, port in named.nodes)
+    server = make_url(named.server)
+    return replace(of, address=address, database=f"{named.name}/{named.database}", user=server.username or "")
 
 
 _LOCATION = "chordwise_location"
@@ -388,6 +401,12 @@ def of_redis(error: redis.RedisError, of: Location = REDIS) -> StoreUnavailable:
     if "SSL" in message or isinstance(error.__cause__ or error.__context__, ssl.SSLError):
         advice = f"rediss:// in {at.variable} is for a server with TLS, redis:// for one without"
         return at.refused(f"no TLS connection could be made ({_words(message)}); {advice}")
+    if isinstance(error, redis.sentinel.MasterNotFoundError):
+        if re.search("AuthenticationError|NOAUTH|WRONGPASS", message):
+            return at.refused(
+                f"the sentinels refuse the user or the password; check sentinel_password in {at.variable}"
+            )
+        return at.away("the sentinels name no primary server that answers, or do not answer themselves")
     if isinstance(error, redis.TimeoutError):
         return at.away("it does not answer in time")
     if isinstance(error, redis.ConnectionError) and "connecting to" in message:

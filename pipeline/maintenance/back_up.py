@@ -22,7 +22,7 @@ import structlog
 from sqlalchemy import URL, Engine, inspect, text
 
 from pipeline.database import schema, schema_revisions
-from pipeline.database.engines import engines, mysql_errors, postgres_errors
+from pipeline.database.engines import engines, mysql_errors, postgres_errors, used_url
 from pipeline.database.statements import tenant_ids
 from pipeline.database.unit_of_work import reading
 from pipeline.errors import BackupFailed, Misconfigured
@@ -229,7 +229,7 @@ _PING = text("SELECT 1")
 def _dump(mysql: Engine, postgres: Engine, *, into: Path) -> None:
     """Write a snapshot of both databases, PostgreSQL's begun once MySQL's has. Raises Misconfigured without the programs,
     BackupFailed."""
-    program, url = _found(_of_server(mysql, _MYSQL_DUMPS), "mariadb-client or mysql-client"), mysql.url
+    program, url = _found(_of_server(mysql, _MYSQL_DUMPS), "mariadb-client or mysql-client"), used_url(mysql)
     pg_dump = _of_postgres("pg_dump", postgres)
     # The application's user has no rights on tablespaces, the whole server's log or its replication positions.
     options = ["--single-transaction", "--quick", "--hex-blob", "--skip-lock-tables", "--no-tablespaces", "--verbose"]
@@ -253,13 +253,13 @@ def _dump(mysql: Engine, postgres: Engine, *, into: Path) -> None:
         ]
         with _running(program, arguments, greet=partial(_greet_mysql, mysql)) as first:
             first.wait_for(_SNAPSHOT_BEGAN)
-            _run(pg_dump, of_postgres, greet=partial(_greet_postgres, postgres), environment=_libpq(postgres.url))
+            _run(pg_dump, of_postgres, greet=partial(_greet_postgres, postgres), environment=_libpq(used_url(postgres)))
             first.finish()
 
 
 def load_mysql(mysql: Engine, source: Path) -> None:
     """Load a dump into the empty database. Raises Misconfigured, BackupFailed."""
-    program, url = _found(_of_server(mysql, _MYSQL_CLIENTS), "mariadb-client or mysql-client"), mysql.url
+    program, url = _found(_of_server(mysql, _MYSQL_CLIENTS), "mariadb-client or mysql-client"), used_url(mysql)
     with source.open("rb") as script, _option_file(url) as login:
         arguments = [f"--defaults-extra-file={login}", str(url.database)]
         _run(program, arguments, greet=partial(_greet_mysql, mysql), stdin=script)
@@ -273,7 +273,7 @@ def _of_server(mysql: Engine, names: tuple[str, str]) -> Sequence[str]:
 
 def load_postgres(postgres: Engine, source: Path) -> None:
     """Load a dump into the empty database. Raises Misconfigured, BackupFailed."""
-    program, url = _of_postgres("pg_restore", postgres), postgres.url
+    program, url = _of_postgres("pg_restore", postgres), used_url(postgres)
     options = ["--exit-on-error", "--no-owner", "--no-privileges", f"--dbname={url.database}", str(source)]
     _run(program, options, greet=partial(_greet_postgres, postgres), environment=_libpq(url))
 

@@ -390,6 +390,33 @@ def _called(sign: ProcessSign) -> str:
     return sign.name if sign.name.endswith(f"@{sign.host}") else f"{sign.name} on {sign.host}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """A store of several servers. ``node``: the one that is used; ``ready``: those of the ``others`` that answer and follow;
+    ``lag_s``: seconds by which the nearest is behind, None if it cannot be known."""
+
+    server: str
+    node: str
+    others: int
+    ready: int
+    lag_s: float | None = None
+
+
+def standbys(nodes: Sequence[NodeFacts]) -> CheckResult:
+    """Check that another server could take over from each that is used."""
+    check = "standbys"
+    alone = [f"{facts.server} at {facts.node}" for facts in nodes if not facts.ready]
+    if alone:
+        advice = "start the other servers of its address, and see that they follow it"
+        return warning(check, f"no server could take over from {' and '.join(alone)}", advice)
+    return ok(check, "; ".join(map(_takeover, nodes)))
+
+
+def _takeover(facts: NodeFacts) -> str:
+    behind = f", {facts.lag_s:.1f} s behind" if facts.lag_s is not None else ""
+    return f"{facts.server} is {facts.node}, {facts.ready} of {facts.others} could take over{behind}"
+
+
 def disk_space(disks: Iterable[tuple[str, DiskSpace]]) -> CheckResult:
     """Check that the disks under the folders that the installation writes have space left. ``disks``: by host."""
     check = "disk_space"

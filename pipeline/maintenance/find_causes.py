@@ -46,6 +46,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "connections:mysql": ("mysql",),
     "connections:postgresql": ("postgres",),
     "servers": ("redis", "broker", *_STORES),
+    "standbys": ("redis", *_STORES),
     "vectors": _STORES,
     "model": ("mysql",),
     "fulltext": ("mysql",),

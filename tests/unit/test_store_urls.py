@@ -10,8 +10,8 @@ from redis.connection import parse_url
 from sqlalchemy import make_url
 
 from pipeline.errors import Misconfigured
-from pipeline.setting_values import for_celery
 from pipeline.settings import load
+from pipeline.store_urls import for_celery, hosts_of, sentinel_url
 
 RAW = "p@ss/w#rd%41:?& x+\\\"'密"
 
@@ -96,6 +96,69 @@ class DescribePasswords:
     def it_takes_the_systems_authorities_for_postgres(self):
         url = "postgresql+psycopg://db/c?sslmode=verify-full&sslrootcert=system"
         assert load({"postgres_url": url}).postgres_url.get_secret_value() == url
+
+
+class DescribeSeveralServers:
+    @pytest.mark.parametrize(
+        ("setting", "written", "hosts"),
+        [
+            ("postgres_url", "postgresql+psycopg://u@one:5432,two:5433/c?sslmode=require", ("one:5432", "two:5433")),
+            ("postgres_url", "postgresql+psycopg://u@/c?host=one:5432&host=two", ("one:5432", "two")),
+            ("mysql_url", "mysql+pymysql://u@one,two:3307/c?charset=utf8mb4", ("one", "two:3307")),
+            ("mysql_url", "mysql+pymysql://u@[::1]:3306,two/c", ("[::1]:3306", "two")),
+            ("mysql_url", "mysql+pymysql://u@one:3306/c", ("one:3306",)),
+            ("mysql_url", "mysql+pymysql://u@/c?unix_socket=/s", ()),
+        ],
+    )
+    def it_gives_a_database_all_its_hosts_and_the_password(self, setting, written, hosts):
+        server = setting.removesuffix("_url")
+        url = getattr(load({setting: written, f"{server}_password": RAW}), setting).get_secret_value()
+        assert hosts_of(url) == hosts
+        parsed = make_url(url)
+        assert (parsed.username, parsed.password, parsed.database) == ("u", RAW, "c")
+
+    def it_hands_several_hosts_to_libpq(self):
+        url = load({"postgres_url": "postgresql+psycopg://u@one:5432,two:5433/c"}).postgres_url.get_secret_value()
+        _, options = make_url(url).get_dialect()().create_connect_args(make_url(url))
+        assert (options["host"], options["port"]) == ("one,two", "5432,5433")
+
+    @pytest.mark.parametrize("scheme", ["redis+sentinel", "sentinel"])
+    def it_reads_the_sentinels_of_a_redis(self, scheme):
+        written = f"{scheme}://user@one:26380,two/mine/3?sentinel_username=s&sentinel_password=p%40&socket_timeout=2"
+        named = sentinel_url(load({"redis_url": written, "redis_password": RAW}).redis_url.get_secret_value())
+        assert named is not None
+        assert (named.nodes, named.name, named.database) == ((("one", 26380), ("two", 26379)), "mine", "3")
+        assert (named.username, named.password) == ("s", "p@")
+        server = parse_url(named.server)
+        assert (server["username"], server["password"], server["db"], server["socket_timeout"]) == ("user", RAW, 3, 2)
+
+    def it_names_the_sentinels_to_celery(self):
+        url = load({"broker_url": "rediss+sentinel://:p@one:1,two:2/mine/3"}).broker
+        assert for_celery(url) == (
+            "sentinel://:p@one:1/3;sentinel://:p@two:2/3",
+            {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True},
+        )
+
+    def it_takes_a_list_of_brokers_with_one_password(self):
+        broker = load({"broker_url": "amqp://u@one//;amqp://u@two:5673//", "broker_password": "p"}).broker
+        assert broker == "amqp://u:p@one//;amqp://u:p@two:5673//"
+
+    @pytest.mark.parametrize(
+        ("url", "sentence"),
+        [
+            ("redis+sentinel://one:1,two:2/0", "does not name the primary server that the sentinels watch"),
+            ("redis+sentinel://one:1,two:2", "does not name the primary server that the sentinels watch"),
+            ("sentinel://one:1;sentinel://two:2/0", "names its sentinels in several URLs; name them in one"),
+            ("redis+sentinel://one:1/mine/first", "has a database that is no number"),
+            ("redis+sentinel://one:1/mine/0?ssl_ca_certs=/x", "needs rediss+sentinel:// instead of redis+sentinel://"),
+        ],
+    )
+    def it_shows_the_right_form_for_a_wrong_one(self, url, sentence):
+        with pytest.raises(Misconfigured) as raised:
+            load({"redis_url": url})
+        assert sentence in str(raised.value)
+        if "ssl" not in url:
+            assert "redis+sentinel://:password@one:26379,two:26379,three:26379/name/0" in str(raised.value)
 
 
 class DescribeTls:

@@ -45,9 +45,10 @@ def own_mysql(folder: Path, *options: str) -> Iterator[OwnServer]:
 
 
 @contextmanager
-def own_postgres(folder: Path, **settings: str) -> Iterator[OwnServer]:
-    """Run a PostgreSQL with ``settings`` of its server; its superuser has the user's password."""
-    stack, password, port = StackFolder(f"own-{secrets.token_hex(4)}", local=folder), secrets.token_hex(16), free_port()
+def own_postgres(folder: Path, *, password: str = "", **settings: str) -> Iterator[OwnServer]:
+    """Run a PostgreSQL with ``settings`` of its server; its superuser has the user's password, by default a random one."""
+    stack, port = StackFolder(f"own-{secrets.token_hex(4)}", local=folder), free_port()
+    password = password or secrets.token_hex(16)
     stack.make()
     home = postgres.home(stack)
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]

@@ -1,0 +1,115 @@
+"""Clients of a Redis, named by its address or by the sentinels that watch it.
+
+Sentinels are asked for the primary server whenever a connection is made. A server that turns out to be a replica closes its
+connections on this side, and the next one goes to its successor (`redis.sentinel`).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import time
+import weakref
+from typing import Any, Final
+
+import redis
+import redis.asyncio
+import redis.asyncio.sentinel
+import redis.sentinel
+from redis.backoff import NoBackoff
+from redis.connection import parse_url
+from redis.retry import Retry
+
+from pipeline.store_urls import SentinelUrl, sentinel_url
+
+REDIS_IDLE_S: Final = 60.0
+_SENTINEL_S: Final = 0.5  # for a sentinel's answer; the others are asked after it
+
+
+def redis_of(url: str, *, idle_s: float = REDIS_IDLE_S, **options: Any) -> redis.Redis:
+    """Return a client of the Redis of a URL, with the options of redis-py's connections. ``idle_s``: after that long an
+    unused connection is closed."""
+    named = sentinel_url(url)
+    if named is None:
+        return _ScriptedRedis.from_pool(_Pool.from_url(url, idle_s=idle_s, **options))
+    sentinels = redis.sentinel.Sentinel(named.nodes, sentinel_kwargs=_of_sentinels(named))  # type: ignore[no-untyped-call]
+    pool = _SentinelPool(named.name, sentinels, idle_s=idle_s, **(_of_server(named) | options))
+    return _ScriptedRedis.from_pool(pool)
+
+
+def async_redis_of(url: str, **options: Any) -> redis.asyncio.Redis:
+    """Return a client for an event loop, whose owner closes it."""
+    named = sentinel_url(url)
+    if named is None:
+        client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(url, **options)
+        return client
+    account = _of_sentinels(named, is_async=True)
+    sentinels = redis.asyncio.sentinel.Sentinel(named.nodes, sentinel_kwargs=account)  # type: ignore[no-untyped-call]
+    watched: redis.asyncio.Redis = sentinels.master_for(named.name, **(_of_server(named) | options))
+    return watched
+
+
+def sentinel_options(url: str) -> dict[str, Any]:
+    """Return the options of kombu's transport for a broker that sentinels name; none for another one."""
+    named = sentinel_url(url)
+    if named is None:
+        return {}
+    return {"master_name": named.name, "sentinel_kwargs": _of_sentinels(named)}
+
+
+def _of_server(named: SentinelUrl) -> dict[str, Any]:
+    """Return the options of connections to the server that sentinels name."""
+    options: dict[str, Any] = parse_url(named.server)  # type: ignore[no-untyped-call]
+    is_tls = options.pop("connection_class", None) is not None
+    return {name: value for name, value in options.items() if name not in ("host", "port")} | {"ssl": is_tls}
+
+
+def _of_sentinels(named: SentinelUrl, *, is_async: bool = False) -> dict[str, Any]:
+    """Return the options of connections to the sentinels: TLS as the server has it, an account of their own."""
+    tls = {name: value for name, value in _of_server(named).items() if name.startswith("ssl")}
+    account = {"username": named.username, "password": named.password}
+    retry = {} if is_async else {"retry": Retry(NoBackoff(), 0)}
+    return tls | account | retry | {"socket_timeout": _SENTINEL_S, "socket_connect_timeout": _SENTINEL_S}
+
+
+class _ScriptedRedis(redis.Redis):
+    """A client that names a script by its digest, and sends its text only to a server that does not have it."""
+
+    def eval(self, script: str, numkeys: int, *keys_and_args: Any) -> Any:
+        """Run a script."""
+        try:
+            return self.evalsha(_digest(script), numkeys, *keys_and_args)
+        except redis.exceptions.NoScriptError:
+            return super().eval(script, numkeys, *keys_and_args)
+
+
+@functools.lru_cache(maxsize=256)
+def _digest(script: str) -> str:
+    return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()  # as Redis names scripts
+
+
+class _Pool(redis.ConnectionPool):
+    """A pool that closes connections which were idle for a while. redis-py keeps as many as were ever in use at once."""
+
+    def __init__(self, *arguments: Any, idle_s: float, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._idle_s = idle_s
+        self._released_at: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
+        self._looked_at = time.monotonic()
+
+    def release(self, connection: Any) -> None:
+        """Return a connection to the pool, and now and then disconnect the idle ones, which connect again when used."""
+        super().release(connection)
+        moment = time.monotonic()
+        with self._lock:
+            self._released_at[connection] = moment
+            if moment - self._looked_at < self._idle_s / 2:
+                return
+            self._looked_at = moment
+            for idle in self._available_connections:
+                if moment - self._released_at.get(idle, moment) > self._idle_s:
+                    idle.disconnect()
+
+
+class _SentinelPool(_Pool, redis.sentinel.SentinelConnectionPool):
+    """The same for a server that sentinels name."""

@@ -1,0 +1,151 @@
+"""Stores of several servers: connections go to the one that takes writes, and to its successor after a failover."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import redis
+from kombu import Connection, Queue
+from sqlalchemy import URL, Engine, make_url, text
+
+from pipeline.database.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors, redis_client
+from pipeline.database.redis_checks import check_redis
+from pipeline.database.redis_connections import sentinel_options
+from pipeline.errors import StoreMisconfigured, StoreUnavailable
+from pipeline.settings import Settings, load
+from pipeline.store_urls import for_celery
+from tests.support.clients.operating import eventually
+from tests.support.servers.administration import run_as
+from tests.support.servers.clusters import WatchedRedis, two_mariadbs, watched_redis
+from tests.support.servers.own_stores import own_postgres
+from workers.transport import use_these
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory):
+    with watched_redis(tmp_path_factory.mktemp("watched")) as cluster:
+        yield cluster
+
+
+def named(settings: Settings, **urls: str) -> Settings:
+    """Return the settings with these URLs, completed as those of the environment are."""
+    return settings.model_copy(update={name: getattr(load({name: url}), name) for name, url in urls.items()})
+
+
+class DescribeARedisUnderSentinels:
+    def it_serves_stores_and_messages_before_and_after_a_failover(self, settings: Settings, watched: WatchedRedis):
+        own = named(settings, redis_url=watched.url, broker_url=watched.url)
+        check_redis(own)
+        use_these()
+        bare, tls = for_celery(own.broker)
+        options = {"socket_timeout": 1.0, "socket_connect_timeout": 1.0} | sentinel_options(own.broker)
+        assert tls is None
+        with closing(redis_client(own)) as client:
+            client.set("before", "kept")
+            client.wait(1, 1000)
+            _deliver(bare, options, "one")
+            watched.fail_over()
+            eventually(lambda: _set(client, "after"), within_s=20)
+            assert client.mget("before", "after") == [b"kept", b"1"]
+        _deliver(bare, options, "two")
+        check_redis(own)
+
+    def it_names_the_sentinels_when_none_knows_the_name(self, settings: Settings, watched: WatchedRedis):
+        wrong = named(settings, redis_url=watched.url.replace("/own/", "/another/"))
+        with pytest.raises(StoreUnavailable) as raised:
+            check_redis(wrong.model_copy(update={"broker_url": None}))
+        assert "Redis at 127.0.0.1:" in str(raised.value)
+        assert "the sentinels name no primary server that answers" in str(raised.value)
+
+    def it_names_the_wrong_password_of_the_sentinels(self, settings: Settings, watched: WatchedRedis):
+        wrong = named(settings, redis_url=watched.url.partition("?")[0] + "?sentinel_password=wrong")
+        with pytest.raises(StoreMisconfigured, match="sentinel_password"):
+            check_redis(wrong.model_copy(update={"broker_url": None}))
+
+
+def _set(client: redis.Redis, name: str) -> bool:
+    try:
+        return bool(client.set(name, 1))
+    except redis.RedisError:
+        return False
+
+
+def _deliver(url: str, options: dict, text: str) -> None:
+    """Send a message through the broker and take it."""
+    received: list[str] = []
+    with Connection(url, transport_options=options) as connection, connection.channel() as channel:
+        queue = Queue("of-tests", channel=channel)
+        queue.declare()
+        with connection.Producer(channel) as producer:
+            producer.publish(text, routing_key="of-tests", declare=[queue], serializer="json")
+        with connection.Consumer([queue], callbacks=[lambda body, message: (received.append(body), message.ack())]):
+            while not received:
+                connection.drain_events(timeout=5)
+    assert received == [text]
+
+
+class DescribeAMariadbWithAReplica:
+    def it_goes_to_the_server_that_takes_writes_and_to_its_successor(self, settings: Settings, tmp_path: Path):
+        with two_mariadbs(tmp_path) as pair:
+            own = named(settings, mysql_url=pair.url)
+            ports = [make_url(server.url).port for server in (pair.first, pair.second)]
+            engine = mysql_engine(own)
+            try:
+                assert _port(engine) == ports[0]
+                with mysql_errors(), engine.begin() as connection:
+                    connection.execute(text("CREATE TABLE t (n INT)"))
+                pair.promote()
+                pair.demote()
+                with pytest.raises(StoreUnavailable), mysql_errors(), engine.begin() as connection:
+                    connection.execute(text("INSERT INTO t VALUES (1)"))
+                with mysql_errors(), engine.begin() as connection:
+                    connection.execute(text("INSERT INTO t VALUES (2)"))
+                assert _port(engine) == ports[1]
+                pair.second.kill()
+                with mysql_errors(), engine.connect() as connection:  # the first one can still be read
+                    assert connection.execute(text("SELECT @@port")).scalar_one() == ports[0]
+            finally:
+                engine.dispose()
+
+
+class DescribeAPostgresqlWithAStandby:
+    def it_goes_to_the_server_that_takes_writes_and_to_its_successor(self, settings: Settings, tmp_path: Path):
+        password = "both have this one"
+        with (
+            own_postgres(tmp_path / "first", password=password, default_transaction_read_only="on") as first,
+            own_postgres(tmp_path / "second", password=password) as second,
+        ):
+            ports = [make_url(server.url).port for server in (first, second)]
+            hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+            url = f"postgresql+psycopg://chordwise:{password.replace(' ', '%20')}@{hosts}/chordwise"
+            engine = postgres_engine(named(settings, postgres_url=url))
+            try:
+                assert _port_of_postgres(engine) == ports[1]
+                as_administrator = [make_url(server.url).set(username="postgres") for server in (first, second)]
+                _turn(as_administrator[0], "off")
+                _turn(as_administrator[1], "on")
+                with pytest.raises(StoreUnavailable), postgres_errors(), engine.begin() as connection:
+                    connection.execute(text("CREATE TABLE t (n INT)"))
+                with postgres_errors(), engine.begin() as connection:
+                    connection.execute(text("CREATE TABLE t (n INT)"))
+                assert _port_of_postgres(engine) == ports[0]
+            finally:
+                engine.dispose()
+
+
+def _port(engine: Engine) -> int:
+    with mysql_errors(), engine.connect() as connection:
+        return int(connection.execute(text("SELECT @@port")).scalar_one())
+
+
+def _port_of_postgres(engine: Engine) -> int:
+    with postgres_errors(), engine.connect() as connection:
+        return int(connection.execute(text("SHOW port")).scalar_one())
+
+
+def _turn(url: URL, state: str) -> None:
+    """Let a server take writes, ``off``, or only reads, ``on``, from the next transaction on."""
+    run_as(url, f"ALTER SYSTEM SET default_transaction_read_only = {state}")
+    run_as(url, "SELECT pg_reload_conf()")
