@@ -18,6 +18,8 @@ from kombu.exceptions import KombuError
 from kombu.transport import TRANSPORT_ALIASES, pyamqp
 from kombu.transport import redis as over_redis
 
+from pipeline.database.redis_connections import WatchedConnection, WatchedTlsConnection
+
 log = structlog.get_logger(__name__)
 
 _LONGEST_PAUSE_S: Final = 4.0
@@ -214,6 +216,9 @@ class RedisTransport(over_redis.Transport):
 
 class SentinelChannel(RedisChannel, over_redis.SentinelChannel):
     """The same to a Redis that sentinels name."""
+
+    connection_class = WatchedConnection
+    connection_class_ssl = WatchedTlsConnection  # type: ignore[assignment]  # kombu has a class of its own
 
 
 class SentinelTransport(RedisTransport, over_redis.SentinelTransport):

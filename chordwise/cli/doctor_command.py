@@ -31,6 +31,7 @@ _ADVICE = {
     "redis": "see whether it runs or hangs, and compare CHORDWISE_REDIS_URL of the server",
     "broker": "see whether it runs or hangs, and compare CHORDWISE_BROKER_URL of the server",
     "workers_silent": "see whether they hang or were killed, and restart them; chordwise workers dismiss forgets one",
+    "standbys": "start the other servers of its address, and see that they follow it",
     "disk_space": "free space or enlarge the disk",
     "circuits": "see the log event circuit_opened; a part is called again once it answers",
     "clocks": "have NTP or chrony keep the time on every host",

@@ -295,8 +295,9 @@ def _takes_writes(connection: MySqlConnection) -> bool:
         cursor.execute("SELECT @@global.read_only")
         if int(cursor.fetchone()[0]):
             return False
-        cursor.execute("SHOW GLOBAL STATUS LIKE 'wsrep_ready'")
-        return all(value == "ON" for _, value in cursor.fetchall())
+        cursor.execute("SHOW GLOBAL STATUS WHERE variable_name IN ('wsrep_cluster_size', 'wsrep_ready')")
+        state = dict(cursor.fetchall())  # outside Galera: none, or a cluster of no node
+        return state.get("wsrep_cluster_size", "0") == "0" or state["wsrep_ready"] == "ON"
 
 
 def bound_mysql(engine: Engine, *, limit_s: float, silent_s: float) -> None:

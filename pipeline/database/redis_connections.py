@@ -33,7 +33,9 @@ def redis_of(url: str, *, idle_s: float = REDIS_IDLE_S, **options: Any) -> redis
     if named is None:
         return _ScriptedRedis.from_pool(_Pool.from_url(url, idle_s=idle_s, **options))
     sentinels = redis.sentinel.Sentinel(named.nodes, sentinel_kwargs=_of_sentinels(named))  # type: ignore[no-untyped-call]
-    pool = _SentinelPool(named.name, sentinels, idle_s=idle_s, **(_of_server(named) | options))
+    of_server = _of_server(named)
+    connection = WatchedTlsConnection if of_server.pop("ssl") else WatchedConnection
+    pool = _SentinelPool(named.name, sentinels, idle_s=idle_s, connection_class=connection, **(of_server | options))
     return _ScriptedRedis.from_pool(pool)
 
 
@@ -109,6 +111,19 @@ class _Pool(redis.ConnectionPool):
             for idle in self._available_connections:
                 if moment - self._released_at.get(idle, moment) > self._idle_s:
                     idle.disconnect()
+
+
+class WatchedConnection(redis.sentinel.SentinelManagedConnection):
+    """A connection to a server that sentinels name, closed after an error. redis-py leaves it open: after a timeout the next
+    command would read the reply to the one before, and go on waiting for a server that hangs."""
+
+    def read_response(self, disable_decoding: bool = False, **options: Any) -> Any:
+        """Read one reply. Raises redis.RedisError."""
+        return super().read_response(disable_decoding, **{"disconnect_on_error": True, **options})
+
+
+class WatchedTlsConnection(WatchedConnection, redis.sentinel.SentinelManagedSSLConnection):
+    """The same over TLS."""
 
 
 class _SentinelPool(_Pool, redis.sentinel.SentinelConnectionPool):

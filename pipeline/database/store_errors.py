@@ -308,8 +308,10 @@ def _of_postgres(at: Location, error: exc.DBAPIError) -> PipelineError | None:
         return at.refused(f"{_words(message)}: {_MIGRATE_OR_LOOK}")
     if state == _DISK_FULL:
         return at.full(_words(message))
-    if state == "25006":
-        return at.read_only(state)
+    if state == "25006" or (
+        state is None and message.endswith("session is read-only")
+    ):  # or none of several servers does
+        return at.read_only(state or "session is read-only")
     if state == "57014":  # by statement_timeout
         return at.held_up(_words(message))
     if state == "53300":

@@ -52,6 +52,19 @@ class DescribeARedisUnderSentinels:
         _deliver(bare, options, "two")
         check_redis(own)
 
+    def it_leaves_a_server_that_hangs(self, settings: Settings, watched: WatchedRedis):
+        with closing(redis_client(named(settings, redis_url=watched.url))) as client:
+            client.set("name", "before")
+            lost = watched.servers[watched.primary()]
+            watched.fail_over(freeze=True)
+            try:
+                with pytest.raises(redis.TimeoutError):
+                    client.get("name")
+                client.set("name", "after")
+                assert client.get("name") == b"after"
+            finally:
+                lost.thaw()
+
     def it_names_the_sentinels_when_none_knows_the_name(self, settings: Settings, watched: WatchedRedis):
         wrong = named(settings, redis_url=watched.url.replace("/own/", "/another/"))
         with pytest.raises(StoreUnavailable) as raised:
@@ -114,16 +127,17 @@ class DescribeAPostgresqlWithAStandby:
     def it_goes_to_the_server_that_takes_writes_and_to_its_successor(self, settings: Settings, tmp_path: Path):
         password = "both have this one"
         with (
-            own_postgres(tmp_path / "first", password=password, default_transaction_read_only="on") as first,
+            own_postgres(tmp_path / "first", password=password) as first,
             own_postgres(tmp_path / "second", password=password) as second,
         ):
             ports = [make_url(server.url).port for server in (first, second)]
             hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
             url = f"postgresql+psycopg://chordwise:{password.replace(' ', '%20')}@{hosts}/chordwise"
+            as_administrator = [make_url(server.url).set(username="postgres") for server in (first, second)]
+            _turn(as_administrator[0], "on")
             engine = postgres_engine(named(settings, postgres_url=url))
             try:
                 assert _port_of_postgres(engine) == ports[1]
-                as_administrator = [make_url(server.url).set(username="postgres") for server in (first, second)]
                 _turn(as_administrator[0], "off")
                 _turn(as_administrator[1], "on")
                 with pytest.raises(StoreUnavailable), postgres_errors(), engine.begin() as connection:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import redis
-from sqlalchemy import make_url
+from sqlalchemy import create_engine, make_url
 
 from compose.localstack import programs
 from compose.localstack.places import StackFolder
@@ -124,6 +124,10 @@ class TwoMariadbs:
     first: OwnServer
     second: OwnServer
 
+    def has_caught_up(self) -> bool:
+        """Return whether the replica has every transaction of the first server."""
+        return _position(self.first, "@@gtid_binlog_pos") == _position(self.second, "@@gtid_slave_pos")
+
     def promote(self) -> None:
         """Let the second server take writes."""
         as_root = make_url(self.second.url).set(username="root")
@@ -133,6 +137,15 @@ class TwoMariadbs:
     def demote(self) -> None:
         """Let the first server take none."""
         run_as(make_url(self.first.url).set(username="root"), "SET GLOBAL read_only = ON")
+
+
+def _position(server: OwnServer, variable: str) -> str:
+    engine = create_engine(make_url(server.url).set(username="root"))
+    try:
+        with engine.connect() as connection:
+            return str(connection.exec_driver_sql(f"SELECT {variable}").scalar_one())
+    finally:
+        engine.dispose()
 
 
 @contextmanager
@@ -146,7 +159,7 @@ def two_mariadbs(folder: Path) -> Iterator[TwoMariadbs]:
         ) as second,
     ):
         urls = [make_url(server.url) for server in (first, second)]
-        run_as(urls[0].set(username="root"), "GRANT REPLICATION SLAVE ON *.* TO chordwise")
+        run_as(urls[0].set(username="root"), "GRANT REPLICATION SLAVE ON *.* TO chordwise@'127.0.0.1'")
         follow = (
             f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {urls[0].port}, MASTER_USER = 'chordwise',"
             f" MASTER_PASSWORD = '{password}', MASTER_USE_GTID = slave_pos"

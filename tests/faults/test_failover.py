@@ -1,0 +1,167 @@
+"""Failovers under load: a Redis under sentinels that carries messages too, and a MariaDB with a replica."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from pipeline.resources import Resources
+from pipeline.settings import Settings, load
+from tests.conftest import make_tables, make_tenant
+from tests.support.clients.operating import eventually
+from tests.support.servers.clusters import TwoMariadbs, WatchedRedis, two_mariadbs, watched_redis
+from tests.support.servers.own_stores import own_postgres
+from tests.support.stacks.processes import environment_of, free_port, small_installation
+
+pytestmark = pytest.mark.thorough
+
+
+@dataclass(kw_only=True)
+class Load:
+    """Uploads and queries of one client, one after the other. ``accepted``: ids of documents; ``codes``: of uploads that
+    were refused; ``answers``: queries by status."""
+
+    url: str
+    key: str
+    accepted: list[str] = field(default_factory=list)
+    codes: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+    accepted_at: list[float] = field(default_factory=list)
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=30)
+
+    def upload(self, client: httpx.Client) -> None:
+        name = f"d{len(self.accepted)}-{sum(self.codes.values())}"
+        document = {"document_id": name, "text": f"A fox named {name} sleeps. 狐狸{name}在睡觉。"}
+        answer = client.post("/v1/documents", json={"namespace": "kb", "documents": [document]})
+        if answer.status_code == 202:
+            self.accepted.append(name)
+            self.accepted_at.append(time.monotonic())
+        else:
+            assert answer.status_code == 503, answer.text
+            assert "Retry-After" in answer.headers
+            self.codes[answer.json()["code"]] += 1
+
+    def ask(self, client: httpx.Client) -> None:
+        body = {"query_text": f"a fox that sleeps {time.monotonic_ns()}", "namespaces": ["kb"]}
+        answer = client.post("/v1/queries", json=body, headers={"Prefer": "wait=10"})
+        body = answer.json()
+        degraded = " degraded" if answer.status_code == 200 and body["stats"]["degraded"] else ""
+        self.answers[f"{answer.status_code} {body.get('status') or body.get('code')}{degraded}"] += 1
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Upload and ask until the block ends."""
+        stop = threading.Event()
+
+        def repeat(act: Callable[[httpx.Client], None]) -> None:
+            with self.client() as client:
+                while not stop.is_set():
+                    act(client)
+                    stop.wait(0.1)
+
+        threads = [threading.Thread(target=repeat, args=(act,)) for act in (self.upload, self.ask)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+    def assert_all_found(self) -> None:
+        """Every document that was accepted is found by its name."""
+        with self.client() as client:
+
+            def missing() -> list[str]:
+                lacking = []
+                for name in self.accepted:
+                    found = client.post("/v1/rag/query", json={"query_text": name, "namespaces": ["kb"]}).json()
+                    if name not in {hit["document_id"] for hit in found.get("chunks") or []}:
+                        lacking.append(name)
+                return lacking
+
+            eventually(lambda: not missing(), within_s=120)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clustered:
+    """An installation on both clusters, and its load."""
+
+    redis: WatchedRedis
+    mysql: TwoMariadbs
+    load: Load
+
+
+@pytest.fixture(scope="module")
+def clustered(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clustered]:
+    folder = tmp_path_factory.mktemp("failover")
+    with ExitStack() as whole:
+        watched = whole.enter_context(watched_redis(folder / "redis"))
+        pair = whole.enter_context(two_mariadbs(folder / "mysql"))
+        postgres = whole.enter_context(own_postgres(folder / "postgres"))
+        read = load({"mysql_url": pair.url, "postgres_url": postgres.url, "redis_url": watched.url})
+        urls = {name: getattr(read, name) for name in ("mysql_url", "postgres_url", "redis_url")}
+        use = whole.enter_context(closing(Resources(settings.model_copy(update=urls))))
+        make_tables(use)
+        _, key = make_tenant(use)
+        environment = environment_of(use.settings, redis_url=watched.url, port=free_port())
+        url = small_installation(environment | {"CHORDWISE_SWEEP_INTERVAL_S": "1"}, folder, whole)
+        yield Clustered(redis=watched, mysql=pair, load=Load(url=url, key=key))
+
+
+class DescribeAFailover:
+    @pytest.mark.parametrize("freeze", [False, True], ids=["killed", "frozen"])
+    def it_goes_on_with_the_next_redis_and_loses_no_document(self, clustered: Clustered, freeze: bool):
+        before = len(clustered.load.accepted_at)
+        with clustered.load.running():
+            eventually(lambda: len(clustered.load.accepted_at) > before + 5, within_s=60)
+            lost = clustered.redis.primary()
+            clustered.redis.fail_over(freeze=freeze)
+            moment = time.monotonic()
+            eventually(lambda: clustered.load.accepted_at[-1] > moment, within_s=30)
+            took = clustered.load.accepted_at[-1] - moment
+            eventually(lambda: _answers(clustered.load, "200 succeeded"), within_s=60)
+        clustered.redis.servers[lost].thaw() if freeze else clustered.redis.servers[lost].start()
+        clustered.load.assert_all_found()
+        _note(f"uploads again after {took:.1f} s, {dict(clustered.load.codes)}, {dict(clustered.load.answers)}")
+
+    def it_goes_on_with_the_next_mysql_and_loses_no_document(self, clustered: Clustered):
+        pair, running = clustered.mysql, clustered.load
+        with running.running():
+            eventually(lambda: len(running.accepted_at) > 5, within_s=60)
+            pair.demote()
+            eventually(pair.has_caught_up, within_s=30)
+            pair.promote()
+            moment = time.monotonic()
+            eventually(lambda: running.accepted_at[-1] > moment, within_s=30)
+            took = running.accepted_at[-1] - moment
+            pair.first.kill()
+            moment = time.monotonic()
+            eventually(lambda: running.accepted_at[-1] > moment + 1, within_s=30)
+            eventually(lambda: _answers(running, "200 succeeded"), within_s=60)
+        running.assert_all_found()
+        _note(f"uploads again after {took:.1f} s, {dict(running.codes)}, {dict(running.answers)}")
+
+
+def _answers(running: Load, wanted: str) -> bool:
+    """Return whether the next query is answered in full."""
+    fresh = Load(url=running.url, key=running.key)
+    with fresh.client() as client:
+        fresh.ask(client)
+    return set(fresh.answers) == {wanted}
+
+
+def _note(figures: str) -> None:
+    """Write the figures of a failover into pytest's report of captured logs."""
+    logging.getLogger(__name__).warning(figures)
