@@ -297,7 +297,7 @@ def _takes_writes(connection: MySqlConnection) -> bool:
             return False
         cursor.execute("SHOW GLOBAL STATUS WHERE variable_name IN ('wsrep_cluster_size', 'wsrep_ready')")
         state = dict(cursor.fetchall())  # outside Galera: none, or a cluster of no node
-        return state.get("wsrep_cluster_size", "0") == "0" or state["wsrep_ready"] == "ON"
+        return bool(state.get("wsrep_cluster_size", "0") == "0" or state["wsrep_ready"] == "ON")
 
 
 def bound_mysql(engine: Engine, *, limit_s: float, silent_s: float) -> None:

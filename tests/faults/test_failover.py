@@ -126,13 +126,12 @@ class DescribeAFailover:
         before = len(clustered.load.accepted_at)
         with clustered.load.running():
             eventually(lambda: len(clustered.load.accepted_at) > before + 5, within_s=60)
-            lost = clustered.redis.primary()
-            clustered.redis.fail_over(freeze=freeze)
+            lost = clustered.redis.fail_over(freeze=freeze)
             moment = time.monotonic()
             eventually(lambda: clustered.load.accepted_at[-1] > moment, within_s=30)
             took = clustered.load.accepted_at[-1] - moment
             eventually(lambda: _answers(clustered.load, "200 succeeded"), within_s=60)
-        clustered.redis.servers[lost].thaw() if freeze else clustered.redis.servers[lost].start()
+        lost.thaw() if freeze else lost.start()
         clustered.load.assert_all_found()
         _note(f"uploads again after {took:.1f} s, {dict(clustered.load.codes)}, {dict(clustered.load.answers)}")
 

@@ -25,8 +25,8 @@ from pipeline.errors import StatementTooLarge, StoreFull, StoreMisconfigured, St
 from pipeline.maintenance import examine_stores, migrate_schema
 from pipeline.records import Namespace
 from pipeline.resources import Resources
-from pipeline.store_urls import for_celery
 from pipeline.settings import Settings
+from pipeline.store_urls import for_celery
 from tests.conftest import databases_of_its_own, make_tables, make_tenant, scratch_databases
 from tests.support.corpora.uploads import upload
 from tests.support.repository.project import ROOT

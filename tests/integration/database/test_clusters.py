@@ -46,17 +46,17 @@ class DescribeARedisUnderSentinels:
             client.set("before", "kept")
             client.wait(1, 1000)
             _deliver(bare, options, "one")
-            watched.fail_over()
+            lost = watched.fail_over()
             eventually(lambda: _set(client, "after"), within_s=20)
             assert client.mget("before", "after") == [b"kept", b"1"]
         _deliver(bare, options, "two")
         check_redis(own)
+        lost.start()
 
     def it_leaves_a_server_that_hangs(self, settings: Settings, watched: WatchedRedis):
         with closing(redis_client(named(settings, redis_url=watched.url))) as client:
             client.set("name", "before")
-            lost = watched.servers[watched.primary()]
-            watched.fail_over(freeze=True)
+            lost = watched.fail_over(freeze=True)
             try:
                 with pytest.raises(redis.TimeoutError):
                     client.get("name")

@@ -41,11 +41,15 @@ class WatchedRedis:
         """Return the port of the server that the first sentinel calls primary."""
         return int(self._ask.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)[1])
 
-    def fail_over(self, *, freeze: bool = False) -> None:
-        """Kill or freeze the primary server, and wait until the sentinels have another one."""
-        lost = self.primary()
-        self.servers[lost].freeze() if freeze else self.servers[lost].kill()
-        eventually(lambda: self.primary() != lost, within_s=60)
+    def fail_over(self, *, freeze: bool = False) -> OwnServer:
+        """Kill or freeze the primary server once it has a replica, and wait until the sentinels have another one; return the
+        lost one."""
+        eventually(lambda: _is_followed(self._ask), within_s=60)
+        port = self.primary()
+        lost = self.servers[port]
+        lost.freeze() if freeze else lost.kill()
+        eventually(lambda: self.primary() != port, within_s=60)
+        return lost
 
 
 @contextmanager
@@ -88,6 +92,13 @@ def _agree(ask: redis.Redis) -> bool:
     known = ask.execute_command("SENTINEL", "MASTER", NAME)
     facts = known if isinstance(known, dict) else dict(zip(known[::2], known[1::2], strict=True))
     return (int(facts["num-slaves"]), int(facts["num-other-sentinels"])) == (1, _SENTINELS - 1)
+
+
+def _is_followed(ask: redis.Redis) -> bool:
+    """Return whether a replica that answers has what the primary server has."""
+    replicas = ask.execute_command("SENTINEL", "REPLICAS", NAME)
+    facts = [each if isinstance(each, dict) else dict(zip(each[::2], each[1::2], strict=True)) for each in replicas]
+    return any(each["master-link-status"] == "ok" and "down" not in each["flags"] for each in facts)
 
 
 def _sentinel(folder: Path, port: int, primary: int, password: str, own_password: str) -> OwnServer:
