@@ -217,6 +217,7 @@ class RedisTransport(over_redis.Transport):
 class SentinelChannel(RedisChannel, over_redis.SentinelChannel):
     """The same to a Redis that sentinels name."""
 
+    brpop_timeout = 1  # a primary server that is frozen is noticed after this and `health_check_interval`
     connection_class = WatchedConnection
     connection_class_ssl = WatchedTlsConnection  # type: ignore[assignment]  # kombu has a class of its own
 

@@ -23,6 +23,7 @@ from redis.retry import Retry
 from pipeline.store_urls import SentinelUrl, sentinel_url
 
 REDIS_IDLE_S: Final = 60.0
+_LOST_AFTER_S: Final = 4  # a worker's connection that hears nothing
 _SENTINEL_S: Final = 0.5  # for a sentinel's answer; the others are asked after it
 
 
@@ -56,7 +57,11 @@ def sentinel_options(url: str) -> dict[str, Any]:
     named = sentinel_url(url)
     if named is None:
         return {}
-    return {"master_name": named.name, "sentinel_kwargs": _of_sentinels(named)}
+    return {
+        "master_name": named.name,
+        "sentinel_kwargs": _of_sentinels(named),
+        "health_check_interval": _LOST_AFTER_S,  # kombu's 25 s would keep workers for most of a minute at a frozen server
+    }
 
 
 def _of_server(named: SentinelUrl) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tests.support.servers.clusters import TwoMariadbs, WatchedRedis, two_mariad
 from tests.support.servers.own_stores import own_postgres
 from tests.support.stacks.processes import environment_of, free_port, small_installation
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(400)]
 
 
 @dataclass(kw_only=True)
@@ -67,7 +67,7 @@ class Load:
             with self.client() as client:
                 while not stop.is_set():
                     act(client)
-                    stop.wait(0.1)
+                    stop.wait(0.3)
 
         threads = [threading.Thread(target=repeat, args=(act,)) for act in (self.upload, self.ask)]
         for thread in threads:
