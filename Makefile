@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test matrix thorough up down check bench chaos soak lock schema dist image pictures client-js docs
+.PHONY: help demo test matrix thorough up down check house bench chaos soak lock schema dist image pictures client-js docs
 
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
@@ -16,6 +16,7 @@ help:
 	@echo "make up      start the local stack and leave it running; prints where it is"
 	@echo "make down    end it"
 	@echo "make check   format, lint, types, import contracts, unit tests; no servers"
+	@echo "make house   how many hand-written files name one field of a document, a job or an answer"
 	@echo "make bench   the benchmark, into benchmarks/results/"
 	@echo "make chaos   ingest while everything is killed at random; ARGS='--seed N' repeats a run,"
 	@echo "             ARGS='--broker rabbitmq' has RabbitMQ carry the messages, where it is installed"
@@ -56,6 +57,9 @@ down:
 
 check:
 	@$(LOCAL) check
+
+house:
+	@$(PYTHON) -m tests.support.repository.named_fields
 
 bench:
 	@$(LOCAL) with bench --fresh -- $(RUN) -m benchmarks $(ARGS)

@@ -91,6 +91,7 @@ IN_LINES = {
     "make demo": "it makes a stack of its own; what it prints is checked by tests/unit/test_demo.py",
     "make client-js": "tests/unit/client/test_javascript_client.py compares what it writes",
     "make dist": "tests/acceptance/client/test_client_wheel.py runs it",
+    "make house": "tests/unit/test_named_fields.py counts the same files",
     "make down": "ends the stack under the tests; make says what it would do in tests/acceptance/docs/test_getting_started.py",
     "make test": "is this suite",
     "make thorough": "is this suite with its longest tests",
