@@ -8,8 +8,10 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, NewType
+from typing import Final, Literal, NewType
 
+from chordwise.contract import documents
+from chordwise.contract.documents import DocumentFields as DocumentFields
 from pipeline.document_sources import SourceRef
 
 TenantId = NewType("TenantId", str)
@@ -196,19 +198,6 @@ UNMARKED = ChunkMark()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentFields:
-    """A document's descriptive fields, besides its text. ``story_time`` is in the unit of its namespace."""
-
-    title: str | None = None
-    author: str | None = None
-    type: str | None = None
-    tags: tuple[str, ...] = ()
-    published_at: datetime | None = None
-    story_time: int | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
     """One document before parsing. ``to_fetch``: its bytes are at ``source_uri``; OCTETS: type to be detected."""
 
@@ -391,18 +380,11 @@ Condition = Comparison | Compound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
-    """The conditions on a hit's document, in every channel. ``tags``: all present. ``start``, ``end``: bounds of
-    ``published_at``, inclusive. ``metadata``: every pair, a single value also in a list. ``story_time``: nothing later.
-    ``pairs``: only question-answer pairs, for channels (`channels.faq_channel`). ``where``: a condition on
-    ``metadata``."""
+class Filters(documents.Filters):
+    """The conditions on a hit's document, in every channel. ``metadata``: every pair, a single value also in a list.
+    ``story_time``: nothing later. ``pairs``: only question-answer pairs, for channels (`channels.faq_channel`).
+    ``where``: a condition on ``metadata``."""
 
-    type: str | None = None
-    tags: tuple[str, ...] = ()
-    author: str | None = None
-    start: datetime | None = None
-    end: datetime | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
     story_time: int | None = None
     pairs: bool = False
     where: Condition | None = None

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from chordwise.contract.documents import COMPARED, LENGTHS
 from pipeline.api_sources.api_source import MISSING, ApiMapping, ApiSource, resolve
 from pipeline.errors import ApiSourceFailed
 from pipeline.filters.python_filters import finite, unmet
@@ -23,7 +24,7 @@ from pipeline.records import DocumentFields, Filters, TenantId
 # The namespace of version-5 UUIDs under which passages of APIs get their ids.
 _API_IDS = uuid.UUID("0d7c6c0b-0d0e-4b36-9d3c-6f0a3c1f7a52")
 
-_LONGEST = {"title": 1024, "author": 255, "type": 64, "url": 2048, "id": 64}
+_LONGEST = {"url": 2048, "id": 64} | {name: length.most for name, length in LENGTHS.items()}
 _MOST_TAGS, _LONGEST_TAG = 64, 128
 _LONGEST_VALUE, _MOST_VALUES = 512, 32  # of metadata: characters of a text, entries of a list
 _MILLISECONDS_FROM = 100_000_000_000  # an epoch time above it is in milliseconds: in seconds it is the year 5138
@@ -77,7 +78,7 @@ def passages_of(
 
 def fits(filters: Filters, read: Mapping[str, Any]) -> bool:
     """Return whether an item meets the filters as in the stores: a filtered field must be present."""
-    fields = {name: read[name] for name in ("author", "type", "published_at", "metadata")}
+    fields = {name: read[name] for name in (*COMPARED, "published_at", "metadata")}
     return unmet(filters, DocumentFields(**fields, tags=tuple(read["tags"]))) is None
 
 
@@ -93,8 +94,7 @@ def _read(item: Any, mapping: ApiMapping) -> dict[str, Any]:
         "id": _identity(value(mapping.id)),
         "title": _text(value(mapping.title), _LONGEST["title"]),
         "url": _link(short(mapping.url, "url")),
-        "author": short(mapping.author, "author"),
-        "type": short(mapping.type, "type"),
+        **{name: short(getattr(mapping, name), name) for name in COMPARED},
         "tags": _tags(value(mapping.tags)),
         "published_at": _moment(value(mapping.published_at)),
         "metadata": {name: plain for name, plain in metadata.items() if plain is not MISSING},
@@ -104,7 +104,7 @@ def _read(item: Any, mapping: ApiMapping) -> dict[str, Any]:
 def _passage(read: Mapping[str, Any], text: str, *, name: str, tenant_id: TenantId, namespace: str) -> Brought:
     identity = read["id"] or read["url"] or hashlib.sha256(f"{read['title']}\x1f{text}".encode()).hexdigest()
     chunk_id = str(uuid.uuid5(_API_IDS, "\x1f".join((tenant_id, name, identity))))
-    fields = {field: read[field] for field in ("type", "author", "tags", "published_at")}
+    fields = {field: read[field] for field in (*COMPARED, "tags", "published_at")}
     fields |= {"source_uri": read["url"], "api_source": name}
     return Brought(
         chunk_id=chunk_id,

@@ -12,8 +12,9 @@ from sqlalchemy import Connection, Engine, text
 
 from pipeline.archives.archive import NewPart, PartView
 from pipeline.database.engines import mysql_errors, postgres_errors
+from pipeline.database.mysql_tables import generations
 from pipeline.database.rows import now, record_of
-from pipeline.database.statements import same_document, sql
+from pipeline.database.statements import columns, same_document, sql
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.documents.chunk_store import chunk_passage, passage_of
 from pipeline.documents.document_store import fields_of
@@ -214,7 +215,7 @@ _LISTED = sql(
 )
 
 _DOCUMENTS = sql(
-    "SELECT x.document_id, x.generation, x.title, x.author, x.type, x.tags, x.published_at, x.story_time, x.metadata,"
+    f"SELECT x.document_id, x.generation, {columns(generations, DocumentFields, 'x')},"
     " x.source_uri, x.media_type, x.chunking, x.source_id, COALESCE(s.kind, 'text') AS kind, s.uri AS origin_uri,"
     f" s.media_type AS origin_media_type{_of_published('generations', _SOURCES)}"
     " AND d.document_id IN :ids ORDER BY d.document_id"

@@ -4,7 +4,8 @@ The migrations make the tables (`migrations/postgres`) but for those of further 
 definitions with what they make. docs/data-model.md says which code writes and deletes the rows of each table.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import (
@@ -22,8 +23,20 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL, TIMESTAMP, UUID
+from sqlalchemy.types import TypeEngine
 
 metadata: Final = MetaData()
+
+# The columns that searches filter by, fields of the document.
+FILTERED: Final[Mapping[str, TypeEngine[Any]]] = {
+    "type": Text(),
+    "author": Text(),
+    "tags": ARRAY(Text),
+    "published_at": TIMESTAMP(timezone=True),
+    "story_time": BigInteger(),
+    "metadata": JSONB(),
+}
+
 
 # All tables of chunks' vectors draw from it, and any of them may be dropped, so it belongs to none.
 chunk_embeddings_seq = Sequence("chunk_embeddings_seq", metadata=metadata)
@@ -48,12 +61,8 @@ def vector_table(name: str, metadata: MetaData, *, dimension: int, operator_clas
         Column("embedding", HALFVEC(dimension), nullable=False, comment=operator_class),
         Column("model", Text, nullable=False),
         Column("content_hash", LargeBinary, nullable=False),  # SHA-256 of the text that was embedded
-        Column("type", Text),  # from here on the columns that searches filter by
-        Column("author", Text),
-        Column("tags", ARRAY(Text), nullable=False),
-        Column("published_at", TIMESTAMP(timezone=True)),
-        Column("story_time", BigInteger),
-        Column("metadata", JSONB, nullable=False),
+        # Lists and objects are empty, not NULL, where a document has none.
+        *(Column(name, kind, nullable=not isinstance(kind, ARRAY | JSONB)) for name, kind in FILTERED.items()),
         Column("created_at", TIMESTAMP(timezone=True), nullable=False, server_default=text("now()")),
         # The order of insertion: an approximate index holds a range of these numbers.
         Column("seq", BigInteger, nullable=False, server_default=text("nextval('chunk_embeddings_seq')")),

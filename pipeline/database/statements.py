@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, TextClause, bindparam, text
+from sqlalchemy import Connection, Table, TextClause, bindparam, text
 
 from pipeline.records import Generation, TenantId
 
@@ -37,6 +38,15 @@ def same_generation(one: str, other: str) -> str:
 def generation_columns(generation: Generation) -> tuple[str, str, str, int]:
     """Return the values of the columns that begin every key of a generation's rows."""
     return generation.scope.tenant_id, generation.scope.namespace, generation.document_id, generation.number
+
+
+def columns(table: Table, record: type, alias: str = "", **instead: str) -> str:
+    """Return the columns of ``table`` that hold fields of ``record``, in the order of the fields, as a list for a
+    statement. ``instead``: expressions in place of columns, under their names."""
+    names = (field.name for field in fields(record) if field.name in table.c)
+    return ", ".join(
+        f"{instead[name]} AS {name}" if name in instead else f"{alias}.{name}" if alias else name for name in names
+    )
 
 
 def tenant_ids(connection: Connection, statement: str, **values: Any) -> list[TenantId]:

@@ -3,12 +3,14 @@
 import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
 import orjson
 
+from pipeline.database.mysql_columns import JsonText
+from pipeline.database.mysql_tables import generations
 from pipeline.database.rows import (
     TenantStore,
     as_utc,
@@ -23,14 +25,24 @@ from pipeline.database.rows import (
     to_naive,
 )
 from pipeline.database.statements import OF_GENERATION, generation_columns, same_document, same_generation, sql
-from pipeline.records import Chunk, ChunkId, Chunking, ChunkMark, Generation, Passage, Segment, parent_ordinal
+from pipeline.records import (
+    Chunk,
+    ChunkId,
+    Chunking,
+    ChunkMark,
+    DocumentFields,
+    Generation,
+    Passage,
+    Segment,
+    parent_ordinal,
+)
 
 _GENERATIONS_AT_ONCE = 200
 PASSAGE_COLUMNS = "text, heading_path, page, page_end, start_offset, end_offset, token_count"  # of chunks and parents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredChunk:
+class StoredChunk(DocumentFields):
     """A chunk of a published generation with the fields of its document."""
 
     chunk_id: ChunkId
@@ -45,13 +57,6 @@ class StoredChunk:
     start: int
     end: int
     token_count: int
-    title: str | None
-    author: str | None
-    type: str | None
-    tags: tuple[str, ...]
-    published_at: datetime | None
-    story_time: int | None
-    metadata: Mapping[str, Any]
     source_uri: str | None
     updated_at: datetime | None
     chunk_type: str = "parent"
@@ -159,9 +164,11 @@ _LENGTHS = sql(
 _FIELDS = {
     **{name: f"c.{name}" for name in ("chunk_id", "namespace", "document_id", "generation", "ordinal", "page")},
     **{name: f"c.{name}" for name in ("token_count", "chunk_type", "parent_id", "reworded")},
-    **{name: f"g.{name}" for name in ("title", "author", "type", "published_at", "source_uri")},
     **{name: f"CAST(c.{name} AS CHAR)" for name in ("heading_path", "segment")},
-    **{name: f"CAST(g.{name} AS CHAR)" for name in ("tags", "metadata", "chunking")},
+    **{
+        name: f"CAST(g.{name} AS CHAR)" if isinstance(generations.c[name].type, JsonText) else f"g.{name}"
+        for name in (*(described.name for described in fields(DocumentFields)), "chunking", "source_uri")
+    },
     "page_end": "COALESCE(c.page_end, c.page)",
     "start": "c.start_offset",
     "end": "c.end_offset",

@@ -4,10 +4,11 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from pipeline.database.mysql_tables import generations
 from pipeline.database.rows import (
     TenantStore,
     by_namespace,
@@ -26,6 +27,7 @@ from pipeline.database.statements import (
     OF_DOCUMENT,
     OF_DOCUMENTS,
     OF_GENERATION,
+    columns,
     generation_columns,
     same_document,
     same_generation,
@@ -59,10 +61,10 @@ def same_fields(one: DocumentFields, other: DocumentFields) -> bool:
     return _plain(one) == _plain(other)
 
 
-def _plain(fields: DocumentFields) -> tuple[Any, ...]:
+def _plain(described: DocumentFields) -> DocumentFields:
     # As JSON, because to Python True and 1 are one value.
-    metadata = json.dumps(dict(fields.metadata), sort_keys=True)
-    return fields.author, fields.type, fields.tags, fields.published_at, fields.story_time, metadata
+    metadata = json.dumps(dict(described.metadata), sort_keys=True)
+    return replace(described, title=None, metadata={"": metadata})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +149,9 @@ class Documents(TenantStore):
         source_ids = Sources(self._connection, self._tenant_id).store(uploads)
         insert_many(
             self._connection,
-            "INSERT INTO generations (tenant_id, namespace, document_id, generation, job_id, title, author, type, tags,"
-            " published_at, story_time, metadata, source_uri, media_type, chunking, content_hash, body_bytes, created_at,"
-            f" source_id, terms_version) VALUES ({placeholders(range(20))})",
+            "INSERT INTO generations (tenant_id, namespace, document_id, generation, job_id,"
+            f" {columns(generations, DocumentFields)}, source_uri, media_type, chunking, content_hash, body_bytes,"
+            f" created_at, source_id, terms_version) VALUES ({placeholders(range(13 + len(fields(DocumentFields))))})",
             [
                 (
                     *generation_columns(generation),
@@ -300,8 +302,8 @@ _NUMBERS = sql(
 _TAKE_BACK = sql(f"UPDATE documents SET latest_generation = latest_generation - 1 WHERE {OF_DOCUMENTS}")
 
 _SOURCE = (
-    "SELECT g.document_id, g.generation, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata,"
-    " g.media_type, g.source_uri, g.chunking, g.source_id, p.body FROM generations g"
+    f"SELECT g.document_id, {columns(generations, DocumentFields, 'g')}, {columns(generations, Source, 'g')}, p.body"
+    " FROM generations g"
     f" JOIN payloads p ON {same_generation('p', 'g')}"
 )
 _SOURCES = sql(
@@ -358,9 +360,9 @@ def encoding_of(value: str | None) -> Encoding | None:
 
 def field_columns(described: DocumentFields) -> dict[str, Any]:
     """Return the columns of ``generations`` that hold a document's fields, in their order, with the values to write."""
-    columns = {field.name: getattr(described, field.name) for field in fields(described)}
+    values = {field.name: getattr(described, field.name) for field in fields(described)}
     converted = {"tags": to_json(list(described.tags)), "metadata": to_json(dict(described.metadata))}
-    return columns | converted | {"published_at": to_naive(described.published_at)}
+    return values | converted | {"published_at": to_naive(described.published_at)}
 
 
 def fields_of(row: Mapping[Any, Any]) -> DocumentFields:

@@ -5,10 +5,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
-from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, metadata_of, record_of
-from pipeline.database.statements import OF_DOCUMENTS, OF_GENERATION, same_document, sql
+from pipeline.database.mysql_tables import generations
+from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, record_of
+from pipeline.database.statements import OF_DOCUMENTS, OF_GENERATION, columns, same_document, sql
 from pipeline.document_sources import SourceKind
 from pipeline.documents.document_store import encoding_of, fields_of
 from pipeline.documents.document_views import ChunkSpan, DocumentOrder, DocumentSelection, DocumentView, SourceView
@@ -16,8 +15,7 @@ from pipeline.documents.duplicate_store import Duplicates, duplicate_of, is_dupl
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
 from pipeline.filters.python_filters import unmet
 from pipeline.filters.sql_filters import mysql_condition
-from pipeline.filters.used_fields import FilteredFields
-from pipeline.records import DocumentId, Filters, Generation, Namespace
+from pipeline.records import DocumentFields, DocumentId, Filters, Generation, Namespace
 from pipeline.tenants.quota_store import ALIVE
 
 
@@ -74,23 +72,10 @@ class DocumentViews(TenantStore):
         """Return the number of parents, which precede the searched chunks in lists."""
         return int(self._connection.execute(_PARENTS, generation_key(generation)).scalar_one())
 
-    def fields(self, namespace: Namespace, *, after: str, limit: int) -> list[tuple[str, FilteredFields]]:
+    def fields(self, namespace: Namespace, *, after: str, limit: int) -> list[tuple[str, DocumentFields]]:
         """Return the ids and fields of published documents after the id ``after``, in order of id."""
         rows = self._run(_FIELDS, namespace=namespace, after=after, limit=limit).mappings()
-        return [
-            (
-                row["document_id"],
-                FilteredFields(
-                    type=row["type"],
-                    author=row["author"],
-                    tags=orjson.loads(row["tags"]),
-                    published_at=as_utc(row["published_at"]),
-                    story_time=row["story_time"],
-                    metadata=metadata_of(row["metadata"]),
-                ),
-            )
-            for row in rows
-        ]
+        return [(row["document_id"], fields_of(row)) for row in rows]
 
     def _views(self, where: str, values: dict[str, Any], *, order: str = "", limit: int) -> list[DocumentView]:
         rows = self._run(_VIEWS.format(where=where, order=order), limit=limit, **values).mappings().all()
@@ -138,7 +123,7 @@ _PARENTS = sql(f"SELECT COUNT(*) FROM parent_chunks WHERE {OF_GENERATION}")
 # A document whose first generation is still on its way is shown with the fields of the upload.
 _VIEWS = (
     f"SELECT d.namespace, d.document_id, {STATUS} AS status, d.published_generation AS generation, d.created_at,"
-    " d.updated_at, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata, g.media_type,"
+    f" d.updated_at, {columns(generations, DocumentFields, 'g')}, g.media_type,"
     " COALESCE(g.source_uri, s.uri) AS source_uri, g.chunk_count, g.encoding, g.source_id,"
     " COALESCE(s.kind, 'text') AS source_kind, g.page_start, g.page_end, g.body_bytes, g.chunking, g.content_hash"
     " FROM documents d"
@@ -150,7 +135,7 @@ _VIEWS = (
 )
 
 _FIELDS = (
-    "SELECT d.document_id, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata FROM documents d"
+    f"SELECT d.document_id, {columns(generations, DocumentFields, 'g')} FROM documents d"
     f" JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id > :after"
     " ORDER BY d.document_id LIMIT :limit"

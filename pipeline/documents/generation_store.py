@@ -2,10 +2,11 @@
 retained for rollback, or retired until no running query can read their rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
+from pipeline.database.mysql_tables import generations
 from pipeline.database.rows import (
     TenantStore,
     by_namespace,
@@ -21,6 +22,7 @@ from pipeline.database.statements import (
     OF_DOCUMENT,
     OF_DOCUMENTS,
     OF_GENERATION,
+    columns,
     generation_columns,
     same_document,
     same_generation,
@@ -162,8 +164,8 @@ class Generations(TenantStore):
 
 _PUBLISHED = sql(
     "SELECT d.document_id, d.published_generation, GREATEST(d.deleted_generation, d.settled_generation) AS overtaken,"
-    " g.recipe, g.embedding_model, g.chunk_count, g.title, g.author, g.type, g.tags, g.published_at, g.story_time,"
-    f" g.metadata, (SELECT COUNT(*) FROM chunks c WHERE {same_document('c', 'd')}"
+    f" g.recipe, g.embedding_model, g.chunk_count, {columns(generations, DocumentFields, 'g')},"
+    f" (SELECT COUNT(*) FROM chunks c WHERE {same_document('c', 'd')}"
     " AND c.generation = d.published_generation) AS chunk_rows FROM documents d"
     f" LEFT JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
@@ -213,8 +215,8 @@ _COPY_PAYLOAD = sql(
 )
 
 _UPLOADED = (
-    "tenant_id, namespace, document_id, title, author, type, tags, published_at, story_time, metadata, source_uri,"
-    " media_type, chunking, content_hash, body_bytes, source_id"
+    f"tenant_id, namespace, document_id, {columns(generations, DocumentFields)}, source_uri, media_type, chunking,"
+    " content_hash, body_bytes, source_id"
 )
 _COPY_FIELDS = sql(
     f"INSERT INTO generations ({_UPLOADED}, generation, job_id, created_at)"
@@ -223,8 +225,8 @@ _COPY_FIELDS = sql(
 
 # An upload that is accepted and neither settled nor ended is on its way. Versions of chunks count edits by hand.
 _STORED = sql(
-    "SELECT d.document_id, g.generation, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata,"
-    " g.media_type, g.chunking, d.latest_generation > GREATEST(d.published_generation, d.settled_generation,"
+    f"SELECT d.document_id, {columns(generations, DocumentFields, 'g')}, {columns(generations, StoredUpload, 'g')},"
+    " d.latest_generation > GREATEST(d.published_generation, d.settled_generation,"
     " d.failed_generation, d.cancelled_generation) AS pending, g.removed_ordinals IS NOT NULL OR EXISTS (SELECT 1"
     f" FROM chunks c WHERE {same_generation('c', 'g')} AND (c.version > 1 OR c.enabled = 0)) AS edited FROM documents d"
     f" JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
@@ -233,8 +235,8 @@ _STORED = sql(
 )
 
 _DESCRIBE = sql(
-    "UPDATE generations SET title = :title, author = :author, type = :type, tags = :tags,"
-    f" published_at = :published_at, story_time = :story_time, metadata = :metadata, chunking = :chunking {_SAME}"
+    f"UPDATE generations SET {', '.join(f'{field.name} = :{field.name}' for field in fields(DocumentFields))},"
+    f" chunking = :chunking {_SAME}"
 )
 
 _MEASURE = f"UPDATE generations SET body_bytes = (SELECT LENGTH(body) FROM payloads {_SAME}) {_SAME} AND body_bytes = 0"

@@ -8,15 +8,16 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection
 
+from pipeline.database.mysql_tables import generations
 from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, record_of
-from pipeline.database.statements import OF_GENERATION, same_document, same_generation, sql, tenants_with
+from pipeline.database.statements import OF_GENERATION, columns, same_document, same_generation, sql, tenants_with
 from pipeline.documents.chunk_store import chunk_passage, passage_of
 from pipeline.documents.cut_document import RecordedChunk
 from pipeline.documents.document_store import fields_of
 from pipeline.documents.document_views import ChunkBeginning, OwnedChunk
 from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.keyword.terms import VERSION
-from pipeline.records import ChunkId, DocumentId, FieldTerms, Generation, Namespace, Scope, TenantId
+from pipeline.records import ChunkId, DocumentFields, DocumentId, FieldTerms, Generation, Namespace, Scope, TenantId
 
 # Columns that chunks and parents have alike; `c` is either table.
 COLUMNS = (
@@ -24,8 +25,7 @@ COLUMNS = (
     " c.start_offset, c.end_offset, c.token_count, c.version, COALESCE(c.edited_at, c.created_at) AS changed_at,"
     # An upload equal to the published generation is not pending any more.
     " IF(d.latest_generation > d.settled_generation, d.latest_generation, c.generation) AS latest_generation,"
-    " g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata, g.source_uri, g.source_id,"
-    " g.chunking"
+    f" {columns(generations, DocumentFields, 'g')}, g.source_uri, g.source_id, g.chunking"
 )
 CHUNK_COLUMNS = (
     "c.terms, c.title_terms, c.summary_terms, c.entity_terms, c.content_hash, c.enabled, c.reworded, c.chunk_type,"
@@ -110,8 +110,8 @@ _BEGINNINGS = sql(
 )
 
 _RECORDED = sql(
-    "SELECT c.namespace, c.document_id, c.generation, c.enabled, d.published_generation, g.title, g.author, g.type,"
-    " g.tags, g.published_at, COALESCE(c.story_time, g.story_time) AS story_time, g.metadata FROM chunks c"
+    "SELECT c.namespace, c.document_id, c.generation, c.enabled, d.published_generation,"
+    f" {columns(generations, DocumentFields, 'g', story_time='COALESCE(c.story_time, g.story_time)')} FROM chunks c"
     f" JOIN documents d ON {same_document('d', 'c')} JOIN generations g ON {same_generation('g', 'c')}"
     " WHERE c.tenant_id = :tenant AND c.chunk_id = :chunk"
 )

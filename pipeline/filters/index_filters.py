@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from chordwise.contract.documents import COMPARED
 from pipeline.chunking.strategies.question_answer import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
 from pipeline.filters.python_filters import choices_of, is_exact, kind_of
 from pipeline.records import Comparison, Condition, DocumentFields, Filters
@@ -80,10 +81,7 @@ EVERYTHING = Every(())
 def terms_of_fields(fields: DocumentFields, *, chunk_type: str) -> list[str]:
     """Return the terms of a chunk's fields, each once."""
     terms = [f"tag:{tag}" for tag in fields.tags]
-    if fields.type is not None:
-        terms.append(f"type:{fields.type}")
-    if fields.author is not None:
-        terms.append(f"author:{fields.author}")
+    terms += (f"{name}:{getattr(fields, name)}" for name in COMPARED if getattr(fields, name) is not None)
     if chunk_type == PAIR_TYPE or (QUESTION_KEY in fields.metadata and ANSWER_KEY in fields.metadata):
         terms.append(_PAIR)
     terms += (
@@ -110,10 +108,7 @@ def _sortable(value: Any) -> str:
 def clause_of(filters: Filters) -> Clause | None:
     """Return what a chunk must be like to meet the filters; None if terms cannot say it."""
     parts: list[Clause] = [Having(f"tag:{tag}") for tag in filters.tags]
-    if filters.type is not None:
-        parts.append(Having(f"type:{filters.type}"))
-    if filters.author is not None:
-        parts.append(Having(f"author:{filters.author}"))
+    parts += (Having(f"{name}:{getattr(filters, name)}") for name in COMPARED if getattr(filters, name) is not None)
     if filters.pairs:
         parts.append(Having(_PAIR))
     if filters.start is not None or filters.end is not None:

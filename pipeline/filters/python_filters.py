@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+from chordwise.contract.documents import COMPARED
 from pipeline.records import Comparison, Condition, DocumentFields, Filters, Scalar
 
 _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -27,10 +28,10 @@ _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 def unmet(filters: Filters, fields: DocumentFields) -> str | None:
     """Return the first filter that these fields do not meet, or None. A list meets a value that it holds."""
-    if filters.type is not None and fields.type != filters.type:
-        return "type"
-    if filters.author is not None and fields.author != filters.author:
-        return "author"
+    for name in COMPARED:
+        wanted = getattr(filters, name)
+        if wanted is not None and getattr(fields, name) != wanted:
+            return name
     if not set(filters.tags) <= set(fields.tags):
         return "tags"
     if not _contains(fields.metadata, filters.metadata):
@@ -119,7 +120,8 @@ _MAY_BE_ALL: Final = 400
 
 # Names of a passage's own fields in the metadata that an answer shows, in this order; the others are the document's.
 SHOWN_FIELDS: Final = (
-    *("type", "author", "tags", "published_at", "story_time", "updated_at", "source_uri", "generation", "position"),
+    *COMPARED,
+    *("tags", "published_at", "story_time", "updated_at", "source_uri", "generation", "position"),
     *("heading_path", "chunk_type", "parent_id", "chapter_id", "entity_names", "summary"),
     *("page", "page_start", "page_end", "start", "end"),
 )

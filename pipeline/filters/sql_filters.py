@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from chordwise.contract.documents import COMPARED
 from pipeline.chunking.strategies.question_answer import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
 from pipeline.database.rows import to_json, to_naive
 from pipeline.filters.index_filters import leaves
@@ -29,8 +30,7 @@ def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, d
     story_time = f"COALESCE({chunk}.story_time, {alias}.story_time)"
     metadata = to_json(dict(filters.metadata)) if filters.metadata else None
     parts, values = _with_operands(
-        f_type=(_same(f"{alias}.type", "f_type"), filters.type),
-        f_author=(_same(f"{alias}.author", "f_author"), filters.author),
+        **{f"f_{name}": (_same(f"{alias}.{name}", f"f_{name}"), getattr(filters, name)) for name in COMPARED},
         f_tags=(f"JSON_CONTAINS({alias}.tags, :f_tags)", to_json(list(filters.tags)) if filters.tags else None),
         f_metadata=(f"JSON_CONTAINS({alias}.metadata, :f_metadata)", metadata),
         f_start=(f"{alias}.published_at >= :f_start", filters.start and to_naive(filters.start)),
@@ -55,8 +55,7 @@ def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
     if not filters:
         return "TRUE", {}
     parts, values = _with_operands(
-        f_type=("type = :f_type", filters.type),
-        f_author=("author = :f_author", filters.author),
+        **{f"f_{name}": (f"{name} = :f_{name}", getattr(filters, name)) for name in COMPARED},
         f_tags=("tags @> CAST(:f_tags AS text[])", list(filters.tags) or None),
         f_start=("published_at >= :f_start", filters.start),
         f_end=("published_at <= :f_end", filters.end),

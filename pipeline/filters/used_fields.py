@@ -1,10 +1,12 @@
 """Count the values by which a namespace's documents can be filtered."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
+
+from chordwise.contract.documents import COMPARED, DocumentFields
 
 Scalar = str | int | float | bool
 Counts = Counter[tuple[type, Any]]  # by value and its type: True == 1, and they filter differently
@@ -15,17 +17,6 @@ _MOST_VALUES: Final = 200  # of types, authors and tags
 _MOST_OF_KEY: Final = 20
 _LONGEST_VALUE: Final = 200  # characters; nobody picks a longer one from a list
 _MOST_COUNTED: Final = 20_000  # distinct values of one field; documents with further ones are not counted
-
-
-class FilteredFields(NamedTuple):
-    """The fields of a document that filters read; a tuple, because thousands are made at a time."""
-
-    type: str | None = None
-    author: str | None = None
-    tags: Sequence[str] = ()
-    published_at: datetime | None = None
-    story_time: int | None = None
-    metadata: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +58,18 @@ class FieldTally:
     """Counts documents one by one, in memory bounded by the number of distinct values."""
 
     documents: int = 0
-    _types: Counts = field(default_factory=Counter)
-    _authors: Counts = field(default_factory=Counter)
+    _compared: dict[str, Counts] = field(default_factory=lambda: {name: Counter() for name in COMPARED})
     _tags: Counts = field(default_factory=Counter)
     _metadata: defaultdict[str, Counts] = field(default_factory=lambda: defaultdict(Counter))
     _published: set[datetime] = field(default_factory=set)  # the first and the last
     _story: set[int] = field(default_factory=set)
 
-    def add(self, rows: Iterable[FilteredFields]) -> None:
+    def add(self, rows: Iterable[DocumentFields]) -> None:
         """Count these documents."""
         for fields in rows:
             self.documents += 1
-            _count(self._types, fields.type)
-            _count(self._authors, fields.author)
+            for name, counts in self._compared.items():
+                _count(counts, getattr(fields, name))
             for tag in set(fields.tags):
                 _count(self._tags, tag)
             for key, value in fields.metadata.items():
@@ -98,8 +88,7 @@ class FieldTally:
         return UsedFields(
             documents_read=self.documents,
             complete=complete,
-            types=_most_frequent(self._types, _MOST_VALUES),
-            authors=_most_frequent(self._authors, _MOST_VALUES),
+            **{f"{name}s": _most_frequent(counts, _MOST_VALUES) for name, counts in self._compared.items()},
             tags=_most_frequent(self._tags, _MOST_VALUES),
             metadata={key: _most_frequent(self._metadata[key], _MOST_OF_KEY) for key in keys[:_MOST_KEYS]},
             metadata_keys=len(keys),

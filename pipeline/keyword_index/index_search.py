@@ -33,7 +33,7 @@ from pipeline.keyword.query_words import TermsRow
 from pipeline.keyword.scoring import K1
 from pipeline.keyword_index.index_faults import readable
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState
-from pipeline.records import Caps, ChunkId, DocumentFields, DocumentId, Namespace
+from pipeline.records import Caps, ChunkId, DocumentId, Namespace
 
 FORMAT: Final = "5"  # in the folder's name: an index of another format is built beside it
 TERMS, KEYS, PUBLISHED, STORY_TIME = "terms", "keys", "published_at", "story_time"
@@ -87,13 +87,12 @@ def chunk_document(chunk: IndexedChunk) -> tantivy.Document:
     """Return a chunk as tantivy indexes it."""
     row = terms_row(chunk.terms.decode())
     stored = stored_chunk("", chunk.fields)
-    fields = DocumentFields(author=stored.author, type=stored.type, tags=stored.tags, metadata=stored.metadata)
     keys = [
         key(NAMESPACE_KEY, row.namespace),
         document_key(row.namespace, DocumentId(stored.document_id)),
         key(CHUNK_KEY, row.chunk_id),
         content_key(chunk.text),
-        *(key(FIELD_KEY, term) for term in terms_of_fields(fields, chunk_type=stored.chunk_type)),
+        *(key(FIELD_KEY, term) for term in terms_of_fields(stored, chunk_type=stored.chunk_type)),
     ]
     document = tantivy.Document()
     document.add_text(TERMS, row.terms.decode("ascii"))

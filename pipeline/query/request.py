@@ -12,7 +12,18 @@ from pipeline.deadline import Deadline
 from pipeline.filters.python_filters import HitConditions, condition_as_json
 from pipeline.query.keywords import Background
 from pipeline.query.plan import Plan, SelectionPlan
-from pipeline.records import Actor, Caps, ChannelName, ChunkId, Filters, Namespace, QueryId, TenantId
+from pipeline.records import (
+    Actor,
+    Caps,
+    ChannelName,
+    ChunkId,
+    Comparison,
+    Compound,
+    Filters,
+    Namespace,
+    QueryId,
+    TenantId,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,21 +267,21 @@ class Envelope(Recalled):
 
 def filters_as_sent(filters: Filters) -> dict[str, Any]:
     """Return the filters that were set, under the names of the contract."""
+    values = {field.name: getattr(filters, field.name) for field in fields(filters) if field.name != "pairs"}
+    return {name: _sent(value) for name, value in values.items() if value not in (None, (), {})}
 
-    def moment(value: datetime | None) -> str | None:
-        return None if value is None else value.isoformat().replace("+00:00", "Z")
 
-    values = {
-        "type": filters.type,
-        "tags": list(filters.tags) or None,
-        "author": filters.author,
-        "start": moment(filters.start),
-        "end": moment(filters.end),
-        "metadata": dict(filters.metadata) or None,
-        "story_time": filters.story_time,
-        "where": None if filters.where is None else condition_as_json(filters.where),
-    }
-    return {name: value for name, value in values.items() if value is not None}
+def _sent(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.isoformat().replace("+00:00", "Z")
+        case tuple():
+            return list(value)
+        case Mapping():
+            return dict(value)
+        case Comparison() | Compound():
+            return condition_as_json(value)
+    return value
 
 
 def copied(kind: type[T], record: Any, **given: Any) -> T:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Engine, TextClause, text
 
 from pipeline.caches import RecentValues
+from pipeline.database.postgres_tables import FILTERED
 from pipeline.embedding.distance import Distance
 from pipeline.errors import Unavailable
 from pipeline.filters.sql_filters import postgres_condition
@@ -196,7 +197,7 @@ class VectorSearch:
         """Sample the lowest chunk ids: they are hashes, so these are as random as any, and always the same."""
         condition, values = self._condition(request, taken=_SAMPLED_ROWS)
         with space_errors(self._table), self._tools.exact.connect() as connection:
-            statement = text(_SAMPLE.format(table=self._table, condition=condition))
+            statement = text(_SAMPLE.format(table=self._table, condition=condition, columns=", ".join(FILTERED)))
             taken, named, passing = connection.execute(statement, values).one()
         return Sample(taken=taken, named=named, passing=passing)
 
@@ -440,7 +441,7 @@ _SAMPLE = """
 SELECT count(*), count(*) FILTER (WHERE namespace = ANY(:namespaces)),
     count(*) FILTER (WHERE namespace = ANY(:namespaces) AND {condition})
 FROM (
-    SELECT namespace, document_id, content_hash, type, author, tags, published_at, story_time, metadata
+    SELECT namespace, document_id, content_hash, {columns}
     FROM {table} WHERE tenant_id = :tenant ORDER BY chunk_id LIMIT :taken
 ) taken
 """

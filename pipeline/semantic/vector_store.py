@@ -1,7 +1,7 @@
 """Vectors in PostgreSQL, one for each chunk under the chunk's own id. They can always be rebuilt from MySQL. While an
 installation has two tables of them, one is read and both are kept up to date."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -12,9 +12,11 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, Engine, bindparam, exc, text
+from sqlalchemy.dialects import postgresql
 
 from pipeline.chunking.strategies.question_answer import MARK, PAIR_TYPE
 from pipeline.database.engines import postgres_errors
+from pipeline.database.postgres_tables import FILTERED
 from pipeline.database.tenant_presence import RequireTenant, none_required, share_tenant
 from pipeline.documents.alignment_store import AlignedVectors
 from pipeline.embedding.distance import Distance
@@ -206,11 +208,11 @@ def space_errors(table: str) -> Iterator[None]:
 
 
 _COLUMNS = (
-    "tenant_id, chunk_id, namespace, document_id, generation, embedding, model, content_hash,"
-    " type, author, tags, published_at, story_time, metadata"
+    f"tenant_id, chunk_id, namespace, document_id, generation, embedding, model, content_hash, {', '.join(FILTERED)}"
 )
 _TYPES = ["text", "uuid", "text", "text", "int4", "bytea", "text", "bytea"]  # a halfvec's bytes are sent as they are
-_TYPES += ["text", "text", "text[]", "timestamptz", "int8", "jsonb"]
+_DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
+_TYPES += [kind.compile(dialect=_DIALECT).lower() for kind in FILTERED.values()]
 # A row that is overwritten gets a new number: under its old one it would be inserted into a graph.
 _OVERWRITE = ", ".join(
     f"{column} = EXCLUDED.{column}"
@@ -280,25 +282,19 @@ def copy_rows(cursor: Any, table: str, columns: str, types: list[str], rows: Seq
             copy.write_row(row)
 
 
-def _of_chunk(columns: tuple[Any, ...], chunk: Chunk) -> tuple[Any, ...]:
+def _of_chunk(columns: Mapping[str, Any], chunk: Chunk) -> Iterable[Any]:
     """Return the document's columns with the chunk's own story time, if any, and whether it is a pair."""
     segment = chunk.passage.segment
     if segment is not None and segment.story_time is not None:
-        columns = (*columns[:4], segment.story_time, columns[5])
+        columns = {**columns, "story_time": segment.story_time}
     if chunk.passage.chunk_type == PAIR_TYPE:
-        columns = (*columns[:5], Jsonb({**columns[5].obj, **MARK}))
-    return columns
+        columns = {**columns, "metadata": Jsonb({**columns["metadata"].obj, **MARK})}
+    return columns.values()
 
 
-def _filter_columns(fields: DocumentFields) -> tuple[Any, ...]:
-    return (
-        fields.type,
-        fields.author,
-        list(fields.tags),
-        fields.published_at,
-        fields.story_time,
-        Jsonb(dict(fields.metadata)),
-    )
+def _filter_columns(fields: DocumentFields) -> dict[str, Any]:
+    values = {name: getattr(fields, name) for name in FILTERED}
+    return values | {"tags": list(fields.tags), "metadata": Jsonb(dict(fields.metadata))}
 
 
 _CONFIRMED_FOR_S = 5.0  # a confirmation holds this long where vectors are only added

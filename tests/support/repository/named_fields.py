@@ -35,7 +35,7 @@ class Traced(NamedTuple):
 
 
 TRACED: Final = (
-    Traced("a document's field", "author", 41, frozenset({"pipeline/parsing/rich_text.py"})),  # a destination of RTF
+    Traced("a document's field", "author", 32, frozenset({"pipeline/parsing/rich_text.py"})),  # a destination of RTF
     Traced("a job's field", "paused_at", 13),
     Traced("a statistic of an answer", "rerank_lift", 7),
 )
