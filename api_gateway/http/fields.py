@@ -2,8 +2,10 @@
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import orjson
 from pydantic import (
@@ -14,13 +16,18 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     TypeAdapter,
+    create_model,
     model_validator,
 )
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.http.problems import Problem
+from chordwise.contract import documents
+from chordwise.contract.limits import Length, length_of
 from pipeline.keyword.normal_form import normal_form
 from pipeline.records import Namespace
+
+W = TypeVar("W", bound=BaseModel)
 
 
 class Shape(BaseModel):
@@ -36,7 +43,6 @@ def shown(shape: type[Shape], record: object, **values: Any) -> dict[str, Any]:
 
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_DEPTH = 16  # MariaDB rejects JSON nested more than 32 levels deep
-MOST_TAGS = 64
 MOST_UNKNOWN_NAMES = 32  # per object, each reported with its own pointer; further ones are reported as one error
 INT64 = 2**63
 _UNNAMABLE = {"Cc", "Cs", "Zl", "Zp"}  # categories of characters that no name may hold
@@ -190,11 +196,6 @@ ObjectOrText = Annotated[
     WithJsonSchema({"anyOf": [{"type": "object", "additionalProperties": True}, {"type": "string"}]}),
 ]
 Integer64 = Annotated[int, Field(ge=-INT64, le=INT64 - 1)]
-Title = Annotated[str, Field(max_length=1024)]
-Author = Annotated[str, Field(max_length=255)]
-TypeName = Annotated[str, Field(min_length=1, max_length=64)]
-Tag = Annotated[str, Field(min_length=1, max_length=128)]
-Tags = Annotated[list[Tag], Field(max_length=MOST_TAGS)]
 QueryText = Annotated[str, Field(min_length=1, max_length=8000), AfterValidator(not_blank)]
 Label = Annotated[str, Field(min_length=1, max_length=128)]
 
@@ -206,6 +207,34 @@ def namespace_parameter(value: str) -> Namespace:
     except ValueError as error:
         errors = [{"pointer": "/namespace", "in": "query", "detail": str(error)}]
         raise Problem(422, "invalid_request", f"The parameter namespace {error}.", errors=errors) from None
+
+
+def _limit(length: Length | None) -> Any:
+    return length and Field(min_length=length.least or None, max_length=length.most)
+
+
+Title = Annotated[str, _limit(documents.LENGTHS["title"])]
+TypeName = Annotated[str, _limit(documents.LENGTHS["type"])]
+Tags = Annotated[list[Annotated[str, _limit(length_of(documents.Tag))]], _limit(documents.LENGTHS["tags"])]
+
+
+def sent_as(hint: Any) -> Any:
+    """Return the type in which requests send what the contract describes by ``hint``."""
+    if isinstance(hint, UnionType) or get_origin(hint) is Union:
+        return Union[*(sent_as(arm) for arm in get_args(hint))]
+    if get_origin(hint) is Annotated:
+        return Annotated[sent_as(get_args(hint)[0]), _limit(length_of(hint))]
+    if get_origin(hint) is tuple:
+        return list[sent_as(get_args(hint)[0])]  # type: ignore[misc]  # computed
+    if get_origin(hint) is Mapping:
+        return Metadata
+    return {datetime: Moment, int: Integer64}.get(hint, hint)
+
+
+def request_of(record: type, base: type[W]) -> type[W]:
+    """Return the request with the fields of a record of the contract; null and absence mean its default."""
+    fields = {name: (sent_as(hint) | None, None) for name, hint in get_type_hints(record, include_extras=True).items()}
+    return create_model(record.__name__, __base__=base, **fields)  # type: ignore[call-overload,no-any-return]
 
 
 NamespaceParameter = Annotated[Namespace, AfterValidator(namespace_parameter)]

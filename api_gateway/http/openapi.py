@@ -13,6 +13,7 @@ from api_gateway.http.problem_codes import codes_of
 from api_gateway.http.problems import MEDIA_TYPE, TITLES
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import installed_version
+from chordwise.contract import documents
 from pipeline.tenants.idempotency import ANSWER_KEPT_S
 
 Schema = Mapping[str, Any]
@@ -26,7 +27,6 @@ _STRINGS: Final = {
     "title": "Controller manual",
     "text": "Hold the button for five seconds.",
     "tenant_id": "acme",
-    "author": "ada",
     "url": "https://example.com/hooks",
     "uri": "file:manual.md",
     "media_type": "text/markdown",
@@ -54,6 +54,7 @@ _STRINGS: Final = {
     "Last-Event-ID": "",
     "Prefer": "wait=5",
     "Cache-Control": "no-cache",
+    **{name: length.example for name, length in documents.LENGTHS.items() if length.example},
 }
 _FORMATS: Final = {
     "date-time": _MOMENT,

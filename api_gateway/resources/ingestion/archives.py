@@ -58,19 +58,14 @@ class CarriedSource(Carried):
     whole: CarriedWhole | None = None
 
 
-class CarriedDocument(Carried):
+class CarriedDocument(fields.request_of(DocumentFields, Carried)):  # type: ignore[misc]  # computed from the contract
     """A line of ``documents.jsonl``."""
 
     document_id: fields.NewDocumentId
-    title: fields.Title | None = None
-    author: fields.Author | None = None
-    type: fields.TypeName | None = None
-    tags: fields.Tags = []
-    published_at: fields.Moment | None = None
-    story_time: fields.Integer64 | None = None
-    metadata: fields.Metadata = {}
+    tags: fields.Tags = Field(default_factory=list)
+    metadata: fields.Metadata = Field(default_factory=dict)
     source: CarriedSource = CarriedSource()
-    chunking: dict[str, Any] = {}
+    chunking: dict[str, Any] = Field(default_factory=dict)
 
 
 class ImportedPart(Shape):

@@ -18,7 +18,7 @@ from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limited, require_identity
 from api_gateway.http.caller import Caller, Writer
 from api_gateway.http.descriptions import route
-from api_gateway.http.fields import MOST_TAGS, Metadata, NewNamespaceName, Tags, TenantWire, TypeName
+from api_gateway.http.fields import Metadata, NewNamespaceName, Tags, TenantWire, TypeName
 from api_gateway.http.file_names import file_name_of, has_extended_name_only
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer
@@ -34,6 +34,7 @@ from api_gateway.resources.ingestion.uploads import (
 )
 from api_gateway.resources.route_parts import file_form, require_media_type, validated
 from api_gateway.resources.shapes import JobAccepted, accepted_response
+from chordwise.contract.documents import LENGTHS
 from pipeline.document_sources import SourceKind, SourceRef, with_hash
 from pipeline.errors import MalformedDocument, Rejected
 from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept
@@ -149,7 +150,7 @@ def document_of(line: Mapping[str, Any], number: int, file_name: str, form: File
     if isinstance(metadata, dict) and (form.metadata or others):
         document["metadata"] = {**(form.metadata or {}), **others, **metadata}
     tags = document.get("tags") or []
-    if isinstance(tags, list) and form.tags and len(tags) <= MOST_TAGS:  # validation rejects a longer list
+    if isinstance(tags, list) and form.tags and len(tags) <= LENGTHS["tags"].most:  # validation rejects a longer list
         document["tags"] = [*tags, *(tag for tag in form.tags if tag not in tags)]
     if form.type is not None and document.get("type") is None:
         document["type"] = form.type

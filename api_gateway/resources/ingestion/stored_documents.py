@@ -32,17 +32,9 @@ _FIELDS: Final = frozenset(field.name for field in dataclasses.fields(DocumentFi
 _REPEATED: Final = "stands earlier in this list"
 
 
-class NewFields(Wire):
+class NewFields(fields.request_of(DocumentFields, Wire)):  # type: ignore[misc]  # computed from the contract
     """New values of a document's fields; omitted ones stay. `tags` and `metadata` are replaced whole; null empties a
     field."""
-
-    title: fields.Title | None = None
-    author: fields.Author | None = None
-    type: fields.TypeName | None = None
-    tags: fields.Tags | None = None
-    published_at: fields.Moment | None = None
-    story_time: fields.Integer64 | None = None
-    metadata: fields.Metadata | None = None
 
     def given(self) -> dict[str, Any]:
         """Return the values that were sent, as those of `DocumentFields`."""

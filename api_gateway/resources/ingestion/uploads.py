@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -150,19 +151,12 @@ def require_one(entries: Sequence[Upload | Refusal], intake: Intake) -> None:
     raise Problem(status, code, detail, errors=intake.places)
 
 
-class DocumentIn(Wire):
+class DocumentIn(fields.request_of(DocumentFields, Wire)):  # type: ignore[misc]  # computed from the contract
     """One document. Without a `document_id` its file or its address gives the id; a plain text without either gets a
     new id each time, so repeating it creates another document. Its own `chunking` replaces the request's."""
 
     document_id: fields.NewDocumentId | None = None
     text: str | None = None
-    title: fields.Title | None = None
-    author: fields.Author | None = None
-    type: fields.TypeName | None = None
-    tags: fields.Tags | None = None
-    published_at: fields.Moment | None = None
-    story_time: fields.Integer64 | None = None
-    metadata: fields.Metadata | None = None
     source: SourceIn | None = None
     chunking: ChunkingIn | None = None
 
@@ -278,15 +272,10 @@ def to_fields(sent: DocumentIn) -> DocumentFields:
     """Return the document's own fields."""
     source = sent.source
     tags = [*(sent.tags or ()), *((source.tags if source else None) or ())]
-    return DocumentFields(
-        title=sent.title,
-        author=sent.author,
-        type=sent.type,
-        tags=tuple(dict.fromkeys(tags)) if source and source.tags else tuple(tags),
-        published_at=sent.published_at,
-        story_time=sent.story_time,
-        metadata={**((source.metadata if source else None) or {}), **(sent.metadata or {})},
-    )
+    given = {field.name: getattr(sent, field.name) for field in dataclasses.fields(DocumentFields)}
+    given["tags"] = tuple(dict.fromkeys(tags)) if source and source.tags else tuple(tags)
+    given["metadata"] = {**((source.metadata if source else None) or {}), **(sent.metadata or {})}
+    return DocumentFields(**given)
 
 
 def nameable(claimed: object) -> str | None:

@@ -13,6 +13,7 @@ from api_gateway.http.bodies import Decoded, decode_json, refuse_flaws
 from api_gateway.http.fields import DescribedBy, TenantWire, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.resources.route_parts import validated
+from chordwise.contract import documents
 from pipeline.query.configuration import (
     Assign,
     Choice,
@@ -39,18 +40,8 @@ from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import Settings
 
 
-class FiltersIn(Wire):
-    """Conditions on the document of a hit; all given ones must hold. `tags`: all of them.
-
-    `start` and `end` bound `published_at`, both inclusive.
-    """
-
-    type: fields.TypeName | None = None
-    tags: fields.Tags | None = None
-    author: fields.Author | None = None
-    start: fields.Moment | None = None
-    end: fields.Moment | None = None
-    metadata: fields.Metadata | None = None
+class FiltersIn(fields.request_of(documents.Filters, Wire)):  # type: ignore[misc]  # noqa: D101 - both of the contract
+    __doc__ = documents.Filters.__doc__
 
 
 def to_filters(sent: FiltersIn, *, story_time: int | None = None) -> Filters:
