@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
 
+from chordwise.contract.record import Answered
 from chordwise.errors import UnexpectedAnswer
 
 T = TypeVar("T")
@@ -29,7 +31,41 @@ class Result:
     raw: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def __init_subclass__(cls) -> None:
+        """Make the dataclass. Below a record of the contract, the fields that every answer has get a default, but for ids:
+        an older server may not send them."""
+        for base in cls.__bases__:
+            if issubclass(base, Answered):
+                _RESULTS[base] = cls
+                _default_all(cls, base)
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+
+
+_RESULTS: dict[type, type] = {}  # the record of the client by that of the contract
+
+
+def _default_all(cls: type, base: type) -> None:
+    hints, own = get_type_hints(base), inspect.get_annotations(cls)
+    missing = dataclasses.MISSING
+    for field in dataclasses.fields(cast(Any, base)):
+        always_sent = field.default is missing and field.default_factory is missing
+        if always_sent and field.name not in own and not field.name.endswith("_id"):
+            cls.__annotations__ = {**inspect.get_annotations(cls), field.name: hints[field.name]}
+            setattr(cls, field.name, _empty(hints[field.name]))
+
+
+def _empty(hint: Any) -> Any:
+    """Return the default of a field of this type: its empty value, the first of several constants, None for a time."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)[0]
+    if get_origin(hint) in (Union, UnionType):
+        return None if NoneType in get_args(hint) else _empty(get_args(hint)[0])
+    if get_origin(hint) is tuple:
+        return ()
+    if get_origin(hint) is Mapping:
+        return dataclasses.field(default_factory=dict)
+    if dataclasses.is_dataclass(hint):
+        return dataclasses.field(default_factory=functools.partial(decode, cast(type, hint), {}))
+    return hint() if hint in (str, int, float, bool) else None
 
 
 class _Misfit(Exception):
@@ -64,11 +100,20 @@ def _to(hint: Any) -> Convert:
         return functools.partial(_sequence, _to(arguments[0]))
     if origin is Mapping:
         return functools.partial(_mapping, _to(arguments[1]))
+    if origin is Literal:
+        return functools.partial(_exactly, type(arguments[0]))  # a newer server may have further values
     if dataclasses.is_dataclass(hint):
-        return _to_record(cast(type, hint))
+        return _to_record(_result_of(cast(type, hint)))
     if hint is datetime:
         return _time
     return functools.partial(_float if hint is float else _exactly, hint)
+
+
+def _result_of(kind: type) -> type:
+    """Return the record that a record of the contract is decoded into."""
+    if issubclass(kind, Answered) and not issubclass(kind, Result) and kind not in _RESULTS:
+        type(kind.__name__, (kind, Result), {"__doc__": kind.__doc__})  # registers itself
+    return _RESULTS.get(kind, kind)
 
 
 def _to_record(kind: type) -> Convert:

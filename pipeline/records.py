@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal, NewType
 
-from chordwise.contract import documents
-from chordwise.contract.documents import DocumentFields as DocumentFields
+from chordwise.contract import document
+from chordwise.contract.document import DocumentFields as DocumentFields
 from pipeline.document_sources import SourceRef
 
 TenantId = NewType("TenantId", str)
@@ -380,7 +380,7 @@ Condition = Comparison | Compound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filters(documents.Filters):
+class Filters(document.Filters):
     """The conditions on a hit's document, in every channel. ``metadata``: every pair, a single value also in a list.
     ``story_time``: nothing later. ``pairs``: only question-answer pairs, for channels (`channels.faq_channel`).
     ``where``: a condition on ``metadata``."""

@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.http.problems import Problem
-from chordwise.contract import documents
+from chordwise.contract import document
 from chordwise.contract.limits import Length, length_of
 from pipeline.keyword.normal_form import normal_form
 from pipeline.records import Namespace
@@ -213,9 +213,9 @@ def _limit(length: Length | None) -> Any:
     return length and Field(min_length=length.least or None, max_length=length.most)
 
 
-Title = Annotated[str, _limit(documents.LENGTHS["title"])]
-TypeName = Annotated[str, _limit(documents.LENGTHS["type"])]
-Tags = Annotated[list[Annotated[str, _limit(length_of(documents.Tag))]], _limit(documents.LENGTHS["tags"])]
+Title = Annotated[str, _limit(document.LENGTHS["title"])]
+TypeName = Annotated[str, _limit(document.LENGTHS["type"])]
+Tags = Annotated[list[Annotated[str, _limit(length_of(document.Tag))]], _limit(document.LENGTHS["tags"])]
 
 
 def sent_as(hint: Any) -> Any:

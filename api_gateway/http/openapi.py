@@ -13,7 +13,7 @@ from api_gateway.http.problem_codes import codes_of
 from api_gateway.http.problems import MEDIA_TYPE, TITLES
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import installed_version
-from chordwise.contract import documents
+from chordwise.contract import document
 from pipeline.tenants.idempotency import ANSWER_KEPT_S
 
 Schema = Mapping[str, Any]
@@ -54,7 +54,7 @@ _STRINGS: Final = {
     "Last-Event-ID": "",
     "Prefer": "wait=5",
     "Cache-Control": "no-cache",
-    **{name: length.example for name, length in documents.LENGTHS.items() if length.example},
+    **{name: length.example for name, length in document.LENGTHS.items() if length.example},
 }
 _FORMATS: Final = {
     "date-time": _MOMENT,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypedDict, Unpack
 
+from chordwise.contract import answer
 from chordwise.errors import InvalidInput, QueryFailed, UnexpectedAnswer
 from chordwise.records import Result, decode
 from chordwise.resource import LONGEST_HOLD_S, Resource, as_content, given, operation, path
@@ -65,97 +67,42 @@ class BoundKeywords(SettingKeywords, total=False):
     fresh: bool
 
 
-class HitSource(Result):
+class HitSource(answer.HitSource, Result):
     """The rank and scores of a chunk in one channel. ``rank`` counts from 1; None: only another channel recalled it."""
 
-    channel: str
-    rank: int | None = None
-    score: float | None = None
-    normalized: float | None = None
-    contribution: float | None = None
 
-
-class Rerank(Result):
+class Rerank(answer.RerankMove, Result):
     """The rerank score of a chunk and its rank before, counted from 1."""
 
-    score: float | None = None
-    from_rank: int | None = None
 
-
-class Hit(Result):
+class Hit(answer.AnswerChunk, Result):
     """A chunk that answers a query. ``source`` is the strongest channel, ``sources`` are all of them."""
 
-    chunk_id: str
-    document_id: str
-    namespace: str = ""
-    title: str | None = None
-    text: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    score: float = 0.0
-    confidence: float | None = None
-    source: str | None = None
-    sources: tuple[HitSource, ...] = ()
-    reason: str | None = None
-    rerank: Rerank | None = None
-    feedback: float | None = None
+    confidence: float | None = None  # type: ignore[assignment]  # older servers send none
 
 
-class Citation(Result):
+class Citation(answer.Citation, Result):
     """The chunk that a marker in the context stands for, with its position in the document. ``edited``: the text was
     changed by hand, and the position is that of the passage it replaced."""
 
-    marker: str = ""
     chunk_id: str = ""
     document_id: str = ""
-    namespace: str = ""
-    start: int | None = None
-    end: int | None = None
-    page: int | None = None
-    page_start: int | None = None
-    page_end: int | None = None
-    title: str | None = None
-    source_uri: str | None = None
-    edited: bool = False
 
 
-class Entity(Result):
+class Entity(answer.Entity, Result):
     """The state of an entity named in the hits, valid from ``story_time`` on; None means from the beginning."""
 
-    id: str = ""
-    name: str = ""
-    type: str | None = None
-    state: Mapping[str, Any] | str = field(default_factory=dict)
-    story_time: int | None = None
-    namespace: str = ""
 
-
-class Context(Result):
+class Context(answer.AnswerContext, Result):
     """The chunks as text for a language model, within the requested token budget."""
 
-    text: str = ""
-    token_count: int = 0
-    citations: tuple[Citation, ...] = ()
-    entities: tuple[Entity, ...] = ()
 
-
-class Stats(Result):
+class Stats(answer.Stats, Result):
     """Statistics of an answer. ``latency_ms`` is in milliseconds per stage, ``source_share`` adds up to 1. ``fallback``: the
-    last resort that was added and why, or ``none_configured`` where an answer needed one."""
+    last resort that was added and why, or ``none_configured`` where an answer needed one. ``degradations``: each loss as
+    an object with ``part``, ``code`` and ``detail``."""
 
-    hits: Mapping[str, int] = field(default_factory=dict)
-    source_share: Mapping[str, float] = field(default_factory=dict)
-    expanded_queries: tuple[Any, ...] = ()
-    latency_ms: Mapping[str, float] = field(default_factory=dict)
-    rerank_lift: float | None = None
-    degraded: bool = False
     degradations: tuple[Any, ...] = ()
-    fallback: str | None = None
-    profile: str | None = None
-    config_version: Any = None
-    experiment_bucket: Any = None
-    cached: bool = False
-    index_age_s: float | None = None
-    recall: Mapping[str, Any] = field(default_factory=dict)
 
 
 class QueryResult(Result):
@@ -166,7 +113,7 @@ class QueryResult(Result):
     query: Mapping[str, Any] = field(default_factory=dict)
     chunks: tuple[Hit, ...] = ()
     context: Context | None = None
-    stats: Stats = Stats()
+    stats: Stats = field(default_factory=functools.partial(decode, Stats, {}))
 
 
 class PendingQuery(Result):

@@ -606,8 +606,6 @@ export interface Document {
 
 /** One document. Without a `document_id` its file or its address gives the id; a plain text without either gets a new id each time, so repeating it creates another document. Its own `chunking` replaces the request's. */
 export interface DocumentIn {
-  document_id?: string | null;
-  text?: string | null;
   title?: string | null;
   author?: string | null;
   type?: string | null;
@@ -615,6 +613,8 @@ export interface DocumentIn {
   published_at?: string | null;
   story_time?: number | null;
   metadata?: Record<string, unknown> | null;
+  document_id?: string | null;
+  text?: string | null;
   source?: SourceIn | null;
   chunking?: ChunkingIn | null;
 }

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from pipeline.answer.result import AnswerChunk, TextSpan
+from chordwise.contract.answer import AnswerChunk, Span
 from pipeline.keyword.inflections import Language, language_of, stems
 from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.other_forms import compounds, passage_forms
@@ -49,27 +49,27 @@ def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[An
     return tuple(replace(chunk, highlights=_spans(chunk.text, marked_in(language_of(chunk.text)))) for chunk in chunks)
 
 
-def spans(text: str, terms: Collection[str]) -> tuple[TextSpan, ...]:
+def spans(text: str, terms: Collection[str]) -> tuple[Span, ...]:
     """Return the spans of ``terms`` in ``text``, in order without overlaps, in characters with an exclusive end. Words
     match in all forms, identifiers whole or by part, neighbouring bigrams as one span; at most 100 in 20,000
     characters."""
     return _spans(text, _Marked(terms, language_of(text)))
 
 
-def _spans(text: str, marked: _Marked) -> tuple[TextSpan, ...]:
-    spans: list[TextSpan] = []
+def _spans(text: str, marked: _Marked) -> tuple[Span, ...]:
+    spans: list[Span] = []
     if not marked.terms:
         return ()
     text = text[:_LONGEST_TEXT]
     for start, piece in _pieces(text, marked):
-        spans.extend(TextSpan(start=start + first, end=start + end) for first, end in marked[piece])
+        spans.extend(Span(start=start + first, end=start + end) for first, end in marked[piece])
         if len(spans) >= _MOST:
             break
     if marked.has_numbers and len(folded := fold(text)) == len(text):
         forms = [(form.start, form.end) for form in passage_forms(text, folded) if stem(form.term) in marked.terms]
         if forms:
             places = [(span.start, span.end) for span in spans]
-            spans = [TextSpan(start=start, end=end) for start, end in _united([*places, *forms])]
+            spans = [Span(start=start, end=end) for start, end in _united([*places, *forms])]
     return tuple(spans[:_MOST])
 
 

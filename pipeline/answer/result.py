@@ -2,63 +2,15 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from chordwise.contract.answer import AnswerChunk, HitSource, RerankMove, Stats, UnderstoodQuery
 from pipeline.filters.python_filters import as_sent
 from pipeline.query.request import Degradation, Envelope, Query, Understanding, copied, filters_as_sent
 from pipeline.ranking.fusion import Contribution
 from pipeline.ranking.hits import Hit
 from pipeline.records import ChannelName
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HitSource:
-    """One channel's part in a hit. ``rank``: None if it only scored the hit; custom fusions give no contribution."""
-
-    channel: str
-    rank: int | None
-    score: float | None
-    normalized: float | None
-    contribution: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RerankMove:
-    """The effect of reranking on a hit: its rerank score and its rank before."""
-
-    score: float
-    from_rank: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextSpan:
-    """A stretch of a text. Offsets count characters; the end is exclusive."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerChunk:
-    """One returned chunk. ``score`` orders the answer before grades and diversity; ``confidence`` is comparable between
-    queries; ``feedback``: the part of the score that came from similar candidates; ``highlights``: None unless asked for."""
-
-    chunk_id: str
-    document_id: str
-    namespace: str
-    title: str | None
-    text: str
-    metadata: Mapping[str, Any]
-    score: float
-    confidence: float
-    source: str
-    sources: tuple[HitSource, ...]
-    reason: str
-    rerank: RerankMove | None
-    decay: float | None = None
-    feedback: float = 0.0
-    highlights: tuple[TextSpan, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,48 +23,6 @@ class AnswerContext:
     token_count: int
     citations: tuple[Mapping[str, Any], ...]
     entities: tuple[Mapping[str, Any], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
-    """Statistics of an answer. Times in milliseconds."""
-
-    hits: Mapping[str, int]
-    source_share: Mapping[str, float]
-    expanded_queries: tuple[str, ...]
-    latency_ms: Mapping[str, float]
-    rerank_lift: float | None
-    degraded: bool
-    degradations: tuple[Degradation, ...]
-    profile: str
-    config_version: int
-    experiment_bucket: str | None
-    remarks: tuple[str, ...] = ()
-    recall: Mapping[str, Any] = field(default_factory=dict)
-    fallback: str | None = None
-    ladder: Mapping[str, Any] | None = None
-    second: Mapping[str, Any] | None = None
-    cached: bool = False
-    index_age_s: float | None = None  # of the keyword index that answered while MySQL was away
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnderstoodQuery:
-    """The part of a query that is returned with the answer for confirmation."""
-
-    query_text: str
-    namespaces: tuple[str, ...]
-    top_k: int
-    filters: Mapping[str, Any]
-    method: str
-    channels: tuple[str, ...]
-    strategy: str
-    enable_expand: bool
-    enable_rerank: bool
-    route: str | None = None
-    rewritten: str | None = None
-    keywords: tuple[str, ...] = ()
-    entities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

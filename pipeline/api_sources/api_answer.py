@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from chordwise.contract.documents import COMPARED, LENGTHS
+from chordwise.contract.document import COMPARED, LENGTHS
 from pipeline.api_sources.api_source import MISSING, ApiMapping, ApiSource, resolve
 from pipeline.errors import ApiSourceFailed
 from pipeline.filters.python_filters import finite, unmet

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from chordwise.contract.documents import COMPARED
+from chordwise.contract.document import COMPARED
 from pipeline.chunking.strategies.question_answer import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
 from pipeline.filters.python_filters import choices_of, is_exact, kind_of
 from pipeline.records import Comparison, Condition, DocumentFields, Filters

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from chordwise.contract.documents import COMPARED
+from chordwise.contract.document import COMPARED
 from pipeline.records import Comparison, Condition, DocumentFields, Filters, Scalar
 
 _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {

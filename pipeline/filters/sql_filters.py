@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from chordwise.contract.documents import COMPARED
+from chordwise.contract.document import COMPARED
 from pipeline.chunking.strategies.question_answer import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
 from pipeline.database.rows import to_json, to_naive
 from pipeline.filters.index_filters import leaves

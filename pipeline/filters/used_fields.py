@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from chordwise.contract.documents import COMPARED, DocumentFields
+from chordwise.contract.document import COMPARED, DocumentFields
 
 Scalar = str | int | float | bool
 Counts = Counter[tuple[type, Any]]  # by value and its type: True == 1, and they filter differently

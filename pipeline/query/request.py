@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
+from chordwise.contract.answer import Degradation as Degradation
 from pipeline.deadline import Deadline
 from pipeline.filters.python_filters import HitConditions, condition_as_json
 from pipeline.query.keywords import Background
@@ -32,15 +33,6 @@ class QueryMoment:
 
     at: datetime
     story_time: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Degradation:
-    """A loss on the way to a complete answer. ``part``: a channel, or a step such as rerank."""
-
-    part: str
-    code: str
-    detail: str
 
 
 def caps_of(selection: SelectionPlan) -> Caps | None:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
+from chordwise.contract.answer import SecondRetrieval
 from pipeline.keyword.scoring import long_share
 from pipeline.keyword.terms import query_terms
 from pipeline.local_models import weights_of
@@ -48,7 +49,7 @@ class Journal:
     _unmade: list[Iterable[Drop]] = field(default_factory=list)
     orders: list[tuple[str, tuple[Hit, ...]]] = field(default_factory=list)
     ladder: LadderStep | None = None
-    second: Mapping[str, Any] | None = None
+    second: SecondRetrieval | None = None
     rerank_weight: float | None = None
     asked_again: Mapping[ChannelName, Envelope] | None = None
     index_age_s: float | None = None

@@ -9,13 +9,12 @@ from typing import Any
 import orjson
 import structlog
 
+from chordwise.contract.answer import AnswerChunk, Rung, Stats
 from pipeline.answer.highlights import highlight
 from pipeline.answer.mask_answers import masked
 from pipeline.answer.result import (
     Answer,
-    AnswerChunk,
     AnswerContext,
-    Stats,
     answer_chunks,
     problem_of,
     source_share,
@@ -188,7 +187,7 @@ def _answer(
         experiment_bucket=query.experiment_bucket,
         remarks=tuple(journal.remarks),
         recall={channel: envelope.guard for channel, envelope in usable.items() if envelope.guard},
-        ladder=None if journal.ladder is None else asdict(journal.ladder),
+        ladder=None if journal.ladder is None else Rung(**asdict(journal.ladder)),
         second=journal.second,
         fallback=fallback,
         index_age_s=journal.index_age_s,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from pipeline.answer.result import AnswerChunk, HitSource
+from chordwise.contract.answer import AnswerChunk, HitSource
 from pipeline.channels.channel import Channel
 from pipeline.query.channel_options import FaqOptions, options_of, searched_namespaces
 from pipeline.query.plan import ChannelPlan, FallbackPlan
@@ -172,6 +172,8 @@ def fallback_chunk(
         ),
         reason=f"fallback: {source}, because {_WORDS[reason]}",
         rerank=None,
+        decay=None,
+        feedback=0.0,
     )
 
 

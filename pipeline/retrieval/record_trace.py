@@ -8,8 +8,9 @@ from typing import Any, Final, Literal
 import orjson
 import structlog
 
+from chordwise.contract.answer import AnswerChunk
 from pipeline.answer.ended_query import SLOW_MS
-from pipeline.answer.result import Answer, AnswerChunk, outcome
+from pipeline.answer.result import Answer, outcome
 from pipeline.errors import Unavailable
 from pipeline.query.plan import plan_as_json
 from pipeline.query.request import Envelope, Query, filters_as_sent

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from chordwise.contract.answer import SecondRetrieval
 from pipeline.channels.channel import Channel
 from pipeline.query.plan import ChannelPlan, Method, Plan, UnderstandPlan
 from pipeline.query.request import Degradation, Envelope, Query
@@ -69,12 +70,12 @@ def retry_poor(
             journal.asked_again = second.arrived.envelopes
         else:
             journal.ladder, journal.drops[:] = ladder, left_out
-    journal.second = {
-        "reason": "; ".join(poor),
-        "changed": changes,
-        "hits_before": len(first.returned),
-        "hits_after": len(best.returned),
-    }
+    journal.second = SecondRetrieval(
+        reason="; ".join(poor),
+        changed=changes,
+        hits_before=len(first.returned),
+        hits_after=len(best.returned),
+    )
     journal.took("second", started)
     return best
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.answer.result import AnswerChunk
+from chordwise.contract.answer import AnswerChunk
 from pipeline.chunking.tokens import count_tokens
 from pipeline.models.tokenizer import token_counter
 from pipeline.query.plan import ContextOptions

@@ -13,7 +13,7 @@ from api_gateway.http.bodies import Decoded, decode_json, refuse_flaws
 from api_gateway.http.fields import DescribedBy, TenantWire, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.resources.route_parts import validated
-from chordwise.contract import documents
+from chordwise.contract import document
 from pipeline.query.configuration import (
     Assign,
     Choice,
@@ -40,8 +40,8 @@ from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import Settings
 
 
-class FiltersIn(fields.request_of(documents.Filters, Wire)):  # type: ignore[misc]  # noqa: D101 - both of the contract
-    __doc__ = documents.Filters.__doc__
+class FiltersIn(fields.request_of(document.Filters, Wire)):  # type: ignore[misc]  # noqa: D101 - both of the contract
+    __doc__ = document.Filters.__doc__
 
 
 def to_filters(sent: FiltersIn, *, story_time: int | None = None) -> Filters:

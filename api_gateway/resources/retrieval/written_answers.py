@@ -19,8 +19,9 @@ from api_gateway.live.computations import compute
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
 from api_gateway.live.wakes import stays_connected
 from api_gateway.resources.retrieval.explanations import not_answered
-from api_gateway.resources.retrieval.queries import Degradation, QueryInPath
+from api_gateway.resources.retrieval.queries import QueryInPath
 from api_gateway.resources.route_parts import existing, read_own
+from chordwise.contract.answer import Degradation
 from pipeline.errors import PipelineError
 from pipeline.jobs.computation import ComputationKind
 

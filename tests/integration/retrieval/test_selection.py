@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from chordwise.contract.answer import Rung, SecondRetrieval
 from pipeline.channels.channel import Channel, Recalled
 from pipeline.errors import StoreUnavailable
 from pipeline.query.request import Query
@@ -236,11 +237,11 @@ class DescribeTheLadder:
         for wanted, rung, hits in ((1, 0, 1), (2, 1, 2), (3, 2, 3)):
             ladder = {"thresholds": between, "min_results": wanted}
             found = corner.ask(corner.query(question, retrieve={**semantic, "ladder": ladder}, rerank=NO_RERANK))
-            assert found.stats.ladder == {"threshold": pytest.approx(between[rung]), "hits": hits, "enough": True}
+            assert found.stats.ladder == Rung(threshold=pytest.approx(between[rung]), hits=hits, enough=True)
             assert len(found.chunks) == hits
         ladder = {"thresholds": between[:1], "min_results": 5}
         found = corner.ask(corner.query(question, retrieve={**semantic, "ladder": ladder}))
-        assert (documents(found), found.stats.ladder["enough"]) == (["exact"], False)
+        assert (documents(found), found.stats.ladder.enough) == (["exact"], False)
         assert plain.stats.ladder is None
 
     def it_recalls_nothing_again(self, corner, use_alone):
@@ -268,13 +269,10 @@ class DescribeASecondRetrieval:
         query = corner.query("centrifugal pump cooling", retrieve=retrieve, rerank=NO_RERANK, top_k=11)
         found = corner.ask(query, channels)
         assert [channel.asked for channel in channels.values()] == [[11, 50], [11, 50]]
-        assert found.stats.second == {
-            "reason": found.stats.second["reason"],
-            "changed": {"pool": 50},
-            "hits_before": 11,
-            "hits_after": 11,
-        }
-        assert found.stats.second["reason"].endswith(" of 1")
+        assert found.stats.second == SecondRetrieval(
+            reason=found.stats.second.reason, changed={"pool": 50}, hits_before=11, hits_after=11
+        )
+        assert found.stats.second.reason.endswith(" of 1")
         assert (len(found.chunks), found.stats.degraded) == (11, False)
         assert found.query.channels == ("keyword", "semantic")
 
@@ -291,8 +289,8 @@ class DescribeASecondRetrieval:
         retrieve = {"score_threshold": 0.999, **self.second(min_hits=5, score_threshold=0.0)}
         found = corner.ask(corner.query("centrifugal pump cooling", retrieve=retrieve, rerank=NO_RERANK), channels)
         assert [len(channel.asked) for channel in channels.values()] == [1, 1]
-        assert found.stats.second["changed"] == {"score_threshold": 0.0}
-        assert found.stats.second["hits_before"] < 5 < found.stats.second["hits_after"] == len(found.chunks)
+        assert found.stats.second.changed == {"score_threshold": 0.0}
+        assert found.stats.second.hits_before < 5 < found.stats.second.hits_after == len(found.chunks)
 
     def it_asks_the_other_channel_too_when_the_method_changes(self, corner, use_alone):
         corner.fill({"tea": "绿茶冲泡水温八十度", "wind": "A wind turbine drives a generator."})
@@ -301,7 +299,7 @@ class DescribeASecondRetrieval:
         found = corner.ask(corner.query("renewable electricity windmill", retrieve=retrieve), channels)
         assert [len(channels[name].asked) for name in (KEYWORD, SEMANTIC)] == [1, 1]
         assert documents(found)[0] == "wind"
-        assert (found.stats.second["hits_before"], found.stats.second["changed"]) == (0, {"method": "hybrid"})
+        assert (found.stats.second.hits_before, found.stats.second.changed) == (0, {"method": "hybrid"})
         assert set(found.stats.hits) == {"keyword", "semantic"}
         assert found.query.method == "full_text"  # as it was asked
 
@@ -311,7 +309,7 @@ class DescribeASecondRetrieval:
         retrieve = {"allocation": "balanced", **self.second(min_hits=9, pool=50)}
         found = corner.ask(corner.query("centrifugal pump", retrieve=retrieve, top_k=2), channels)
         assert max(len(channel.asked) for channel in channels.values()) <= 2
-        assert (found.stats.second["hits_before"], found.stats.second["hits_after"]) == (1, 1)
+        assert (found.stats.second.hits_before, found.stats.second.hits_after) == (1, 1)
 
     def it_is_skipped_and_named_when_no_time_is_left(self, corner, use_alone):
         corner.fill(self.TEXTS)
@@ -325,7 +323,7 @@ class DescribeASecondRetrieval:
         late = Arrived(query=replace(query, deadline_at=time.time() - 1), envelopes=few, elapsed_ms=elapsed)
         found = compose(late, use_alone, make_channels(use_alone))
         assert ("second", "no_time") in {(lost.part, lost.code) for lost in found.stats.degradations}
-        assert (found.stats.second["changed"], bool(found.chunks)) == ({}, True)
+        assert (found.stats.second.changed, bool(found.chunks)) == ({}, True)
 
     def it_is_skipped_and_named_where_channels_cannot_be_asked(self, corner, use_alone):
         corner.fill(self.TEXTS)
@@ -345,7 +343,7 @@ class DescribeASecondRetrieval:
         retrieve = {"allocation": "balanced", **self.second(min_score=1.0, pool=50)}
         found = corner.ask(corner.query("centrifugal pump", retrieve=retrieve, rerank=NO_RERANK), channels)
         assert {(lost.part, lost.code) for lost in found.stats.degradations} == {("second", "store_unavailable")}
-        assert found.stats.second["hits_after"] == found.stats.second["hits_before"] == len(found.chunks) > 0
+        assert found.stats.second.hits_after == found.stats.second.hits_before == len(found.chunks) > 0
 
     def it_does_not_wait_longer_for_a_hanging_channel_than_the_deadline(self, corner, use_alone):
         corner.fill(self.TEXTS)

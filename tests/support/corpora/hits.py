@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pipeline.answer.result import AnswerChunk
+from chordwise.contract.answer import AnswerChunk
 from pipeline.ranking.fusion import Contribution, Fused
 from pipeline.ranking.hits import Hit, Hydrated
 from pipeline.records import ChannelName, ChunkId
@@ -74,4 +74,6 @@ def answer_chunk(
         sources=(),
         reason="",
         rerank=None,
+        decay=None,
+        feedback=0.0,
     )

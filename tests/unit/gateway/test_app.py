@@ -231,13 +231,6 @@ class DescribeTheDescription:
         ("shape", "record"),
         [
             (results.Answer, records.Answer),
-            (results.AnswerChunk, records.AnswerChunk),
-            (results.AnswerContext, records.AnswerContext),
-            (results.HitSource, records.HitSource),
-            (results.RerankMove, records.RerankMove),
-            (results.Stats, records.Stats),
-            (results.UnderstoodQuery, records.UnderstoodQuery),
-            (results.Degradation, records.Degradation),
             (Alignment, AlignmentReport),
             (NamespaceAlignment, NamespaceReport),
         ],

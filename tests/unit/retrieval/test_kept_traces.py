@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.answer.result import Answer, AnswerContext, Stats, answer_chunks, understood
+from chordwise.contract.answer import Stats
+from pipeline.answer.result import Answer, AnswerContext, answer_chunks, understood
 from pipeline.query.plan import Plan, RetrievePlan
 from pipeline.query.request import Degradation, Query
 from pipeline.records import QueryId
@@ -31,6 +32,11 @@ def answer(asked: Query, *, total_ms: float = 20.0, hits=(HIT,), lost=(), status
         profile="default",
         config_version=1,
         experiment_bucket=None,
+        remarks=(),
+        recall={},
+        fallback=None,
+        ladder=None,
+        second=None,
     )
     return Answer(
         query_id=asked.query_id,

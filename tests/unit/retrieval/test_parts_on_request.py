@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from chordwise.contract.answer import AnswerChunk
 from pipeline.answer.highlights import highlight
-from pipeline.answer.result import AnswerChunk
 from pipeline.query.plan import ContextOptions, Plan
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.compose import empty_answer, render

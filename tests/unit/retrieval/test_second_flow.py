@@ -38,7 +38,7 @@ def it_does_not_say_that_it_expanded_what_has_no_other_wording(first):
     found = retry_poor(
         first, lambda _: pytest.fail("there was nothing to ask again"), CHANNELS, expand=lambda q: (q, ())
     )
-    assert (found, journal.second["changed"], journal.degradations) == (first, {}, [])
+    assert (found, journal.second.changed, journal.degradations) == (first, {}, [])
 
 
 def it_says_that_it_expanded(first):
@@ -46,7 +46,7 @@ def it_says_that_it_expanded(first):
         return replace(query, understanding=Understanding(sub_queries=("pump 9087",))), ()
 
     found = retry_poor(first, lambda arrived: replace(first, arrived=arrived), CHANNELS, expand=expand)
-    assert first.arrived.journal.second["changed"] == {"expand": True}
+    assert first.arrived.journal.second.changed == {"expand": True}
     assert found.arrived.query.understanding == Understanding(sub_queries=("pump 9087",))
 
 
@@ -54,4 +54,4 @@ def it_names_a_model_that_failed_to_expand(first):
     lost = Degradation(part="expand", code="rewriter_unavailable", detail="expand failed")
     journal = first.arrived.journal
     found = retry_poor(first, lambda _: pytest.fail("nothing changed"), CHANNELS, expand=lambda query: (query, [lost]))
-    assert (found, journal.second["changed"], journal.degradations) == (first, {}, [lost])
+    assert (found, journal.second.changed, journal.degradations) == (first, {}, [lost])

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.answer.result import Answer, AnswerContext, Stats, answer_chunks, understood
+from chordwise.contract.answer import Stats
+from pipeline.answer.result import Answer, AnswerContext, answer_chunks, understood
 from pipeline.query.request import Envelope
 from pipeline.ranking.hits import Drop
 from pipeline.records import ChannelName, TenantId
@@ -37,6 +38,11 @@ def answer(*hits, chunks=None) -> Answer:
         profile="default",
         config_version=1,
         experiment_bucket=None,
+        remarks=(),
+        recall={},
+        fallback=None,
+        ladder=None,
+        second=None,
     )
     return Answer(
         query_id="q",

@@ -1,0 +1,183 @@
+"""Answers to queries, part by part."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from chordwise.contract.record import Answered, absent_not_null
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HitSource(Answered):
+    """One channel's contribution to a hit. `rank` counts from 1; null means that another channel found it first.
+    `contribution` is null where a custom fusion gave the score."""
+
+    channel: str
+    rank: int | None
+    score: float | None
+    normalized: float | None
+    contribution: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankMove(Answered):
+    """The effect of reranking on a hit: its score there, and its previous position."""
+
+    score: float
+    from_rank: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span(Answered):
+    """A stretch of `text`. Offsets count characters (Unicode code points); the end is exclusive."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerChunk(Answered):
+    """A hit. `score` orders this answer; `confidence` can be compared between queries. `feedback`: the part of the fused
+    score that came from candidates like it. `highlights`, on request: the words of the query in `text`, synonyms included."""
+
+    chunk_id: str
+    document_id: str
+    namespace: str
+    title: str | None
+    text: str
+    metadata: Mapping[str, Any]
+    score: float
+    confidence: float
+    source: str
+    sources: tuple[HitSource, ...]
+    reason: str
+    rerank: RerankMove | None
+    decay: float | None
+    feedback: float
+    highlights: tuple[Span, ...] | None = field(
+        default=None,
+        metadata={"description": "Absent unless the query asks to `highlight`.", "json_schema_extra": absent_not_null},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citation(Answered):
+    """The chunk of a marker in the context. Offsets count characters of the document's text and are the chunk's own,
+    without its surrounding text; null for a passage outside any document here. `edited`: the chunk's text was changed
+    by hand, so offsets and pages name the passage of the document that it replaces."""
+
+    marker: str
+    chunk_id: str
+    document_id: str
+    namespace: str
+    start: int | None
+    end: int | None
+    page: int | None
+    page_start: int | None
+    page_end: int | None
+    title: str | None
+    source_uri: str | None
+    edited: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity(Answered):
+    """The state of an entity named by the hits, at the query's `story_time` or the latest, and since when it applies."""
+
+    id: str
+    name: str
+    type: str | None
+    state: Mapping[str, Any] | str
+    story_time: int | None
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerContext(Answered):
+    """The hits in the form for a prompt."""
+
+    text: str
+    token_count: int
+    citations: tuple[Citation, ...]
+    entities: tuple[Entity, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Degradation(Answered):
+    """A loss on the way: a channel, or a step such as rerank."""
+
+    part: str
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung(Answered):
+    """The last threshold of similarity that was tried. `hits` reached `threshold`; `enough`: as many as requested."""
+
+    threshold: float
+    hits: int
+    enough: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondRetrieval(Answered):
+    """The reason for a second retrieval, its changes, and the number of chunks before and after it. Empty `changed`: it
+    was impossible, or would have repeated the first."""
+
+    reason: str
+    changed: Mapping[str, Any]
+    hits_before: int
+    hits_after: int
+
+
+_RECALL = (
+    "How each channel searched, where it has several ways: `method` is `exact`, `ivfflat`, or "
+    "`ivfflat+exact_fallback`, "
+    "of the keyword channel `index` or `fulltext`; `rows`: how many chunks it compared; "
+    "`may_be_short`: something may be missing; `indexes`: how many vector indexes were asked; `recall`: the least share of "
+    "the ten nearest chunks that they were measured to find."
+)
+_INDEX_AGE = "Set while MySQL is away: seconds since the keyword index was last in step with MySQL."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats(Answered):
+    """Figures on how the answer was made. Times in milliseconds."""
+
+    hits: Mapping[str, int]
+    source_share: Mapping[str, float]
+    expanded_queries: tuple[str, ...]
+    latency_ms: Mapping[str, float]
+    rerank_lift: float | None
+    degraded: bool
+    degradations: tuple[Degradation, ...]
+    profile: str
+    config_version: int
+    experiment_bucket: str | None
+    remarks: tuple[str, ...]
+    recall: Mapping[str, Mapping[str, Any]] = field(metadata={"description": _RECALL})
+    fallback: str | None
+    ladder: Rung | None
+    second: SecondRetrieval | None
+    cached: bool = field(default=False, metadata={"description": "Whether the answer came from the answer cache."})
+    index_age_s: float | None = field(default=None, metadata={"description": _INDEX_AGE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderstoodQuery(Answered):
+    """The query as it was understood."""
+
+    query_text: str
+    namespaces: tuple[str, ...]
+    top_k: int
+    filters: Mapping[str, Any]
+    method: str
+    channels: tuple[str, ...]
+    strategy: str
+    enable_expand: bool
+    enable_rerank: bool
+    route: str | None
+    rewritten: str | None
+    keywords: tuple[str, ...]
+    entities: tuple[str, ...]
