@@ -5,7 +5,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, get_args
 
 import fastapi
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from pydantic.json_schema import JsonSchemaMode
 
 from api_gateway.http.fields import Shape
@@ -77,10 +77,10 @@ _MEANINGS = {
 
 # Schemas that FastAPI cannot discover, because routes read bodies and write events and problems themselves:
 # "validation" for input, "serialization" for output.
-DESCRIBED: dict[type[BaseModel], JsonSchemaMode] = {}
+DESCRIBED: dict[type, JsonSchemaMode] = {}
 
 
-def reference(shape: type[BaseModel], mode: JsonSchemaMode = "validation") -> dict[str, str]:
+def reference(shape: type, mode: JsonSchemaMode = "validation") -> dict[str, str]:
     """Return a reference to the schema of ``shape``, which the OpenAPI document will contain."""
     DESCRIBED[shape] = mode
     return {"$ref": f"#/components/schemas/{shape.__name__}"}
@@ -96,7 +96,7 @@ def meaning_of(status: int) -> str:
 
 def answers(
     status: int,
-    shape: type[BaseModel] | UnionType | None,
+    shape: type | UnionType | None,
     meaning: str,
     *problems: int,
     headers: Mapping[str, str] | None = None,
@@ -123,7 +123,7 @@ def answers(
 
 def route(
     summary: str,
-    shape: type[BaseModel] | UnionType | None,
+    shape: type | UnionType | None,
     meaning: str,
     *problems: int,
     status: int = 200,
@@ -144,7 +144,7 @@ def header_parameter(name: str, text: str, example: str) -> dict[str, Any]:
     return {**described, "example": example}
 
 
-def json_body(shape: type[BaseModel] | UnionType, example: dict[str, Any]) -> dict[str, Any]:
+def json_body(shape: type | UnionType, example: dict[str, Any]) -> dict[str, Any]:
     """Return the ``openapi_extra`` of a route that reads a JSON body itself."""
     references = [reference(choice) for choice in get_args(shape) or (shape,)]
     schema = references[0] if len(references) == 1 else {"oneOf": references}

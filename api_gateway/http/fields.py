@@ -36,9 +36,10 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def shown(shape: type[Shape], record: object, **values: Any) -> dict[str, Any]:
+def shown(shape: type, record: object, **values: Any) -> dict[str, Any]:
     """Return the fields of ``shape`` in its order: those in ``values``, the others from attributes of ``record``."""
-    return {name: values[name] if name in values else getattr(record, name) for name in shape.model_fields}
+    names = shape.model_fields if issubclass(shape, BaseModel) else shape.__dataclass_fields__  # type: ignore[attr-defined]
+    return {name: values[name] if name in values else getattr(record, name) for name in names}
 
 
 MAX_METADATA_BYTES = 16 * 1024

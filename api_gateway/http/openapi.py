@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
-from pydantic.json_schema import models_json_schema
+from pydantic import TypeAdapter
+from pydantic.json_schema import JsonSchemaMode
 
 from api_gateway.http.descriptions import DESCRIBED, header_parameter, meaning_of
 from api_gateway.http.problem_codes import codes_of
@@ -295,7 +296,10 @@ def describe(app: FastAPI) -> dict[str, Any]:
             title="Chordwise", version=installed_version(), description=_DESCRIPTION, routes=app.routes
         )
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        _, described = models_json_schema(list(DESCRIBED.items()), ref_template="#/components/schemas/{model}")
+        adapters: list[tuple[type, JsonSchemaMode, TypeAdapter[Any]]] = [
+            (shape, mode, TypeAdapter(shape)) for shape, mode in DESCRIBED.items()
+        ]
+        _, described = TypeAdapter.json_schemas(adapters, ref_template="#/components/schemas/{model}")
         schemas.update(described["$defs"])
         flatten_forms(document)
         complete(document)

@@ -3,8 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Response
 from starlette.types import Receive, Scope, Send
@@ -12,45 +11,17 @@ from starlette.types import Receive, Scope, Send
 from api_gateway.http.auth import api_key_of
 from api_gateway.http.caller import Caller, Reader
 from api_gateway.http.descriptions import reference, route
-from api_gateway.http.fields import Shape, shown
+from api_gateway.http.fields import shown
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event
 from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, View
 from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStream
 from api_gateway.resources.jobs import JobInPath, not_found
 from api_gateway.resources.retrieval.queries import QueryInPath
 from api_gateway.resources.route_parts import existing
-from api_gateway.resources.shapes import JobError
+from chordwise.contract.job import ItemFailed, JobProgress
 from pipeline.errors import Unavailable
 from pipeline.jobs.job_views import FailurePosition
 from pipeline.records import ItemState, JobId, TenantId
-
-
-class JobProgress(Shape):
-    """`data` of `progress` and `finished`. `rate`: recent documents per second; `eta_seconds`: time to the end at that
-    rate. Both are null while there is too little history."""
-
-    job_id: str
-    namespace: str
-    status: Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
-    total: int
-    queued: int
-    running: int
-    succeeded: int
-    failed: int
-    cancelled: int
-    chunks: int
-    stages: dict[str, int]
-    waiting_reason: Literal["queued_behind_others", "no_worker", "paused", "retrying"] | None
-    rate: float | None
-    eta_seconds: int | None
-    created_at: datetime
-    updated_at: datetime
-    finished_at: datetime | None
-    paused_at: datetime | None
-
-
-class ItemFailed(JobError):
-    """`data` of `item_failed`."""
 
 
 def progress(view: View) -> dict[str, Any]:

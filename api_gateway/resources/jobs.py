@@ -17,7 +17,8 @@ from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Page, existing, parse_uuid, send_page, time_span
-from api_gateway.resources.shapes import Job, Outcome, encoding_json, job_json
+from api_gateway.resources.shapes import encoding_json, job_json
+from chordwise.contract.job import Job, Outcome
 from pipeline.administration import steer_jobs
 from pipeline.administration.call_store import read_view
 from pipeline.jobs.job_view_store import JobViews, Matches

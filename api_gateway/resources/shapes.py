@@ -2,15 +2,16 @@
 
 from dataclasses import fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field
 from starlette.responses import Response
 
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.uploads import chunking_json
 from api_gateway.resources.route_parts import Page
+from chordwise.contract.document import Document, Source
+from chordwise.contract.job import Job, JobError, Renamed, Usage
 from pipeline.document_sources import original_type
 from pipeline.documents.document_views import DocumentView
 from pipeline.ingestion.accept import AcceptedJob
@@ -18,125 +19,6 @@ from pipeline.jobs.job_views import JobView
 from pipeline.records import DocumentFields, Encoding
 from pipeline.tenants.usage import UsageRow
 from workers import dispatch
-
-SourceKindName = Literal["text", "bytes", "file", "url", "sheet"]
-Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused"]
-
-
-class Renamed(Shape):
-    """A document stored under another id, because a document with other bytes has `requested_id`."""
-
-    ordinal: int
-    requested_id: str
-    document_id: str
-
-
-class JobAccepted(Shape):
-    """The documents are durable; a worker will process them. `renamed`: those that `on_conflict: new` gave another id;
-    absent if there are none. `delayed`: why that will be later; absent unless the broker takes no messages (alarm)."""
-
-    job_id: str
-    status: Literal["queued", "running", "succeeded", "partly_failed", "failed"]
-    total: int
-    renamed: list[Renamed] = Field([])
-    delayed: str = ""
-
-
-class JobError(Shape):
-    """The reason for one document's failure in a job."""
-
-    document_id: str | None
-    code: str
-    detail: str | None
-    pointer: str | None
-
-
-class Usage(Shape):
-    """The cost of embedding. `texts` were sent in `requests` and counted as `tokens` by the embedding service; `cached`
-    texts would have taken about `saved_tokens`. `cost`: at the prices of that time."""
-
-    tokens: int
-    requests: int
-    texts: int
-    cached: int
-    saved_tokens: int
-    cost: float
-
-
-class Job(Shape):
-    """A job with its counters. `stages`: how many documents have finished each step. `outcomes`: how many ended in
-    which `Outcome`. `reused`: how many of the chunks kept their vector. `waiting_reason`: the reason for a lack of
-    progress, null if it is being processed, or has waited for less than five seconds."""
-
-    job_id: str
-    namespace: str
-    status: Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
-    total: int
-    succeeded: int
-    failed: int
-    cancelled: int
-    chunks: int
-    reused: int
-    created_at: datetime
-    updated_at: datetime
-    finished_at: datetime | None
-    paused_at: datetime | None
-    priority: Literal["interactive", "bulk"]
-    waiting_reason: Literal["queued_behind_others", "no_worker", "paused", "retrying"] | None
-    stages: dict[str, int]
-    outcomes: dict[Outcome, int]
-    usage: Usage
-    errors: list[JobError]
-
-
-class Source(Shape):
-    """The origin of a document. Documents with the same `source_id` in one namespace have one source; `kind` is the way
-    in which it was last submitted.
-
-    `encoding`: the character encoding of its bytes, with the probability that its text is right (0 to 1), null until it
-    is read, for formats that are not text and for documents of an imported archive. `encoding_warning`: the reason to
-    check its text, null if there is none. `pages_warning`: what else was left out or may be wrong, such as
-    pages that hold only pictures, hidden content, or formulas without a value; null if nothing was. `page_start` and
-    `page_end`: the first and the last page with text, null
-    until it is read and for formats without pages.
-    """
-
-    source_id: str
-    kind: SourceKindName
-    uri: str | None
-    media_type: str
-    encoding: str | None
-    encoding_probability: float | None
-    encoding_warning: str | None
-    pages_warning: str | None
-    page_start: int | None
-    page_end: int | None
-
-
-class Document(Shape):
-    """A document without its text. `status` is that of its latest upload. `generation` is the searchable upload, null
-    while there is none; an upload that fails leaves the previous one searchable. `chunking`: its chunking strategy,
-    with all options. `duplicate_of`: the oldest document in the namespace with the same bytes, null for that document
-    itself and without duplicates. `bytes`: the size of the upload."""
-
-    namespace: str
-    document_id: str
-    status: Literal["queued", "running", "succeeded", "failed", "cancelled"]
-    generation: int | None
-    title: str | None
-    author: str | None
-    type: str | None
-    tags: list[str]
-    published_at: datetime | None
-    story_time: int | None
-    metadata: dict[str, Any]
-    source: Source
-    chunking: dict[str, Any]
-    duplicate_of: str | None
-    chunks: int
-    bytes: int
-    created_at: datetime
-    updated_at: datetime
 
 
 class Chunk(Shape):

@@ -1,5 +1,6 @@
 """Usage of models, and quotas."""
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Annotated, Literal
 
@@ -13,7 +14,8 @@ from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.shapes import Usage, usage_json
+from api_gateway.resources.shapes import usage_json
+from chordwise.contract.job import Usage
 from pipeline.administration import manage_tenants
 from pipeline.ingestion.accept import quota_use
 from pipeline.records import TenantId
@@ -39,6 +41,7 @@ class QuotaUse(Shape):
     answer_bytes: Quota
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow(Usage):
     """The cost in one day, for one job or model, or for one purpose. `key` is empty for work without a
     job: queries, edits, repairs, calls of the language model."""

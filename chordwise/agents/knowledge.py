@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 
 from chordwise.agents.asker import listed
 from chordwise.api.queries import AskKeywords
+from chordwise.contract.document import COMPARED
 from chordwise.errors import InvalidInput
 
 _FOR_A_SEARCH: Final = ("top_k", "method", "score_threshold", "rerank")
@@ -113,9 +114,8 @@ def tool_schema(knowledge: Knowledge) -> dict[str, Any]:
                 "type": "object",
                 "description": "What the documents must be like.",
                 "properties": {
-                    "type": {"type": "string"},
+                    **{name: {"type": "string"} for name in COMPARED},
                     "tags": {"type": "array", "items": {"type": "string"}, "description": "All of them."},
-                    "author": {"type": "string"},
                     "start": {"type": "string", "description": "Published at or after, RFC 3339."},
                     "end": {"type": "string", "description": "Published at or before, RFC 3339."},
                     "metadata": {"type": "object"},

@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from chordwise.api.jobs import Job
+from chordwise.contract import document
+from chordwise.contract.document import DocumentFields
 from chordwise.errors import InvalidInput
 from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
@@ -16,7 +18,7 @@ from chordwise.transport import Steps, plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(DocumentFields):
     """One document to ingest. Without ``document_id`` the server assigns one, and sending it again adds a copy.
 
     Instead of ``text``, ``source`` may hold ``bytes`` in base64, or a ``uri`` that the server fetches the document from.
@@ -26,13 +28,7 @@ class Document:
 
     text: str | None = None
     document_id: str | None = None
-    title: str | None = None
-    author: str | None = None
-    type: str | None = None
-    tags: tuple[str, ...] = ()
-    published_at: datetime | str | None = None
-    story_time: int | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    published_at: datetime | str | None = None  # type: ignore[assignment]  # also as a text that the server reads
     source: Mapping[str, Any] | None = None
     chunking: Mapping[str, Any] | None = None
 
@@ -41,27 +37,14 @@ MOST_CHANGED = 500  # documents of one request
 FIELDS = frozenset(field.name for field in fields(Document))
 
 
-class DocumentInfo(Result):
+class DocumentInfo(document.Document, Result):
     """A document as the server lists it; further fields are in ``raw``. ``status`` is that of its latest upload: queued,
     running, succeeded, failed or cancelled. ``generation``: the upload that searches see. ``chunking``: the strategy and
     options it is cut by. ``duplicate_of``: the oldest document of the namespace with the same bytes. ``source``: where it
     came from, with ``source_id``, ``kind``, ``uri``, ``media_type``, ``encoding``, ``encoding_warning``, ``pages_warning``,
     ``page_start`` and ``page_end`` among others."""
 
-    document_id: str
-    namespace: str = ""
-    status: str = ""
-    generation: int | None = None
-    chunks: int = 0
-    title: str | None = None
-    author: str | None = None
-    type: str | None = None
-    tags: tuple[str, ...] = ()
-    published_at: datetime | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    chunking: Mapping[str, Any] = field(default_factory=dict)
-    duplicate_of: str | None = None
-    source: Mapping[str, Any] = field(default_factory=dict)
+    source: Mapping[str, Any] = field(default_factory=dict)  # type: ignore[assignment]  # an object, as it is sent
 
 
 class GenerationInfo(Result):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
+from chordwise.contract import job
 from chordwise.event_stream import EventStream
 from chordwise.records import Result, decode
 from chordwise.resource import LONGEST_HOLD_S, Resource, entries, given, operation, path
@@ -21,22 +22,15 @@ FINAL_JOB_STATES = frozenset({"succeeded", "partly_failed", "failed", "cancelled
 WATCHED_HOLD_S = 1.0  # the longest wait of one request while progress is reported
 
 
-class JobError(Result):
+class JobError(job.JobError, Result):
     """The reason why one document of a job was not ingested. ``code`` is stable, ``detail`` is a sentence, ``pointer``
     leads to the field of the request."""
 
     code: str = "unknown"
-    detail: str = ""
-    document_id: str | None = None
-    pointer: str | None = None
 
 
-class Renamed(Result):
+class Renamed(job.Renamed, Result):
     """A document that ``on_conflict="new"`` gave another id; ``ordinal`` counts from 0 in the order of its request."""
-
-    ordinal: int
-    requested_id: str
-    document_id: str
 
 
 class Match(Result):
@@ -59,27 +53,11 @@ def warnings_of(encoding_warning: str | None, pages_warning: str | None) -> tupl
     return tuple(warning for warning in (encoding_warning, pages_warning) if warning)
 
 
-class Job(Result):
+class Job(job.Job, Result):
     """One batch on its way into the stores. ``total``, ``succeeded``, ``failed`` and ``cancelled`` count documents,
     ``outcomes`` counts them by outcome; ``reused`` counts the chunks that needed no embedding. ``renamed`` is only in
     the answer that accepted the documents."""
 
-    job_id: str
-    status: str = "queued"
-    total: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    cancelled: int = 0
-    chunks: int = 0
-    reused: int = 0
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
-    finished_at: datetime | None = None
-    paused_at: datetime | None = None
-    waiting_reason: str | None = None
-    priority: str | None = None
-    stages: Mapping[str, Any] = field(default_factory=dict)
-    outcomes: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[JobError, ...] = ()
     renamed: tuple[Renamed, ...] = ()
 
@@ -210,7 +188,7 @@ class Follower(EventStream[JobEvent]):
 
     def __init__(self, job_id: str, policy: RetryPolicy) -> None:
         super().__init__(Call(method="GET", path=path("jobs", job_id, "events")), policy)
-        self._job = Job(job_id=job_id)
+        self._job = decode(Job, {"job_id": job_id})
 
     def event(self, kind: str, event_id: str, data: Any) -> JobEvent:
         """Return the event; it carries the state of the last progress if it has none."""

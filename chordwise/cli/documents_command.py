@@ -13,6 +13,7 @@ from chordwise.api.documents import MOST_CHANGED
 from chordwise.api.jobs import Job, warnings_of
 from chordwise.cli import screen, short_ids
 from chordwise.cli.jobs_command import require_success
+from chordwise.contract.document import LENGTHS
 from chordwise.errors import InvalidInput, ProblemError
 
 DocumentStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
@@ -59,9 +60,7 @@ def show(document_id: DocumentIdArgument, namespace: NamespaceOption) -> None:
     facts = {
         "document": document.document_id,
         "namespace": document.namespace,
-        "title": document.title,
-        "author": document.author,
-        "type": document.type,
+        **{name: getattr(document, name) for name in LENGTHS},
         "tags": ", ".join(document.tags),
         "published": screen.moment(document.published_at),
         "status": document.status,

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from chordwise.contract.limits import Length, lengths
+from chordwise.contract.record import Answered, describe_as_complete
 
 Title = Annotated[str, Length(1024)]
 Author = Annotated[str, Length(255, example="ada")]
@@ -45,3 +46,59 @@ class Filters:
 LENGTHS: Final = lengths(DocumentFields)
 # The fields that a filter compares as a whole.
 COMPARED: Final = tuple(name for name in lengths(Filters) if name != "tags")
+
+SourceKindName = Literal["text", "bytes", "file", "url", "sheet"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source(Answered):
+    """The origin of a document. Documents with the same `source_id` in one namespace have one source; `kind` is the way
+    in which it was last submitted.
+
+    `encoding`: the character encoding of its bytes, with the probability that its text is right (0 to 1), null until it
+    is read, for formats that are not text and for documents of an imported archive. `encoding_warning`: the reason to
+    check its text, null if there is none. `pages_warning`: what else was left out or may be wrong, such as
+    pages that hold only pictures, hidden content, or formulas without a value; null if nothing was. `page_start` and
+    `page_end`: the first and the last page with text, null
+    until it is read and for formats without pages.
+    """
+
+    source_id: str
+    kind: SourceKindName
+    uri: str | None
+    media_type: str
+    encoding: str | None
+    encoding_probability: float | None
+    encoding_warning: str | None
+    pages_warning: str | None
+    page_start: int | None
+    page_end: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Identified(Answered):
+    namespace: str
+    document_id: str
+    status: Literal["queued", "running", "succeeded", "failed", "cancelled"]
+    generation: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document(DocumentFields, _Identified):
+    """A document without its text. `status` is that of its latest upload. `generation` is the searchable upload, null
+    while there is none; an upload that fails leaves the previous one searchable. `chunking`: its chunking strategy,
+    with all options. `duplicate_of`: the oldest document in the namespace with the same bytes, null for that document
+    itself and without duplicates. `bytes`: the size of the upload."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {
+        **Answered.__pydantic_config__,
+        "json_schema_extra": describe_as_complete,
+    }
+
+    source: Source
+    chunking: Mapping[str, Any]
+    duplicate_of: str | None
+    chunks: int
+    bytes: int
+    created_at: datetime
+    updated_at: datetime

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import AfterValidator, Field, TypeAdapter
 
+from chordwise.contract.document import COMPARED
 from pipeline.errors import FetchRefused
 from pipeline.outbound.web import LONGEST_URI, web_address
 from pipeline.query.plan import StrictRecord
@@ -103,8 +104,18 @@ Template = Annotated[str, Field(max_length=2048)]
 Score = Annotated[float, Field(allow_inf_nan=False)]
 
 
+_TEXTS = make_dataclass(
+    "DocumentTexts",
+    [(name, Pointer | None, field(default=None)) for name in COMPARED],
+    bases=(StrictRecord,),
+    frozen=True,
+    slots=True,
+    kw_only=True,
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiMapping(StrictRecord):
+class ApiMapping(_TEXTS):  # type: ignore[misc,valid-type]  # computed from the contract
     """The positions of values in an answer, as JSON Pointers: ``items`` into the answer, the others into an item.
     ``metadata``: values to keep beside the text. ``score_range``: the API's lowest and highest score; without ``score``
     the order counts."""
@@ -116,8 +127,6 @@ class ApiMapping(StrictRecord):
     score: Pointer | None = None
     url: Pointer | None = None
     published_at: Pointer | None = None
-    author: Pointer | None = None
-    type: Pointer | None = None
     tags: Pointer | None = None
     metadata: Annotated[Mapping[Annotated[str, Field(min_length=1, max_length=64)], Pointer], Field(max_length=32)] = (
         field(default_factory=dict)

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pipeline.database.mysql_tables import jobs
 from pipeline.database.rows import TenantStore, now, record_of, to_naive
-from pipeline.database.statements import same_document, same_generation, sql
+from pipeline.database.statements import columns, same_document, same_generation, sql
 from pipeline.documents.document_store import encoding_of
 from pipeline.documents.duplicate_store import Duplicates, is_duplicate
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
@@ -216,7 +217,7 @@ def status_of(items: dict[ItemState, int]) -> str:
 
 
 _JOBS = (
-    "SELECT job_id, namespace, total, created_at, updated_at, finished_at, paused_at, served_at, priority FROM jobs"
+    f"SELECT {columns(jobs, JobView)}, served_at FROM jobs"
     " WHERE tenant_id = :tenant {where} ORDER BY created_at DESC, job_id DESC LIMIT :limit"
 )
 
@@ -243,8 +244,8 @@ _ITEMS = (
 _IS_WARNED = "JSON_CONTAINS_PATH(g.encoding, 'one', '$.warning', '$.pages_warning')"
 
 _SNAPSHOT = sql(
-    "SELECT j.job_id, j.namespace, j.revision, j.total, j.created_at, j.updated_at, j.finished_at, j.paused_at,"
-    " j.served_at, i.state, i.stage, i.items, i.chunks FROM jobs j LEFT JOIN ("
+    f"SELECT {columns(jobs, Snapshot, 'j')}, j.served_at,"
+    " i.state, i.stage, i.items, i.chunks FROM jobs j LEFT JOIN ("
     "SELECT state, stage, COUNT(*) AS items, SUM(chunk_count) AS chunks FROM job_items"
     " WHERE tenant_id = :tenant AND job_id = :job GROUP BY state, stage) i ON TRUE"
     " WHERE j.tenant_id = :tenant AND j.job_id = :job"

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from chordwise.contract.job import JobState
+from chordwise.contract.job import JobStatus as JobStatus
 from pipeline.records import Encoding, FailureReason, ItemState, JobId
 from pipeline.tenants.usage import UsageRow
 
@@ -50,7 +52,6 @@ def waiting_reason(
     return WaitingReason.QUEUED_BEHIND_OTHERS if workers_seen else WaitingReason.NO_WORKER
 
 
-JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
 # Differs whenever something has happened to a job, but for steps in the middle of a batch.
 Fingerprint = tuple[int, datetime | None]
 BACKLOG_STATES = ("due", "later", "running", "paused")
@@ -78,48 +79,28 @@ class ItemView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobView:
+class JobView(JobState):
     """A job with its counters. ``stages``: the items that have finished each step; ``outcomes``: the items by outcome;
     ``reused``: chunks that needed no embedding; ``usage``: the cost of embedding the others."""
 
     job_id: JobId
-    namespace: str
-    status: str
-    total: int
     succeeded: int
     failed: int
     cancelled: int
-    chunks: int
     reused: int
-    created_at: datetime
-    updated_at: datetime
-    finished_at: datetime | None
-    paused_at: datetime | None
     priority: str
-    waiting_reason: WaitingReason | None
-    stages: dict[str, int]
     outcomes: dict[str, int]
     errors: tuple[ItemView, ...]
     usage: UsageRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(JobState):
     """A job with counters of one moment. ``stages``: the items that have finished each step."""
 
     job_id: JobId
-    namespace: str
     revision: int
-    status: str
-    total: int
     items: Mapping[ItemState, int]
-    chunks: int
-    stages: Mapping[str, int]
-    created_at: datetime
-    updated_at: datetime
-    finished_at: datetime | None
-    paused_at: datetime | None
-    waiting_reason: WaitingReason | None = None
 
     @property
     def ended(self) -> int:

@@ -22,6 +22,7 @@ from api_gateway.resources.retrieval.explanations import explanation, not_answer
 from api_gateway.resources.retrieval.queries import parse_query_id
 from api_gateway.resources.route_parts import existing, parse
 from api_gateway.resources.shapes import document_json, job_json, renamed_json
+from chordwise.contract.document import COMPARED
 from pipeline.administration import list_documents
 from pipeline.administration.call_store import read_view
 from pipeline.administration.list_documents import read_passages
@@ -313,7 +314,7 @@ def _document(given: str) -> tuple[Namespace, DocumentId]:
 
 def _metadata(view: DocumentView) -> dict[str, Any]:
     document = document_json(view)
-    names = ("namespace", "document_id", "author", "type", "tags", "published_at", "generation", "updated_at")
+    names = ("namespace", "document_id", *COMPARED, "tags", "published_at", "generation", "updated_at")
     described = {name: document[name] for name in names if document[name] not in (None, [], ())}
     return {**view.fields.metadata, **described}
 

@@ -9,8 +9,8 @@ from api_gateway.http.fields import NamespaceName, NewNamespaceName, QueryText, 
 from api_gateway.resources.ingestion.uploads import DocumentIn
 from api_gateway.resources.retrieval.explanations import WhyNot
 from api_gateway.resources.retrieval.query_body import FiltersIn
-from api_gateway.resources.shapes import Renamed
 from chordwise.contract.answer import Degradation, HitSource
+from chordwise.contract.job import Renamed
 from pipeline.ingestion.accept import OnConflict
 
 LONGEST_WAIT_S = 30  # shorter than proxies and agents allow an answer to take

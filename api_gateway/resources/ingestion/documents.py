@@ -24,12 +24,12 @@ from api_gateway.resources.retrieval.query_body import FiltersText, filters_para
 from api_gateway.resources.route_parts import deleted, existing, parse, read_own, send_page
 from api_gateway.resources.shapes import (
     ChunkPage,
-    Document,
     DocumentPage,
-    JobAccepted,
     accepted_response,
     document_json,
 )
+from chordwise.contract.document import Document
+from chordwise.contract.job import JobAccepted
 from pipeline.administration import list_documents as owned_documents
 from pipeline.administration.call_store import read_view
 from pipeline.administration.delete_documents import delete_document

@@ -33,8 +33,9 @@ from api_gateway.resources.ingestion.uploads import (
     to_chunking,
 )
 from api_gateway.resources.route_parts import file_form, require_media_type, validated
-from api_gateway.resources.shapes import JobAccepted, accepted_response
+from api_gateway.resources.shapes import accepted_response
 from chordwise.contract.document import LENGTHS
+from chordwise.contract.job import JobAccepted
 from pipeline.document_sources import SourceKind, SourceRef, with_hash
 from pipeline.errors import MalformedDocument, Rejected
 from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept

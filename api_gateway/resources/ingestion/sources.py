@@ -15,7 +15,7 @@ from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Page, existing, parse, send_page
-from api_gateway.resources.shapes import SourceKindName
+from chordwise.contract.document import SourceKindName
 from pipeline.administration.call_store import read_view
 from pipeline.administration.delete_documents import delete_source
 from pipeline.document_sources import SourceKind

@@ -17,7 +17,8 @@ from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.documents import Id, InNamespace, find, not_found
 from api_gateway.resources.ingestion.uploads import ChunkingIn, to_chunking
 from api_gateway.resources.route_parts import CompleteList, existing, read_own, refuse_repeated
-from api_gateway.resources.shapes import JobAccepted, accepted_response
+from api_gateway.resources.shapes import accepted_response
+from chordwise.contract.job import JobAccepted
 from pipeline.administration.delete_documents import delete_documents
 from pipeline.administration.list_documents import find_similar, read_original
 from pipeline.document_sources import original_type

@@ -35,8 +35,8 @@ class Traced(NamedTuple):
 
 
 TRACED: Final = (
-    Traced("a document's field", "author", 21, frozenset({"pipeline/parsing/rich_text.py"})),  # a destination of RTF
-    Traced("a job's field", "paused_at", 13),
+    Traced("a document's field", "author", 8, frozenset({"pipeline/parsing/rich_text.py"})),  # a destination of RTF
+    Traced("a job's field", "paused_at", 10),
     Traced("a statistic of an answer", "rerank_lift", 5),
 )
 

@@ -46,6 +46,7 @@ class Ledger:
             updated_at=MOMENT,
             finished_at=None,
             paused_at=None,
+            waiting_reason=None,
         )
 
     def move(self, *, failed: int = 0, finished: bool = False) -> None:

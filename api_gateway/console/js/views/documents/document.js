@@ -1,6 +1,7 @@
 // One document: its properties and what can be done with it; its chunks, original, generations and likenesses.
 import { html, useState } from "../../html.js";
 import { get, patch, remove, segment } from "../../api.js";
+import { TEXT_NAMES } from "../../document_fields.js";
 import { download } from "../../download.js";
 import { ago, bytes, count, moment } from "../../format.js";
 import { useAction, useLoad, usePages } from "../../load.js";
@@ -85,9 +86,8 @@ function About({ document }) {
       [t("document.format"), html`${source.media_type}${source.encoding && `, ${source.encoding}`}`],
       source.page_end && [t("document.pages"), count(source.page_end)],
       [t("chunking.strategy"), html`${word("chunking", strategy)} <span class="hint">${Object.entries(options).map(([name, value]) => `${name} ${value}`).join(", ")}</span>`],
-      document.type && [t("field.type"), document.type],
+      ...TEXT_NAMES.map((name) => document[name] && [t(`field.${name}`), document[name]]),
       document.tags.length > 0 && [t("field.tags"), document.tags.join(", ")],
-      document.author && [t("field.author"), document.author],
       document.published_at && [t("field.published"), moment(document.published_at)],
       source.uri && [t("field.source"), html`<code><${Name} text=${source.uri} /></code>`],
       document.duplicate_of && [t("documents.copy_of"), html`<a href=${link("documents", document.namespace, document.duplicate_of)}><${Name} text=${document.duplicate_of} /></a>`],

@@ -1,6 +1,7 @@
 // The fields of a document, edited under the etag of its generations; saving ingests the document again.
 import { html, useState } from "../../html.js";
 import { ApiError, segment, send } from "../../api.js";
+import { TEXT_FIELDS } from "../../document_fields.js";
 import { useAction, useLoad } from "../../load.js";
 import { drafted, Form } from "../../parts/form.js";
 import { Check } from "../../parts/fields.js";
@@ -11,8 +12,7 @@ import { t } from "../../words.js";
 
 const fieldsOf = () => [
   { name: "title", label: t("field.title"), maxlength: 1024 },
-  { name: "author", label: t("field.author"), maxlength: 255 },
-  { name: "type", label: t("field.type"), maxlength: 64 },
+  ...Object.entries(TEXT_FIELDS).map(([name, maxlength]) => ({ name, label: t(`field.${name}`), maxlength })),
   { name: "tags", label: t("field.tags"), kind: "lines", hint: t("document.tags_hint") },
   { name: "published_at", label: t("field.published"), hint: t("document.time_hint") },
   { name: "metadata", label: t("field.metadata"), kind: "json" },

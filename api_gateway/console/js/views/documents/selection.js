@@ -1,6 +1,7 @@
 // Actions on the selected documents: other tags and fields, ingesting them again, deleting them.
 import { html, useState } from "../../html.js";
 import { patch, send } from "../../api.js";
+import { NO_TEXTS, TEXT_FIELDS, TEXT_NAMES } from "../../document_fields.js";
 import { count, short } from "../../format.js";
 import { useAction } from "../../load.js";
 import { Confirm } from "../../parts/dialog.js";
@@ -10,7 +11,7 @@ import { link } from "../../router.js";
 import { t } from "../../words.js";
 
 const AT_ONCE = 500; // documents in one request, as the API allows
-const NOTHING = { add: "", remove: "", type: "", author: "", metadata: "", discard: false };
+const NOTHING = { add: "", remove: "", ...NO_TEXTS, metadata: "", discard: false };
 
 export const tagsOf = (text) => text.split(/[,，]/).map((tag) => tag.trim()).filter(Boolean);
 
@@ -58,7 +59,7 @@ export function Selection({ chosen, again, clear, one, over }) {
   let metadata;
   try { metadata = draft.metadata.trim() ? JSON.parse(draft.metadata) : undefined; } catch { metadata = null; }
   const wrong = metadata === null || (metadata !== undefined && (typeof metadata !== "object" || Array.isArray(metadata)));
-  const fields = Object.fromEntries([["type", draft.type.trim()], ["author", draft.author.trim()], ["metadata", metadata]].filter(([, value]) => value));
+  const fields = Object.fromEntries([...TEXT_NAMES.map((name) => [name, draft[name].trim()]), ["metadata", metadata]].filter(([, value]) => value));
   const changes = { set: fields, add_tags: tagsOf(draft.add), remove_tags: tagsOf(draft.remove) };
   const changed = Object.keys(fields).length + changes.add_tags.length + changes.remove_tags.length > 0;
   const discard = html`<${Check} label=${t("documents.discard")} checked=${draft.discard} onInput=${set("discard")} />`;
@@ -86,8 +87,8 @@ export function Selection({ chosen, again, clear, one, over }) {
       <div class="form">
         <${Text} label=${t("documents.add_tags")} value=${draft.add} onInput=${set("add")} hint=${t("upload.tags_hint")} />
         <${Text} label=${t("documents.remove_tags")} value=${draft.remove} onInput=${set("remove")} />
-        <${Text} label=${t("field.type")} value=${draft.type} onInput=${set("type")} maxlength="64" hint=${t("documents.blank_stays")} />
-        <${Text} label=${t("field.author")} value=${draft.author} onInput=${set("author")} maxlength="255" />
+        ${TEXT_NAMES.map((name) => html`<${Text} key=${name} label=${t(`field.${name}`)} value=${draft[name]} onInput=${set(name)}
+          maxlength=${TEXT_FIELDS[name]} hint=${t("documents.blank_stays")} />`)}
         <${Area} label=${t("documents.metadata")} rows="3" value=${draft.metadata} onInput=${set("metadata")} fault=${wrong && t("documents.no_object")} />
         ${discard}
       </div><//>`}`;

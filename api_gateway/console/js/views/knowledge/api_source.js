@@ -2,6 +2,7 @@
 import { html } from "../../html.js";
 import { post, segment } from "../../api.js";
 import { milliseconds } from "../../format.js";
+import { TEXT_NAMES } from "../../document_fields.js";
 import { drafted, plain, sent } from "../../parts/form.js";
 import { RecordForm } from "../../parts/record.js";
 import { Rows } from "../../parts/rows.js";
@@ -12,7 +13,7 @@ import { Heading } from "../../shell.js";
 import { codeName, said } from "../../sentences.js";
 import { t, word } from "../../words.js";
 
-const POINTERS = ["items", "text", "id", "title", "score", "url", "published_at", "author", "type", "tags"];
+const POINTERS = ["items", "text", "id", "title", "score", "url", "published_at", ...TEXT_NAMES, "tags"];
 
 const fieldsOf = () => [
   { name: "enabled", kind: "check", label: t("api_source.enabled") },
@@ -23,7 +24,7 @@ const fieldsOf = () => [
     { name: "body", label: t("api_source.body"), kind: "json" },
   ] },
   { group: t("api_source.mapping"), fields: [
-    ...POINTERS.map((name) => ({ name: `mapping/${name}`, label: word("api_place", name), required: name === "text", maxlength: 256, spellcheck: false, placeholder: `/${name}` })),
+    ...POINTERS.map((name) => ({ name: `mapping/${name}`, label: word("api_place", name, word("field", name)), required: name === "text", maxlength: 256, spellcheck: false, placeholder: `/${name}` })),
     { name: "mapping/metadata", label: t("field.metadata"), kind: "json", placeholder: '{"price": "/price"}' },
     { name: "mapping/score_range", label: t("api_source.score_range"), kind: "json", placeholder: "[0, 1]" },
   ] },

@@ -1,4 +1,5 @@
 // A question and its settings as the parameters of the page's address, so that a link, a reload and the way back repeat it.
+import { TEXT_NAMES } from "../../document_fields.js";
 import { linkWith } from "../../router.js";
 import { NO_FILTERS } from "./filters.js";
 import { AS_PROFILE, FIXED, METHODS, FUSIONS, SWITCH } from "./settings.js";
@@ -30,7 +31,7 @@ export function draftOf(query) {
     const given = value(`${at ? "b_" : ""}${field}`, side[field]);
     return [field, !KNOWN[field] || KNOWN[field].includes(given) ? given : side[field]];
   })));
-  const plain = Object.fromEntries(["type", "author", "start", "end", "story"].map((name) => [name, query.get(name) ?? ""]));
+  const plain = Object.fromEntries([...TEXT_NAMES, "start", "end", "story"].map((name) => [name, query.get(name) ?? ""]));
   return {
     text, sides, two: query.has("two"), topK: value("results", RESULTS), chosen: query.has("namespace") ? query.getAll("namespace") : null,
     filters: { ...plain, tags: query.getAll("tag"), metadata: pairsOf(query.get("metadata")) },

@@ -1,6 +1,7 @@
 // Filters of a query, offered from the documents of the chosen namespaces.
 import { html, useId, useState } from "../../html.js";
 import { get, segment } from "../../api.js";
+import { NO_TEXTS, TEXT_NAMES } from "../../document_fields.js";
 import { count, day } from "../../format.js";
 import { useLoad } from "../../load.js";
 import { Choice, Field, Text } from "../../parts/fields.js";
@@ -8,13 +9,13 @@ import { Icon } from "../../parts/icons.js";
 import { Problem } from "../../parts/states.js";
 import { t } from "../../words.js";
 
-export const NO_FILTERS = { type: "", author: "", tags: [], start: "", end: "", metadata: [], story: "" };
+export const NO_FILTERS = { ...NO_TEXTS, tags: [], start: "", end: "", metadata: [], story: "" };
 const AT_ONCE = 4;
 
 /** `{filters, story_time}` of a body, without those that are not set. */
-export function filtersOf({ type, author, tags, start, end, metadata, story }) {
+export function filtersOf({ tags, start, end, metadata, story, ...texts }) {
   const filters = {
-    ...(type && { type }), ...(author && { author }), ...(tags.length && { tags }),
+    ...Object.fromEntries(Object.entries(texts).filter(([, text]) => text)), ...(tags.length && { tags }),
     ...(start && { start: `${start}T00:00:00Z` }), ...(end && { end: `${end}T23:59:59Z` }),
     ...(metadata.length && { metadata: Object.fromEntries(metadata) }),
   };
@@ -52,8 +53,8 @@ function Offered({ namespaces, value, set }) {
     <p class="hint" role="status">${!loaded.data ? t("state.loading") : fields.complete
       ? t("filter.counted", { count: count(fields.documents_read) }) : t("filter.counted_some", { count: count(fields.documents_read) })}</p>
     <div class="fields">
-      <${Choice} label=${t("field.type")} value=${value.type} onInput=${set("type")} options=${options(fields.types, value.type)} />
-      <${Choice} label=${t("field.author")} value=${value.author} onInput=${set("author")} options=${options(fields.authors, value.author)} />
+      ${TEXT_NAMES.map((name) => html`<${Choice} key=${name} label=${t(`field.${name}`)} value=${value[name]} onInput=${set(name)}
+        options=${options(fields[`${name}s`], value[name])} />`)}
       <${Adder} label=${t("field.tags")} values=${fields.tags} onAdd=${(tag) => value.tags.includes(tag) || set("tags")([...value.tags, tag])} />
       <${Text} label=${t("filter.start")} type="date" value=${value.start} onInput=${set("start")}
         hint=${range(fields.published_from && day(fields.published_from), day(fields.published_to))} />
@@ -126,7 +127,7 @@ function merged(pages) {
   return {
     complete: pages.every((page) => page.complete),
     documents_read: pages.reduce((all, page) => all + page.documents_read, 0),
-    ...Object.fromEntries(["types", "authors", "tags"].map((name) => [name, sum(pages.map((page) => page[name].values))])),
+    ...Object.fromEntries([...TEXT_NAMES.map((name) => `${name}s`), "tags"].map((name) => [name, sum(pages.map((page) => page[name].values))])),
     metadata: Object.fromEntries(keys.map((key) => [key, sum(pages.map((page) => page.metadata[key]?.values ?? []))])),
     published_from: ends("published_from", least), published_to: ends("published_to", most),
     story_from: ends("story_from", least), story_to: ends("story_to", most),

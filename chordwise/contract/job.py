@@ -1,0 +1,108 @@
+"""Jobs: submissions on their way into the stores."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from chordwise.contract.record import Answered
+
+JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
+WaitingReason = Literal["queued_behind_others", "no_worker", "paused", "retrying"]
+Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renamed(Answered):
+    """A document stored under another id, because a document with other bytes has `requested_id`."""
+
+    ordinal: int
+    requested_id: str
+    document_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAccepted(Answered):
+    """The documents are durable; a worker will process them. `renamed`: those that `on_conflict: new` gave another id;
+    absent if there are none. `delayed`: why that will be later; absent unless the broker takes no messages (alarm)."""
+
+    job_id: str
+    status: Literal["queued", "running", "succeeded", "partly_failed", "failed"]
+    total: int
+    renamed: tuple[Renamed, ...] = field(default=(), metadata={"json_schema_extra": {"default": []}})
+    delayed: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobError(Answered):
+    """The reason for one document's failure in a job."""
+
+    document_id: str | None
+    code: str
+    detail: str | None
+    pointer: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage(Answered):
+    """The cost of embedding. `texts` were sent in `requests` and counted as `tokens` by the embedding service; `cached`
+    texts would have taken about `saved_tokens`. `cost`: at the prices of that time."""
+
+    tokens: int
+    requests: int
+    texts: int
+    cached: int
+    saved_tokens: int
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState(Answered):
+    """The fields of a job that every description of it has."""
+
+    job_id: str
+    namespace: str
+    status: JobStatus
+    total: int
+    chunks: int
+    stages: Mapping[str, int]
+    waiting_reason: WaitingReason | None
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    paused_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(JobState):
+    """A job with its counters. `stages`: how many documents have finished each step. `outcomes`: how many ended in
+    which `Outcome`. `reused`: how many of the chunks kept their vector. `waiting_reason`: the reason for a lack of
+    progress, null if it is being processed, or has waited for less than five seconds."""
+
+    succeeded: int
+    failed: int
+    cancelled: int
+    reused: int
+    priority: Literal["interactive", "bulk"]
+    outcomes: Mapping[Outcome, int]
+    usage: Usage
+    errors: tuple[JobError, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgress(JobState):
+    """`data` of `progress` and `finished`. `rate`: recent documents per second; `eta_seconds`: time to the end at that
+    rate. Both are null while there is too little history."""
+
+    queued: int
+    running: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    rate: float | None
+    eta_seconds: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemFailed(JobError):
+    """`data` of `item_failed`."""
