@@ -17,9 +17,9 @@ TECHNICAL: Final = (
 def passage_metadata(hit: Hit, query_id: str) -> dict[str, Any]:
     """Return the document's own metadata, overlaid with fields of the hit.
 
-    ``channel`` is the strongest one, ``channels`` has the rank in each channel that recalled the chunk. ``source``, which many
-    chains cite, is the document's own value, else its address, else its id. ``query_id`` and ``chunk_id`` are what
-    ``Chordwise.feedback`` asks for.
+    ``channel`` is the hit's ``source``, ``channels`` has the rank in each channel that recalled the chunk. ``source``,
+    which many chains cite, is the document's own value, else its address, else its id. ``query_id`` and ``chunk_id`` are
+    what ``Chordwise.feedback`` asks for.
     """
     fields = given(
         document_id=hit.document_id,

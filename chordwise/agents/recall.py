@@ -44,7 +44,7 @@ class RecallRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallHit:
-    """A passage with its strongest channel (``source``), ``score``, ``confidence`` from 0 to 1, and ``reason``."""
+    """A passage with its ``source``: the strongest channel, or ``both``. ``confidence``: from 0 to 1."""
 
     source: str
     score: float

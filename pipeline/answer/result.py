@@ -3,14 +3,16 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from chordwise.contract.answer import AnswerChunk, HitSource, RerankMove, Stats, UnderstoodQuery
 from pipeline.filters.python_filters import as_sent
 from pipeline.query.request import Degradation, Envelope, Query, Understanding, copied, filters_as_sent
-from pipeline.ranking.fusion import Contribution
 from pipeline.ranking.hits import Hit
 from pipeline.records import ChannelName
+
+BOTH: Final = "both"
+_SEARCHES: Final = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,20 +79,31 @@ def understood(query: Query) -> UnderstoodQuery:
 
 def source_share(chunks: Sequence[AnswerChunk]) -> dict[str, float]:
     """Return the share of the chunks that each channel brought, by the strongest channel of each chunk."""
-    counted = Counter(chunk.source for chunk in chunks)
+    counted = Counter(strongest(chunk.sources) for chunk in chunks)
     return {source: round(count / len(chunks), 4) for source, count in sorted(counted.items())}
+
+
+def strongest(sources: Iterable[HitSource]) -> str:
+    """Return the channel with the largest contribution, or with the best rank where a custom fusion gives none."""
+    return max(sources, key=lambda part: (part.contribution or 0.0, part.rank is not None, -(part.rank or 0))).channel
+
+
+def _label(sources: Sequence[HitSource]) -> str:
+    """Return the strongest channel, or `BOTH` if that is one of the two searches and both of them recalled the chunk."""
+    channel = strongest(sources)
+    agree = channel in _SEARCHES and _SEARCHES.issubset(part.channel for part in sources if part.rank is not None)
+    return BOTH if agree else channel
 
 
 def _chunk(hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
     fused, hydrated = hit.fused, hit.passage
-    strongest = max(fused.contributions, key=_strength)
     sources = tuple(HitSource(**part._asdict()) for part in fused.contributions)
     return copied(
         AnswerChunk,
         hydrated,
         score=hit.score,
         confidence=round(hit.confidence, 4),
-        source=strongest.channel,
+        source=_label(sources),
         sources=sources,
         reason=_reason(sources, fused.feedback, hit, envelopes),
         rerank=None if hit.rerank is None else RerankMove(score=hit.rerank, from_rank=hit.from_rank),
@@ -117,11 +130,6 @@ def _reason(sources: Sequence[HitSource], feedback: float, hit: Hit, envelopes: 
     if hit.rerank is not None:
         parts.append(f"reranked from place {hit.from_rank}")
     return "; ".join(parts)
-
-
-def _strength(part: Contribution) -> tuple[float, bool, int]:
-    """Return the sort key of a channel's part in a hit: its contribution, or its rank where a custom fusion gives none."""
-    return part.contribution or 0.0, part.rank is not None, -(part.rank or 0)
 
 
 RETRIEVAL_UNAVAILABLE = "retrieval_unavailable"

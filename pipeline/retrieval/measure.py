@@ -4,7 +4,7 @@ from typing import Any
 
 import structlog
 
-from pipeline.answer.result import Answer, outcome
+from pipeline.answer.result import Answer, outcome, strongest
 from pipeline.metrics.meter_store import Meter
 from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, TenantId
@@ -64,7 +64,7 @@ def measure_answer(query: Query, answer: Answer, meter: Meter, *, by_tenant: boo
             meter.observe("chordwise_query_step_seconds", elapsed_ms / 1000, step=step)
     meter.observe("chordwise_answer_chunks", len(answer.chunks))
     for chunk in answer.chunks:
-        meter.count("chordwise_returned_chunks", channel=chunk.source)
+        meter.count("chordwise_returned_chunks", channel=strongest(chunk.sources))
     if stats.rerank_lift is not None:
         meter.observe("chordwise_rerank_lift", stats.rerank_lift)
     if stats.degraded and answer.status == "succeeded":  # a failed query counts only as failed
@@ -123,7 +123,7 @@ def answer_fields(query: Query, answer: Answer) -> dict[str, Any]:
         **_request_fields(query),
         "experiment_bucket": stats.experiment_bucket,
         "status": answer.status,
-        "source": None if best is None else best.source,
+        "source": None if best is None else strongest(best.sources),
         "score": None if best is None else round(best.score, 4),
         "source_share": dict(stats.source_share),
         "latency_ms": stats.latency_ms.get("total"),

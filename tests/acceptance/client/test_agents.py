@@ -81,7 +81,7 @@ class DescribeTheRecallAgent:
         result = agent.invoke(RecallRequest(query=QUESTION, session_id="s", trace_id=trace_id, top_k=2))
         first = result.hits[0]
         assert (first.content, first.metadata["document_id"], len(result.hits)) == (WIND, "wind", 2)
-        assert first.source in {"keyword", "semantic"}
+        assert first.source == "both"
         assert 0 < first.confidence <= 1
         assert first.reason
         assert (result.trace_id, result.degraded) == (trace_id, False)

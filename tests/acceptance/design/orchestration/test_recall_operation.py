@@ -204,10 +204,11 @@ class DescribeResults:
         trace_id, answer = traced(corpus, session_id="session-1", top_k=5)
         assert 0 < len(answer["chunks"]) <= 5
         for hit in answer["chunks"]:
-            assert hit["source"] in {each["channel"] for each in hit["sources"]}
+            named = [each["channel"] for each in hit["sources"] if each["rank"] is not None]
+            assert hit["source"] == ("both" if len(named) == 2 else named[0])
             assert isinstance(hit["score"], float)
             assert 0 <= hit["confidence"] <= 1
-            assert f"{hit['source']}: " in hit["reason"]
+            assert all(f"{name}: " in hit["reason"] for name in named)
             assert hit["text"]
             assert hit["metadata"]["generation"] == 1
         assert (answer["stats"]["degraded"], answer["stats"]["experiment_bucket"]) == (False, None)
