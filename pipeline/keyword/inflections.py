@@ -169,7 +169,7 @@ def _stems(language: Language, piece: str) -> tuple[tuple[str, str], ...]:
         setattr(_per_thread, language, stemmer)
     terms = analyze(piece)
     pairs: list[tuple[str, str]] = []
-    for word in _WORD.findall(normal_form("NFKC", piece).casefold()):
+    for word in _WORD.findall(normal_form("NFKC", piece).casefold()) if terms else ():  # a tatweel alone is no term
         stem = fold(str(stemmer.stemWord(word)))
         if language in _SPOKEN_IN.get(word, ()) or stem in terms:
             continue

@@ -52,6 +52,9 @@ class DescribeStems:
     def it_leaves_out_function_words_and_what_is_a_term_already(self):
         assert stems("Die Straßen und die Häuser, nicht das Haus", "german") == ["strass", "haus"]
 
+    def it_leaves_out_a_line_drawn_with_tatweel(self):
+        assert stems("المساكن ـــــ باردة", "arabic") == stems("المساكن باردة", "arabic")
+
     def it_tells_elisions_apart(self):
         assert stems("d'économies l'hôtel", "french") == ["econom", "hotel"]
 
