@@ -3,13 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from typing import Final, NamedTuple
 
+import numpy as np
 import structlog
 
 from pipeline.caches import RecentValues
 from pipeline.channels.local_indexes import HostIndex
 from pipeline.embedding.distance import ORTHOGONAL, Distance
-from pipeline.embedding.reference_sentences import SPACED, UNSPACED
+from pipeline.embedding.reference_sentences import SPACED, UNSPACED, found_across
 from pipeline.errors import PipelineError
 from pipeline.keyword.terms import holds_unspaced
 from pipeline.models.local_embedder import LocalEmbedder, LocalEncoder, query_vectors, reference_vectors
@@ -22,6 +24,8 @@ from pipeline.semantic.search_store import VectorSearch
 from pipeline.semantic.vector_store import Vectors
 
 log = structlog.get_logger(__name__)
+
+_REFERENCES: Final = (*SPACED, *UNSPACED)
 
 # Of chunks where equal texts count once: vectors include titles, so those of equal texts may differ.
 _LEAST_OF_CONTENTS = 1000
@@ -39,6 +43,20 @@ class SearchedSpace:
     distance: Distance = "cosine"
 
 
+class References(NamedTuple):
+    """The vectors of the reference sentences in both kinds of writing. ``across``: see `found_across`."""
+
+    spaced: Matrix
+    unspaced: Matrix
+    across: float
+
+    @classmethod
+    def of(cls, vectors: Matrix) -> "References":
+        """Return those of the vectors of all sentences, in order."""
+        spaced, unspaced = vectors[: len(SPACED)], vectors[len(SPACED) :]
+        return cls(spaced, unspaced, found_across(spaced, unspaced))
+
+
 @dataclass(frozen=True, slots=True)
 class SemanticChannel:
     """The vectors in PostgreSQL. ``space`` returns the space that a query names, the active one for None. ``ask`` has a
@@ -50,7 +68,7 @@ class SemanticChannel:
     host: HostIndex | None = None
     name: ChannelName = ChannelName.SEMANTIC
     _known: RecentValues[tuple[TenantId, int, str], Matrix] = field(default_factory=lambda: RecentValues(1024))
-    _references: RecentValues[tuple[int, tuple[str, ...]], Matrix] = field(default_factory=lambda: RecentValues(16))
+    _references: RecentValues[int, References] = field(default_factory=lambda: RecentValues(16))
 
     def recall(self, query: Query) -> Recalled:
         """Return the chunks nearest to the query; similarity is computed now and never stored. Chunks less similar than
@@ -71,15 +89,19 @@ class SemanticChannel:
             caps=caps,
         )
         threshold = None if plan is None else plan.min_score
+        references = self._read_references(query, space)
         near = [hit for hit in nearest.hits if threshold is None or hit[1] >= threshold]
         return Recalled(
             chunk_ids=tuple(chunk_id for chunk_id, _ in near),
             scores=tuple(score for _, score in near),
             upper_bound=1.0,
             zero=ORTHOGONAL[space.distance],
-            background=self._background(query, space, vector),
+            background=None if references is None else _background(query, references, vector),
             model=space.embedder.model,
-            trust=embedder.trust(query.query_text) if isinstance(embedder := space.embedder, LocalEmbedder) else 1.0,
+            beyond_words=embedder.beyond_words(query.query_text)
+            if isinstance(embedder := space.embedder, LocalEmbedder)
+            else (references.across if references else 0.0),
+            trust=embedder.trust(query.query_text) if isinstance(embedder, LocalEmbedder) else 1.0,
             guard=asdict(nearest.guard),
         )
 
@@ -103,32 +125,30 @@ class SemanticChannel:
         """Return the query's vector, computed once; the first request embeds the reference sentences as well."""
 
         def embed() -> Matrix:
-            has_references = isinstance(space.embedder, LocalEncoder) or (space.number, sentences) in self._references
-            vectors = self._embedded(query, space, [query.query_text, *(() if has_references else sentences)])
+            has_references = isinstance(space.embedder, LocalEncoder) or space.number in self._references
+            vectors = self._embedded(query, space, [query.query_text, *(() if has_references else _REFERENCES)])
             if not has_references:
-                self._references.put((space.number, sentences), vectors[1:])
+                self._references.put(space.number, References.of(vectors[1:]))
             vector: Matrix = vectors[0]
             return vector
 
-        sentences = _sentences(query)
         return self._known.get((query.tenant_id, space.number, query.query_text), embed)
 
-    def _background(self, query: Query, space: SearchedSpace, vector: Matrix) -> float | None:
-        """Return the mean cosine of the query with the reference sentences in its kind of writing; None if the model
-        does not give their vectors. Models differ in the cosine that they give unrelated texts."""
-        sentences = _sentences(query)
+    def _read_references(self, query: Query, space: SearchedSpace) -> References | None:
+        """Return the vectors of the reference sentences; None if the model does not give them."""
+
+        def embed() -> References:
+            if not isinstance(space.embedder, LocalEncoder):
+                return References.of(self._embedded(query, space, _REFERENCES))
+            seconds = query.timeout_ms_of(self.name) / 1000
+            parts = [reference_vectors(space.embedder, some, timeout_s=seconds) for some in (SPACED, UNSPACED)]
+            return References.of(np.concatenate(parts))
+
         try:
-            if isinstance(space.embedder, LocalEncoder):
-                seconds = query.timeout_ms_of(self.name) / 1000
-                references = reference_vectors(space.embedder, sentences, timeout_s=seconds)
-            else:
-                references = self._references.get(
-                    (space.number, sentences), lambda: self._embedded(query, space, sentences)
-                )
+            return self._references.get(space.number, embed)
         except PipelineError:
             log.warning("background_unknown", tenant_id=query.tenant_id, query_id=query.query_id, space=space.number)
             return None
-        return float((references @ vector).mean())
 
     def _embedded(self, query: Query, space: SearchedSpace, texts: Sequence[str]) -> Matrix:
         seconds = query.timeout_ms_of(self.name) / 1000
@@ -137,5 +157,7 @@ class SemanticChannel:
         return query_vectors(space.embedder, texts, timeout_s=seconds)
 
 
-def _sentences(query: Query) -> tuple[str, ...]:
-    return UNSPACED if holds_unspaced(query.query_text) else SPACED
+def _background(query: Query, references: References, vector: Matrix) -> float:
+    """Return the mean cosine of the query with the reference sentences in its kind of writing. Models differ in the cosine
+    that they give unrelated texts."""
+    return float(((references.unspaced if holds_unspaced(query.query_text) else references.spaced) @ vector).mean())

@@ -1,8 +1,13 @@
-"""Sentences about nothing that a query asks: the similarity that an embedding model finds between unrelated texts."""
+"""Sentences about nothing that a query asks, in two languages: the similarity that an embedding model finds between
+unrelated texts, and whether it finds translations."""
 
-from typing import Final
+from typing import Any, Final
 
-# About everyday life, work, nature, technology, law and art, so that no subject is near to many of them.
+import numpy as np
+from numpy.typing import NDArray
+
+# About everyday life, work, nature, technology, law and art, so that no subject is near to many of them. A sentence and
+# its translation have the same place.
 SPACED: Final = (
     "The baker takes the bread out of the oven before sunrise.",
     "Tickets for the evening concert are sold at the main entrance.",
@@ -55,3 +60,10 @@ UNSPACED: Final = (
     "博物馆展出了在田野里发现的钱币。",
     "列车在边境停靠十分钟。",
 )
+
+
+def found_across(spaced: NDArray[Any], unspaced: NDArray[Any]) -> float:
+    """Return how well a model finds translations, in [0, 1]: ``2 * share - 1``, at least 0, of the `UNSPACED` sentences whose
+    nearest among `SPACED` is their translation. Names and numbers let a model of one language find up to half."""
+    nearest = (unspaced @ spaced.T).argmax(axis=1)
+    return max(0.0, 2 * float((nearest == np.arange(len(nearest))).mean()) - 1)

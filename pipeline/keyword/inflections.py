@@ -133,6 +133,11 @@ def query_stems(text: str) -> tuple[dict[str, list[str]], bool]:
     return stems_by_term, is_sure
 
 
+def is_english(text: str) -> bool:
+    """Return whether the function words of a query are English."""
+    return _languages_of_query(text) == ((), True)
+
+
 def _languages_of_query(text: str) -> tuple[tuple[Language, ...], bool]:
     """Return the languages that a query may be in, and whether exactly one language is likely."""
     lower = text.lower()

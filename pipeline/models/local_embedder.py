@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pipeline.deadline import Deadline
 from pipeline.embedding.reference_sentences import SPACED, UNSPACED
 from pipeline.errors import EmbedderUnavailable, Misconfigured
+from pipeline.keyword.inflections import is_english
 from pipeline.local_models import ONNX, LocalModel
 from pipeline.models.ports import Embedder, Matrix
 from pipeline.models.prompt_texts import MAX_INPUT_TOKENS, sendable
@@ -29,6 +30,7 @@ LOCAL_MODEL: Final = "wordllama-l2-supercat"
 LOCAL_DIMENSIONS: Final = (64, 128, 256)
 
 _READ_TOGETHER: Final = 4  # characters; between 3 and 5 nDCG@10 differs by 0.001: docs/decisions/0011
+_BEYOND_WORDS: Final = 1 / 3  # of what a model does that finds every translation: docs/decisions/0093
 _AT_ONCE: Final = 256  # texts between two checks of the time
 _MANY: Final = 32  # texts that are documents, not queries
 _READING: Final = threading.Lock()  # of word vectors, which do not wait for an encoder
@@ -63,6 +65,12 @@ class LocalEmbedder:
         """Return the fourth power of the share of known tokens; see the port. A Chinese word mostly has two characters,
         and both query and text must be read."""
         return self._tokens().known_share(sendable(text)) ** _READ_TOGETHER
+
+    @staticmethod
+    def beyond_words(text: str) -> float:
+        """Return how well the model recognises passages that hold no word of a query: it read English only, and that word
+        by word."""
+        return _BEYOND_WORDS if is_english(text) else 0.0
 
     def close(self) -> None:
         """Do nothing: no connections are open."""

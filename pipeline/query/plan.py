@@ -74,8 +74,8 @@ class FusionPlan(StrictRecord):
     entry point of custom. ``gate``: exclude a channel whose best hit reaches less than this share of its highest
     possible score, or that scores all its hits alike. ``reading_gate``: a channel whose model cannot read the whole
     query counts by the part it reads, and the share of the query's words in a candidate counts for the rest; without it
-    weights are taken as they are. ``query_weights``: the semantic channel counts more where its first hit stands out,
-    less where it does not (`retrieval.arrived`). ``feedback``: let the candidates' scores follow those of their
+    weights are taken as they are. ``query_weights``: the semantic channel counts by what both searches found
+    for the query (`ranking.query_weights`). ``feedback``: let the candidates' scores follow those of their
     neighbours."""
 
     strategy: Literal["rrf", "weighted", "custom"] = "weighted"

@@ -224,7 +224,8 @@ class Recalled:
     """The hits of a channel, best first. ``upper_bound``: the highest possible score of this query. ``zero``: the score
     of a chunk with nothing in common with it: less is no match. ``background``: the cosine of the query with unrelated
     texts. ``model``: the embedding model of the comparison. ``trust``, in [0, 1]: how well the channel understood the
-    query; with the plan's reading gate its weight is multiplied by it. ``brought``: passages that are in none of our
+    query; with the plan's reading gate its weight is multiplied by it. ``beyond_words``, in
+    [0, 1]: how well its model recognises passages that hold no word of the query. ``brought``: passages that are in none of our
     stores. ``guard``: how the channel searched; a failed part of it is there as ``lost``: ``{code, detail}``."""
 
     chunk_ids: tuple[ChunkId, ...] = ()
@@ -234,6 +235,7 @@ class Recalled:
     background: float | None = None
     model: str | None = None
     trust: float = 1.0
+    beyond_words: float = 0.0
     brought: tuple[Brought, ...] = ()
     guard: Mapping[str, Any] | None = None
 

@@ -235,9 +235,10 @@ def neighbour_feedback(
 
     ``terms``: the tokens of chunks in the keyword index. Similarity is the cosine of BM25's saturated term counts times
     ``ln(1 + (n - df + 0.5) / (df + 0.5))`` over the ``n`` chunks considered: a term that all candidates share
-    distinguishes none. Tokens differ between namespaces, so neighbours are of one. A candidate without ``terms`` gets
-    the average support, at most its own score. Candidates after the first 50 have no support: they stay behind them, in
-    their order. Fewer than three with terms change nothing. Best first; equal scores are ordered by chunk id. Raises
+    distinguishes none. Tokens differ between namespaces, so neighbours are of one. A candidate without ``terms`` or
+    without a neighbour gets the average support, at most its own score. Candidates after the first 50 have no support:
+    they stay behind them, in their order. Fewer than three with terms change nothing. Best first; equal scores are
+    ordered by chunk id. Raises
     ValueError for a share outside [0, 1].
     """
     ordered, first, rest = _considered(fused, share)
@@ -246,8 +247,10 @@ def neighbour_feedback(
         return ordered
     scores = np.array([hit.score for hit in comparable])
     support = _support(similarities([terms[hit.chunk_id] for hit in comparable]), scores, neighbours)
-    total = float(scores.sum())
-    usual = min(1.0, float(support.sum()) / total) if total else 1.0
+    has_neighbours = ~np.isnan(support)
+    total = float(scores[has_neighbours].sum())
+    usual = min(1.0, float(support[has_neighbours].sum()) / total) if total else 1.0
+    support = np.where(has_neighbours, support, usual * scores)
     supported = dict(zip((hit.chunk_id for hit in comparable), support.tolist(), strict=True))
     moved = [_moved(hit, supported.get(hit.chunk_id, usual * hit.score), share) for hit in first]
     return best_first(moved) + [_moved(hit, 0.0, share) for hit in rest]
@@ -321,12 +324,12 @@ def _columns(codes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 def _support(similar: NDArray[np.float32], scores: NDArray[np.float64], neighbours: int) -> NDArray[np.float64]:
-    """Return the mean score of each chunk's nearest neighbours by similarity; its own score without any."""
+    """Return the mean score of each chunk's nearest neighbours by similarity; NaN without any."""
     nearest = min(neighbours, len(scores) - 1)
     least = np.partition(similar, -nearest, axis=1)[:, -nearest]
     weights = np.where(similar >= least[:, None], similar, 0.0).astype(np.float64)
     total = weights.sum(axis=1)
-    mean: NDArray[np.float64] = np.where(total > 0, weights @ scores / np.where(total > 0, total, 1), scores)
+    mean: NDArray[np.float64] = np.where(total > 0, weights @ scores / np.where(total > 0, total, 1), np.nan)
     return mean
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +11,14 @@ from typing import Final
 
 from chordwise.contract.answer import SecondRetrieval
 from pipeline.keyword.scoring import long_share
-from pipeline.keyword.terms import query_terms
+from pipeline.keyword.terms import holds_unspaced, query_terms
 from pipeline.local_models import weights_of
 from pipeline.query.plan import Lane
 from pipeline.query.request import Degradation, Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState
+from pipeline.ranking.fusion import Completed
 from pipeline.ranking.hits import Drop, Hit
+from pipeline.ranking.query_weights import QueryEvidence
 from pipeline.ranking.selection import LadderStep
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.telemetry.tracing import OutsideCall
@@ -142,23 +143,29 @@ class Arrived:
         return {**planned, **weights_of(semantic.model, planned)}
 
     @cached_property
-    def weights(self) -> dict[ChannelName, float]:
-        """``planned``, scaled by each channel's reading and, if planned, by the semantic channel's own signal."""
-        how, weights = self.query.plan.retrieve.fusion, self.reading_weights
-        semantic = self.usable.get(ChannelName.SEMANTIC)
-        if how.strategy == "rrf" or not how.query_weights or semantic is None or len(weights) < 2:
-            return weights
-        share = long_share(len(query_terms(self.query.query_text)))
-        factor = lead_factor([score for _, score in semantic.admitted], share=share)
-        return {**weights, ChannelName.SEMANTIC: weights[ChannelName.SEMANTIC] * factor}
-
-    @cached_property
     def reading_weights(self) -> dict[ChannelName, float]:
         """``planned``; with the plan's reading gate, scaled by the share of the query that each channel reads."""
         how, planned = self.query.plan.retrieve.fusion, self.planned
         if how.strategy == "rrf" or not how.reading_gate:
             return planned
         return {channel: planned[channel] * envelope.trust for channel, envelope in self.usable.items()}
+
+    def evidence(self, completed: Completed) -> QueryEvidence | None:
+        """Return what the keyword and the semantic channel found, if the plan weighs by it; None if it does not, or without
+        both of them. ``completed``: their scores of what only others recalled."""
+        how, usable = self.query.plan.retrieve.fusion, self.usable
+        words, meaning = usable.get(ChannelName.KEYWORD), usable.get(ChannelName.SEMANTIC)
+        if how.strategy == "rrf" or not how.query_weights or words is None or meaning is None:
+            return None
+        return QueryEvidence.of(
+            words.scores,
+            meaning.admitted,
+            scored=completed.get(ChannelName.KEYWORD, {}),
+            bound=words.upper_bound,
+            unspaced=holds_unspaced(self.query.query_text),
+            long=long_share(len(query_terms(self.query.query_text))),
+            beyond_words=meaning.beyond_words,
+        )
 
     @cached_property
     def admitted(self) -> tuple[list[Ranking], list[WeakChannel]]:
@@ -180,13 +187,6 @@ def _admitted(envelope: Envelope) -> Ranking:
 # A channel that gives so many hits one and the same score has put them in no order at all.
 _LEAST_TO_BE_FLAT = 3
 _FLAT = 1e-9  # spread of the scores, as a share of the highest
-
-# Learnt on three collections and questions derived from them, stable with any one left out: docs/decisions/0056.
-_SLOPE = 2.5
-_USUAL_LEAD = 0.2
-_MOST = 0.5
-_CONSIDERED = 100  # best hits, the default pool
-_LEAST_TO_TELL = 10  # hits; the lead of fewer says more about the collection than about the query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,26 +210,6 @@ def strength_of(scores: Sequence[float], upper_bound: float | None) -> float | N
     if not upper_bound or upper_bound < 0:
         return None
     return min(1.0, max(0.0, highest / upper_bound))
-
-
-def lead_of(scores: Sequence[float]) -> float | None:
-    """Return how far the first hit is ahead of the second, as a share of the span from the first to the last of the best
-    100, in [0, 1]. ``scores``: best first. None for less than 10 hits and for hits that score alike."""
-    first = scores[:_CONSIDERED]
-    if len(first) < _LEAST_TO_TELL or not first[0] - first[-1] > _FLAT * abs(first[0]):
-        return None
-    return (first[0] - first[1]) / (first[0] - first[-1])
-
-
-def lead_factor(scores: Sequence[float], *, share: float = 1.0) -> float:
-    """Return the factor of the semantic channel's weight for this query, from 0.61 to 1.65.
-
-    ``exp(share * min(0.5, 2.5 * (lead - 0.2)))`` with `lead_of`: a vector search always finds a hundred neighbours, and
-    if the first does not stand out, it did not recognise the query. ``share``: how long the query is, from 0 to 1
-    (`keyword.scoring.long_share`). 1 where `lead_of` is None.
-    """
-    lead = lead_of(scores)
-    return 1.0 if lead is None else math.exp(share * min(_MOST, _SLOPE * (lead - _USUAL_LEAD)))
 
 
 def gated(

@@ -34,9 +34,10 @@ from pipeline.ranking.fusion import (
     weighted_fusion,
 )
 from pipeline.ranking.hits import Drop
+from pipeline.ranking.query_weights import QueryEvidence, semantic_factor
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.resources import Resources
-from pipeline.retrieval.arrived import Arrived, WeakChannel, lead_of
+from pipeline.retrieval.arrived import Arrived, WeakChannel
 from pipeline.retrieval.ask_channels import in_time, start_call
 
 log = structlog.get_logger(__name__)
@@ -48,9 +49,9 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel]) -> list[Fuse
     """Return the candidates of every channel that worked, in the fused order; each channel has scored them all."""
     fusion, journal = arrived.query.plan.retrieve.fusion, arrived.journal
     rankings, weak = arrived.admitted
-    weights = {ranking.channel: arrived.weights[ranking.channel] for ranking in rankings}
-    journal.remarks.extend(_remarks(arrived, weak, weights))
     completed = {} if fusion.strategy == "rrf" else _complete(arrived, rankings, channels)
+    weights, evidence = _weights(arrived, rankings, completed)
+    journal.remarks.extend(_remarks(arrived, weak, weights, evidence))
     started = time.perf_counter()
     own = _by_plugin(arrived, rankings, weights, completed) if fusion.strategy == "custom" else None
     if own is not None:
@@ -68,6 +69,17 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel]) -> list[Fuse
     journal.took("fuse", started)
     journal.dropped(_drops(arrived, rankings, weak, fused))
     return fused
+
+
+def _weights(
+    arrived: Arrived, rankings: Sequence[Ranking], completed: Completed
+) -> tuple[dict[ChannelName, float], QueryEvidence | None]:
+    """Return the weights of the channels with a ranking, and the evidence by which they follow the query, if any."""
+    weights = {ranking.channel: arrived.reading_weights[ranking.channel] for ranking in rankings}
+    evidence = arrived.evidence(completed) if {ChannelName.KEYWORD, ChannelName.SEMANTIC} <= weights.keys() else None
+    if evidence is not None:
+        weights[ChannelName.SEMANTIC] *= semantic_factor(evidence)
+    return weights, evidence
 
 
 def add_coverage(arrived: Arrived, fused: Sequence[Fused], channels: Mapping[ChannelName, Channel]) -> list[Fused]:
@@ -108,12 +120,12 @@ def support_neighbours(
 ) -> list[Fused]:
     """Return the fused order after `ranking.fusion`: similar candidates support each other.
 
-    The order stays where ranks were merged, where fewer than two channels have weight after the gate, and where the
+    The order stays where ranks were merged, where fewer than two channels have hits and weight after the gate, and where the
     words of the candidates are late; the support shrinks with the share of the query that the channels could not read.
     Words that the keyword channel does not hold in memory cost one statement, by key.
     """
     query, fusion = arrived.query, arrived.query.plan.retrieve.fusion
-    names = {ranking.channel for ranking in arrived.admitted[0]}
+    names = {ranking.channel for ranking in arrived.admitted[0] if ranking.chunk_ids}
     trust = min((envelope.trust for name, envelope in arrived.usable.items() if name in names), default=1.0)
     share = feedback_share(weight for name, weight in arrived.reading_weights.items() if name in names) * trust
     if not fusion.feedback or fusion.strategy == "rrf" or not share:
@@ -177,15 +189,19 @@ def _drops(
                 yield Drop(chunk_id=chunk_id, stage="fuse", reason="not_admitted", value=score, limit=envelope.zero)
 
 
-def _remarks(arrived: Arrived, weak: Sequence[WeakChannel], weights: Weights) -> Iterator[str]:
+def _remarks(
+    arrived: Arrived, weak: Sequence[WeakChannel], weights: Weights, evidence: QueryEvidence | None
+) -> Iterator[str]:
     """Report every channel below the gate; every weight that the reading gate lowered and, for a trace, that the query's
-    own signal changed, as a share of all weights before and after, unless the journal says so."""
+    own evidence changed, as a share of all weights before and after, unless the journal says so."""
     for weak_channel in weak:
         yield (
             f"the {weak_channel.channel} channel had no say: its best hit reaches {weak_channel.strength:.2f},"
             f" the gate is {arrived.query.plan.retrieve.fusion.gate:g}"
         )
-    changes = [*_reading_remarks(arrived, weights), *(_signal_remarks(arrived, weights) if arrived.query.trace else ())]
+    changes = list(_reading_remarks(arrived, weights))
+    if arrived.query.trace and evidence is not None:
+        changes.extend(_evidence_remarks(arrived, weights, evidence))
     yield from (remark for remark in changes if remark not in arrived.journal.remarks)
 
 
@@ -200,16 +216,17 @@ def _reading_remarks(arrived: Arrived, weights: Weights) -> Iterator[str]:
             )
 
 
-def _signal_remarks(arrived: Arrived, weights: Weights) -> Iterator[str]:
+def _evidence_remarks(arrived: Arrived, weights: Weights, evidence: QueryEvidence) -> Iterator[str]:
     before = {channel: arrived.reading_weights[channel] for channel in weights}
-    for channel, weight in weights.items():
-        if weight != before[channel] and len(weights) > 1:
-            lead = lead_of([score for _, score in arrived.usable[channel].admitted])
-            yield (
-                f"query_weights: the {channel} channel counts {weight / math.fsum(weights.values()):.3f} instead of"
-                f" {before[channel] / math.fsum(before.values()):.3f}, because its first hit leads by {lead or 0:.2f} of the"
-                " span of its scores"
-            )
+    if (weight := weights[ChannelName.SEMANTIC]) == before[ChannelName.SEMANTIC]:
+        return
+    lead = "" if evidence.lead is None else f", of which the first leads by {evidence.lead:.2f} of their span"
+    yield (
+        f"query_weights: the semantic channel counts {weight / math.fsum(weights.values()):.3f} instead of"
+        f" {before[ChannelName.SEMANTIC] / math.fsum(before.values()):.3f}, because the first hit by words covers"
+        f" {evidence.covered:.2f} of the query, and {evidence.unread:.1f} of the first hits by meaning hold no word of"
+        f" it{lead}"
+    )
 
 
 def _by_plugin(

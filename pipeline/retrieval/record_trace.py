@@ -238,7 +238,18 @@ def _hit(position: int, hit: Hit) -> dict[str, Any]:
     }
 
 
-_ENVELOPE_FIELDS = ("status", "code", "error", "trust", "upper_bound", "zero", "background", "guard", "unasked")
+_ENVELOPE_FIELDS = (
+    "status",
+    "code",
+    "error",
+    "trust",
+    "beyond_words",
+    "upper_bound",
+    "zero",
+    "background",
+    "guard",
+    "unasked",
+)
 SpanKind = Literal["gateway", "queue", "channel", "callback", "step", "store"]
 
 

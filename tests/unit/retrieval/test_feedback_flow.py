@@ -23,7 +23,13 @@ def arrived(trust: float = 1.0, **fusion: object) -> Arrived:
     channels = {name: ChannelPlan(weight=weight) for name, weight in zip(names, weights, strict=True)}
     query = query_of("wing flow", plan=Plan(retrieve=RetrievePlan(channels=channels, fusion=FusionPlan(**fusion))))
     envelopes = {
-        ChannelName(name): Envelope(channel=ChannelName(name), status="ok", trust=trust if name == "semantic" else 1.0)
+        ChannelName(name): Envelope(
+            channel=ChannelName(name),
+            status="ok",
+            chunk_ids=("a", "b", "c"),
+            scores=(0.9, 0.5, 0.1),
+            trust=trust if name == "semantic" else 1.0,
+        )
         for name in names
     }
     return Arrived(query=query, envelopes=envelopes, elapsed_ms={})
@@ -37,6 +43,13 @@ def gated_out() -> Arrived:
         for (name, envelope), scores in zip(said.envelopes.items(), ((0.9, 0.5), (0.2, 0.1)), strict=True)
     }
     return replace(said, envelopes=envelopes)
+
+
+def without_words() -> Arrived:
+    """Two channels, the first of which found nothing."""
+    said = arrived()
+    nothing = replace(said.envelopes[ChannelName.KEYWORD], chunk_ids=(), scores=())
+    return replace(said, envelopes={**said.envelopes, ChannelName.KEYWORD: nothing})
 
 
 FUSED = [
@@ -68,6 +81,7 @@ class DescribeWithFeedback:
             arrived(weights=(0.7, 0.0)),
             arrived(trust=0.0),
             gated_out(),
+            without_words(),
         ],
         ids=[
             "switched off",
@@ -76,6 +90,7 @@ class DescribeWithFeedback:
             "one channel with a say",
             "one channel that understood",
             "one through the gate",
+            "one with hits",
         ],
     )
     def it_reads_nothing_where_it_has_no_say(self, use, said):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,8 +11,8 @@ import pytest
 from pipeline.embedding.distance import ORTHOGONAL
 from pipeline.errors import FusionPluginFailed, Misconfigured
 from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, PlanFlaw, RetrievePlan
-from pipeline.query.request import Envelope
-from pipeline.records import ChannelName
+from pipeline.query.request import Envelope, Query
+from pipeline.records import ChannelName, ChunkId
 from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.build_plan import check_fusion, plan_of
 from pipeline.retrieval.fuse import fuse, installed_fusions, load_fusion
@@ -121,11 +121,20 @@ def answered(channel: ChannelName, **found: object) -> Envelope:
     return Envelope(channel=channel, status="ok", **found)
 
 
-def order_of(*envelopes: Envelope, text: str = "", **fusion: object) -> tuple[dict[str, float], Journal]:
+class Scores:
+    """A channel that scores what another one found: 0 for each."""
+
+    def score(self, _query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
+        return dict.fromkeys(chunk_ids, 0.0)
+
+
+def order_of(
+    *envelopes: Envelope, text: str = "", channels: dict[ChannelName, Scores] | None = None, **fusion: object
+) -> tuple[dict[str, float], Journal]:
     recalled = {each.channel: each for each in envelopes}
     said = replace(arrived(FusionPlan(**fusion)), envelopes=recalled, journal=Journal(tracing=True))
     said = replace(said, query=replace(said.query, trace=True, query_text=text or said.query.query_text))
-    return {hit.chunk_id: hit.score for hit in fuse(said, {})}, said.journal
+    return {hit.chunk_id: hit.score for hit in fuse(said, channels or {})}, said.journal
 
 
 class DescribeAdmission:
@@ -226,6 +235,21 @@ class DescribeQueryWeights:
         meaning = answered(SEMANTIC, chunk_ids=ids, scores=scores, upper_bound=1.0, zero=0.0)
         found, _ = order_of(self.WORDS, meaning, query_weights=True, text=text)
         assert found["a"] == pytest.approx(weight / (0.7 + weight), abs=1e-3)
+
+    @pytest.mark.parametrize(("beyond_words", "first"), [(1.0, "a"), (0.0, "b")])
+    def it_lets_meaning_decide_what_words_cannot_judge(self, beyond_words, first):
+        """The passage is in another language than the question, and another one holds a number of it."""
+        ids = ("a", *(f"c{place:02}" for place in range(11)))
+        scores = (0.9, 0.7, *(0.6 - place / 100 for place in range(10)))
+        meaning = answered(SEMANTIC, chunk_ids=ids, scores=scores, zero=0.0, beyond_words=beyond_words)
+        words = answered(KEYWORD, chunk_ids=("b",), scores=(1.0,), upper_bound=10.0, zero=0.0)
+        found, journal = order_of(words, meaning, query_weights=True, channels={KEYWORD: Scores()})
+        assert next(iter(found)) == first
+        told = [
+            remark for remark in journal.remarks if remark.startswith("query_weights: the semantic channel counts 0.9")
+        ]
+        assert bool(told) is (beyond_words > 0)
+        assert all("covers 0.10 of the query" in remark and "1.0 of the first hits" in remark for remark in told)
 
     def it_changes_nothing_for_a_few_hits_or_equal_ones(self):
         few = answered(SEMANTIC, chunk_ids=("a", "b"), scores=(0.7, 0.1), upper_bound=1.0, zero=0.0)
