@@ -966,7 +966,7 @@ export interface FoundMatches {
   truncated: boolean;
 }
 
-/** The fusion of the channels' rankings. ``k`` belongs to rrf, ``normalisation`` to weighted, ``plugin`` names the entry point of custom. ``gate``: exclude a channel whose best hit reaches less than this share of its highest possible score, or that scores all its hits alike. ``reading_gate``: a channel whose model cannot read the whole query counts by the part it reads, and the share of the query's words in a candidate counts for the rest; without it weights are taken as they are. ``query_weights``: the semantic channel counts more where its first hit stands out, less where it does not (`retrieval.arrived`). ``feedback``: let the candidates' scores follow those of their neighbours. */
+/** The fusion of the channels' rankings. ``k`` belongs to rrf, ``normalisation`` to weighted, ``plugin`` names the entry point of custom. ``gate``: exclude a channel whose best hit reaches less than this share of its highest possible score, or that scores all its hits alike. ``reading_gate``: a channel whose model cannot read the whole query counts by the part it reads, and the share of the query's words in a candidate counts for the rest; without it weights are taken as they are. ``query_weights``: the semantic channel counts by what both searches found for the query (`ranking.query_weights`). ``feedback``: let the candidates' scores follow those of their neighbours. */
 export interface FusionPlan {
   strategy?: "rrf" | "weighted" | "custom";
   k?: number;
