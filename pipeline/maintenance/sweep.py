@@ -58,18 +58,16 @@ _forget_usage = call_store(Usage, Usage.forget)
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     """Sweep all tenants and ring for every job with due items; return the bells rung. ``ring`` returns
     False for a bell that the broker did not take. Harmless to running work."""
-    with unit_of_work(use.mysql) as work:
+    with unit_of_work(use.mysql) as work:  # one transaction: an idle installation does this every few seconds
         tenants = tenants_with_open_jobs(work.connection)
         with_expired = tenants_with_expired(work.connection)
-    rung = _for_each(tenants, use, partial(_sweep_tenant, ring=ring))
-    _for_each(with_expired, use, release_kept)
-    with unit_of_work(use.mysql) as work:
         with_retired = tenants_with_retired(work.connection)
         with_answers = tenants_with_expired_keys(work.connection)
-    _for_each(with_answers, use, partial(_forget_answers, limit=_FORGOTTEN_AT_ONCE))
-    with unit_of_work(use.mysql) as work:
         with_publications = tenants_with_old_publications(work.connection)
         outdated = tenants_with_outdated_terms(work.connection)
+    rung = _for_each(tenants, use, partial(_sweep_tenant, ring=ring))
+    _for_each(with_expired, use, release_kept)
+    _for_each(with_answers, use, partial(_forget_answers, limit=_FORGOTTEN_AT_ONCE))
     _for_each(with_publications, use, partial(_prune, limit=_PUBLICATIONS_AT_ONCE))
     _for_each(outdated, use, renew_terms)
     _for_each(with_retired, use, drop_retired)  # last, as it alone needs PostgreSQL
