@@ -23,6 +23,8 @@ from pipeline.database.redis_connections import WatchedConnection, WatchedTlsCon
 log = structlog.get_logger(__name__)
 
 _LONGEST_PAUSE_S: Final = 4.0
+_FIRST_WAIT_S: Final = 1  # for a message; an end in order waits as long, since Redis may be about to hand one over
+_LONGEST_WAIT_S: Final = 4
 
 
 class PersistentConnection(Connection):
@@ -177,8 +179,8 @@ class AmqpsTransport(AmqpTransport, pyamqp.SSLTransport):
 
 
 class RedisChannel(over_redis.Channel):
-    """A channel that goes on after a text that is no JSON, where kombu's ends the worker, and that keeps its client: kombu
-    makes one for each message."""
+    """A channel that goes on after a text that is no JSON, where kombu's ends the worker, that keeps its client, where kombu
+    makes one for each message, and that waits longer for a message while none comes."""
 
     _kept: Any = None
 
@@ -196,7 +198,12 @@ class RedisChannel(over_redis.Channel):
 
     def _brpop_read(self, **options: Any) -> Any:
         try:
-            return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
+            delivered = super()._brpop_read(**options)  # type: ignore[no-untyped-call]
+            self.brpop_timeout = _FIRST_WAIT_S
+            return delivered
+        except queue.Empty:
+            self.brpop_timeout = min(2 * self.brpop_timeout, _LONGEST_WAIT_S)
+            raise
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             log.error("message_dropped", reason=type(error).__name__)
             raise queue.Empty from None
