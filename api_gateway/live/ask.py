@@ -21,6 +21,7 @@ from api_gateway.live.wakes import Waiter
 from api_gateway.resources.retrieval.query_body import to_query
 from pipeline.answer.result import RETRIEVAL_UNAVAILABLE, sent_problem
 from pipeline.errors import Unavailable
+from pipeline.query.compression import decompressed
 from pipeline.query.places import Place, Verdict, WorkKind, place_id
 from pipeline.query.request import Query
 from pipeline.query.understanding import QueryState
@@ -71,8 +72,10 @@ async def answer_of(query: Query, caller: Caller, *, cache_control: str = "") ->
     return answer
 
 
-async def await_answer(query: Query, waiter: Waiter, caller: Caller, *, seconds: float = math.inf) -> bytes | None:
-    """Wait for the answer to a query that was sent.
+async def await_answer(
+    query: Query, waiter: Waiter, caller: Caller, *, seconds: float = math.inf, as_stored: bool = False
+) -> bytes | None:
+    """Wait for the answer to a query that was sent. ``as_stored``: it may be compressed (`query.compression`).
 
     Return None if ``seconds`` end before its deadline, or if the gateway is about to stop. LAST_S after the deadline
     return an answer even if Redis hangs: it then reports that nothing answered. A query that Redis has lost is answered
@@ -82,7 +85,7 @@ async def await_answer(query: Query, waiter: Waiter, caller: Caller, *, seconds:
 
     async def look() -> bytes | None:
         with suppress(Unavailable):  # Redis may recover before the deadline
-            return await gateway.run_or_leave(answer_so_far, query, gateway)
+            return await gateway.run_or_leave(answer_so_far, query, gateway, as_stored=as_stored)
         return None
 
     left_s = query.deadline_at - time.time()
@@ -318,11 +321,13 @@ async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway
         raise _unavailable("The store that holds the answer did not respond by the query's deadline.") from None
 
 
-def answer_so_far(query: Query, gateway: Gateway) -> bytes | None:
-    """Return the answer to a query that was stored, or None if it is not answered yet. Blocking. Raises Problem(404) if
-    it was cancelled, or Unavailable."""
-    answer = gateway.resources.queries(query.tenant_id).field(query.query_id, "answer")
-    return state_of_sent(query, gateway).answer if answer is None else answer
+def answer_so_far(query: Query, gateway: Gateway, *, as_stored: bool = False) -> bytes | None:
+    """Return the answer to a query that was stored, or None if it is not answered yet. ``as_stored``: it may be compressed.
+    Blocking. Raises Problem(404) if it was cancelled, or Unavailable."""
+    answer = gateway.resources.queries(query.tenant_id).compressed_answer(query.query_id)
+    if answer is None:
+        return state_of_sent(query, gateway).answer
+    return answer if as_stored else decompressed(answer)
 
 
 def retrieved(answer: bytes) -> dict[str, Any]:

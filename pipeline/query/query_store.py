@@ -8,7 +8,6 @@ import functools
 import math
 import re
 import time
-import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,6 +23,7 @@ from pipeline.database.engines import redis_errors
 from pipeline.database.redis_memory import NEARLY_FULL, UNLIMITED, ReadMemory
 from pipeline.deadline import Deadline
 from pipeline.errors import StoreFull
+from pipeline.query.compression import compressed, decompressed
 from pipeline.query.place_store import GIVE_BACK_PLACE, TAKE_PLACE
 from pipeline.query.places import Place, Verdict, own_key, place_id, pool_key
 from pipeline.query.request import Envelope, Query
@@ -176,7 +176,6 @@ _IDS: Final = re.compile("(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-
 _ID_LENGTH: Final = 36
 _GROUPS: Final = (0, 8, 12, 16, 20, 32)  # where the groups of an id's digits begin
 _SCORE: Final = np.dtype("<f8")
-_ZLIB = b"\x78\x01"  # the head of what `_packed` returns; no JSON begins with it
 _WORD_KEPT_S = 120  # longer than any query runs
 _CANCELLED_KEPT_S = 120
 _WAITED_AT_ONCE_S = 0.5  # below the socket's own timeout
@@ -337,7 +336,7 @@ class Queries:
             _OPEN,
             len(keys),
             *keys,
-            _packed(QUERY.dump_json(replace(query, reads_packed=True))),
+            compressed(QUERY.dump_json(replace(query, reads_packed=True))),
             f"{time.time():.4f}",
             str(self._ttl_s),
             str(LEAST_KEPT_S),
@@ -380,7 +379,7 @@ class Queries:
             self._cache_key(cache_key),
             trace_key(self._tenant_id, query.query_id),
             account_key(self._tenant_id),
-            _packed(answer),
+            compressed(answer),
             status,
             str(max(self._ttl_s, seconds)),
             WAKE_CHANNEL,
@@ -407,7 +406,13 @@ class Queries:
         """Return the field of this name, or None."""
         with redis_errors():
             value: bytes | None = self._redis.hget(self._key(query_id), name)  # type: ignore[assignment]
-        return None if value is None else _unpacked(value)
+        return None if value is None else decompressed(value)
+
+    def compressed_answer(self, query_id: QueryId) -> bytes | None:
+        """Return the answer to a query as it is stored, for `query.compression`; None without one."""
+        with redis_errors():
+            value: bytes | None = self._redis.hget(self._key(query_id), "answer")  # type: ignore[assignment]
+        return value
 
     def stored(self, query_id: QueryId) -> Query | None:
         """Return the stored query, answered or not; None if it is gone."""
@@ -485,19 +490,10 @@ def _context_tokens(query: Query) -> int:
     return 0 if query.plan.context is None else query.plan.context.max_tokens
 
 
-def _packed(document: bytes) -> bytes:
-    return zlib.compress(document, 1)
-
-
-def _unpacked(value: bytes) -> bytes:
-    """Return a value as it was before it was packed; queries opened by the release before are not."""
-    return zlib.decompress(value) if value.startswith(_ZLIB) else value
-
-
 @functools.lru_cache(maxsize=32)  # every part of a query reads the same
 def read_query(document: bytes) -> Query:
     """Parse a stored query. A plan of the next release may have further fields: during an upgrade they have no effect here."""
-    return QUERY.validate_json(_unpacked(document), extra="ignore")
+    return QUERY.validate_json(decompressed(document), extra="ignore")
 
 
 def _only_running(query: Query) -> list[str]:
@@ -568,6 +564,6 @@ def _state(raw: dict[bytes, bytes]) -> QueryState:
         elapsed_ms=elapsed,
         ran=ran,
         opened_at=float(raw[b"opened"]) if b"opened" in raw else None,
-        answer=_unpacked(raw[b"answer"]) if b"answer" in raw else None,
+        answer=decompressed(raw[b"answer"]) if b"answer" in raw else None,
         understood=_UNDERSTOOD.validate_json(raw[b"understood"]) if b"understood" in raw else None,
     )

@@ -10,11 +10,12 @@ from api_gateway.http.caller import Caller, Reader
 from api_gateway.http.descriptions import Parameter, ProblemBody, answers, header_parameter, json_body, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S, Preference, parse_prefer
-from api_gateway.http.responses import json_response
+from api_gateway.http.responses import json_response, takes_deflate
 from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.route_parts import deleted, parse_uuid, read_object
 from chordwise.contract.answer import AnswerChunk, AnswerContext, Stats, UnderstoodQuery
+from pipeline.query.compression import is_compressed
 from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId
@@ -51,6 +52,7 @@ QueryInPath = Annotated[QueryId, AfterValidator(parse_query_id)]
 
 Wait = Annotated[float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for.")]
 
+_DEFLATED = {"Content-Encoding": "deflate", "Vary": "Accept-Encoding"}
 _LEAST_PATIENCE_S = 10.0  # for a place, also of a caller that does not wait for the answer
 MAX_BODY_BYTES = 1024 * 1024  # ten times the largest valid query; it is parsed on the event loop
 EXAMPLE = {
@@ -161,7 +163,7 @@ async def _answer(caller: Caller, query: Query, preference: Preference, *, secon
         if at_once is not None and waiter is not None:
             return _ready(at_once, preference.applied(waited=True, ready=True))
         if waiter is not None:
-            answer = await await_answer(query, waiter, caller, seconds=seconds)
+            answer = await await_answer(query, waiter, caller, seconds=seconds, as_stored=takes_deflate(caller.request))
     applied = preference.applied(waited=seconds > 0, ready=answer is not None)
     if answer is not None:
         return _ready(answer, applied)
@@ -170,7 +172,8 @@ async def _answer(caller: Caller, query: Query, preference: Preference, *, secon
 
 
 def _ready(answer: bytes, applied: str | None) -> Response:
-    return Response(answer, media_type="application/json", headers=_preference(applied))
+    headers = _preference(applied) | (_DEFLATED if is_compressed(answer) else {})
+    return Response(answer, media_type="application/json", headers=headers)
 
 
 def _preference(applied: str | None) -> dict[str, str]:
