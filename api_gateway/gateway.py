@@ -34,6 +34,7 @@ from pipeline.resources import Resources
 from pipeline.retrieval.reuse_answer import AnswerCache
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
+from workers import dispatch
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -149,9 +150,14 @@ class Gateway:
             self.lane.start()
 
     async def warm_up(self) -> None:
-        """Load the dictionary of Chinese words, and exclude all objects loaded so far from garbage collection."""
+        """Load the dictionary of Chinese words, connect to what the first query needs, and exclude all objects loaded so far
+        from garbage collection."""
         try:
             await self.run(segment, "预热")
+            await asyncio.gather(
+                self.run(dispatch.get_ready),
+                *(self.run(use.warm_up) for use in (self.quick, self.answer_cache.use, self.resources)),
+            )
         finally:
             await self.run(keep_for_good)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -22,13 +23,15 @@ from pipeline.database.engines import (
     mysql_errors,
     postgres_engine,
     redis_client,
+    redis_errors,
 )
 from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.installation import Installation
 from pipeline.database.redis_memory import memory_reader
 from pipeline.database.tenant_presence import require_tenant
+from pipeline.database.unit_of_work import reading
 from pipeline.embedding.cache_store import VectorCacheStore
-from pipeline.errors import Misconfigured
+from pipeline.errors import Misconfigured, Unavailable
 from pipeline.jobs.bell_store import JobBells
 from pipeline.jobs.computation_store import Computations
 from pipeline.keyword_index.indexer_report_store import IndexerReports
@@ -280,6 +283,13 @@ class Resources:
     def computations(self, tenant_id: TenantId) -> Computations:
         """Return the computations of one tenant."""
         return Computations(self.redis, lambda: self.mysql, tenant_id, memory=self.redis_memory)
+
+    def warm_up(self) -> None:
+        """Connect to MySQL and Redis ahead of the first use. Servers that are away are tried again when they are needed."""
+        with suppress(Unavailable), reading(self.mysql):
+            pass
+        with suppress(Unavailable), redis_errors():
+            self.redis.ping()
 
     def close(self) -> None:
         """Close every connection that was opened."""

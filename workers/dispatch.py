@@ -42,6 +42,19 @@ _FINISH_EXPIRES_S = 5.0
 _STOPPING_S = 10  # seconds for a step to stop after its soft limit; then its process is killed
 
 
+def get_ready() -> None:
+    """Load what sending takes and connect to the broker, for which the first query would wait. Never raises: a broker that is
+    away is tried again when a message is sent."""
+    try:
+        refuse_in_alarm()
+        _ = _signature(TaskName.RECALL, {}, request_id="", expires_s=0.0), producer.backend, producer.amqp.send_task_message
+        with producer.producer_or_acquire() as publisher, publisher.batch():
+            for queue in (Queue.RECALL, Queue.ANSWER):
+                publisher.maybe_declare(producer.amqp.queues[queue.value])
+    except _BROKER_ERRORS as error:
+        log.warning("broker_not_connected", **_reason(error))
+
+
 def ring(accepted: AcceptedJob) -> None:
     """Wake workers for a job that was just accepted. Never raises: the sweeper rings again."""
     batches = -(-accepted.due // settings().ingest_batch_documents)

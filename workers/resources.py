@@ -97,6 +97,8 @@ def warm_up(use: Resources) -> None:
             use.rerankers.of(provider)
         use.count_tokens("warm up")
         if use.reading:
+            channels()  # looks for installed packages
+            use.warm_up()
             prepare_references(use.embedder)
             if use.settings.llm_model:
                 _ = use.rewriter  # its client takes longer to load than a query waits for it

@@ -21,7 +21,7 @@ from pipeline.retrieval import record_search
 from workers.base import LoggedTask
 from workers.dispatch import enqueue_upkeep, ring_for
 from workers.names import TaskName
-from workers.resources import for_ingestion
+from workers.resources import for_ingestion, for_queries
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +30,9 @@ log = structlog.get_logger(__name__)
 def sweep() -> None:
     """Send stalled work again, delete expired data, and enqueue the periodic tasks that have something to do."""
     use = for_ingestion()
-    _each(partial(_enqueue_due, use), partial(_sweep, use))
+    _each(
+        partial(_enqueue_due, for_queries()), partial(_sweep, use)
+    )  # looks are single statements, without transactions
     use.last_sweep.note()
 
 

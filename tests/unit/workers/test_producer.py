@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from celery.app.trace import build_tracer
 from kombu import Exchange, Queue
 
 from pipeline.metrics.queue_depth_store import SENT_AT
+from workers.producer import producer
 
 CHANNELS = ("keyword", "semantic", "faq")
 
@@ -95,3 +97,11 @@ class DescribeTheEnd:
         request = type("Request", (), {"chord": message["body"][2]["chord"], "group_index": 0})
         app.backend.on_chord_part_return(request, state, result)
         assert waiting(app, "callbacks") == 0
+
+
+class DescribeTheBackend:
+    def it_is_one_for_all_threads(self):
+        """Celery looks for one among all installed packages, which takes some 50 ms; a gateway has new threads after each
+        pause."""
+        with ThreadPoolExecutor(1) as threads:
+            assert threads.submit(lambda: producer.backend).result() is producer.backend
