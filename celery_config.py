@@ -60,7 +60,7 @@ broker_connection_retry_on_startup = True
 broker_connection_max_retries = None  # stock gives up after a hundred, and the process ends
 
 result_backend = "workers.chords:ChordBackend"
-result_backend_thread_safe = True  # it has no state; each new thread would make its own, which reads every installed package
+result_backend_thread_safe = True  # it has no state; every new thread would look for its own among all packages
 
 # Publishing with the broker down must fail in about a second, not hang for nineteen. A broker that was restarted has
 # closed every connection: over AMQP, where each sender keeps its own, the message is sent once more over a new one, or

@@ -47,8 +47,9 @@ def get_ready() -> None:
     away is tried again when a message is sent."""
     try:
         refuse_in_alarm()
-        _ = _signature(TaskName.RECALL, {}, request_id="", expires_s=0.0), producer.backend, producer.amqp.send_task_message
-        with producer.producer_or_acquire() as publisher, publisher.batch():
+        _signature(TaskName.RECALL, {}, request_id="", expires_s=0.0)
+        _ = producer.backend, producer.amqp.send_task_message  # made at first use
+        with producer.producer_or_acquire() as publisher:
             for queue in (Queue.RECALL, Queue.ANSWER):
                 publisher.maybe_declare(producer.amqp.queues[queue.value])
     except _BROKER_ERRORS as error:
