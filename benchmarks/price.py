@@ -33,23 +33,25 @@ def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int) -> dict
     for many in _CONCURRENCY:
         print(f"price: {count} questions, {many} at a time", flush=True)
         asker.sizes.clear()
+        asker.received.clear()
         before = _counted()
         figures = measured(asker.ask, asked, many)
         calls = _counted() - before
         asked_in_all = len(asker.sizes)  # with those that warm up
         figures |= {name: round(calls.pop(name) / asked_in_all, 2) for name in ("statements", "transactions", "bytes")}
-        figures["answer_bytes"] = round(mean(asker.sizes))
+        figures["answer_bytes"], figures["received_bytes"] = round(mean(asker.sizes)), round(mean(asker.received))
         figures["commands"] = {name: round(calls[name] / asked_in_all, 2) for name in sorted(calls)}
         results["concurrency"][str(many)] = figures
     return results
 
 
 class _Asker:
-    """Asks questions that no answer cache answers, and notes the sizes of the answers."""
+    """Asks questions that no answer cache answers, and notes the sizes of the answers, as JSON and as they were sent."""
 
     def __init__(self, namespace: str) -> None:
         self._client, self._namespace = gateway(), namespace
         self.sizes: list[int] = []
+        self.received: list[int] = []
 
     def ask(self, question: str) -> None:
         """Ask one question; stop the benchmark if the answer is an error."""
@@ -61,6 +63,7 @@ class _Asker:
         if answer.status_code != 200:
             raise SystemExit(f"price: {answer.status_code} {answer.text[:200]}")
         self.sizes.append(len(answer.content))
+        self.received.append(answer.num_bytes_downloaded)
 
 
 def _counted() -> Counter[str]:
@@ -89,10 +92,11 @@ def show(results: dict[str, Any]) -> str:
             figures["bytes"] / 1000,
             figures["statements"] + figures["transactions"],
             figures["answer_bytes"] / 1000,
+            figures["received_bytes"] / 1000,
         )
         for many, figures in by_concurrency.items()
     ]
-    heads = ("", *TIMES, "Redis commands", "Redis kB", "SQL statements", "answer kB")
+    heads = ("", *TIMES, "Redis commands", "Redis kB", "SQL statements", "answer kB", "sent kB")
     parts = sorted({name for figures in by_concurrency.values() for name in figures["cpu_ms_per_query"]})
     processes = [
         row(name, *(figures["cpu_ms_per_query"][name] for figures in by_concurrency.values())) for name in parts
