@@ -8,7 +8,8 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from queue import Empty
 
 import pytest
 import redis
@@ -103,6 +104,30 @@ class DescribeTheSignalToScaleBy:
             answers.clear()
             assert waits() == dict.fromkeys(ROLES, 0.0)
             use.close()
+
+
+class DescribeAnIdleConsumer:
+    def it_waits_longer_for_a_message_while_none_comes(self, url):
+        name = f"t-{uuid.uuid4().hex}"
+        with closing(redis.Redis.from_url(url)) as client, client.monitor() as monitor:
+            with Connection(url) as connection, connection.SimpleQueue(name) as simple:
+                with suppress(Empty):
+                    simple.get(timeout=4)  # ends in the third wait
+                with Connection(url) as other, other.SimpleQueue(name) as sender:
+                    sender.put({"number": 1})
+                simple.get(timeout=5).ack()
+                with suppress(Empty):
+                    simple.get(timeout=0.1)
+                simple.queue.delete()
+            client.echo(name)
+            waits = []
+            for seen in monitor.listen():
+                command = seen["command"].split(" ")
+                if command == ["ECHO", name]:
+                    break
+                if command[:2] == ["BRPOP", name]:
+                    waits.append(int(command[-1]))
+        assert (waits[:3], max(waits), waits[-1]) == ([1, 2, 4], 4, 1), waits
 
 
 class DescribeAWorkerForQueries:
