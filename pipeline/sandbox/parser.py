@@ -11,7 +11,14 @@ from pydantic import TypeAdapter
 from pipeline import errors
 from pipeline.chunking.strategies.registry import BUILT_IN
 from pipeline.documents.cut_document import CutDocument, CutRequest, cut_as
-from pipeline.errors import CuttingTooSlow, MalformedDocument, ParserTimeout, ParserUnavailable, Rejected
+from pipeline.errors import (
+    CuttingTooSlow,
+    IngestCrowded,
+    MalformedDocument,
+    ParserTimeout,
+    ParserUnavailable,
+    Rejected,
+)
 from pipeline.examples.workbook_book import Sheet
 from pipeline.parsing.formats import MARKDOWN, PDF, PLAIN, XLSX, parse
 from pipeline.parsing.page_images import PageImage
@@ -110,6 +117,9 @@ class Parser:
                     meanwhile=meanwhile,
                 )
                 done = not header["last"]
+            except IngestCrowded:  # starting takes half a second, which the next document need not wait for
+                self._keep(self._started())
+                raise
             except ProcessOverdue as overdue:
                 if overdue.cpu_s < self._limit_s(overdue.stage) * _BUSY:
                     raise ParserUnavailable("the host is too busy to parse documents") from None
@@ -117,7 +127,10 @@ class Parser:
             except ProcessDied as death:
                 raise self._verdict(death) from None
             finally:  # also for an exception from outside: otherwise its next answer would belong to this request
-                self._give_back(process, done=done)
+                if done:
+                    self._keep(process)
+                else:
+                    process.end()
         if "bug" in header:
             log.error("parser_bug", media_type=question["media_type"], error=header["bug"], place=header["where"])
             raise MalformedDocument(f"the document could not be read ({header['bug']})")
@@ -156,28 +169,37 @@ class Parser:
     def _ready(self, meanwhile: Meanwhile | None) -> ParserProcess:
         with self._lock:
             process = self._idle.pop() if self._idle else None
-        if process is not None and process.is_ours() and process.asked < _DOCUMENTS_PER_PROCESS:
-            return process
-        if process is not None:
+        if process is not None and not (process.is_ours() and process.asked < _DOCUMENTS_PER_PROCESS):
             process.end()
+            process = None
+        process = process or self._started()
         try:
-            process = ParserProcess(
-                memory_bytes=self._memory_bytes,
-                parsing_s=self._timeout_s,
-                cutting_s=self._cutting_timeout_s,
-                recognition=self._recognition,
-                meanwhile=meanwhile,
-            )
-        except (OSError, NotStarted) as error:
+            process.wait_until_ready(meanwhile)
+        except NotStarted as error:
             raise ParserUnavailable(f"the parser process does not start ({error})") from error
+        except BaseException:  # of ``meanwhile``: the process goes on starting, for the next document
+            self._keep(process)
+            raise
         if process.unconfined and not self._reported_unconfined:
             self._reported_unconfined = True
             log.warning("parser_not_confined", missing=list(process.unconfined))
         return process
 
-    def _give_back(self, process: ParserProcess, *, done: bool) -> None:
+    def _started(self) -> ParserProcess:
+        try:
+            return ParserProcess(
+                memory_bytes=self._memory_bytes,
+                parsing_s=self._timeout_s,
+                cutting_s=self._cutting_timeout_s,
+                recognition=self._recognition,
+            )
+        except OSError as error:
+            raise ParserUnavailable(f"the parser process does not start ({error})") from error
+
+    def _keep(self, process: ParserProcess) -> None:
+        """Keep the process for the next document, unless another one waits for it already."""
         with self._lock:
-            keep = done and not self._idle  # one is enough until the next document
+            keep = not self._idle
             if keep:
                 self._idle.append(process)
         if not keep:

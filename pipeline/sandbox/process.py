@@ -96,9 +96,8 @@ class ParserProcess:
         parsing_s: float,
         cutting_s: float,
         recognition: Recognition | None = None,
-        meanwhile: Callable[[], None] | None = None,
     ) -> None:
-        """Start the process; ``meanwhile`` is called until it is ready. Raises NotStarted, OSError, and what it raises."""
+        """Start the process and do not wait for it. Raises OSError."""
         self.asked = 0
         self._stage: str | None = None
         self._cpu_s = 0.0  # at the beginning of its stage
@@ -120,16 +119,20 @@ class ParserProcess:
         self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._stdin, False)
         os.set_blocking(self._stdout, False)
+        self._is_ready = False
+        self.unconfined: tuple[str, ...] = ()  # the layers that this system does not allow
+
+    def wait_until_ready(self, meanwhile: Callable[[], None] | None = None) -> None:
+        """Return once it can be asked; ``meanwhile`` is called until then, and may end the waiting. Raises NotStarted, and
+        what ``meanwhile`` raises."""
+        if self._is_ready:
+            return
         try:
             ready, _ = read_frame(partial(self._read, patience=_Patience(Deadline.after(_START_S), meanwhile)))
-            # The layers that this system does not allow.
-            self.unconfined: tuple[str, ...] = tuple(ready.get("unconfined", ()))
         except (EOFError, _Overdue, BrokenFrame) as error:
             self.end()
             raise NotStarted(f"exit code {self._process.returncode}") from error
-        except BaseException:  # of ``meanwhile``
-            self.end()
-            raise
+        self.unconfined, self._is_ready = tuple(ready.get("unconfined", ())), True
 
     def is_ours(self) -> bool:
         """Return whether this process started it. A forked child would read answers to its parent's requests."""

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from pipeline.chunking.strategies.registry import STRATEGIES, register
 from pipeline.chunking.strategies.strategy import Cut, Strategy
 from pipeline.documents.cut_document import CutDocument, CutRequest, cut_as
-from pipeline.errors import CuttingMemory, CuttingTooSlow, DocumentTooLarge, EmptyDocument, Rejected
+from pipeline.errors import CuttingMemory, CuttingTooSlow, DocumentTooLarge, EmptyDocument, IngestCrowded, Rejected
 from pipeline.parsing.formats import HTML, MARKDOWN, PLAIN, parse
 from pipeline.records import Chunking, Namespace, Passage, Scope, TenantId
 from pipeline.sandbox.frames import packed, question_of, read_frame, request_of
@@ -163,11 +163,12 @@ class DescribeWaitingForIt:
         before = _pid(parser)
 
         def give_up() -> None:
-            raise KeyError("enough")
+            raise IngestCrowded("enough")
 
-        with pytest.raises(KeyError):
+        with pytest.raises(IngestCrowded):
             parser.cut(_words(600_000), replace(_request(most=10**9), media_type=PLAIN), meanwhile=give_up)
         assert not Path(f"/proc/{before}").exists()
+        assert parser.cut((_TEXT * 4).encode(), _request()).passages  # by a process that was started at once
 
 
 def _through(header: dict[str, object], body: bytes = b"") -> tuple[dict[str, object], bytes]:

@@ -66,6 +66,7 @@ import subprocess, sys
 from pipeline.sandbox.process import ParserProcess
 
 process = ParserProcess(memory_bytes=2**30, parsing_s=5, cutting_s=5)
+process.wait_until_ready()
 question = {"media_type": "text/plain", "filename": None}
 process.ask(question, b"first", timeout_s=20)
 subprocess.run(["mount", "-o", "remount", "proc", "/proc"], check=True)
@@ -97,6 +98,7 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ParserP
     monkeypatch.setenv("CHORDWISE_ADMIN_KEY", _SECRET)
     monkeypatch.setenv("OPENAI_API_KEY", _SECRET)
     made = ParserProcess(memory_bytes=2**30, parsing_s=10.0, cutting_s=10.0)
+    made.wait_until_ready()
     yield made
     made.end()
 

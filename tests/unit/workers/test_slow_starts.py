@@ -12,13 +12,16 @@ class DescribeSlowStarts:
         assert limit >= 60
         assert limit >= 4 * workers_app._WARM_UP_S
 
-    def it_renews_the_lease_while_a_parser_starts_and_ends_it_if_the_lease_is_lost(self):
+    def it_renews_the_lease_while_a_parser_starts_which_goes_on_if_the_lease_is_lost(self):
         calls = []
 
         def lose() -> None:
             calls.append(1)
             raise LookupError
 
+        process = ParserProcess(memory_bytes=2**30, parsing_s=5, cutting_s=5)
         with pytest.raises(LookupError):
-            ParserProcess(memory_bytes=2**30, parsing_s=5, cutting_s=5, meanwhile=lose)
+            process.wait_until_ready(lose)
         assert calls == [1]
+        process.wait_until_ready()  # it goes on starting, and serves the next document
+        process.end()
