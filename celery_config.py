@@ -30,6 +30,7 @@ task_create_missing_queues = False  # a message for a queue without a worker is 
 task_queues = [KombuQueue(queue.value, Exchange(queue.value), routing_key=queue.value) for queue in Queue]
 _QUEUE_OF = {
     TaskName.INGEST: Queue.INGEST,
+    TaskName.LONG: Queue.LONG,
     TaskName.RECALL: Queue.RECALL,
     TaskName.UNDERSTAND: Queue.RERANK,
     TaskName.ANSWER: Queue.ANSWER,

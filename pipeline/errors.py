@@ -144,7 +144,7 @@ class NewerMessage(Unavailable):
 
 
 class IngestCrowded(Unavailable):
-    """A document took long while others waited and no process was free for them; it is tried again later."""
+    """A document or its batch took longer than its share while other tenants waited; it goes on in a moment."""
 
     code = "ingest_crowded"
 

@@ -338,6 +338,13 @@ class Priority(enum.StrEnum):
     BULK = "bulk"  # after the jobs that callers wait for, with an occasional turn before
 
 
+class IngestQueue(enum.StrEnum):
+    """The queues of ingestion; each has worker processes of its own."""
+
+    INGEST = "ingest"  # batches of documents
+    LONG = "long"  # one document at a time: those that take longer than their share while other tenants wait
+
+
 class FailureReason(enum.StrEnum):
     """Why an accepted item failed permanently."""
 

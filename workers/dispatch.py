@@ -19,7 +19,7 @@ from pipeline.ingestion.accept import AcceptedJob
 from pipeline.jobs.computation import LIMITS, Computation, ComputationKind
 from pipeline.metrics.queue_depth_store import SENT_AT
 from pipeline.query.request import Query
-from pipeline.records import ChannelName, JobId, TenantId
+from pipeline.records import ChannelName, IngestQueue, JobId, TenantId
 from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from workers.names import FORMAT, MESSAGE_FORMAT, Queue, TaskName
@@ -64,16 +64,19 @@ def ring(accepted: AcceptedJob) -> None:
             return
 
 
-def ring_for(tenant_id: TenantId, job_id: JobId, *, request_id: str = "") -> bool:
-    """Ring once for a job's due items, unless many bells wait: each serves the tenant whose turn it is. Returns False if the
-    broker did not accept it, which only delays them."""
+def ring_for(
+    tenant_id: TenantId, job_id: JobId, queue: IngestQueue = IngestQueue.INGEST, *, request_id: str = ""
+) -> bool:
+    """Ring once for a job's due items in a queue, unless many bells wait: each serves the tenant whose turn it is. Returns
+    False if the broker did not accept it, which only delays them."""
     arguments = {"tenant_id": tenant_id, "job_id": job_id}
-    message = _signature(TaskName.INGEST, arguments, request_id=request_id, expires_s=_BELL_EXPIRES_S)
+    name = TaskName.LONG if queue is IngestQueue.LONG else TaskName.INGEST
+    message = _signature(name, arguments, request_id=request_id, expires_s=_BELL_EXPIRES_S)
     try:
         refuse_in_alarm()
         with producer.producer_or_acquire() as publisher:
             channel = publisher.channel
-            if isinstance(channel, RedisChannel) and channel.waiting(Queue.INGEST) >= _MOST_BELLS:
+            if isinstance(channel, RedisChannel) and channel.waiting(Queue(queue.value)) >= _MOST_BELLS:
                 return True
             message.apply_async(producer=publisher)
     except _BROKER_ERRORS as error:

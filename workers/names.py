@@ -9,6 +9,7 @@ class Queue(enum.StrEnum):
     """Every queue; compose and the local stack must give each at least one worker (tests/test_guards.py)."""
 
     INGEST = "ingest"  # batches of documents
+    LONG = "long"  # single documents that take long while other tenants wait
     RECALL = "recall"  # the header tasks of a query's chord, one per channel
     ANSWER = "answer"  # its callback: fuse, rerank, hydrate
     RERANK = "rerank"  # steps that wait for a model: understanding, and the callback of queries that need one
@@ -20,6 +21,7 @@ class TaskName(enum.StrEnum):
     """Every task that can be sent."""
 
     INGEST = "ingest.batch"
+    LONG = "ingest.long"
     RECALL = "recall.channel"
     UNDERSTAND = "recall.understand"
     ANSWER = "recall.answer"

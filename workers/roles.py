@@ -26,6 +26,8 @@ ROLES: Mapping[str, Role] = MappingProxyType(
     {
         # Parsing and embedding use the processor, and a document may take down its process.
         "ingest": Role(queues=(Queue.INGEST,), pool="prefork", concurrency=3),
+        # The same for documents that take long, so that other tenants' batches have processes that are free.
+        "long": Role(queues=(Queue.LONG,), pool="prefork", concurrency=1),
         # Queries wait for databases, in threads; start one per processor, because threads share an interpreter.
         "queries": Role(queues=(Queue.RECALL, Queue.ANSWER), pool="threads", concurrency=4, events=False),
         # Previews, books of examples, edits and comparisons, in processes that a time limit can stop. One tenant occupies

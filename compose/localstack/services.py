@@ -48,6 +48,7 @@ SERVICES = (
         withheld=_OPERATORS - {"CHORDWISE_ADMIN_KEY"},  # the gateway compares it with the keys of requests
     ),
     _worker("ingest"),
+    _worker("long"),
     _worker("queries"),
     _worker("queries", name="queries-2"),
     _worker("compute"),

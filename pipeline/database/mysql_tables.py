@@ -220,6 +220,7 @@ job_items = table("job_items", key("tenant_id", "job_id", "ordinal"),
     required(UINT, "body_bytes", "chunk_count", "reused_count", "attempts", default="0"),
     required(ascii_(16), "state", "stage"),         # state: queued, running, succeeded, failed, cancelled
     optional(ascii_(32), "outcome"),
+    required(ascii_(16), "queue", default="ingest"),  # its workers claim the item: ingest or long
     required(UBIGINT, "fencing_token", default="0"),  # of the newest claim: writes under an older one are refused
     optional(TIME, "lease_until", "next_attempt_at"),
     optional(ascii_(64), "error_code"), optional(utf8(1024), "error_detail"),
@@ -229,7 +230,7 @@ job_items = table("job_items", key("tenant_id", "job_id", "ordinal"),
     optional(UBIGINT, "failed_revision"),           # the revision of the job in which it failed
     required(TIME, "updated_at"),
     Index("items_leased", "tenant_id", "state", "lease_until"),
-    Index("items_due", "tenant_id", "job_id", "state", "next_attempt_at"),
+    Index("items_due_by_queue", "tenant_id", "job_id", "state", "queue", "next_attempt_at"),
     Index("items_dead", "tenant_id", "dead_at", "job_id", "ordinal"),
     Index("items_failed", "tenant_id", "job_id", "failed_revision", "ordinal"),
     # Answers a request for a job without reading a row.
@@ -237,6 +238,7 @@ job_items = table("job_items", key("tenant_id", "job_id", "ordinal"),
 
 ingest_turns = table("ingest_turns", key("tenant_id"),
     required(TIME, "served_at"),
+    optional(TIME, "long_served_at"),               # the same for its documents in the queue `long`
     required(UINT, "interactive_in_a_row", default="0"))  # turns since the last one of a bulk job
 
 computation_bodies = table("computation_bodies", key("tenant_id", computation_id=UUID, piece=UINT),

@@ -22,7 +22,6 @@ from pipeline.documents.document_store import Documents
 from pipeline.documents.generation_store import Retired
 from pipeline.errors import (
     EmbedderUnavailable,
-    IngestCrowded,
     LeaseLost,
     Misconfigured,
     ParserUnavailable,
@@ -63,10 +62,10 @@ class Lease:
         claims: Sequence[ItemClaim],
         *,
         lease_s: float,
-        waiting: Sequence[Lease] = (),
+        waiting: Sequence[ItemClaim] = (),
     ) -> None:
-        """Hold claims for ``lease_s`` seconds from each renewal. ``waiting``: the leases of work that waits until these
-        claims have ended; they are renewed with this one."""
+        """Hold claims for ``lease_s`` seconds from each renewal. ``waiting``: claims of the same worker that wait until
+        these have ended; those still held are renewed with them."""
         self.tenant_id = tenant_id
         self._mysql = mysql
         self._lease_s = lease_s
@@ -106,33 +105,17 @@ class Lease:
         self.reach(stage, self.claims)
         self._write(ledger)
 
-    def renew(self) -> None:
-        """Renew all items, and the waiting leases that are due. Raises LeaseLost if any of its own items is lost."""
-        self._renew_waiting()
-        self._renew()
-
-    def renew_if_due(self) -> bool:
-        """Renew all items if the last renewal was a while ago, and return whether it was; likewise each waiting lease.
-        Raises LeaseLost."""
-        self._renew_waiting()
-        if is_due := self._due.has_passed:
-            self._renew()
-        return is_due
-
     @retry_conflicts()
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Renew all items and the waiting claims. Raises LeaseLost if any of its own items is lost."""
         with self.held() as (_, ledger):
             self._write(ledger)
 
-    def _renew_waiting(self) -> None:
-        """Renew the waiting leases that are due. The work that waits learns by itself that its lease is lost."""
-        for lease in self._waiting:
-            if lease._due.has_passed and lease._stages:
-                try:
-                    lease._renew()
-                except (LeaseLost, Unavailable) as error:
-                    lease._due = Deadline.after(self._lease_s * _RENEW_AT)
-                    log.warning("lease_not_renewed", tenant_id=lease.tenant_id, code=error.code)
+    def renew_if_due(self) -> bool:
+        """Renew all items if the last renewal was a while ago, and return whether it was. Raises LeaseLost."""
+        if is_due := self._due.has_passed:
+            self.renew()
+        return is_due
 
     @retry_conflicts()
     def renew_rest(self) -> list[ItemClaim]:
@@ -169,6 +152,8 @@ class Lease:
     def _write(self, ledger: Ledger) -> None:
         for stage in sorted(set(self._stages.values())):
             ledger.advance([claim for claim, at in self._stages.items() if at is stage], stage, lease_s=self._lease_s)
+        if self._waiting:
+            ledger.advance(ledger.still_held(self._waiting), Stage.ACCEPTED, lease_s=self._lease_s)
         self._due = Deadline.after(self._lease_s * _RENEW_AT)
 
 
@@ -254,7 +239,7 @@ def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, us
     FullStores(use.quick_redis).note(error)
     code = getattr(error, "code", "internal_error")
     detail = error.public if isinstance(error, PipelineError) else f"unexpected {type(error).__name__}"
-    counted = not isinstance(error, RateLimited | IngestCrowded)  # an item that had to wait has not failed
+    counted = not isinstance(error, RateLimited)  # an item that had to wait has not failed
     delay = retry_delay_s(claim.attempts if counted else 1, asked_s=getattr(error, "retry_after_s", None))
     used_up = counted and claim.attempts >= use.settings.ingest_max_attempts
 

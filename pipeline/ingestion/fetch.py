@@ -2,7 +2,7 @@
 
 import queue
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -12,16 +12,16 @@ from pipeline.deadline import Deadline
 from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected, Unavailable
 from pipeline.ingestion.claimed_items import Lease, end, give_up_or_retry
 from pipeline.ingestion.fetch_store import BytesLocation, FetchedPayloads
+from pipeline.ingestion.yield_turn import Ring
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.outbound.fetch_client import Fetched
 from pipeline.parsing.formats import charset_of
 from pipeline.parsing.sniffing import media_type_of_fetched
-from pipeline.records import OCTETS, JobId, TenantId
+from pipeline.records import OCTETS, TenantId
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
 
-Ring = Callable[[TenantId, JobId], object]
 Ending = Fetched | Exception
 
 _TOGETHER_S = 0.05  # fetches that end within it are written together

@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from pipeline.archives.archive import is_packed, read_part
 from pipeline.archives.chunk_lines import Unpacked, unpack
-from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
+from pipeline.deadline import Deadline
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.cut_document import MOST_CHUNKS, Assembled, CutRequest, assembled
 from pipeline.documents.document_store import Documents, IngestedDocument, Source, recipe, same_fields
@@ -21,6 +21,7 @@ from pipeline.documents.generation_store import Generations, PublishedState, Ret
 from pipeline.documents.parent_store import Parents
 from pipeline.errors import CuttingTooSlow, IngestCrowded, InvalidPackedDocument, Rejected
 from pipeline.ingestion.claimed_items import Lease, close_jobs, end
+from pipeline.ingestion.yield_turn import Turn
 from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.parsing.formats import RECOGNISED
@@ -38,9 +39,6 @@ from pipeline.resources import Resources
 from pipeline.sandbox.parser import CUTTING_S
 
 log = structlog.get_logger(__name__)
-
-# Called while a document takes long, with the seconds since its start.
-Aside = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,27 +128,9 @@ def _end_unchanged(
     return claims
 
 
-_PAUSE_S = 0.5  # seconds between pauses
+CHUNKS_PER_SHARE = 128  # that are embedded between two looks at the turn; a document of more may be a long one
 _CHUNKS_PER_WRITE = 1000  # in one transaction
 _LONGEST_BATCH_S = 120.0  # of preparing, after which the rest of a batch becomes another one
-
-
-class Breather:
-    """Lets other tenants be served between the steps of a document's work, at most twice a second."""
-
-    def __init__(self, lease: Lease, aside: Aside) -> None:
-        self._lease = lease
-        self._aside = aside
-        self._taken = time.monotonic()
-
-    def take(self) -> None:
-        """Renew the lease if it is due, and serve another tenant if it is possible now; nothing shortly after the last
-        time. No transaction may be open. Raises LeaseLost."""
-        if time.monotonic() - self._taken > _PAUSE_S:
-            self._lease.renew_if_due()
-            with suppress(IngestCrowded):
-                self._aside(0.0)
-            self._taken = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,9 +162,9 @@ class PreparedDocument(IngestedDocument):
         return [chunk for chunk in self.searchable if chunk.ordinal not in self.vectors]
 
 
-def prepare(lease: Lease, use: Resources, *, aside: Aside = lambda _: None) -> list[PreparedDocument]:
+def prepare(lease: Lease, use: Resources, turn: Turn) -> list[PreparedDocument]:
     """Parse and cut a batch's documents, renewing the lease. Faulty ones are parked; shown or superseded ones end here.
-    ``aside`` is called a few times a second; its exceptions propagate."""
+    Once the turn is over, a document beyond its share moves to the queue `long`, and those not begun are put back."""
     with unit_of_work(use.mysql) as work:
         generations = [claim.generation for claim in lease.claims]
         sources = Documents(work.connection, lease.tenant_id).sources(generations)
@@ -192,61 +172,56 @@ def prepare(lease: Lease, use: Resources, *, aside: Aside = lambda _: None) -> l
     prepared: list[PreparedDocument] = []
     refused: list[tuple[ItemClaim, Rejected]] = []
     superseded = list(compared.overtaken)
-    pauses = _Pauses(lease, use, aside)
-    for position, claim in enumerate(claims := lease.claims):
-        if claim in compared.overtaken:
-            continue
-        if prepared and pauses.taken_s() > _LONGEST_BATCH_S:
-            _put_back(lease, [later for later in claims[position:] if later not in compared.overtaken])
+    deadline = Deadline.after(_LONGEST_BATCH_S)
+    pending = [claim for claim in lease.claims if claim not in compared.overtaken]
+    for position, claim in enumerate(pending):
+        _renew_if_due(lease, use)
+        if position and (turn.is_over() or deadline.has_passed):
+            _leave(lease, turn, rest=pending[position:])
             break
-        pauses.next_document()
         source = sources.get(claim.generation)
         if source is None:
             superseded.append(claim)
             continue
         try:
-            prepared.append(_cut(claim, source, claim in compared.replacing, use, pauses.take_one))
+            prepared.append(_cut(claim, source, claim in compared.replacing, use, partial(_go_on, lease, turn, use)))
             lease.reach(Stage.PARSED, [claim])
         except Rejected as error:
             refused.append((claim, error))
+        except IngestCrowded:
+            _leave(lease, turn, long=[claim], rest=pending[position + 1 :])
+            break
     end(lease, superseded, refused, use)
     return prepared
 
 
-class _Pauses:
-    """Pauses in the preparation of a batch, in which its lease is renewed and other tenants are served."""
-
-    def __init__(self, lease: Lease, use: Resources, aside: Aside) -> None:
-        self._lease, self._use, self._aside = lease, use, aside
-        self._start = self._began = self._paused = time.monotonic()
-
-    def taken_s(self) -> float:
-        """Return the seconds since the first document."""
-        return time.monotonic() - self._start
-
-    def next_document(self) -> None:
-        """Pause before a document, if a pause is due."""
-        self._began = time.monotonic()
-        self.take_one()
-
-    def take_one(self) -> None:
-        """Pause, unless the last pause was a moment ago."""
-        now = time.monotonic()
-        if now - self._paused < _PAUSE_S:
-            return
-        if self._lease.renew_if_due():
-            self._use.bells.progressed(self._lease.tenant_id, self._lease.job_id)
-        self._aside(now - self._began)
-        self._paused = time.monotonic()
+def _renew_if_due(lease: Lease, use: Resources) -> None:
+    if lease.renew_if_due():
+        use.bells.progressed(lease.tenant_id, lease.job_id)
 
 
-@retry_conflicts()
-def _put_back(lease: Lease, claims: Sequence[ItemClaim]) -> None:
-    """Let another batch carry these items, at once: scans of many pages take longer than a task may."""
-    detail = "the other documents of its batch took long"
-    with lease.held(claims) as (_, ledger):
-        ledger.put_back(claims, delay_s=0.0, code=IngestCrowded.code, detail=detail, counted=False)
-    lease.release(claims)
+def _go_on(lease: Lease, turn: Turn, use: Resources) -> None:
+    """Renew the lease while a document is cut. Raises IngestCrowded once the turn is over."""
+    _renew_if_due(lease, use)
+    if turn.is_over():
+        raise IngestCrowded("the document takes long while other tenants wait")
+
+
+def _leave(lease: Lease, turn: Turn, *, long: Sequence[ItemClaim] = (), rest: Sequence[ItemClaim] = ()) -> None:
+    turn.leave(long=long, rest=rest)
+    lease.release([*long, *rest])
+
+
+def leave_unfinished(
+    lease: Lease, turn: Turn, prepared: Sequence[PreparedDocument], remaining: Sequence[Chunk]
+) -> list[PreparedDocument]:
+    """End the turn for the documents that have ``remaining`` chunks, and return the others. Those of many chunks move to
+    the queue `long`."""
+    unfinished = {chunk.generation for chunk in remaining}
+    leaving = [item for item in prepared if item.claim.generation in unfinished]
+    long = [item.claim for item in leaving if len(item.chunks) > CHUNKS_PER_SHARE]
+    _leave(lease, turn, long=long, rest=[item.claim for item in leaving if item.claim not in long])
+    return [item for item in prepared if item.claim.generation not in unfinished]
 
 
 def _cut(
@@ -318,17 +293,21 @@ def cut_request(source: Source) -> CutRequest:
     )
 
 
-def write_aside(lease: Lease, prepared: Sequence[PreparedDocument], breather: Breather | None = None) -> None:
-    """Write chunks and parents where no search sees them, many chunks in several transactions. Raises LeaseLost."""
+def write_aside(lease: Lease, prepared: Sequence[PreparedDocument], turn: Turn) -> Sequence[PreparedDocument]:
+    """Write chunks and parents where no search sees them, many chunks in several transactions, and return the documents
+    that were written whole: the others leave once the turn is over. Raises LeaseLost."""
     chunks = [chunk for item in prepared for chunk in item.chunks]
     again = [claim.generation for claim in lease.claims if claim.may_have_rows]
-    *parts, last = slices(chunks, _CHUNKS_PER_WRITE) if chunks else [chunks]
-    for part in parts:
+    while len(chunks) > _CHUNKS_PER_WRITE:
+        part, chunks = chunks[:_CHUNKS_PER_WRITE], chunks[_CHUNKS_PER_WRITE:]
         _write_chunks(lease, part, again)
         again = []
-        if breather is not None:
-            breather.take()
-    _write_last_chunks(lease, last, again, prepared)
+        lease.renew_if_due()
+        if turn.is_over():
+            prepared, chunks = leave_unfinished(lease, turn, prepared, chunks), []
+    if prepared:
+        _write_last_chunks(lease, chunks, again, prepared)
+    return prepared
 
 
 @retry_conflicts()

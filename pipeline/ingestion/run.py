@@ -5,7 +5,7 @@ generations are dropped only afterwards (`maintenance/sweep`).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +20,6 @@ from pipeline.documents.document_store import Documents
 from pipeline.documents.generation_store import Generations, RetainedGenerations, Retired
 from pipeline.errors import (
     EmbedderRefused,
-    IngestCrowded,
     LeaseLost,
     Misconfigured,
     PipelineError,
@@ -30,143 +29,116 @@ from pipeline.errors import (
     VectorsMissing,
 )
 from pipeline.ingestion.claimed_items import Lease, close_jobs, end, give_up_or_retry, wake_postponed
-from pipeline.ingestion.fetch import Ring, hand_over
+from pipeline.ingestion.fetch import hand_over
 from pipeline.ingestion.make_vectors import fill_standby, settle, vectors_of
-from pipeline.ingestion.prepare import Aside, Breather, PreparedDocument, drop_leftovers, prepare, write_aside
+from pipeline.ingestion.prepare import (
+    CHUNKS_PER_SHARE,
+    PreparedDocument,
+    drop_leftovers,
+    leave_unfinished,
+    prepare,
+    write_aside,
+)
+from pipeline.ingestion.yield_turn import Ring, Turn
 from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
 from pipeline.jobs.turn_store import Turns, WaitingJob, turns, waiting_for_each_other
 from pipeline.models.local_embedder import LocalEncoder
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder
-from pipeline.records import Chunk, Generation, JobId, Stage, TenantId
+from pipeline.records import Chunk, Generation, IngestQueue, JobId, Stage, TenantId
 from pipeline.resources import Resources
-from pipeline.sandbox.parser import MOST_AT_ONCE
 from pipeline.semantic.document_vector_store import Means
 from pipeline.tenants.namespace_store import Namespaces
 from pipeline.tenants.usage import Purpose, UsageCounts
 
-_CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served
 _BROUGHT_PER_LEASE = 2048  # vectors stored before the lease is renewed
 _SUSPECTED_FROM = 3  # attempt at which documents are tried alone if a dependency fails for their batch
 _DOWN_AFTER = 2  # documents in a row for which a dependency fails
-_PATIENCE_S = 1.0  # seconds for a document if no other tenant can be served meanwhile
 
 log = structlog.get_logger(__name__)
 _BATCH_BYTES = 4 * 1024 * 1024  # of text that a worker loads at once
 _SHARED = 4  # while others wait, batches are a quarter, so that no tenant waits long for its turn
 
 
-def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
-    """Work on one batch of the next tenant, then ring again if more is due; return how many documents. A bell allows
-    one batch of any tenant and is passed on, so as many batches run as bells were rung."""
-    batch = take_next(use)
+def ingest_next(use: Resources, *, ring: Ring, queue: IngestQueue = IngestQueue.INGEST) -> int:
+    """Work on one batch of the next tenant in a queue, then ring again if more is due; return how many documents. A bell
+    allows one batch of any tenant and is passed on, so as many batches run as bells were rung."""
+    batch = take_next(use, queue=queue)
     if batch is None:
         return 0
-    ingest_claims(batch.tenant_id, batch.claims, use, ring=ring)
+    turn = ingest_claims(batch.tenant_id, batch.claims, use, ring=ring, queue=queue)
     if batch.successor:
-        ring(batch.successor.tenant_id, batch.successor.job_id)
+        ring(batch.successor.tenant_id, batch.successor.job_id, queue)
+    elif turn.has_put_back:
+        ring(batch.tenant_id, batch.claims[0].job_id, queue)
     return len(batch.claims)
 
 
-def ingest_claims(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring) -> None:
-    """Work on a claimed batch, and on batches of other tenants while one of its documents takes long. Faulty documents
-    fail alone; an unavailable dependency puts items back."""
-    _work_on_ready(tenant_id, claims, use, ring, _SideWork(use, ring, (tenant_id,)))
+def ingest_claims(
+    tenant_id: TenantId,
+    claims: Sequence[ItemClaim],
+    use: Resources,
+    *,
+    ring: Ring,
+    queue: IngestQueue = IngestQueue.INGEST,
+) -> Turn:
+    """Work on a claimed batch until its turn ends. Faulty documents fail alone; an unavailable dependency puts items back;
+    threads fetch those without bytes and queue them again; those that no worker survived are given up."""
+    turn = Turn(tenant_id, use, ring, queue)
+    lost = [claim for claim in claims if claim.attempts > use.settings.ingest_max_attempts]
+    for claim in lost:  # nothing but their attempts tells of them
+        give_up_or_retry(tenant_id, claim, PipelineError("its worker ended without a result", code=WORKER_LOST), use)
+    if ready := hand_over(tenant_id, [claim for claim in claims if claim not in lost], use, ring=ring):
+        _work_on(tenant_id, ready, use, turn)
+    return turn
 
 
-def _ingest(lease: Lease, use: Resources, aside: Aside) -> None:
-    """Carry a batch that has its bytes from claims to searchable documents, in these steps."""
-    prepared = prepare(lease, use, aside=aside)
+def _ingest(lease: Lease, use: Resources, turn: Turn) -> None:
+    """Carry a batch that has its bytes from claims to searchable documents, in these steps. Each returns the documents
+    that go on."""
+    prepared: Sequence[PreparedDocument] = prepare(lease, use, turn)
+    prepared = write_aside(lease, prepared, turn)
     if not prepared:
         return
-    breather = Breather(lease, aside)
-    write_aside(lease, prepared, breather)
-    breather.take()
     use.bells.progressed(lease.tenant_id, lease.job_id)
     drop_leftovers(lease, prepared, use)
     write_brought_vectors(lease, prepared, use)
-    embedded = embed(lease, prepared, use, breather=breather)
+    embedded = embed(lease, prepared, use, turn)
     if embedded:
         use.bells.progressed(lease.tenant_id, lease.job_id)
         publish(lease, embedded, use)
         wake_postponed(lease.tenant_id, [item.claim for item in embedded], use)
 
 
-class _SideWork:
-    """Serves other tenants while a document takes long. If nested batches all wait, the innermost postpones its own."""
-
-    def __init__(
-        self, use: Resources, ring: Ring, held_up: tuple[TenantId, ...], waiting: tuple[Lease, ...] = ()
-    ) -> None:
-        """``held_up``: the tenants whose batches wait, the innermost last. ``waiting``: the leases of these batches."""
-        self._use, self._ring, self._held_up, self.waiting = use, ring, held_up, waiting
-
-    def holding(self, *leases: Lease) -> "_SideWork":
-        """Return the same that also renews these leases while others are served."""
-        return _SideWork(self._use, self._ring, self._held_up, (*self.waiting, *leases))
-
-    def __call__(self, held_s: float) -> None:
-        """Work on one batch of another tenant, if there is one. Raises IngestCrowded if that is impossible."""
-        try:
-            if len(self._held_up) < MOST_AT_ONCE:
-                self._serve()
-            elif held_s > _PATIENCE_S and _others_wait(self._use, besides=self._held_up):
-                raise IngestCrowded("the document takes too long while other tenants wait")
-        except IngestCrowded:
-            raise
-        except Unavailable as error:
-            log.warning("other_tenants_not_served", code=error.code)
-
-    def _serve(self) -> None:
-        before = structlog.contextvars.get_contextvars()
-        try:
-            batch = take_next(self._use, besides=self._held_up)
-            if batch is not None:
-                log.info("other_tenants_served", documents=len(batch.claims), waiting=len(self._held_up))
-                beside = _SideWork(self._use, self._ring, (*self._held_up, batch.tenant_id), self.waiting)
-                _work_on_ready(batch.tenant_id, batch.claims, self._use, self._ring, beside)
-        finally:
-            structlog.contextvars.clear_contextvars()
-            structlog.contextvars.bind_contextvars(**before)
-
-
-def _work_on_ready(
-    tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, ring: Ring, aside: _SideWork
-) -> None:
-    """Work on the claims that have their bytes; threads fetch the others and queue them again with their bytes. Give up
-    those that no worker survived: nothing but their attempts tells of them."""
-    lost = [claim for claim in claims if claim.attempts > use.settings.ingest_max_attempts]
-    for claim in lost:
-        give_up_or_retry(tenant_id, claim, PipelineError("its worker ended without a result", code=WORKER_LOST), use)
-    if ready := hand_over(tenant_id, [claim for claim in claims if claim not in lost], use, ring=ring):
-        _work_on(tenant_id, ready, use, aside)
-
-
-def _lease(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: _SideWork) -> Lease:
-    return Lease(use.mysql, tenant_id, claims, lease_s=use.settings.ingest_lease_s, waiting=aside.waiting)
-
-
-def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: _SideWork) -> bool:
-    """Work on claims as one batch; if one of them makes it fail, on each alone. Return whether a dependency failed."""
-    lease = _lease(tenant_id, claims, use, aside)
+def _work_on(
+    tenant_id: TenantId,
+    claims: Sequence[ItemClaim],
+    use: Resources,
+    turn: Turn,
+    *,
+    waiting: Sequence[ItemClaim] = (),
+) -> bool:
+    """Work on claims as one batch; if one of them makes it fail, on each alone. Return whether a dependency failed.
+    ``waiting``: claims that are renewed meanwhile."""
+    lease = Lease(use.mysql, tenant_id, claims, lease_s=use.settings.ingest_lease_s, waiting=waiting)
     try:
-        _ingest(lease, use, aside.holding(lease))
+        _ingest(lease, use, turn)
     except LeaseLost as error:
         held = _still_held(tenant_id, claims, use)
         log.warning("lease_lost", job_id=claims[0].job_id, lost=len(claims) - len(held), detail=str(error))
         if 0 < len(held) < len(claims):
-            _work_on(tenant_id, [replace(claim, again=True) for claim in held], use, aside)
+            _work_on(tenant_id, [replace(claim, again=True) for claim in held], use, turn, waiting=waiting)
     except TenantGone as error:  # its items go with it
         log.info("batch_dropped", job_id=claims[0].job_id, items=len(claims), code=error.code)
     except (Unavailable, Misconfigured) as error:
         if len(claims) > 1 and (isinstance(error, VectorsMissing) or _may_be_one_document(claims, error)):
-            _one_by_one(tenant_id, claims, use, aside)
+            _one_by_one(tenant_id, claims, use, turn)
         else:
             for claim in claims:
                 give_up_or_retry(tenant_id, claim, error, use)
             return True
     except Exception as error:
         if len(claims) > 1:
-            _one_by_one(tenant_id, claims, use, aside)
+            _one_by_one(tenant_id, claims, use, turn)
         else:
             log.exception("ingest_bug", job_id=claims[0].job_id, ordinal=claims[0].ordinal)
             give_up_or_retry(tenant_id, claims[0], error, use)
@@ -175,8 +147,7 @@ def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, a
 
 def _may_be_one_document(claims: Sequence[ItemClaim], error: Unavailable | Misconfigured) -> bool:
     """Return whether one document may be what a dependency fails on, such as a text that ends the embedding service."""
-    has_to_wait = isinstance(error, RateLimited | IngestCrowded)
-    return not has_to_wait and any(claim.attempts >= _SUSPECTED_FROM for claim in claims)
+    return not isinstance(error, RateLimited) and any(claim.attempts >= _SUSPECTED_FROM for claim in claims)
 
 
 def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> list[ItemClaim]:
@@ -189,16 +160,21 @@ def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources
         return []
 
 
-def _one_by_one(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: _SideWork) -> None:
-    """Work on each claim alone. After two failures of a dependency in a row it is down: put the rest back untried."""
-    later = [_lease(tenant_id, [claim], use, aside) for claim in claims]
+def _one_by_one(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, turn: Turn) -> None:
+    """Work on each claim alone, as long as the turn lasts. After two failures of a dependency in a row it is down: put
+    the rest back untried."""
     failures = 0
-    for position, claim in enumerate(claims, start=1):
+    for position, claim in enumerate(claims):
+        rest = claims[position:]
         if failures == _DOWN_AFTER:
-            error = Unavailable("a dependency failed for other documents of this batch")
-            give_up_or_retry(tenant_id, claim, error, use)
-            continue
-        failed = _work_on(tenant_id, [replace(claim, again=True)], use, aside.holding(*later[position:]))
+            for untried in rest:
+                error = Unavailable("a dependency failed for other documents of this batch")
+                give_up_or_retry(tenant_id, untried, error, use)
+            return
+        if position and turn.is_over():
+            turn.leave(rest=rest)
+            return
+        failed = _work_on(tenant_id, [replace(claim, again=True)], use, turn, waiting=rest[1:])
         failures = failures + 1 if failed else 0
 
 
@@ -211,26 +187,16 @@ class TakenBatch:
     successor: WaitingJob | None
 
 
-def _others_wait(use: Resources, *, besides: Collection[TenantId]) -> bool:
-    """Return whether a tenant other than ``besides`` has due work."""
-    return any(turn.tenant_id not in besides for turn in _turns(use))
-
-
-def _turns(use: Resources) -> list[WaitingJob]:
+def take_next(use: Resources, *, queue: IngestQueue = IngestQueue.INGEST) -> TakenBatch | None:
+    """Claim a batch of the least recently served tenant, or return None. Binds the work's ids to later log lines."""
     with unit_of_work(use.mysql) as work:
-        return turns(work.connection)
-
-
-def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBatch | None:
-    """Claim a batch of the least recently served tenant, or return None. Tenants in ``besides``, whose batches wait
-    here, get none. Binds the work's ids to later log lines."""
-    waiting = _turns(use)
-    share = _SHARED if besides or waiting_for_each_other(waiting) else 1
-    full: set[TenantId] = set(besides)
+        waiting = turns(work.connection, queue)
+    share = _SHARED if waiting_for_each_other(waiting) else 1
+    full: set[TenantId] = set()
     for position, turn in enumerate(waiting):
         if turn.tenant_id in full:
             continue
-        claims = take(turn.tenant_id, turn.job_id, use, share=share)
+        claims = take(turn.tenant_id, turn.job_id, use, share=share, queue=queue)
         if claims is None:
             full.add(turn.tenant_id)
         elif claims.items:
@@ -242,23 +208,26 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBat
     return None
 
 
-def take(tenant_id: TenantId, job_id: JobId, use: Resources, *, share: int = 1) -> Claims | None:
-    """Take a batch of one job, a ``share``-th of a full one. None if its tenant has as many under way as it may, or
-    has been erased."""
+def take(
+    tenant_id: TenantId, job_id: JobId, use: Resources, *, share: int = 1, queue: IngestQueue = IngestQueue.INGEST
+) -> Claims | None:
+    """Take a batch of one job, a ``share``-th of a full one, or a single document of the queue `long`. None if its tenant
+    has as many under way as it may, or has been erased."""
     limits = use.settings
     with suppress(TenantGone), unit_of_work(use.mysql) as work:
         round_robin = Turns(work.connection, tenant_id)
-        if limits.ingest_tenant_batches and round_robin.batches_in_flight() >= limits.ingest_tenant_batches:
+        if limits.ingest_tenant_batches and round_robin.batches_in_flight(queue) >= limits.ingest_tenant_batches:
             return None
         claims = Ledger(work.connection, tenant_id).claim(
             job_id,
-            limit=max(1, limits.ingest_batch_documents // share),
+            limit=1 if queue is IngestQueue.LONG else max(1, limits.ingest_batch_documents // share),
             max_bytes=max(1, _BATCH_BYTES // share),
             lease_s=limits.ingest_lease_s,
             fetch_limit=-(-use.fetches.room(tenant_id) // share),
+            queue=queue,
         )
         if claims.items:
-            round_robin.served(job_id)
+            round_robin.served(job_id, queue)
         return claims
     return None
 
@@ -281,11 +250,9 @@ def write_brought_vectors(lease: Lease, prepared: Sequence[PreparedDocument], us
                 lease.renew()
 
 
-def embed(
-    lease: Lease, prepared: Sequence[PreparedDocument], use: Resources, *, breather: Breather | None = None
-) -> list[PreparedDocument]:
+def embed(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources, turn: Turn) -> list[PreparedDocument]:
     """Embed every chunk, renewing the lease; unchanged texts of a document keep their vectors. Documents with a text
-    that the model refuses are parked. ``breather`` runs between stored slices."""
+    that the model refuses are parked. Once the turn is over, documents with chunks to embed leave."""
     tenant_id = lease.tenant_id
     fields = {item.claim.generation: item.fields for item in prepared}
     chunks = [chunk for item in prepared for chunk in item.to_embed]
@@ -294,7 +261,8 @@ def embed(
     embedder = use.embedder  # read once: another model may be active a moment later
     means = Means()
     complete = {item.claim.generation for item in prepared if not item.vectors}
-    for piece in slices(chunks, _CHUNKS_PER_LEASE):
+    for start in range(0, len(chunks), CHUNKS_PER_SHARE):
+        piece = chunks[start : start + CHUNKS_PER_SHARE]
         try:
             vectors, reused = _embed_or_reuse(lease, embedder, use, piece, replacing)
         except EmbedderRefused as error:
@@ -303,14 +271,18 @@ def embed(
             refused = [claim for claim in lease.claims if claim.generation in guilty]
             end(lease, [], [(claim, refusals.get(claim.generation, error)) for claim in refused], use)
             rest = [item for item in prepared if item.claim.generation not in guilty]
-            return embed(lease, rest, use, breather=breather)
+            return embed(lease, rest, use, turn)
         use.vectors(tenant_id).upsert(piece, vectors, fields=fields, model=embedder.model)
         means.add(piece, vectors)
         reused_chunks.update(chunk.generation for chunk in reused)
-        if piece[-1] is not chunks[-1]:
+        if remaining := chunks[start + CHUNKS_PER_SHARE :]:
             lease.renew()
-            if breather is not None:
-                breather.take()
+            if turn.is_over():
+                prepared = leave_unfinished(lease, turn, prepared, remaining)
+                break
+    fields = {item.claim.generation: item.fields for item in prepared}
+    chunks = [chunk for chunk in chunks if chunk.generation in fields]
+    complete &= fields.keys()
     document_vectors = use.document_vectors(tenant_id)
     computed = [vector for vector in means.vectors() if vector.generation in complete]
     document_vectors.write(computed, model=embedder.model)

@@ -16,7 +16,17 @@ from pipeline.documents.outcome_store import DocumentOutcomes
 from pipeline.errors import LeaseLost
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.jobs.states import Move, becomes, may
-from pipeline.records import FailureReason, Generation, ItemState, JobId, Namespace, Priority, Stage, TenantId
+from pipeline.records import (
+    FailureReason,
+    Generation,
+    IngestQueue,
+    ItemState,
+    JobId,
+    Namespace,
+    Priority,
+    Stage,
+    TenantId,
+)
 
 WORKER_LOST: Final = "worker_lost"  # the code of an item whose lease ran out
 _DETAIL_LENGTH = 1000
@@ -152,13 +162,22 @@ class Ledger(TenantStore):
         self.close_if_done([job_id])
 
     def claim(
-        self, job_id: JobId, *, limit: int, max_bytes: int, lease_s: float, fetch_limit: int | None = None
+        self,
+        job_id: JobId,
+        *,
+        limit: int,
+        max_bytes: int,
+        lease_s: float,
+        fetch_limit: int | None = None,
+        queue: IngestQueue = IngestQueue.INGEST,
     ) -> Claims:
-        """Claim a job's due items, at most ``limit`` and about ``max_bytes``, at least one: either items with bytes or
-        up to ``fetch_limit`` to be fetched. An item that two workers did not survive is claimed alone, after others."""
+        """Claim a job's due items of a queue, at most ``limit`` and about ``max_bytes``, at least one: either items with
+        bytes or up to ``fetch_limit`` to be fetched. An item that two workers did not survive is claimed alone, after
+        others."""
         fetch_limit = limit if fetch_limit is None else fetch_limit
         moment = now()
-        due = self._run(_DUE, job=job_id, now=moment, limit=limit + 1, least=0 if fetch_limit else 1).all()
+        least = 0 if fetch_limit else 1
+        due = self._run(_DUE, job=job_id, queue=queue.value, now=moment, limit=limit + 1, least=least).all()
         rows = [row for row in due if row.error_code != WORKER_LOST or row.attempts < _DEATHS] or due[:1]
         alike = [row for row in rows if bool(row.body_bytes) == bool(rows[0].body_bytes)]
         alike = alike[: limit if rows and rows[0].body_bytes else min(limit, fetch_limit)]
@@ -233,13 +252,22 @@ class Ledger(TenantStore):
         )
 
     def put_back(
-        self, claims: Sequence[ItemClaim], *, delay_s: float, code: str, detail: str, counted: bool = True
+        self,
+        claims: Sequence[ItemClaim],
+        *,
+        delay_s: float,
+        code: str,
+        detail: str,
+        counted: bool = True,
+        queue: IngestQueue | None = None,
     ) -> None:
-        """Queue items again for later, with the reason. Call ``hold`` first. ``counted``: the attempt counts."""
+        """Queue items again for later, with the reason. Call ``hold`` first. ``counted``: the attempt counts.
+        ``queue``: another queue than the present one, which the workers of that queue claim them from."""
         uncount = "" if counted else "attempts = GREATEST(attempts, 1) - 1, "
+        move_to = "" if queue is None else f"queue = '{queue.value}', "
         self._update(
             claims,
-            f"{uncount}{becomes(Move.PUT_BACK)}, lease_until = NULL, next_attempt_at = :due, error_code = :code,"
+            f"{uncount}{move_to}{becomes(Move.PUT_BACK)}, lease_until = NULL, next_attempt_at = :due, error_code = :code,"
             " error_detail = :detail",
             {"due": now() + timedelta(seconds=delay_s), "code": code, "detail": _shortened(detail)},
             move=Move.PUT_BACK,
@@ -266,9 +294,9 @@ class Ledger(TenantStore):
         """Make up to 1000 items of these jobs due that were put back for one of these reasons; return how many."""
         return self._run(_WAKE, jobs=list(job_ids), codes=list(codes), now=now()).rowcount
 
-    def due(self) -> dict[JobId, int]:
-        """Return how many items of each job are due; paused jobs are omitted."""
-        return {JobId(job_id): count for job_id, count in self._run(_DUE_BY_JOB, now=now())}
+    def due(self) -> dict[tuple[JobId, IngestQueue], int]:
+        """Return how many items of each job are due in each queue; paused jobs are omitted."""
+        return {(JobId(job), IngestQueue(queue)): count for job, queue, count in self._run(_DUE_BY_JOB, now=now())}
 
     def unfinished(self) -> list[JobId]:
         """Return the jobs that are not marked as finished."""
@@ -294,7 +322,7 @@ _DUE = sql(
     # Rows of an earlier attempt that wait to be dropped would vanish while the new attempt writes them. An item of a
     # document deleted since is taken all the same: it will never be published.
     "SELECT ordinal, namespace, document_id, generation, body_bytes, fencing_token, attempts, error_code FROM job_items i"
-    f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CLAIM)} AND next_attempt_at <= :now"
+    f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CLAIM)} AND queue = :queue AND next_attempt_at <= :now"
     " AND body_bytes >= :least AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant_id = :tenant AND j.job_id = :job"
     " AND j.paused_at IS NOT NULL) AND NOT EXISTS (SELECT 1 FROM retired_generations r"
     f" JOIN documents d ON {same_document('d', 'r')} AND d.deleted_generation < r.generation"
@@ -302,9 +330,9 @@ _DUE = sql(
 )
 
 _DUE_BY_JOB = (
-    "SELECT j.job_id, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
+    "SELECT j.job_id, i.queue, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
     " AND i.state = 'queued' AND i.next_attempt_at <= :now WHERE j.tenant_id = :tenant AND j.finished_at IS NULL"
-    " AND j.paused_at IS NULL GROUP BY j.job_id ORDER BY j.job_id"
+    " AND j.paused_at IS NULL GROUP BY j.job_id, i.queue ORDER BY j.job_id, i.queue"
 )
 
 _RELEASE_EXPIRED = (

@@ -9,7 +9,7 @@ from pipeline.database.rows import TenantStore, now, record_of
 from pipeline.database.statements import sql
 from pipeline.documents.outcome_store import of_dead_letters
 from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
-from pipeline.records import FailureReason, JobId, Priority, TenantId
+from pipeline.records import FailureReason, IngestQueue, JobId, Priority, TenantId
 
 MOST_INTERACTIVE = 3  # turns of a tenant's interactive jobs in a row while bulk waits: every fourth is bulk
 # Looked at for one batch; those behind get there once these were served.
@@ -27,12 +27,14 @@ class WaitingJob:
     priority: Priority = Priority.BULK
 
 
-def turns(connection: Connection) -> list[WaitingJob]:
-    """Return the jobs with due items: least recently served tenant first, and among a tenant's jobs interactive ones
+def turns(connection: Connection, queue: IngestQueue = IngestQueue.INGEST) -> list[WaitingJob]:
+    """Return the jobs with due items in a queue: least recently served tenant first, and among a tenant's jobs interactive ones
     first, then the least recently served; after a few interactive turns in a row, one of bulk. Of a tenant the first
     few, so that its many jobs hide no other tenant. Looks across tenants, and reads only ids and times."""
     limits = {"limit": _TURNS, "of_a_tenant": _TURNS_OF_A_TENANT}
-    rows = connection.execute(_TURNS_NOW, {"now": now(), "most": MOST_INTERACTIVE, **limits})
+    rows = connection.execute(
+        _TURNS_NOW[queue], {"now": now(), "queue": queue.value, "most": MOST_INTERACTIVE, **limits}
+    )
     return [record_of(WaitingJob, row, priority=Priority(row.priority)) for row in rows]
 
 
@@ -44,17 +46,20 @@ def waiting_for_each_other(waiting: Sequence[WaitingJob]) -> bool:
 class Turns(TenantStore):
     """One tenant's turns."""
 
-    def batches_in_flight(self) -> int:
-        """Count the tenant's batches held by workers (one lease end each, fetching excluded), with its row locked until
-        the transaction ends."""
+    def batches_in_flight(self, queue: IngestQueue) -> int:
+        """Count the tenant's batches held by workers of this queue (one lease end each, fetching excluded), with its row
+        locked until the transaction ends."""
         self._run(_CREATE)
         self._run(_LOCK)
-        return int(self._run(_IN_FLIGHT, now=now()).scalar_one())
+        return int(self._run(_IN_FLIGHT, now=now(), queue=queue.value).scalar_one())
 
-    def served(self, job_id: JobId) -> None:
-        """Record that a worker has just taken a batch of this job; the others come first now."""
+    def served(self, job_id: JobId, queue: IngestQueue) -> None:
+        """Record that a worker of this queue has just taken a batch of this job; the others come first there now."""
         moment = now()
-        self._run(_SERVED, job=job_id, now=moment)
+        if queue is IngestQueue.LONG:
+            self._run(_SERVED_LONG, now=moment)
+        else:
+            self._run(_SERVED, job=job_id, now=moment)
         self._run(_JOB_SERVED, job=job_id, now=moment)
 
 
@@ -63,17 +68,21 @@ _PLACE = (
     " IF(COALESCE(t.interactive_in_a_row, 0) >= :most, j.priority = 'interactive', j.priority <> 'interactive'),"
     " j.served_at, j.created_at, j.job_id)"
 )
-_TURNS_NOW = sql(
+# A tenant has a turn of its own in each queue: else one that always has short documents would wait with its long ones for
+# all of a tenant that has no others.
+_SERVED_AT = {IngestQueue.INGEST: "served_at", IngestQueue.LONG: "long_served_at"}
+_TURNS_OF = (
     "SELECT tenant_id, job_id, request_id, priority FROM ("
-    f"SELECT j.tenant_id, j.job_id, j.request_id, j.priority, t.served_at AS tenant_served_at, {_PLACE} AS place"
+    f"SELECT j.tenant_id, j.job_id, j.request_id, j.priority, t.{{served_at}} AS tenant_served_at, {_PLACE} AS place"
     " FROM jobs j LEFT JOIN ingest_turns t ON t.tenant_id = j.tenant_id"
     # A scalar with LIMIT 1 looks for one item of each job; EXISTS is made a join that reads all that are queued.
     " WHERE j.finished_at IS NULL AND j.paused_at IS NULL AND (SELECT 1 FROM job_items i"
-    " WHERE i.tenant_id = j.tenant_id AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
-    " LIMIT 1) = 1"
+    " WHERE i.tenant_id = j.tenant_id AND i.job_id = j.job_id AND i.state = 'queued' AND i.queue = :queue"
+    " AND i.next_attempt_at <= :now LIMIT 1) = 1"
     # NULL, never served, comes first.
     ") waiting WHERE place <= :of_a_tenant ORDER BY tenant_served_at, tenant_id, place LIMIT :limit"
 )
+_TURNS_NOW = {queue: sql(_TURNS_OF.format(served_at=column)) for queue, column in _SERVED_AT.items()}
 
 _CREATE = sql("INSERT IGNORE INTO ingest_turns (tenant_id, served_at) VALUES (:tenant, '2000-01-01')")
 
@@ -81,7 +90,7 @@ _LOCK = sql("SELECT served_at FROM ingest_turns WHERE tenant_id = :tenant FOR UP
 
 _IN_FLIGHT = sql(
     "SELECT COUNT(DISTINCT lease_until) FROM job_items"
-    " WHERE tenant_id = :tenant AND state = 'running' AND lease_until >= :now AND body_bytes > 0"
+    " WHERE tenant_id = :tenant AND state = 'running' AND queue = :queue AND lease_until >= :now AND body_bytes > 0"
 )
 
 _SERVED = sql(
@@ -90,6 +99,8 @@ _SERVED = sql(
     " ON DUPLICATE KEY UPDATE served_at = VALUES(served_at),"
     " interactive_in_a_row = IF(VALUES(interactive_in_a_row), interactive_in_a_row + 1, 0)"
 )
+
+_SERVED_LONG = "UPDATE ingest_turns SET long_served_at = :now WHERE tenant_id = :tenant"
 
 _JOB_SERVED = sql("UPDATE jobs SET served_at = :now WHERE tenant_id = :tenant AND job_id = :job")
 

@@ -25,11 +25,12 @@ from pipeline.documents.generation_store import RetainedGenerations, Retired, te
 from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
 from pipeline.errors import TenantGone, Unavailable
 from pipeline.ingestion.claimed_items import close_jobs
+from pipeline.ingestion.yield_turn import Ring
 from pipeline.jobs.job_retention_store import EndedJobs, keep_jobs_since, keep_usage_since, tenants_with_jobs_ended
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.records import ChunkId, DocumentId, JobId, Namespace, TenantId
+from pipeline.records import ChunkId, DocumentId, IngestQueue, JobId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
 from pipeline.tenants.namespace_store import Namespaces, Publications, tenants_with_old_publications
@@ -55,8 +56,8 @@ _forget_jobs = call_store(EndedJobs, EndedJobs.forget)
 _forget_usage = call_store(Usage, Usage.forget)
 
 
-def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
-    """Sweep all tenants and ring for every job with due items; return the bells rung. ``ring`` returns
+def sweep(use: Resources, *, ring: Ring) -> int:
+    """Sweep all tenants and ring for every job with due items in a queue; return the bells rung. ``ring`` returns
     False for a bell that the broker did not take. Harmless to running work."""
     with unit_of_work(use.mysql) as work:  # one transaction: an idle installation does this every few seconds
         tenants = tenants_with_open_jobs(work.connection)
@@ -98,41 +99,41 @@ def release_kept(tenant_id: TenantId, use: Resources) -> int:
             return released
 
 
-def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
+def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Ring) -> int:
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, tenant_id)
         released = ledger.release_expired()
         due = ledger.due()
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, tenant_id)
-        idle = [job_id for job_id in ledger.unfinished() if job_id not in due]
+        idle = sorted({*ledger.unfinished()} - {job_id for job_id, _ in due})
         close_jobs(tenant_id, idle, ledger, use, work, touch=False)
-    rung = [job_id for job_id in due if _may_ring(tenant_id, job_id, use)]
-    for job_id in rung:
-        if ring(tenant_id, job_id) is False:
-            _forget_bell(tenant_id, job_id, use)
+    rung = [each for each in due if _may_ring(tenant_id, *each, use)]
+    for job_id, queue in rung:
+        if ring(tenant_id, job_id, queue) is False:
+            _forget_bell(tenant_id, job_id, queue, use)
     if released or rung:
         log.info("swept", tenant_id=tenant_id, released=released, rung=len(rung), due=sum(due.values()))
     return len(rung)
 
 
-def _may_ring(tenant_id: TenantId, job_id: JobId, use: Resources) -> bool:
-    """Return whether no bell was rung for the job in the last seconds: the sweeper must not lengthen a long queue."""
+def _may_ring(tenant_id: TenantId, job_id: JobId, queue: IngestQueue, use: Resources) -> bool:
+    """Return whether no bell was rung for the job and queue in the last seconds: the sweeper must not lengthen a long queue."""
     try:
         with redis_errors():
-            return bool(use.redis.set(_bell(tenant_id, job_id), 1, nx=True, ex=_RING_AGAIN_AFTER_S))
+            return bool(use.redis.set(_bell(tenant_id, job_id, queue), 1, nx=True, ex=_RING_AGAIN_AFTER_S))
     except Unavailable:
         return True
 
 
-def _forget_bell(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
+def _forget_bell(tenant_id: TenantId, job_id: JobId, queue: IngestQueue, use: Resources) -> None:
     """Let the next sweep ring for the job."""
     with suppress(Unavailable), redis_errors():
-        use.redis.delete(_bell(tenant_id, job_id))
+        use.redis.delete(_bell(tenant_id, job_id, queue))
 
 
-def _bell(tenant_id: TenantId, job_id: JobId) -> str:
-    return f"{tenant_id}:rung:{job_id}"
+def _bell(tenant_id: TenantId, job_id: JobId, queue: IngestQueue) -> str:
+    return f"{tenant_id}:rung:{job_id}:{queue}"
 
 
 def renew_terms(tenant_id: TenantId, use: Resources) -> int:

@@ -9,6 +9,7 @@ import structlog
 from celery import shared_task
 
 from pipeline.ingestion import run
+from pipeline.records import IngestQueue
 from workers.base import LoggedTask
 from workers.dispatch import ring_for
 from workers.names import TaskName
@@ -23,9 +24,19 @@ _ending: list[threading.Timer] = []
 @shared_task(name=TaskName.INGEST.value, base=LoggedTask)
 def ingest_batch(tenant_id: str, job_id: str) -> None:
     """Ingest one batch of the tenant whose turn it is; the arguments only say who rang the bell."""
+    _ingest(tenant_id, job_id, IngestQueue.INGEST)
+
+
+@shared_task(name=TaskName.LONG.value, base=LoggedTask)
+def ingest_long(tenant_id: str, job_id: str) -> None:
+    """Ingest one document that takes long, of the tenant whose turn it is."""
+    _ingest(tenant_id, job_id, IngestQueue.LONG)
+
+
+def _ingest(tenant_id: str, job_id: str, queue: IngestQueue) -> None:
     log.debug("bell", rung_by=tenant_id, rung_for=job_id)
     try:
-        run.ingest_next(for_ingestion(), ring=ring_for)
+        run.ingest_next(for_ingestion(), ring=ring_for, queue=queue)
     finally:
         _end_parsers_later()
 

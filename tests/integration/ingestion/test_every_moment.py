@@ -21,9 +21,10 @@ from pipeline.ingestion.claimed_items import Lease
 from pipeline.ingestion.prepare import prepare, write_aside
 from pipeline.ingestion.reingest import roll_back
 from pipeline.ingestion.run import embed, publish, take
+from pipeline.ingestion.yield_turn import Turn
 from pipeline.maintenance.verify import verify
 from pipeline.models.live_spaces import Spaces
-from pipeline.records import DocumentId, Namespace
+from pipeline.records import DocumentId, IngestQueue, Namespace
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.corpora.uploads import upload
@@ -43,6 +44,7 @@ from tests.support.stacks.stories import (
     IngestingTheSame,
     LettingGoOfWhatWasKept,
     Mending,
+    MovingToTheQueueOfLongDocuments,
     Rejecting,
     RollingBack,
     Story,
@@ -91,6 +93,7 @@ class DescribeDeath:
             pytest.param(Ingesting, fatal_within, marks=pytest.mark.thorough),
             (IngestingTheFirst, fatal),
             (IngestingTheSame, fatal),
+            (MovingToTheQueueOfLongDocuments, fatal),
             (Rejecting, fatal),
             (Deleting, fatal),
             (EditingAChunk, fatal),
@@ -158,14 +161,15 @@ class DescribeTwice:
         lease = Lease(use.mysql, corner.tenant, claims, lease_s=use.settings.ingest_lease_s)
         if twice == "claim":
             assert take(corner.tenant, ticket.job_id, use).items == ()
-        prepared = times("prepare", lambda: prepare(lease, use))
-        write_aside(lease, prepared)
+        turn = Turn(corner.tenant, use, lambda *_: None, IngestQueue.INGEST)
+        prepared = times("prepare", lambda: prepare(lease, use, turn))
+        write_aside(lease, prepared, turn)
         if twice == "write_aside":  # as a worker does whose batch is spoiled
             claims = [replace(claim, again=True) for claim in claims]
             lease = Lease(use.mysql, corner.tenant, claims, lease_s=use.settings.ingest_lease_s)
-            prepared = prepare(lease, use)
-            write_aside(lease, prepared)
-        embedded = times("embed", lambda: embed(lease, prepared, use))
+            prepared = prepare(lease, use, turn)
+            write_aside(lease, prepared, turn)
+        embedded = times("embed", lambda: embed(lease, prepared, use, turn))
         publish(lease, embedded, use)
         if twice == "show":
             with pytest.raises(LeaseLost):

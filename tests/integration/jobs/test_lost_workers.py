@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.ingestion.run import ingest_claims, take
 from pipeline.maintenance.sweep import sweep
-from pipeline.records import JobId, Namespace, TenantId
+from pipeline.records import IngestQueue, JobId, Namespace, TenantId
 from pipeline.resources import Resources
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.corner import Corner, items_of
@@ -63,7 +63,7 @@ class DescribeABellThatTheBrokerDidNotTake:
         ticket = corner.accept(upload("a", "A pump"))
         taken: list[bool] = []
 
-        def ring(_tenant: TenantId, job_id: JobId) -> bool:
+        def ring(_tenant: TenantId, job_id: JobId, _queue: IngestQueue) -> bool:
             if job_id == ticket.job_id:
                 taken.append(bool(taken))
             return bool(taken) and taken[-1]

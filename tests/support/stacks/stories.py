@@ -13,10 +13,12 @@ from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.ingestion.reingest import roll_back
+from pipeline.ingestion.run import ingest_claims, take
+from pipeline.ingestion.yield_turn import Turn
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.maintenance.sweep import release_kept
 from pipeline.maintenance.verify import verify
-from pipeline.records import DocumentId
+from pipeline.records import DocumentId, IngestQueue
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import in_mysql
 from tests.support.stacks.corner import Corner
@@ -129,6 +131,20 @@ class IngestingTheSame(Ingesting):
     def begin(self) -> None:
         self.corner.ingest(upload(self.document_id, OLD[0]))
         self.ticket = self.corner.accept(upload(self.document_id, OLD[0]))
+
+
+class MovingToTheQueueOfLongDocuments(Ingesting):
+    """A document that took long for its batch, and ends in the other queue."""
+
+    passes = ("mysql: UPDATE job_items", "mysql: INSERT INTO chunks", "mysql: UPDATE documents")
+
+    def act(self) -> None:
+        tenant, job_id, use = self.corner.tenant, self.ticket.job_id, self.corner.use
+        batch = take(tenant, job_id, use)
+        if batch is not None and batch.items:
+            Turn(tenant, use, lambda *_: None, IngestQueue.INGEST).leave(long=batch.items)
+        while (long := take(tenant, job_id, use, queue=IngestQueue.LONG)) is not None and long.items:
+            ingest_claims(tenant, long.items, use, ring=lambda *_: None, queue=IngestQueue.LONG)
 
 
 class Rejecting(Ingesting):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 from sqlalchemy import create_engine
@@ -27,29 +26,14 @@ def claim(ordinal: int) -> ItemClaim:
 class WatchedLease(Lease):
     """A lease whose renewals are counted and do what a test says, instead of asking MySQL."""
 
-    def __init__(
-        self, *claims: ItemClaim, renewal: Callable[[], None] = lambda: None, waiting: Sequence[Lease] = ()
-    ) -> None:
-        super().__init__(create_engine("sqlite://"), TENANT, claims, lease_s=0.06, waiting=waiting)
+    def __init__(self, *claims: ItemClaim, renewal: Callable[[], None] = lambda: None) -> None:
+        super().__init__(create_engine("sqlite://"), TENANT, claims, lease_s=0.06)
         self.renewed = 0
         self._renewal = renewal
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
         self.renewed += 1
         self._renewal()
-
-
-class DescribeWaitingLeases:
-    def it_renews_them_when_they_are_due_and_goes_on_if_one_is_lost(self):
-        lost = WatchedLease(claim(0), renewal=lambda: _raise(LeaseLost("taken")))
-        held, ended = WatchedLease(claim(1)), WatchedLease(claim(2))
-        ended.release([claim(2)])
-        lease = WatchedLease(claim(3), waiting=[lost, held, ended])
-        lease.renew_if_due()
-        assert (lost.renewed, held.renewed, ended.renewed) == (0, 0, 0)
-        time.sleep(0.03)
-        lease.renew()
-        assert (lost.renewed, held.renewed, ended.renewed) == (1, 1, 0)
 
 
 class DescribeClaims:
