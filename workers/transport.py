@@ -183,6 +183,7 @@ class RedisChannel(over_redis.Channel):
     makes one for each message, and that waits longer for a message while none comes."""
 
     _kept: Any = None
+    _longest_wait_s = _LONGEST_WAIT_S
 
     @contextmanager
     def conn_or_acquire(self, client: Any = None) -> Iterator[Any]:
@@ -202,7 +203,7 @@ class RedisChannel(over_redis.Channel):
             self.brpop_timeout = _FIRST_WAIT_S
             return delivered
         except queue.Empty:
-            self.brpop_timeout = min(2 * self.brpop_timeout, _LONGEST_WAIT_S)
+            self.brpop_timeout = min(2 * self.brpop_timeout, self._longest_wait_s)
             raise
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             log.error("message_dropped", reason=type(error).__name__)
@@ -224,7 +225,7 @@ class RedisTransport(over_redis.Transport):
 class SentinelChannel(RedisChannel, over_redis.SentinelChannel):
     """The same to a Redis that sentinels name."""
 
-    brpop_timeout = 1  # a primary server that is frozen is noticed after this and `health_check_interval`
+    _longest_wait_s = _FIRST_WAIT_S  # a primary server that is frozen is noticed after this and `health_check_interval`
     connection_class = WatchedConnection
     connection_class_ssl = WatchedTlsConnection  # type: ignore[assignment]  # kombu has a class of its own
 
