@@ -19,6 +19,7 @@ _SAMPLE, _SAMPLE_ROWS = 64 * 1024, 20  # characters and rows in which the delimi
 _LONGEST_CELL = 256 * 1024  # characters; a longer one means an unclosed quote
 MOST_CELLS = 1_000_000
 _MOST_STRAYS = 100  # rows with a stray quote, after which quotes are characters, so that reading stays linear
+_TEXT_OF_DIGITS = re.compile(r'="[^"]*"')  # as programs write 00123 for Excel
 _OTHER_COMMA = re.compile(r",(?!\d)|(?<!\d),")  # than those of decimals
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)  # as Excel writes it
 
@@ -111,7 +112,7 @@ def _escaped_row(lines: Sequence[str], position: int, delimiter: str) -> tuple[l
 
 
 def _stripped(row: Sequence[str]) -> list[str]:
-    return [cell.strip() for cell in row]
+    return [cell[2:-1] if _TEXT_OF_DIGITS.fullmatch(cell) else cell for cell in map(str.strip, row)]
 
 
 def _delimiter(text: str) -> str:

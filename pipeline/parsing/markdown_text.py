@@ -43,6 +43,7 @@ _DEEPEST_INLINE = 60  # above it, or the parser leaves out blocks
 _MOST_BRACKETS = 8
 _BRACKET = re.compile(r"\\.|[\[\]]", re.DOTALL)
 _MOVED = re.compile(r"<(/?)(sup|sub)>", re.IGNORECASE)
+_BREAKS = frozenset({"br", "hr", "li", "p", "div"})  # elements of HTML within a line
 _TAG_NAME = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
 
 Rule = Callable[[StateBlock, int, int, bool], bool]
@@ -353,13 +354,13 @@ def _closed_by(hidden: tuple[str, int], token: Token) -> tuple[str, int] | None:
 
 
 def _of_tag(tag: str) -> str:
-    """Return nothing for an HTML tag or a comment, a line end for a break or an item, and any other text unchanged."""
+    """Return nothing for an HTML tag or a comment, a line end for an element that begins a line, and any other text unchanged."""
     name = _TAG_NAME.match(tag)
     if name is None:
         return "" if tag.startswith("<!--") else tag
     if not is_element(name[1]):
         return tag
-    return "\n" if name[1].lower() in ("br", "li") else ""
+    return "\n" if name[1].lower() in _BREAKS else ""
 
 
 _PARSER = _parser()

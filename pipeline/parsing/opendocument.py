@@ -1,5 +1,6 @@
 """Texts and slides of OpenDocument (LibreOffice, OpenOffice) to text, by way of the tree that pages of HTML have too."""
 
+import io
 import posixpath
 import re
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from pipeline.records import Parsed
 
 CONTENT = "content.xml"
 _STYLES, _META, _MANIFEST = "styles.xml", "meta.xml", "META-INF/manifest.xml"
+_NAMESPACE, _NAMES_WITHIN = re.compile(rb"xmlns:[\w.-]+=(?:\"[^\"<]*\"|'[^'<]*')"), 8192  # of a flat document
 _MOST_SLIDES = 2_000
 _MOST_SPACES = 100
 _OUTLINE = "\noutline"  # the list style of headings, which has no name
@@ -88,14 +90,30 @@ def parse_odp(body: bytes) -> Parsed:
 
 @contextmanager
 def open_document(body: bytes, what: str) -> Iterator[ZipFile]:
-    """Open a document, ``what``. Raises as `office_archive`."""
-    with office_archive(body, what) as archive:
+    """Open a document, ``what``; one in a single file of XML as the archive that it would be. Raises as
+    `office_archive`."""
+    with office_archive(_archived(body) if body.startswith((b"<", b"\xef\xbb\xbf<")) else body, what) as archive:
         parts = archive.namelist()
         if _MANIFEST in parts and b"encryption-data" in archive.read(_MANIFEST):
             raise EncryptedDocument("the document is protected by a password")
         if CONTENT not in parts:
             raise MalformedDocument(f"the file is not {what} but {what_it_is(body)}")
         yield archive
+
+
+def _archived(body: bytes) -> bytes:
+    """Return a flat document as an archive, with its objects as parts of their own."""
+    names = b" ".join(dict.fromkeys(_NAMESPACE.findall(body, 0, _NAMES_WITHIN)))
+    pieces = body.split(b"</draw:object>")
+    out = io.BytesIO()
+    with ZipFile(out, "w") as archive:
+        for number, piece in enumerate(pieces[:-1]):
+            before, _, inner = piece.rpartition(b"<draw:object")
+            pieces[number] = before + b'<draw:object href="Object %d"/>' % number
+            archive.writestr(f"Object {number}/{CONTENT}", b"<object %s>%s</object>" % (names, inner.partition(b">")[2]))
+        for part in (CONTENT, _META):
+            archive.writestr(part, b"".join(pieces))
+    return out.getvalue()
 
 
 def title_of(archive: ZipFile) -> str | None:
@@ -194,8 +212,7 @@ class _Tree(XmlReader):
         self.slides: list[_Slide] = []
         self.hides = False
         self._title: Element | None = None
-        self._archive = archive
-        self._objects = set(archive.namelist())
+        self._objects = Objects(archive)
         self._styles = _Styles()
         self._numbering = Numbering()
         self._list_style = ""
@@ -216,7 +233,7 @@ class _Tree(XmlReader):
         """Begin an element."""
         place = copy_of(self._open[-1])
         self._open.append(place)
-        if name == "body":
+        if name == "body" and place.element is None:
             place.element = self.root
             self._headings = self._begin_list(_OUTLINE)
         elif place.element is None:
@@ -391,7 +408,7 @@ class _Tree(XmlReader):
         elif name == "image" and self.slides:
             self.slides[-1].has_picture = True
         elif name == "object":
-            self._object(posixpath.join(posixpath.normpath(attributes.get("href", "")), CONTENT), place.element)
+            self._object(attributes.get("href", ""), place.element)
         elif name == "note-citation":
             place.element, place.reads = Element("span"), True
         elif name == "table-header-rows":
@@ -404,18 +421,35 @@ class _Tree(XmlReader):
             place.begin(tag)
             place.reads = place.reads and tag in ("span", "a")
 
-    def _object(self, part: str, element: Element) -> None:
-        """Read a formula, or the titles of a chart, once."""
-        if part not in self._objects:
-            return
-        self._objects.discard(part)
-        inner = _Inner()
-        inner.read(self._archive, part)
-        titles = [each for each in inner.root.descendants() if each.tag == "title"]
-        if any(each.tag == "math" for each in inner.root.elements()):
-            element.children.append(linear_mathml(inner.root))
+    def _object(self, href: str, element: Element) -> None:
+        """Read a formula, or the titles of a chart."""
+        inner = self._objects.take(href)
+        if any(each.tag == "math" for each in inner.elements()):
+            element.children.append(linear_mathml(inner))
         else:
-            element.children += [Element("p", children=[_text(title)]) for title in titles]
+            element.children += [Element("p", children=[title]) for title in titles_of(inner)]
+
+
+class Objects:
+    """The documents within another one, each of which is read once."""
+
+    def __init__(self, archive: ZipFile) -> None:
+        self._archive = archive
+        self._parts = set(archive.namelist()) - {CONTENT}
+
+    def take(self, href: str) -> Element:
+        """Return the tree of a document; an empty one if there is none, or it was read before."""
+        part = posixpath.join(posixpath.normpath(href), CONTENT)
+        inner = _Inner()
+        if part in self._parts:
+            self._parts.discard(part)
+            inner.read(self._archive, part)
+        return inner.root
+
+
+def titles_of(chart: Element) -> list[str]:
+    """Return the titles of a chart and of its axes."""
+    return [text for each in chart.descendants() if each.tag == "title" and (text := _text(each))]
 
 
 class _Inner(XmlReader):

@@ -1,10 +1,12 @@
-"""Workbooks of OpenDocument and of Excel before 2007, read by the same handlers as the sheets of xlsx."""
+"""Workbooks of OpenDocument, of Excel before 2007 and of XML in one file, read by the same handlers as the sheets of xlsx."""
 
 import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
+from zipfile import ZipFile
 
 import olefile
 import xlrd
@@ -14,7 +16,7 @@ from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocume
 from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.containers import XmlReader, what_it_is
 from pipeline.parsing.csv import MOST_CELLS
-from pipeline.parsing.opendocument import CONTENT, open_document, title_of, whole
+from pipeline.parsing.opendocument import CONTENT, Objects, open_document, title_of, titles_of, whole
 from pipeline.parsing.sheets import Formats, Row, SheetReader, column_letters, number_formats
 from pipeline.parsing.workbook import MOST_ROWS, TOO_MANY_ROWS, workbook_blocks
 from pipeline.records import Parsed
@@ -39,6 +41,13 @@ _BARE = (b"\x09\x00", b"\x09\x02", b"\x09\x04", b"\x09\x08")  # beginnings of a 
 _PASSWORD = "the document is protected by a password"
 _NO_WORKBOOK = "the archive holds no Excel workbook"
 _MOST_COLUMNS = 16_384
+_XML_KINDS = {"Number": "n", "DateTime": "n", "Boolean": "b", "Error": "e"}
+_NAMED_FORMATS = {
+    **{"Fixed": "0.00", "Standard": "#,##0.00", "Currency": "#,##0.00", "Percent": "0.00%", "Scientific": "0.00E+00"},
+    **{"General": "", "General Number": "", "Short Date": "yyyy-mm-dd", "General Date": "yyyy-mm-dd hh:mm"},
+    **{"Long Date": "yyyy-mm-dd", "Medium Date": "d-mmm-yy", "Short Time": "hh:mm", "Medium Time": "hh:mm AM/PM"},
+    **{"Long Time": "hh:mm:ss", "Yes/No": '"Yes";"Yes";"No"', "True/False": '"True";"True";"False"'},
+}
 _SILENT = frozenset({"tracked-changes", "creator", "date", "date-string", "title", "desc", "content-validations"})
 _SHAPES = frozenset({"annotation", "shapes", "frame", "custom-shape"})
 
@@ -72,6 +81,8 @@ class _Workbook:
 def parse_xls(body: bytes) -> Parsed:
     """Return the sheets as `parse_xlsx` does. Raises MalformedDocument, EncryptedDocument, DocumentTooLarge."""
     warnings: list[str] = []
+    if body.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"<"):
+        return _xml_2003(body)
     try:
         # With formatting come hidden rows, merged cells and notes.
         contents = _stream_of(body)
@@ -84,6 +95,19 @@ def parse_xls(body: bytes) -> Parsed:
             raise EncryptedDocument(_PASSWORD) from None
         raise MalformedDocument(f"a part of the document is damaged ({type(error).__name__})") from None
     return assemble(workbook_blocks(_Workbook(sheets), warnings), warnings=warnings)
+
+
+def _xml_2003(body: bytes) -> Parsed:
+    """Return the sheets of a workbook in one file of XML, as Excel 2003 and many programs since write it."""
+    warnings: list[str] = []
+    tables = _XmlTables()
+    with ZipFile(io.BytesIO(), "w") as archive:
+        archive.writestr(CONTENT, body)
+        try:
+            tables.read(archive, CONTENT)
+        except ValueError:
+            raise MalformedDocument("the workbook has a cell at a place that no sheet has") from None
+    return assemble(workbook_blocks(_Workbook(tuple(tables.sheets)), warnings), warnings=warnings)
 
 
 def _stream_of(body: bytes) -> bytes:
@@ -121,11 +145,90 @@ def _xls_sheet(source: Any, formats: Formats) -> _Sheet:
     return sheet
 
 
+class _XmlTables(XmlReader):
+    """Reads the tables of a workbook of XML in one file."""
+
+    def __init__(self) -> None:
+        self.sheets: list[_Sheet] = []
+        self._styles: dict[str, int] = {"": 0}  # numbers of the styles of cells
+        self._codes: dict[int, str] = {}
+        self._style = self._kind = ""
+        self._row = self._column = 0  # from 1; from 0, of the open cell or column
+        self._next = 0  # column
+        self._cell: dict[str, str] = {}
+        self._value: list[str] = []
+        self._within: list[str] = []  # open elements of which the text is read
+
+    def started(self, name: str, attributes: dict[str, str], /) -> None:
+        """Begin an element."""
+        place = whole(attributes.get("Index"), 0)
+        if name == "Style":
+            self._style = attributes.get("ID", "")
+            number = self._styles.setdefault(self._style, len(self._styles))
+            self._codes[number] = self._codes.get(self._styles.get(attributes.get("Parent", ""), 0), "")
+        elif name == "NumberFormat":
+            code = attributes.get("Format", "")
+            self._codes[self._styles.get(self._style, 0)] = _NAMED_FORMATS.get(code, code)
+        elif name == "Worksheet":
+            formats = number_formats([*self._styles.values()], self._codes, from_1904=False)
+            self.sheets.append(_Sheet(attributes.get("Name", ""), is_hidden=False, formats=formats))
+            self._row = self._next = 0
+        elif name == "Column":
+            self._column = place - 1 if place else self._next
+            self._next = self._column + 1 + whole(attributes.get("Span"), 0)
+            if attributes.get("Hidden") == "1":
+                self.sheets[-1].hide(self._column, self._next - 1)
+        elif name == "Row":
+            self._row, self._next = place or self._row + 1, 0
+            self.sheets[-1].begin_row(self._row, is_hidden=attributes.get("Hidden") == "1")
+        elif name == "Cell":
+            self._cell, self._kind, self._value = attributes, "", []
+            self._column = place - 1 if place else self._next
+            across, down = (whole(attributes.get(key), 0) for key in ("MergeAcross", "MergeDown"))
+            self._next = self._column + 1 + across
+            if across or down:
+                self.sheets[-1].merge(self._row, self._row + down, self._column, self._column + across)
+        elif name in ("Data", "Comment", "Visible"):
+            self._within.append(name)
+            self._kind = self._kind or attributes.get("Type", "")
+
+    def ended(self, name: str, /) -> None:
+        """End an element."""
+        if self._within and name == self._within[-1]:
+            self._within.pop()
+            text = "".join(self._value).strip()
+            if name == "Visible" and self.sheets:
+                self.sheets[-1].is_hidden = text != "SheetVisible"
+            elif name == "Comment" and text:
+                self.sheets[-1].add_note(self._row, self._column, one_line(text))
+            elif name == "Data" and not self._within and self._column < _MOST_COLUMNS:
+                kind, style = _XML_KINDS.get(self._kind, "str"), self._styles.get(self._cell.get("StyleID", ""), 0)
+                text = _serial(text) if self._kind == "DateTime" else text
+                self.sheets[-1].add_cell(self._column, text, kind, style=style, is_formula="Formula" in self._cell)
+            self._value = self._value if self._within else []
+        elif name == "Row":
+            self.sheets[-1].end_row()
+
+    def text(self, text: str, /) -> None:
+        """Take characters between tags."""
+        if self._within:
+            self._value.append(text)
+
+
+def _serial(moment: str) -> str:
+    """Return a moment as the number of days that Excel counts; other text unchanged."""
+    try:
+        since = datetime.fromisoformat(moment) - datetime(1899, 12, 30)
+    except (ValueError, TypeError):
+        return moment
+    return str(since / timedelta(days=1))
+
+
 def parse_ods(body: bytes) -> Parsed:
     """Return the sheets as `parse_xlsx` does: values as they are shown. Raises as `office_archive`."""
     warnings: list[str] = []
     with open_document(body, "an OpenDocument workbook") as archive:
-        tables = _Tables()
+        tables = _Tables(Objects(archive))
         tables.read(archive, CONTENT)
         blocks = workbook_blocks(_Workbook(tuple(tables.sheets)), warnings)
         return assemble(blocks, title=title_of(archive), warnings=warnings)
@@ -141,8 +244,9 @@ class _Cell:
 class _Tables(XmlReader):
     """Reads the tables of a workbook."""
 
-    def __init__(self) -> None:
+    def __init__(self, objects: Objects) -> None:
         self.sheets: list[_Sheet] = []
+        self._objects = objects
         self._hidden: set[str] = set()  # styles of sheets
         self._style = ""
         self._depth = self._silent = self._shape = 0  # open tables, silent elements, and shapes
@@ -175,6 +279,8 @@ class _Tables(XmlReader):
         """Take a part of a sheet."""
         if name in _SHAPES:
             self._shape += 1
+        elif name == "object":
+            self._note += titles_of(self._objects.take(attributes.get("href", "")))
         elif name == "p":
             self._pieces = []
         elif self._pieces is not None:

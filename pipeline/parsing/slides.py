@@ -96,7 +96,8 @@ class _Reading:
             raise MalformedDocument("the presentation is nested too deeply")
         left_out = None if without is None else without.shape_id
         for shape in sorted(shapes, key=_position):
-            if left_out is not None and shape.shape_id == left_out:
+            is_hidden = shape._element.xpath("*[1]/p:cNvPr/@hidden") in (["1"], ["true"])
+            if is_hidden or (left_out is not None and shape.shape_id == left_out):
                 continue
             if hasattr(shape, "shapes"):
                 yield from self._shapes(shape.shapes, depth=depth + 1)

@@ -25,6 +25,10 @@ _MAIL_ONLY = re.compile(rb"^(?:To|Cc|Received|Message-ID):", re.IGNORECASE | re.
 # Streams of other old documents, which may hold a workbook.
 _OTHER_STREAMS = ("WordDocument", "PowerPoint Document", "__substg1.0_")
 _LOOKED_AT = 4096  # bytes
+_IN_XML = re.compile(  # a workbook of Excel 2003, and OpenDocument in one file
+    rb"\s*(?:<\?[^<>]*>\s*|<!--[^<>]*>\s*){0,9}<(?:\w+:)?(?:Workbook\s[^<>]*urn:schemas-microsoft-com:office:spreadsheet"
+    rb"|document\s[^<>]*office:mimetype=\"(application/vnd\.oasis\.opendocument\.[a-z]+)\")"
+)
 _HTML = (b"<!doctype html", b"<html", b"<head", b"<body")
 
 
@@ -92,6 +96,8 @@ def _parsable(media_type: str) -> str:
 
 
 def _by_signature(body: bytes) -> str | None:
+    if written := _IN_XML.match(body[:_LOOKED_AT].removeprefix(b"\xef\xbb\xbf")):
+        return _parsable(formats.media_type_of(None, (written[1] or formats.XLS.encode()).decode()))
     if body[:1024].lstrip().startswith(b"%PDF-"):
         return formats.PDF
     if body.startswith(b"{\\rtf"):
