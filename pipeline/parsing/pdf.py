@@ -355,6 +355,10 @@ class _Tables:
         self._is_open = bool(lines) and bool(lines[-1].cells)
 
     def blocks(self, rows: Sequence[tuple[str, ...]], page: int) -> Iterator[Block]:
+        if len(rows[0]) == 1:
+            self._header = ()
+            yield Block(text="\n".join(line for (line,) in rows), page=page, is_code=True)
+            return
         while len(rows) > 2 and not any(rows[0][1:]):  # a title within the table
             yield Block(text=rows[0][0], page=page)
             rows = rows[1:]
@@ -461,7 +465,7 @@ def _page(
         if paragraph and (heading or line.cells or line.follows == NEW):
             yield Block(text=paragraph, page=number)
             paragraph = ""
-        if rows and not line.cells:
+        if rows and (not line.cells or (len(line.cells) == 1) != (len(rows[0]) == 1)):
             yield from tables.blocks(rows, number)
             rows = []
         if heading:

@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise, repeat
 from typing import Any
 
@@ -44,6 +45,9 @@ _RECTANGLE = 5  # points of its path
 _EDGES = np.array([(0, 1, 2, 1), (0, 3, 2, 3), (0, 1, 0, 3), (2, 1, 2, 3)])  # of a rectangle, by its sides
 _INT, _POINTER = ctypes.c_int, ctypes.c_void_p
 
+_font, _flags = ctypes.create_string_buffer(128), ctypes.c_int()
+_EQUAL_WIDTHS = re.compile(rb"courier|consol|menlo|monaco|mono(?!type)|sourcecode|firacode|cascadia|CMTT", re.IGNORECASE)
+
 Sides = NDArray[np.float64]  # left, bottom, right and top in points, a row for each box
 Places = NDArray[np.int64]
 
@@ -59,6 +63,7 @@ def _plain(function: object, result: Any, *arguments: Any) -> Callable[..., Any]
 
 _read_code = _plain(raw.FPDFText_GetUnicode, ctypes.c_uint, _POINTER, _INT)
 _read_angle = _plain(raw.FPDFText_GetCharAngle, ctypes.c_float, _POINTER, _INT)
+_read_font = _plain(raw.FPDFText_GetFontInfo, ctypes.c_ulong, _POINTER, _INT, _POINTER, ctypes.c_ulong, _POINTER)
 _read_size = _plain(raw.FPDFText_GetFontSize, ctypes.c_double, _POINTER, _INT)
 _read_fill = _plain(raw.FPDFText_GetFillColor, _INT, _POINTER, _INT, *[_POINTER] * 4)
 _read_letter = _plain(raw.FPDFText_GetMatrix, _INT, _POINTER, _INT, _POINTER)
@@ -133,6 +138,8 @@ def words_of(of_page: pypdfium2.PdfPage, jumps: Sequence[int] = ()) -> Words:
     by_length = (ends - starts) * len(starts) - np.arange(len(starts))
     longest = -np.maximum.reduceat(by_length, firsts) % len(starts)  # has the line's height: formulas have any
     sizes = [round(abs(size), 1) for size in map(_read_size, repeat(page), starts[longest].tolist())]
+    codes_of = zip(starts[firsts].tolist(), starts[longest].tolist(), starts[[*firsts[1:] - 1, -1]].tolist(), strict=True)
+    are_code = [all(_is_of_equal_widths(page, character) for character in of_line) for of_line in codes_of]
     angles = np.array(list(map(_read_angle, repeat(page), starts[firsts].tolist())))
     for index in _are_aslant(angles).nonzero()[0].tolist():
         angles[index] = _angle_of_line(page, int(starts[firsts[index]]))
@@ -166,22 +173,32 @@ def words_of(of_page: pypdfium2.PdfPage, jumps: Sequence[int] = ()) -> Words:
     is_first[1:] |= (gaps <= -heights[line_of[1:]]) | (gaps > WIDE_GAP * heights[line_of[1:]])
     placed = list(zip(lefts.tolist(), rights.tolist(), words, strict=True))
     by_line = [each.tolist() for each in (is_aslant, turns, bottoms, tops, heights)]
-    of_lines = list(zip(*by_line, sizes, strict=True))
+    of_lines = list(zip(*by_line, sizes, are_code, strict=True))
     run_starts = is_first.nonzero()[0]
     bounds = pairwise([*run_starts.tolist(), len(words)])
     runs: dict[int, list[LinePart]] = {}
     for line, (start, stop) in zip(line_of[run_starts].tolist(), bounds, strict=True):
-        is_left_out, turn, bottom, top, height, size = of_lines[line]
+        is_left_out, turn, bottom, top, height, size, is_code = of_lines[line]
         if not is_left_out:
             run = placed[start:stop]
             right = max(run[-1][1], run[0][1])
-            part = LinePart(" ".join(words[start:stop]), run[0][0], right, bottom, top, height, size, run)
+            part = LinePart(" ".join(words[start:stop]), run[0][0], right, bottom, top, height, size, run, (), is_code)
             runs.setdefault(turn, []).append(part)
     aslant = [
         _decoded(codes[starts[first] : lines.searchsorted(lines[starts[first]], "right") + 1]).strip()
         for first in firsts[is_aslant].tolist()
     ]
     return Words(runs, aslant, places, unseen)
+
+
+def _is_of_equal_widths(page: int, character: int) -> bool:
+    length = _read_font(page, character, ctypes.addressof(_font), len(_font), ctypes.addressof(_flags))
+    return 1 < length <= len(_font) and _names_equal_widths(_font.raw[: length - 1])
+
+
+@lru_cache(maxsize=1024)
+def _names_equal_widths(font: bytes) -> bool:
+    return _EQUAL_WIDTHS.search(font) is not None
 
 
 def _jumps(

@@ -36,7 +36,8 @@ NEW, BREAK, ON = range(3)  # how a line follows the one before: in another parag
 
 
 class LinePart(NamedTuple):
-    """Words of a line without a wide gap between them, or a whole table with rules, then with ``rows``."""
+    """Words of a line without a wide gap between them; or a whole table with rules, then with ``rows``, or lines of code,
+    then with rows of one cell. ``is_code``: in a font of equal widths."""
 
     text: str
     left: float
@@ -47,6 +48,7 @@ class LinePart(NamedTuple):
     size: float = 0.0
     words: Sequence[tuple[float, float, str]] = ()  # left, right and text of each
     rows: Sequence[tuple[str, ...]] = ()
+    is_code: bool = False
 
 
 class Line(NamedTuple):
