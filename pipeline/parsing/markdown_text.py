@@ -354,7 +354,7 @@ def _closed_by(hidden: tuple[str, int], token: Token) -> tuple[str, int] | None:
 
 
 def _of_tag(tag: str) -> str:
-    """Return nothing for an HTML tag or a comment, a line end for an element that begins a line, and any other text unchanged."""
+    """Return nothing for an HTML tag or a comment, a line end for one that begins a line, any other text unchanged."""
     name = _TAG_NAME.match(tag)
     if name is None:
         return "" if tag.startswith("<!--") else tag

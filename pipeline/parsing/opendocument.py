@@ -110,7 +110,9 @@ def _archived(body: bytes) -> bytes:
         for number, piece in enumerate(pieces[:-1]):
             before, _, inner = piece.rpartition(b"<draw:object")
             pieces[number] = before + b'<draw:object href="Object %d"/>' % number
-            archive.writestr(f"Object {number}/{CONTENT}", b"<object %s>%s</object>" % (names, inner.partition(b">")[2]))
+            archive.writestr(
+                f"Object {number}/{CONTENT}", b"<object %s>%s</object>" % (names, inner.partition(b">")[2])
+            )
         for part in (CONTENT, _META):
             archive.writestr(part, b"".join(pieces))
     return out.getvalue()

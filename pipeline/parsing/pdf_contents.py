@@ -46,7 +46,9 @@ _EDGES = np.array([(0, 1, 2, 1), (0, 3, 2, 3), (0, 1, 0, 3), (2, 1, 2, 3)])  # o
 _INT, _POINTER = ctypes.c_int, ctypes.c_void_p
 
 _font, _flags = ctypes.create_string_buffer(128), ctypes.c_int()
-_EQUAL_WIDTHS = re.compile(rb"courier|consol|menlo|monaco|mono(?!type)|sourcecode|firacode|cascadia|CMTT", re.IGNORECASE)
+_EQUAL_WIDTHS = re.compile(
+    rb"courier|consol|menlo|monaco|mono(?!type)|sourcecode|firacode|cascadia|CMTT", re.IGNORECASE
+)
 
 Sides = NDArray[np.float64]  # left, bottom, right and top in points, a row for each box
 Places = NDArray[np.int64]
@@ -138,7 +140,9 @@ def words_of(of_page: pypdfium2.PdfPage, jumps: Sequence[int] = ()) -> Words:
     by_length = (ends - starts) * len(starts) - np.arange(len(starts))
     longest = -np.maximum.reduceat(by_length, firsts) % len(starts)  # has the line's height: formulas have any
     sizes = [round(abs(size), 1) for size in map(_read_size, repeat(page), starts[longest].tolist())]
-    codes_of = zip(starts[firsts].tolist(), starts[longest].tolist(), starts[[*firsts[1:] - 1, -1]].tolist(), strict=True)
+    codes_of = zip(
+        starts[firsts].tolist(), starts[longest].tolist(), starts[[*firsts[1:] - 1, -1]].tolist(), strict=True
+    )
     are_code = [all(_is_of_equal_widths(page, character) for character in of_line) for of_line in codes_of]
     angles = np.array(list(map(_read_angle, repeat(page), starts[firsts].tolist())))
     for index in _are_aslant(angles).nonzero()[0].tolist():

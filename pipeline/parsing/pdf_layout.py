@@ -56,6 +56,7 @@ _MOST_COLUMNS = 100
 _MEANINGFUL = 0.5  # share of the cells of a table that hold a number or a word
 _LEAST_COUNTED, _MOST_DIGITS = 4, 6  # lines with numbers in the margin
 _LEAST_ROWS, _LONGEST_SHORT = 2, 60  # characters of the cells of so short a table
+_MOST_BOXES = 100  # of a page
 _DEEPEST = 4  # columns within columns
 _BEGINS_CELL = re.compile(r"[-+(<>≤≥~$€£¥]*\d|[-–—•*]$|\[\d")
 _GOES_ON = re.compile("[a-zà-öø-ÿ]{3}")
@@ -64,7 +65,11 @@ _CELL = re.compile(r"\d|[^\W_]{3}|[\u3000-\u9fff\uac00-\ud7af]{2}")
 
 def reading_order(segments: Sequence[LinePart], rules: Sides) -> list[Line]:
     """Return the lines of a page in the order in which people read them, with the rows of its tables."""
-    segments = with_code(with_ruled_tables(segments, rules))
+    return _in_order(_with_boxes(*with_ruled_tables(segments, rules)))
+
+
+def _in_order(segments: Sequence[LinePart]) -> list[Line]:
+    segments = _with_code(segments)
     columns = list(_columns(segments, depth=0))
     if not any(isinstance(part[0], Line) for column in columns for part in column):  # no rows of cells were found
         blocks = _as_drawn(segments)
@@ -77,7 +82,41 @@ def reading_order(segments: Sequence[LinePart], rules: Sides) -> list[Line]:
     return lines
 
 
-def with_code(segments: Sequence[LinePart]) -> list[LinePart]:
+def _with_boxes(segments: list[LinePart], boxes: Sequence[Sequence[float]]) -> list[LinePart]:
+    """Return the segments with boxes that stand beside each other and hold several lines each read one after the other."""
+    beside: list[list[Sequence[float]]] = []
+    for box in sorted(boxes[:_MOST_BOXES]):
+        least = (box[3] - box[1]) / 2
+        run = next(
+            (
+                run
+                for run in beside
+                if run[-1][2] <= box[0] + GUTTER and min(run[-1][3], box[3]) - max(run[-1][1], box[1]) > least
+            ),
+            None,
+        )
+        beside.append([box]) if run is None else run.append(box)
+    for run in sorted((run for run in beside if len(run) > 1), key=lambda run: run[0][3] - run[0][1]):
+        held: list[list[LinePart]] = [[] for _ in run]
+        rest, first = [], len(segments)
+        for segment in segments:
+            middle = (segment.left + segment.right) / 2, (segment.bottom + segment.top) / 2
+            at = [
+                at
+                for at, (left, low, right, top) in enumerate(run)
+                if left < middle[0] < right and low < middle[1] < top
+            ]
+            (held[at[0]] if at else rest).append(segment)
+            first = min(first, len(rest)) if at else first
+        if all(len(rows_of(each)) > 1 for each in held):
+            low, high = min(box[1] for box in run), max(box[3] for box in run)
+            lines = [line for each in held for line in _in_order(each)]
+            rest.insert(first, LinePart("", run[0][0], run[-1][2], low, high, high - low, lines=lines))
+            segments = rest
+    return segments
+
+
+def _with_code(segments: Sequence[LinePart]) -> list[LinePart]:
     """Return the segments with those in a font of equal widths, drawn one below the other, joined to lines of code with
     their indentation. On a page of nothing else they must look like code; names beside other text stay cells."""
     if not any(each.is_code for each in segments):
@@ -89,12 +128,17 @@ def with_code(segments: Sequence[LinePart]) -> list[LinePart]:
         rows = rows_of(block) if block[0].is_code else []
         lines = _code_lines(rows) if len(rows) > 1 else []
         beside = sum(1 for row in rows if round(row[0].bottom) in others)
-        if lines and 2 * beside < len(rows) and max(map(len, lines)) <= LONGEST_CODE and (
-            not is_typed or code_runs(lines)
+        if (
+            lines
+            and 2 * beside < len(rows)
+            and max(map(len, lines)) <= LONGEST_CODE
+            and (not is_typed or code_runs(lines))
         ):
             sides = min(each.left for each in block), max(each.right for each in block)
             low, high = min(each.bottom for each in block), max(each.top for each in block)
-            block = [LinePart("", *sides, low, high, high - low, rows=[(line,) for line in lines])]
+            block = [
+                LinePart("", *sides, low, high, high - low, lines=[Line(line, 0.0, high, (line,)) for line in lines])
+            ]
         read += block
     return read
 
@@ -163,7 +207,7 @@ def _bands(rows: Iterable[list[LinePart]]) -> Iterator[tuple[list[list[LinePart]
             spans = [(min(spans[0][0], row[0].left), max(spans[0][1], row[0].right))]
             band.append(row)
             continue
-        height = max([each.height for each in row if not each.rows]) if not row[0].rows else 10.0
+        height = max([each.height for each in row if not each.lines]) if not row[0].lines else 10.0
         merged = _merged([*spans, *((each.left, each.right) for each in row)], GUTTER * height)
         if band and _ends(band, spans, row, merged, height, divided):
             yield band, spans
@@ -177,7 +221,7 @@ def _bands(rows: Iterable[list[LinePart]]) -> Iterator[tuple[list[list[LinePart]
 
 def _touches(span: tuple[float, float], segment: LinePart) -> bool:
     """Return whether no gutter lies between a span and a segment."""
-    gutter = GUTTER * (10.0 if segment.rows else segment.height)
+    gutter = GUTTER * (10.0 if segment.lines else segment.height)
     return segment.left - span[1] < gutter and span[0] - segment.right < gutter
 
 
@@ -248,15 +292,15 @@ def _joined_rows(parts: Iterable[_Part]) -> list[_Part]:
 
 
 def _lines(part: _Part) -> Iterator[Line]:
-    """Yield the lines of rows, and the rows of the tables with rules among them."""
+    """Yield the lines of rows, and those that were read before among them."""
     plain: list[Sequence[LinePart]] = []
     for row in part:
         if isinstance(row, Line):
             yield row
-        elif row[0].rows:
+        elif row[0].lines:
             yield from paragraphs_of(plain)
             plain = []
-            yield from (Line(text=" ".join(cells), top=row[0].top, cells=cells) for cells in row[0].rows)
+            yield from row[0].lines
         else:
             plain.append(row)
     yield from paragraphs_of(plain)
@@ -274,7 +318,7 @@ def _divided(band: Iterable[Sequence[LinePart]], spans: Spans) -> list[list[Line
 
 def _are_apart(band: Sequence[Sequence[LinePart]]) -> bool:
     """Return whether lines beside each other stand on bases of their own, which cells of a table do not."""
-    pairs = [pair for row in band for pair in pairwise(row) if not pair[0].rows and not pair[1].rows]
+    pairs = [pair for row in band for pair in pairwise(row) if not pair[0].lines and not pair[1].lines]
     if pairs:
         return sum(1 for one, other in pairs if abs(one.bottom - other.bottom) <= _ALIGNED * one.height) < 0.6 * len(
             pairs
@@ -294,7 +338,7 @@ def _is_prose(columns: Sequence[Sequence[LinePart]]) -> bool:
     characters stand in lines that fill their column, and none holds values."""
     total = prose = texts = 0
     for column in columns:
-        lines = [each for each in column if not each.rows]
+        lines = [each for each in column if not each.lines]
         characters = sum(len(each.text) for each in lines)
         total += characters
         if len(lines) < _LEAST_LINES:
@@ -334,7 +378,7 @@ def _table(band: Sequence[Sequence[LinePart]], start: int, spans: Spans) -> list
         last += 1
     body = band[first:last]
     longest = max(len(segment.text) for row in body for segment in row)
-    if (len(divided) == _LEAST_ROWS and longest > _LONGEST_SHORT) or any(each.rows for row in body for each in row):
+    if (len(divided) == _LEAST_ROWS and longest > _LONGEST_SHORT) or any(each.lines for row in body for each in row):
         return None
     starts = [left for left, _ in _by_order(body, len(spans)) or _refined(body, spans)]
     cells = [_cells(row, starts) for row in body]
@@ -417,7 +461,7 @@ def _whole_rows(
 def _names(row: Sequence[LinePart], columns: Spans, below: Sequence[LinePart]) -> list[str] | None:
     """Return the words of a row in the columns that they name: each is below a name that begins, ends or has its middle
     where the column does."""
-    if any(each.rows for each in row) or row[0].bottom - max(each.top for each in below) > row[0].height:
+    if any(each.lines for each in row) or row[0].bottom - max(each.top for each in below) > row[0].height:
         return None
     if len(columns) > _MOST_COLUMNS:
         return None

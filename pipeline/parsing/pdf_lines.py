@@ -13,6 +13,7 @@ from pipeline.parsing.formulas import RAISED_TEXT, lowered, raised
 WIDE_GAP = 1.6  # times the height of the letters: a gap within a line that divides columns or cells
 GUTTER = 0.8  # times the height: the least white strip between columns
 _FIELD_GAP = 0.9  # times the height: between a label and the field of a form
+_MARK_GAP = 4.0  # times the height: between the mark of a list item and its text
 _VALUES_APART = 0.15  # times the height: between numbers that were drawn one by one
 _SAME_ROW = 0.36  # times the height: the middles of one row differ by less
 PROSE, CJK_PROSE = 18, 9  # characters on average from which lines beside each other are columns of prose, not cells
@@ -35,9 +36,21 @@ ENDING = 6  # characters in which a sentence's end is looked for
 NEW, BREAK, ON = range(3)  # how a line follows the one before: in another paragraph, in another line, in the same one
 
 
+class Line(NamedTuple):
+    """A line of a page in reading order. ``size``: of its letters, 0 if unknown. ``cells``: of a table's row, the whole
+    line if it is code, else empty.
+    ``top``: its place on the page, 0 if unknown. ``follows``: NEW, BREAK or ON."""
+
+    text: str
+    size: float = 0.0
+    top: float = 0.0
+    cells: tuple[str, ...] = ()
+    follows: int = NEW
+
+
 class LinePart(NamedTuple):
-    """Words of a line without a wide gap between them; or a whole table with rules, then with ``rows``, or lines of code,
-    then with rows of one cell. ``is_code``: in a font of equal widths."""
+    """Words of a line without a wide gap between them; or a whole table, code, or boxes, then with their ``lines``.
+    ``is_code``: in a font of equal widths."""
 
     text: str
     left: float
@@ -47,19 +60,8 @@ class LinePart(NamedTuple):
     height: float  # of the letters, at least 1
     size: float = 0.0
     words: Sequence[tuple[float, float, str]] = ()  # left, right and text of each
-    rows: Sequence[tuple[str, ...]] = ()
+    lines: Sequence[Line] = ()
     is_code: bool = False
-
-
-class Line(NamedTuple):
-    """A line of a page in reading order. ``size``: of its letters, 0 if unknown. ``cells``: of a table's row, else empty.
-    ``top``: its place on the page, 0 if unknown. ``follows``: NEW, BREAK or ON."""
-
-    text: str
-    size: float = 0.0
-    top: float = 0.0
-    cells: tuple[str, ...] = ()
-    follows: int = NEW
 
 
 def turned(sides: Iterable[Any], turn: int) -> tuple[Any, Any, Any, Any]:
@@ -98,7 +100,7 @@ def tidy(text: str) -> str:
 
 
 def rows_of(segments: Iterable[LinePart]) -> list[list[LinePart]]:
-    """Return the segments as rows from top to bottom, each from left to right; a table is a row of its own."""
+    """Return the segments as rows from top to bottom, each from left to right; what was read before is a row of its own."""
     rows: list[list[LinePart]] = []
     taken: Spans = []  # of the open row, in order
     anchor: LinePart | None = None
@@ -112,8 +114,8 @@ def rows_of(segments: Iterable[LinePart]) -> list[list[LinePart]]:
             or is_below
             or (place and taken[place - 1][1] > segment.left + 1)
             or (place < len(taken) and taken[place][0] < segment.right - 1)
-            or segment.rows
-            or anchor.rows
+            or segment.lines
+            or anchor.lines
         ):
             rows.append([])
             taken, place, anchor = [], 0, segment
@@ -133,7 +135,11 @@ def _close_ones_joined(row: Sequence[LinePart]) -> Iterator[LinePart]:
             gap = row[index].left - last.right
             are_values = VALUE.match(row[index].text) and VALUE.match(last.text)
             is_field = not row[index].size  # of a form, beside its label
-            if gap < (_VALUES_APART if are_values else _FIELD_GAP if is_field else GUTTER) * last.height:
+            is_mark = (
+                len(row) == 2 and not VALUE.match(row[1].text) and LIST_ITEM.fullmatch(last.text)
+            )  # of a list item
+            most = _VALUES_APART if are_values else _FIELD_GAP if is_field else _MARK_GAP if is_mark else GUTTER
+            if gap < most * last.height:
                 continue
         run = row[start:index]
         start = index

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.parsing.pdf_contents import Sides
-from pipeline.parsing.pdf_lines import GUTTER, LinePart, joined, paragraphs_of, rows_of, tidy
+from pipeline.parsing.pdf_lines import GUTTER, Line, LinePart, joined, paragraphs_of, rows_of, tidy
 
 _TOUCHING = 3.0  # points between rules that meet
 _SAME_RULE = 2.0  # points between the places of one rule
@@ -17,22 +17,26 @@ _LEAST_FILLED = 0.3  # share of the cells of a table that hold words
 _LONG_CELL = 1000  # characters; rules around longer texts arrange them
 
 
-def with_ruled_tables(segments: Sequence[LinePart], rules: Sides) -> list[LinePart]:
-    """Return the segments with those within a table's rules replaced by the table."""
+def with_ruled_tables(segments: Sequence[LinePart], rules: Sides) -> tuple[list[LinePart], list[Sequence[float]]]:
+    """Return the segments with those within a table's rules replaced by the table, and the sides of rules that draw a
+    single box."""
+    boxes: list[Sequence[float]] = []
     is_level = rules[:, 2] - rules[:, 0] >= rules[:, 3] - rules[:, 1]
     if is_level.all() or not is_level.any() or not segments:
-        return list(segments)
+        return list(segments), boxes
     level, upright = _joined_rules(rules[is_level]), _joined_rules(rules[~is_level][:, [1, 0, 3, 2]])
     if len(level) + len(upright) > _MOST_RULES:
-        return list(segments)
+        return list(segments), boxes
     rest = list(segments)
     places = np.array([(segment.left, (segment.top + segment.bottom) / 2) for segment in segments])
     for lines, bars in _grids(level, upright):
         corner = lines[:, 0].min() - 2 * _TOUCHING, lines[:, 2].min()
         opposite = lines[:, 1].max() + _TOUCHING, lines[:, 2].max()
-        if ((corner < places) & (places < opposite)).all(axis=1).any():
+        if len(lines) == len(bars) == 2:
+            boxes.append((corner[0], corner[1], opposite[0], opposite[1]))
+        elif ((corner < places) & (places < opposite)).all(axis=1).any():
             rest = _with_table(rest, lines, bars)
-    return rest
+    return rest, boxes
 
 
 _Rules = NDArray[np.float64]  # parallel ones: where each begins, where it ends, and at which height it lies
@@ -89,7 +93,7 @@ def _with_table(segments: list[LinePart], level: _Rules, upright: _Rules) -> lis
     rest, first = [], len(segments)
     for segment in segments:
         middle = (segment.top + segment.bottom) / 2
-        if segment.rows or not (ys[0] < middle < ys[-1] and xs[0] - _TOUCHING < segment.left < xs[-1]):
+        if segment.lines or not (ys[0] < middle < ys[-1] and xs[0] - _TOUCHING < segment.left < xs[-1]):
             rest.append(segment)
             continue
         first = min(first, len(rest))
@@ -124,7 +128,8 @@ def _with_table(segments: list[LinePart], level: _Rules, upright: _Rules) -> lis
     rows = [
         row if len(set(owner)) > 1 else row[:1] + ("",) * (len(row) - 1) for row, owner in zip(rows, grid, strict=True)
     ]
-    return [*rest[:first], LinePart("", xs[0], xs[-1], ys[0], ys[-1], ys[-1] - ys[0], rows=rows), *rest[first:]]
+    table = [Line(" ".join(cells), 0.0, ys[-1], cells) for cells in rows]
+    return [*rest[:first], LinePart("", xs[0], xs[-1], ys[0], ys[-1], ys[-1] - ys[0], lines=table), *rest[first:]]
 
 
 def _owners(
