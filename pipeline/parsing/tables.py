@@ -45,6 +45,14 @@ _LONG_NOTE = 60  # characters
 _LONGEST_REPEATED = 40  # characters of a merged cell that stands in each column it covers
 _MOST_TITLES = 4
 _FORM_COLUMNS = 2  # names and values
+_LEAST_PAIRS, _MOST_PAIRS, _LONGEST_FIELD = 2, 12, 24  # in a row, rows, and characters of a name
+_FIELD = re.compile(  # a name of a form
+    r"(?:.*[\s_])?(?:date|no\.?|number|name|phone|tel\.?|mobile|fax|e-?mail|address|department|contact|manager|owner|author"
+    r"|version|status|period|currency|project|customer|supplier|room|grade|position|datum|nr\.?|telefon|anschrift|abteilung"
+    r"|kunde|ort)|.*(?:nummer|姓名|名称|部门|日期|时间|编号|单号|电话|手机|地址|邮箱|联系人|负责人|经办人|申请人|职务|岗位|性别|年龄|学历|单位"
+    r"|项目|版本|状态|期间|币种|客户|供应商)",
+    re.IGNORECASE,
+)
 _LONGEST_SIGN = 4  # characters of a cell that may stand beside an equal one
 _TOTAL = re.compile(r"(?:grand |sub-?)?totals?\b|sum\b|合计|总计|小计|總計|合計", re.IGNORECASE)
 _NOTE = re.compile(
@@ -108,13 +116,15 @@ def _sheet_blocks(
                 lines += notes
                 continue
             yield from field_blocks(header, body, labels)
+            pairs, table = _pairs(table)
             is_head = widest > _FORM_COLUMNS and not header and last_number < filled[-1][0]
             header, body, scattered = _form(table, is_head=is_head) or read_table(table, merged)
             lines += scattered
-            titles = _titles(lines) if header else []
+            titles = _titles(lines) if header or pairs else []
             yield from _bars(lines[: len(lines) - len(titles)])
             for depth, (_, cells) in enumerate(titles):
                 yield Block(text=_bar_line(cells, sorted(cells)), level=level + depth)
+            yield from field_blocks({}, pairs)
             lines = notes
     yield from field_blocks(header, body, labels)
     yield from _bars(lines)
@@ -346,13 +356,43 @@ def _form(body: Sequence[TableRow], *, is_head: bool) -> tuple[Cells, list[Table
     if not all(0 < len(name) <= LONGEST_NAME and not NUMBER.match(name) for name in names):
         return None
     have_colons = sum(1 for name in names if name.endswith((":", "："))) * 2 > len(names)
-    begins_with_code = bool(_CODE.search(values[0])) and not YEAR.match(values[0]) and not NUMBER.match(values[0])
+    begins_with_code = _is_code(values[0]) or (is_head and len(body) == 2)
     are_numbers = all(map(NUMBER.match, values[1:]))
-    begins_with_code |= is_head and len(body) == 2
     if not have_colons and (not begins_with_code or are_numbers or len(set(names)) < len(names)):
         return None
     lines = (f"{name.rstrip(':： ')}: {value}" if value else name for name, value in zip(names, values, strict=True))
     return {}, [(number, {columns[0]: line}) for (number, _), line in zip(body, lines, strict=True)], []
+
+
+def _pairs(body: list[TableRow]) -> tuple[list[TableRow], list[TableRow]]:
+    """Divide a table into the rows of pairs above it, a name and its value in a cell each, and the rest. The names differ,
+    and most end with a colon or are such as forms have, or the first row has a value that names no column."""
+    pairs: list[TableRow] = []
+    names, values, known = list[str](), list[str](), 0
+    for number, cells in body:
+        columns = [column for column in sorted(cells) if not isinstance(cells[column], _Covered)]
+        row = [one_line(cells[column]) for column in columns]
+        own = [name.rstrip(":： ") for name in row[::2]]
+        are_known = [name.endswith((":", "：")) or _FIELD.fullmatch(name) is not None for name in row[::2]]
+        is_named = all(0 < len(name) <= _LONGEST_FIELD and not NUMBER.match(name) for name in own)
+        if len(row) % 2 or len(own) < _LEAST_PAIRS or not is_named or len({*names, *own}) < len(names) + len(own):
+            break
+        if not any(are_known) and not any(map(_is_code, row[1::2])):
+            break
+        names, values, known = names + own, values + row[1::2], known + sum(are_known)
+        pairs.append((number, dict(zip(columns[::2], map(": ".join, zip(own, row[1::2], strict=True)), strict=True))))
+    rest = body[len(pairs) :]
+    if pairs and rest and are_names(body[len(pairs) - 1][1]) and not are_names(rest[0][1]):
+        pairs.pop()  # the names of the rest
+    is_form = known * 2 > len(names) and not any(map(_FIELD.fullmatch, values))
+    begins = any(map(_is_code, values[:_LEAST_PAIRS]))
+    are_pairs = _LEAST_PAIRS <= len(pairs) <= _MOST_PAIRS and (is_form or begins)
+    return (pairs, body[len(pairs) :]) if are_pairs else ([], body)
+
+
+def _is_code(value: str) -> bool:
+    """Return whether a value is a code or a date, which names no column."""
+    return bool(_CODE.search(value)) and not YEAR.match(value) and not NUMBER.match(value)
 
 
 def _notes_below(
