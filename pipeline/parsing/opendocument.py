@@ -426,7 +426,7 @@ class _Tree(XmlReader):
     def _object(self, href: str, element: Element) -> None:
         """Read a formula, or the titles of a chart."""
         inner = self._objects.take(href)
-        if any(each.tag == "math" for each in inner.elements()):
+        if any(each.tag == "math" for each in inner.descendants()):
             element.children.append(linear_mathml(inner))
         else:
             element.children += [Element("p", children=[title]) for title in titles_of(inner)]

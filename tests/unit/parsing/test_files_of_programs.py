@@ -9,10 +9,10 @@ import pytest
 from pipeline.documents.clean_text import clean
 from pipeline.documents.cut_document import cut_document
 from pipeline.parsing.assembly import usable_title
-from pipeline.parsing.formats import CSV, DOCX, HTML, ODT, PDF, XLS, parse
+from pipeline.parsing.formats import CSV, DOCX, HTML, MARKDOWN, ODS, ODT, PDF, XLS, parse
 from pipeline.parsing.sniffing import media_type_shown
 from pipeline.records import Chunking
-from tests.support.corpora.formats import docx, paragraph
+from tests.support.corpora.formats import docx, paragraph, pdf
 
 FILES = Path(__file__).parent / "files"
 
@@ -68,8 +68,29 @@ class DescribePrintedPages:
         assert all(text.startswith("工位 | 标准工时 | 说明\n") for text in texts)
         assert "GW-48 | 0 分钟 | 每班开始之前先点检一次再开机" in "\n".join(texts)  # broken over two pages
 
+    def it_reads_boxes_beside_each_other_one_after_the_other(self):
+        text = _read("browser-boxes.pdf")
+        first = "Sie zahlen neun Euro im Monat und erhalten zehn Gigabyte Speicher für alle Geräte."
+        second = "Sie zahlen neunzehn Euro im Monat und erhalten hundert Gigabyte Speicher und Hilfe."
+        assert text.index("Basis") < text.index(first) < text.index("Plus") < text.index(second)
+
+    def it_keeps_the_mark_of_a_list_in_the_line_of_its_text(self):
+        assert "(a) 全体员工\n\n(b) 实习生" in _read("office-list.pdf")
+
 
 class DescribeCode:
+    def it_keeps_lines_and_indentation_in_a_printed_page(self):
+        text = _read("browser-code.pdf")
+        assert "def go(x):\n    if x > 2:\n        return [i for i in x]\n    return None\n" in text
+        assert 'http://127.0.0.1/v1\n{\n  "ok": true,\n  "items": [\n    1\n  ]\n}\n\nDone.' in text
+
+    def it_is_no_letter_that_was_typed(self):
+        lines = ["Dear Ms Adler,", "we deliver the pump on Monday and the", "two valves, as agreed, on Tuesday."]
+        typed = pdf("\n".join(lines)).replace(b"/Helvetica", b"/Courier  ")
+        assert parse(typed, media_type=PDF).text.endswith(
+            "the pump on Monday and the two valves, as agreed, on Tuesday."
+        )
+
     def it_is_known_by_its_font_in_an_opendocument_text(self):
         assert "server {\n    listen 80;\n    location / {\n        root /srv;\n    }\n}" in _read(
             "office-code.odt", ODT
@@ -133,7 +154,108 @@ class DescribeRowsWithoutNames:
         assert _lines(body, CSV)[0] == f"B-101 | 10 {unit} | 2024-03-01"
 
 
+class DescribeFormsOverTables:
+    @pytest.mark.parametrize(
+        ("rows", "lines"),
+        [
+            (
+                ["部门,研发部,姓名,王敏", "日期,2024-05-01,编号,BX-117", "序号,项目,金额,票据", "1,交通,120,3张"],
+                ["部门: 研发部 | 姓名: 王敏", "日期: 2024-05-01 | 编号: BX-117", "项目: 交通"],
+            ),
+            (
+                ["Name,Kim Berg,Department,Sales", "Manager,Ann Lee,Room,B2"],
+                ["Name: Kim Berg | Department: Sales", "Manager: Ann Lee | Room: B2"],
+            ),
+        ],
+    )
+    def it_reads_pairs_of_names_and_values(self, rows: list[str], lines: list[str]):
+        assert set(lines) <= set(_lines("\n".join(rows), CSV))
+
+    @pytest.mark.parametrize(
+        "row", ["Kim,Oslo,Sales,Clerk\nAnn,Kiel,Stock,Driver", "王敏,上海,销售,职员\n李工,苏州,仓库,司机"]
+    )
+    def it_takes_no_row_of_names_for_pairs(self, row: str):
+        head = "姓名,城市,部门,职务" if "王敏" in row else "Name,City,Department,Position"
+        assert f"{head.split(',')[1]}: {row.split(',')[1]}" in _lines(f"{head}\n{row}", CSV)
+
+
+class DescribeDocumentsInOneFileOfXml:
+    @pytest.mark.parametrize("named", [None, "text/plain", XLS])
+    def it_reads_a_workbook_of_excel_2003(self, named: str | None):
+        body = _workbook_2003()
+        shown = media_type_shown(body, named) or named
+        parsed = parse(body, media_type=str(shown))
+        assert parsed.text == "价格\n\n名称: 水泵\n数量: 13.5%\n日期: 2024-05-01"
+        assert parsed.encoding is not None
+        assert "1 sheets" in str(parsed.encoding.pages_warning)
+
+    def it_reads_a_workbook_of_opendocument(self):
+        cells = [
+            f"<table:table-cell><text:p>{each}</text:p></table:table-cell>" for each in ("Part", "Torque", "PX-1", "30")
+        ]
+        rows = "".join(f"<table:table-row>{''.join(row)}</table:table-row>" for row in (cells[:2], cells[2:]))
+        body = _flat("spreadsheet", f"<table:table table:name='S'>{rows}</table:table>")
+        assert media_type_shown(body, "text/plain") == ODS
+        assert parse(body, media_type=ODS).text == "S\n\nPart: PX-1\nTorque: 30"
+
+    def it_reads_the_titles_of_a_chart_in_a_workbook(self):
+        chart = "<draw:object><chart:title><text:p>Umsatz 销量</text:p></chart:title><text:p>X9</text:p></draw:object>"
+        row = "<table:table-row><table:table-cell><text:p>A</text:p></table:table-cell></table:table-row>"
+        shapes = f"<table:shapes><draw:frame>{chart}</draw:frame></table:shapes>"
+        body = _flat("spreadsheet", f"<table:table table:name='S'>{shapes}{row}</table:table>")
+        assert parse(body, media_type=ODS).text == "S\n\nA\n\nUmsatz 销量"
+
+    def it_reads_a_text_with_a_formula_and_the_title_of_a_chart(self):
+        fraction = "<m:math xmlns:m='m'><m:mfrac><m:mn>12</m:mn><m:mn>50</m:mn></m:mfrac></m:math>"
+        title = "<text:p>X9</text:p><chart:title><text:p>销量</text:p></chart:title>"
+        chart = f"<office:document><office:body>{title}</office:body></office:document>"
+        objects = "".join(f"<draw:object draw:a='1'>{each}</draw:object>" for each in (fraction, chart))
+        body = _flat("text", f"<text:h text:outline-level='1'>Wartung</text:h><text:p>Verhältnis {objects}</text:p>")
+        text = parse(body, media_type=ODT).text
+        assert text.startswith("Wartung\n\nVerhältnis (12)/(50)")
+        assert "销量" in text
+        assert "1250" not in text
+        assert "X9" not in text
+
+
+def _flat(kind: str, content: str) -> bytes:
+    names = "".join(f" xmlns:{each}='urn:{each}'" for each in ("office", "text", "table", "draw", "chart"))
+    head = (
+        f"<?xml version='1.0'?>\n<office:document{names} office:mimetype=\"application/vnd.oasis.opendocument.{kind}\">"
+    )
+    return f"{head}<office:body><office:{kind}>{content}</office:{kind}></office:body></office:document>".encode()
+
+
+def _workbook_2003() -> bytes:
+    def sheet(name: str, *rows: str, options: str = "") -> str:
+        return f"<Worksheet ss:Name='{name}'><Table>{''.join(rows)}</Table>{options}</Worksheet>"
+
+    def row(*cells: tuple[str, str, str]) -> str:
+        written = (f"<Cell{style}><Data ss:Type='{kind}'>{value}</Data></Cell>" for style, kind, value in cells)
+        return f"<Row>{''.join(written)}</Row>"
+
+    names = row(*(("", "String", name) for name in ("名称", "数量", "日期")))
+    values = ("", "String", "水泵"), (" ss:StyleID='p'", "Number", "0.135")
+    values = row(*values, (" ss:StyleID='d'", "DateTime", "2024-05-01T00:00:00.000"))
+    hidden = "<WorksheetOptions><Visible>SheetHidden</Visible></WorksheetOptions>"
+    formats = "".join(
+        f"<Style ss:ID='{style}'><NumberFormat ss:Format='{code}'/></Style>"
+        for style, code in (("p", "0.0%"), ("d", "Short Date"))
+    )
+    name = "urn:schemas-microsoft-com:office:spreadsheet"
+    sheets = sheet("价格", names, values) + sheet("X", row(("", "String", "X9")), options=hidden)
+    head = "<?xml version='1.0'?><?mso-application progid='Excel.Sheet'?>"
+    return f"{head}\n<Workbook xmlns='{name}' xmlns:ss='{name}'><Styles>{formats}</Styles>{sheets}</Workbook>".encode()
+
+
 class DescribeSlightlyOddFiles:
+    @pytest.mark.parametrize("mark", ["<hr>", "<br/>", "</p><p>"])
+    def it_divides_what_a_cell_of_markdown_divides(self, mark: str):
+        assert _lines(f"| A | B |\n|---|---|\n| 一{mark}二 | 10{mark}25 |\n", MARKDOWN) == ["A | B", "一 二 | 10 25"]
+
+    def it_reads_digits_that_a_program_wrote_as_a_text_for_excel(self):
+        assert _lines('编号,金额\n="00123",12\n', CSV) == ["编号: 00123", "金额: 12"]
+
     @pytest.mark.parametrize("text", ["Kunde\tOrt\nAbel\tHof\n", "姓名,城市\n刘,兰州\n"])
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
     def it_reads_a_text_of_columns_that_is_named_as_a_workbook(self, text: str, encoding: str):

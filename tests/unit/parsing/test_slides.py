@@ -114,6 +114,7 @@ class DescribeSlides:
         for title in ("First", "Secret", "Third"):
             _slide(presentation, title)
         presentation.slides[1].element.set("show", "0")
+        _box(presentation.slides[0].shapes, 1, 2, "Secret")._element.nvSpPr.cNvPr.set("hidden", "1")
         parsed = parse(_saved(presentation), media_type=PPTX)
         assert [section.page for section in parsed.sections] == [1, 3]
         assert "Secret" not in parsed.text
