@@ -92,7 +92,8 @@ def parse_odp(body: bytes) -> Parsed:
 def open_document(body: bytes, what: str) -> Iterator[ZipFile]:
     """Open a document, ``what``; one in a single file of XML as the archive that it would be. Raises as
     `office_archive`."""
-    with office_archive(_archived(body) if body.startswith((b"<", b"\xef\xbb\xbf<")) else body, what) as archive:
+    is_flat = not body.startswith(b"PK") and b"office:document" in body[:_NAMES_WITHIN]
+    with office_archive(_archived(body) if is_flat else body, what) as archive:
         parts = archive.namelist()
         if _MANIFEST in parts and b"encryption-data" in archive.read(_MANIFEST):
             raise EncryptedDocument("the document is protected by a password")

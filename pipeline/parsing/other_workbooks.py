@@ -103,10 +103,9 @@ def _xml_2003(body: bytes) -> Parsed:
     tables = _XmlTables()
     with ZipFile(io.BytesIO(), "w") as archive:
         archive.writestr(CONTENT, body)
-        try:
-            tables.read(archive, CONTENT)
-        except ValueError:
-            raise MalformedDocument("the workbook has a cell at a place that no sheet has") from None
+        tables.read(archive, CONTENT)
+    if not tables.sheets:
+        raise MalformedDocument(f"the file is not an Excel workbook but {what_it_is(body)}")
     return assemble(workbook_blocks(_Workbook(tuple(tables.sheets)), warnings), warnings=warnings)
 
 

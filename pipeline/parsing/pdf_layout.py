@@ -35,7 +35,7 @@ from pipeline.parsing.pdf_lines import (
     rows_of,
     tidy,
 )
-from pipeline.parsing.pdf_rules import with_ruled_tables
+from pipeline.parsing.pdf_rules import Box, with_ruled_tables
 from pipeline.parsing.table_headers import looks_like_header
 
 _NARROW_GUTTER = 0.3  # times the height: between columns of numbers
@@ -57,6 +57,7 @@ _MEANINGFUL = 0.5  # share of the cells of a table that hold a number or a word
 _LEAST_COUNTED, _MOST_DIGITS = 4, 6  # lines with numbers in the margin
 _LEAST_ROWS, _LONGEST_SHORT = 2, 60  # characters of the cells of so short a table
 _MOST_BOXES = 100  # of a page
+_LEAST_WIDTH = 0.1  # points of a letter of code
 _DEEPEST = 4  # columns within columns
 _BEGINS_CELL = re.compile(r"[-+(<>≤≥~$€£¥]*\d|[-–—•*]$|\[\d")
 _GOES_ON = re.compile("[a-zà-öø-ÿ]{3}")
@@ -82,9 +83,9 @@ def _in_order(segments: Sequence[LinePart]) -> list[Line]:
     return lines
 
 
-def _with_boxes(segments: list[LinePart], boxes: Sequence[Sequence[float]]) -> list[LinePart]:
+def _with_boxes(segments: list[LinePart], boxes: Sequence[Box]) -> list[LinePart]:
     """Return the segments with boxes that stand beside each other and hold several lines each read one after the other."""
-    beside: list[list[Sequence[float]]] = []
+    beside: list[list[Box]] = []
     for box in sorted(boxes[:_MOST_BOXES]):
         least = (box[3] - box[1]) / 2
         run = next(
@@ -98,7 +99,7 @@ def _with_boxes(segments: list[LinePart], boxes: Sequence[Sequence[float]]) -> l
         beside.append([box]) if run is None else run.append(box)
     for run in sorted((run for run in beside if len(run) > 1), key=lambda run: run[0][3] - run[0][1]):
         held: list[list[LinePart]] = [[] for _ in run]
-        rest, first = [], len(segments)
+        rest, first = list[LinePart](), len(segments)
         for segment in segments:
             middle = (segment.left + segment.right) / 2, (segment.bottom + segment.top) / 2
             at = [
@@ -161,7 +162,7 @@ def _code_lines(rows: Sequence[Sequence[LinePart]]) -> list[str]:
     edge = min(row[0].left for row in rows)
     width = median([(right - left) / len(word) for row in rows for each in row for left, right, word in each.words])
     pitch = median([above[0].bottom - below[0].bottom for above, below in pairwise(rows)])
-    if width <= 0 or pitch <= 0:
+    if min(width, pitch) < _LEAST_WIDTH:
         return []
     lines: list[str] = []
     last = rows[0][0].bottom

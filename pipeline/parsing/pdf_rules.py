@@ -14,13 +14,14 @@ _TOUCHING = 3.0  # points between rules that meet
 _SAME_RULE = 2.0  # points between the places of one rule
 _MOST_RULES = 600  # of a page; more are a drawing
 _LEAST_FILLED = 0.3  # share of the cells of a table that hold words
+Box = tuple[float, float, float, float]  # its left, bottom, right and top
 _LONG_CELL = 1000  # characters; rules around longer texts arrange them
 
 
-def with_ruled_tables(segments: Sequence[LinePart], rules: Sides) -> tuple[list[LinePart], list[Sequence[float]]]:
+def with_ruled_tables(segments: Sequence[LinePart], rules: Sides) -> tuple[list[LinePart], list[Box]]:
     """Return the segments with those within a table's rules replaced by the table, and the sides of rules that draw a
     single box."""
-    boxes: list[Sequence[float]] = []
+    boxes: list[Box] = []
     is_level = rules[:, 2] - rules[:, 0] >= rules[:, 3] - rules[:, 1]
     if is_level.all() or not is_level.any() or not segments:
         return list(segments), boxes
@@ -33,7 +34,7 @@ def with_ruled_tables(segments: Sequence[LinePart], rules: Sides) -> tuple[list[
         corner = lines[:, 0].min() - 2 * _TOUCHING, lines[:, 2].min()
         opposite = lines[:, 1].max() + _TOUCHING, lines[:, 2].max()
         if len(lines) == len(bars) == 2:
-            boxes.append((corner[0], corner[1], opposite[0], opposite[1]))
+            boxes.append((float(corner[0]), float(corner[1]), float(opposite[0]), float(opposite[1])))
         elif ((corner < places) & (places < opposite)).all(axis=1).any():
             rest = _with_table(rest, lines, bars)
     return rest, boxes

@@ -29,7 +29,7 @@ _IN_XML = re.compile(  # a workbook of Excel 2003, and OpenDocument in one file
     rb"\s*(?:<\?[^<>]*>\s*|<!--[^<>]*>\s*){0,9}<(?:\w+:)?(?:Workbook\s[^<>]*urn:schemas-microsoft-com:office:spreadsheet"
     rb"|document\s[^<>]*office:mimetype=\"(application/vnd\.oasis\.opendocument\.[a-z]+)\")"
 )
-_HTML = (b"<!doctype html", b"<html", b"<head", b"<body")
+_HTML = (b"<!doctype html", b"<html", b"<head", b"<body", b"<table", b"<meta", b"<style")
 
 
 def media_type_of_fetched(body: bytes, *, declared: str | None, uri: str) -> str:

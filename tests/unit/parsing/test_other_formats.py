@@ -423,6 +423,7 @@ class DescribeDetection:
             ("a.docx", opendocument("text", ""), ODT),
             ("a.xls", xlsx({"S": [["a"]]}), XLSX),
             ("a.xls", b"<html><body><table>", HTML),
+            ("a.xls", b"\n<table border=1><tr>", HTML),
             ("a.xlsx", _XLS, XLS),
             ("a.pdf", rb"{\rtf1 a}", RTF),
         ],
