@@ -56,6 +56,21 @@ class Unit:
     near: int = 0
     is_spelled: bool = False
     is_exact: bool = False
+    together: frozenset[Run] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherWays:
+    """Other ways of writing a run of a query's terms. ``together``: see `Unit`."""
+
+    run: Run
+    ways: tuple[Run, ...]
+    together: frozenset[Run]
+    certainty: Certainty
+
+    def is_needless(self, frequency: Mapping[str, int]) -> bool:
+        """Return whether these are ways for words of no chunk, and some chunk has them."""
+        return self.certainty is Certainty.LAST and any(map(frequency.get, self.run))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +81,7 @@ class KeywordQuery:
     units: tuple[Unit, ...]
     phrases: tuple[Run, ...] = ()
     rules: tuple[Rule, ...] = ()
-    spellings: tuple[tuple[Run, Spelling], ...] = ()
+    spellings: tuple[OtherWays, ...] = ()
     verbatim: tuple[Run, ...] = ()
 
     @property
@@ -79,21 +94,20 @@ class KeywordQuery:
         """Every term whose occurrences matter, each once: also those of runs."""
         return tuple(dict.fromkeys((*self.terms, *(term for run in self.verbatim for term in run))))
 
-    @property
-    def other_terms(self) -> tuple[str, ...]:
-        """Every term that only a possible spelling has, each once."""
+    def other_terms(self, frequency: Mapping[str, int]) -> tuple[str, ...]:
+        """Return every term that only a possible spelling has, each once. ``frequency``: of the query's own terms."""
         own = frozenset(self.all_terms)
-        ways = (way for _, spelling in self.spellings for way in spelling.ways)
+        ways = (way for other in self.spellings if not other.is_needless(frequency) for way in other.ways)
         return tuple(dict.fromkeys(term for way in ways for term in way if term not in own))
 
     def spelled(self, frequency: Mapping[str, int], *, lags: bool) -> KeywordQuery:
         """Return the query with those spellings as ways of its units that some chunk has; with all, where chunks are not
         counted yet (``lags``). A thing named exactly counts more than its words."""
         units = list(self.units)
-        for run, spelling in self.spellings:
-            ways = tuple(way for way in spelling.ways if lags or all(map(frequency.get, way)))
-            if ways and not (spelling.certainty is Certainty.LAST and any(map(frequency.get, run))):
-                _write_otherwise(units, run, ways, spelling)
+        for other in self.spellings:
+            ways = tuple(way for way in other.ways if lags or all(map(frequency.get, way)))
+            if ways and not other.is_needless(frequency):
+                _write_otherwise(units, replace(other, ways=ways))
         return replace(self, units=tuple(units), spellings=())
 
     def held(self, frequency: Mapping[str, int]) -> KeywordQuery:
@@ -183,13 +197,18 @@ def read(text: str, lexicon: Lexicon) -> KeywordQuery:
     )
 
 
-def _spellings(text: str, folded: str) -> Iterator[tuple[Run, Spelling]]:
-    """Yield other spellings of terms of a query, each with these terms, the surest first."""
+def _spellings(text: str, folded: str) -> Iterator[OtherWays]:
+    """Yield other spellings of terms of a query, the surest first."""
     for spelling in sorted(query_spellings(text, folded), key=lambda spelling: spelling.certainty):
         run = _run(spelling.piece)
-        ways = (tuple(map(stem, way)) for way in spelling.ways)
-        if others := tuple(way for way in ways if not (set(way).issubset(run) and way[0].isalpha())):
-            yield run, spelling._replace(ways=others)
+        ways: dict[Run, bool] = {}
+        for way in spelling.ways:
+            terms = terms_in_order(way) if isinstance(way, str) else tuple(map(stem, way))
+            if terms and terms != run:
+                ways.setdefault(terms, isinstance(way, str) and len(terms) > 1)
+        if ways:
+            together = frozenset(way for way, is_together in ways.items() if is_together)
+            yield OtherWays(run=run, ways=tuple(ways), together=together, certainty=spelling.certainty)
 
 
 def _verbatim(text: str, *, is_saying: bool) -> Iterator[Run]:
@@ -200,16 +219,17 @@ def _verbatim(text: str, *, is_saying: bool) -> Iterator[Run]:
             yield run
 
 
-def _write_otherwise(units: list[Unit], run: Run, ways: tuple[Run, ...], spelling: Spelling) -> None:
+def _write_otherwise(units: list[Unit], other: OtherWays) -> None:
     """Give the units of a run of terms these other ways, as one unit; none if other words stand between them."""
-    if spelling.certainty is Certainty.EXACT:
+    run = other.run
+    if other.certainty is Certainty.EXACT:
         parts = [unit for unit in units if len(unit.ways[0]) == 1 and unit.ways[0][0] in run]
         own = tuple(unit.ways[0][0] for unit in parts)
         first = units.index(parts[0]) if parts else len(units)
         remaining = [unit for unit in units if unit not in parts]
-        remaining.insert(
-            first, Unit(ways=(*ways, own) if own else ways, near=1 if own else 0, is_spelled=True, is_exact=True)
-        )
+        ways = (*other.ways, own) if own else other.ways
+        exact = Unit(ways=ways, near=1 if own else 0, is_spelled=True, is_exact=True, together=other.together)
+        remaining.insert(first, exact)
         units[:] = remaining
         return
     for first in range(len(units) - len(run) + 1):
@@ -218,11 +238,17 @@ def _write_otherwise(units: list[Unit], run: Run, ways: tuple[Run, ...], spellin
             near = parts[0].near if len(parts) == 1 else 0
             sure = parts[0].ways[: len(parts[0].ways) - near] if len(parts) == 1 else (run,)
             unsure = parts[0].ways[len(parts[0].ways) - near :] if len(parts) == 1 else ()
-            is_guess = spelling.certainty is Certainty.GUESS
-            added = (*sure, *unsure, *ways) if is_guess else (*sure, *ways, *unsure)
-            near += len(ways) if is_guess else 0
-            count = min(unit.count for unit in parts)
-            units[first : first + len(run)] = [Unit(ways=added, count=count, near=near, is_spelled=True)]
+            is_guess = other.certainty is Certainty.GUESS
+            added = (*sure, *unsure, *other.ways) if is_guess else (*sure, *other.ways, *unsure)
+            units[first : first + len(run)] = [
+                Unit(
+                    ways=added,
+                    count=min(unit.count for unit in parts),
+                    near=near + len(other.ways) if is_guess else near,
+                    is_spelled=True,
+                    together=other.together.union(*(unit.together for unit in parts)),
+                )
+            ]
             return
 
 

@@ -11,6 +11,7 @@ from itertools import combinations, pairwise
 from typing import Final, NamedTuple
 
 from pipeline.keyword.dates import Form, dates_and_times, han_dates
+from pipeline.keyword.rewritings import in_digits, numeral, rewritings
 
 _DAY: Final = re.compile("date:.{10}")
 _DIGITS: Final = re.compile("[0-9]+")
@@ -41,7 +42,18 @@ _HUMPED: Final = re.compile("[A-Z](?<=[a-z][A-Z])")
 _HUMP: Final = re.compile(r"[A-Z]?[a-z]+|[0-9]+")
 _WORD: Final = re.compile("[a-z0-9]+")
 _PIECE: Final = re.compile("[a-z]+|[0-9]+")
-_JOINS: Final = re.compile(r" ?[-·•_./ ] ?|")
+_JOINS: Final = re.compile(r" ?[-·•_./& ] ?|")
+_HUMPS: Final = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*(?:[a-z][A-Z]|[A-Z]{2}[a-z]))[A-Za-z0-9]{3,40}(?![A-Za-z0-9])")
+_HUMP_OR_ACRONYM: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_PARTICLES: Final = frozenset("in out up on off down over back away".split())
+_WITH_PARTICLE: Final = re.compile("(?P<verb>[a-z]{3,12})(?P<particle>in|out|up|on|off|down|over|back|away)")
+_UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+_UMLAUT: Final = re.compile(r"\w*[äöü]\w*")
+_WRITTEN_OUT: Final = re.compile("([aou])e")
+_INITIALS: Final = re.compile("(?<![a-z0-9&])([a-z])&([a-z])(?![a-z0-9&])")
+_ELISION: Final = re.compile(r"(?<!\w)(?:[cdjlmnst]|qu|un|all|dall|dell|nell|sull)'([^\W\d_]{3,})")
+_LONGEST_SPLIT: Final = 24  # characters
+_SHORT_WORD: Final = 4  # characters of an abbreviation: PhD
 _MOST_WORDS: Final = 40  # of a query that are joined with others
 _MOST_TOGETHER: Final = 4
 _MOST_PIECES: Final = 4
@@ -58,10 +70,10 @@ class Certainty(enum.IntEnum):
 
 
 class Spelling(NamedTuple):
-    """Other ways of writing a piece of a query, each a run of words."""
+    """Other ways of writing a piece of a query, each as words, or as a text whose words count only side by side."""
 
     piece: str
-    ways: tuple[tuple[str, ...], ...]
+    ways: tuple[tuple[str, ...] | str, ...]
     certainty: Certainty = Certainty.SURE
 
 
@@ -109,31 +121,78 @@ def _near_digits(folded: str) -> Iterator[tuple[int, int]]:
 
 
 def query_spellings(text: str, folded: str) -> Iterator[Spelling]:
-    """Yield other ways of writing pieces of a query: what `passage_forms` yields for them, names in camel case by their
-    words, codes in their parts (RTX4090: RTX 4090), and words joined (log in, log-in: login)."""
-    exact: dict[tuple[int, int], list[str]] = {}
-    for form in _exact_forms(folded):
-        exact.setdefault((form.start, form.end), []).append(form.term)
-    for (start, end), terms in exact.items():
+    """Yield other ways of writing pieces of a query: what `passage_forms` yields for them, what `rewritings` proposes,
+    names in camel case by their words, codes in their parts (RTX4090: RTX 4090), words joined (log in, log-in: login)
+    and in two (login: log in)."""
+    exact: dict[str, list[str]] = {}
+    for written in dict.fromkeys((folded, in_digits(folded))):
+        for form in _exact_forms(written):
+            exact.setdefault(folded[form.start : form.end] if written is folded else folded, []).append(form.term)
+    for piece, terms in exact.items():
         days = [term for term in terms if _DAY.fullmatch(term)]  # a day says more than its month
-        yield Spelling(folded[start:end], tuple((term,) for term in days or terms), Certainty.EXACT)
-    for match in _CAMEL.finditer(text):
-        yield Spelling(match[0].lower(), (tuple(part.lower() for part in _HUMP.findall(match[0])),))
+        named = tuple((term,) for term in dict.fromkeys(days or terms))
+        yield Spelling(piece, (*named, *_days_in_numerals(terms)), Certainty.EXACT)
+    for rewriting in rewritings(folded):
+        yield Spelling(rewriting.piece, (*rewriting.texts, *rewriting.words))
+    yield from _names(text, folded)
     words = list(_WORD.finditer(folded))[:_MOST_WORDS]
     for word in words:
-        pieces = _PIECE.findall(word[0])
-        if 1 < len(pieces) <= _MOST_PIECES:
-            is_sure = min(map(len, pieces)) > 1
-            yield Spelling(word[0], tuple(_groupings(pieces)), Certainty.SURE if is_sure else Certainty.LAST)
+        yield from _in_parts(word[0])
     for first in range(len(words)):
         for last in range(first + 1, min(first + _MOST_TOGETHER, len(words))):
             between = folded[words[last - 1].end() : words[last].start()]
             if not _JOINS.fullmatch(between):
                 break
-            if way := _joined(words[first : last + 1]):
-                piece = folded[words[first].start() : words[last].end()]
-                is_guess = way.isalpha() and " " in piece
+            piece = folded[words[first].start() : words[last].end()]
+            if way := _joined(words[first : last + 1], piece):
+                is_verb = last == first + 1 and words[last][0] in _PARTICLES
+                is_guess = way.isalpha() and " " in piece and not is_verb
                 yield Spelling(piece, ((way,),), Certainty.GUESS if is_guess else Certainty.SURE)
+
+
+def _days_in_numerals(terms: Sequence[str]) -> Iterator[str]:
+    """Yield the days among exact terms as texts that have no such term: in Chinese numerals, or of a Japanese era."""
+    for term in terms:
+        if len(term) == len("date:03-05") and term.startswith("date:") and term[7] == "-":
+            month, day = int(term[5:7]), int(term[8:])
+            yield from (f"{numeral(month)}月{numeral(day)}{sign}" for sign in "日号")
+        elif _DAY.fullmatch(term) and (year := int(term[5:9]) - 2018) > 0:
+            yield f"令和{year}年{int(term[10:12])}月{int(term[13:])}日"
+
+
+def _names(text: str, folded: str) -> Iterator[Spelling]:
+    """Yield names in camel case in their words, with acronyms among them, R&D with blanks, and words with an umlaut or
+    behind an article without it."""
+    for match in _CAMEL.finditer(text):
+        yield Spelling(match[0].lower(), (tuple(part.lower() for part in _HUMP.findall(match[0])),))
+    for match in _HUMPS.finditer(text):
+        if len(parts := _HUMP_OR_ACRONYM.findall(match[0])) > 1:
+            yield Spelling(match[0].lower(), (" ".join(parts).lower(),))
+    for match in _INITIALS.finditer(folded):
+        yield Spelling(match[0], (f"{match[1]} {match[2]}",))
+    for match in _ELISION.finditer(folded):
+        yield Spelling(match[0], ((match[1],),))
+    if not text.isascii():
+        for match in _UMLAUT.finditer(text.lower()):
+            yield Spelling(match[0], ((match[0].replace("ß", "ss").translate(_UMLAUTS),),))
+
+
+def _in_parts(word: str) -> Iterator[Spelling]:
+    """Yield a word in several: a code at its letters and digits, a verb with its particle, a word of no passage at any
+    place."""
+    pieces = _PIECE.findall(word)
+    if 1 < len(pieces) <= _MOST_PIECES:
+        is_sure = min(map(len, pieces)) > 1
+        yield Spelling(word, tuple(_groupings(pieces)), Certainty.SURE if is_sure else Certainty.LAST)
+    if verb := _WITH_PARTICLE.fullmatch(word):
+        yield Spelling(word, (f"{verb['verb']} {verb['particle']}",))
+    if word.isdigit() or not 3 <= len(word) <= _LONGEST_SPLIT:
+        return
+    least = 2 if word.isalpha() and len(word) > _SHORT_WORD else 1
+    parts = tuple(f"{word[:at]} {word[at:]}" for at in range(least, len(word) - least + 1))
+    yield Spelling(word, parts, Certainty.LAST)
+    if word.isalpha() and (plain := _WRITTEN_OUT.sub(r"\1", word)) != word:
+        yield Spelling(word, ((plain,),), Certainty.LAST)
 
 
 def _codes(part: str) -> Iterator[Form]:
@@ -166,15 +225,13 @@ def _national(digits: str, *, is_international: bool) -> str:
     return digits[length:]
 
 
-def _joined(words: Sequence[re.Match[str]]) -> str | None:
-    """Return neighbouring words as one; None if nobody would write them so."""
+def _joined(words: Sequence[re.Match[str]], piece: str) -> str | None:
+    """Return neighbouring words, ``piece`` of a text, as one; None if nobody would write them so."""
     joined = "".join(word[0] for word in words)
     if joined.isdigit() or len(joined) > _LONGEST_CODE:
         return None
-    if joined.isalpha():
-        fits = len(words) <= 3 and 4 <= len(joined) <= _LONGEST_JOINED
-    else:  # letters and digits meet at each seam, or the words are groups of a code
-        fits = all(left[0][-1].isdigit() != right[0][0].isdigit() for left, right in pairwise(words))
+    least = 2 if "&" in piece or "." in piece else 4
+    fits = not joined.isalpha() or (len(words) <= 3 and least <= len(joined) <= _LONGEST_JOINED)
     return joined if fits else None
 
 

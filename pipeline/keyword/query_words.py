@@ -137,7 +137,7 @@ def words_of(
         return tokens, _summed(tokens, index.frequencies(wanted, sizes))
 
     tokens, frequency = counted(keyword_query.all_terms)
-    if possible := keyword_query.other_terms:
+    if possible := keyword_query.other_terms(frequency):
         _, held = counted(possible, rare=True)
         frequency = held | frequency
         keyword_query = keyword_query.spelled(frequency, lags=not index.counts_all)

@@ -55,7 +55,7 @@ _EXACT_WORTH = 4.0
 _PRESENCE = 1e-9  # a k1 for which one occurrence counts almost as much as many
 _NEAR = 0.5  # share of the original word's worth for a possible respelling
 _SHORT, _LONG = 16, 48  # units of a query
-Way = Mapping[str, float]  # the terms of one way of writing a unit, each with its worth
+Way = Mapping[Run, float]  # the terms of one way of writing a unit, or several side by side, each with its worth
 _PHRASE = 0.5  # share of its rarest term's worth that a phrase adds when its terms stand together
 
 
@@ -106,12 +106,17 @@ def score(
     plain BM25.
     """
     damping = k1 * (1 - b + b * rows.lengths / weighed.average_length)
-    shares: dict[str, NDArray[np.float64]] = {}
+    shares: dict[Run, NDArray[np.float64]] = {}
 
-    def share(term: str) -> NDArray[np.float64]:
-        if term not in shares:
-            shares[term] = _share(rows.counts(tokens[term], fields))
-        return shares[term]
+    def share(run: Run) -> NDArray[np.float64]:
+        if run not in shares:
+            shares[run] = _share(
+                rows.counts(tokens[run[0]], fields) if len(run) == 1 else _side_by_side(run)
+            )
+        return shares[run]
+
+    def _side_by_side(run: Run) -> Frequency:
+        return rows.frequency(rows.runs([tokens[term] for term in run]), fields)
 
     def _share(counted: Frequency) -> NDArray[np.float64]:
         holders, frequency = counted
@@ -121,9 +126,9 @@ def score(
 
     total = np.zeros(len(damping))
     for ways in weighed.units:
-        total += reduce(np.maximum, [sum(worth * share(term) for term, worth in way.items()) for way in ways])
+        total += reduce(np.maximum, [sum(worth * share(run) for run, worth in way.items()) for way in ways])
     for run, worth in weighed.phrases:
-        total += worth * _share(rows.frequency(rows.runs([tokens[term] for term in run]), fields))
+        total += worth * _share(_side_by_side(run))
     return total
 
 
@@ -161,16 +166,18 @@ def long_share(terms: int) -> float:
 def _ways(unit: Unit, collection: Collection, most: float) -> tuple[Way, ...]:
     own = unit.ways[0]
     if len(unit.ways) == 1 and not unit.is_exact:
-        return ({term: most * _worth(term) * collection.idf(term) for term in own},)
+        return ({(term,): most * _worth(term) * collection.idf(term) for term in own},)
     declared = len(unit.ways) - unit.near
     frequencies = [_frequency(way, collection) for way in unit.ways]
     # A chunk with one spelling often has the others too, as forms of it.
-    together = max(frequencies[:declared]) if unit.is_spelled else min(collection.chunk_count, sum(frequencies))
+    counted = [frequencies[at] for at, way in enumerate(unit.ways[:declared]) if not at or way not in unit.together]
+    together = max(counted) if unit.is_spelled else min(collection.chunk_count, sum(frequencies))
     worth = most * sum(map(collection.idf, own)) * (collection.idf_of(together) / collection.idf_of(frequencies[0]))
     worth *= _EXACT_WORTH if unit.is_exact else 1.0
+    worths = (worth if position < declared else _NEAR * worth for position in range(len(unit.ways)))
     return tuple(
-        _shared(way, worth if position < declared else _NEAR * worth, collection)
-        for position, way in enumerate(unit.ways)
+        {way: value} if way in unit.together else _shared(way, value, collection)
+        for way, value in zip(unit.ways, worths, strict=True)
     )
 
 
@@ -180,7 +187,7 @@ def _worth(term: str) -> float:
 
 def _shared(way: Run, worth: float, collection: Collection) -> Way:
     total = sum(map(collection.idf, way))
-    return {term: worth * collection.idf(term) / total for term in way}
+    return {(term,): worth * collection.idf(term) / total for term in way}
 
 
 def _frequency(way: Run, collection: Collection) -> int:

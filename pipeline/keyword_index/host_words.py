@@ -126,13 +126,17 @@ class HostWords:
         return EVERYTHING if clause is None and not self.index.is_current else clause
 
 
+def _rarest(run: Run, words: QueryWords, tokens: Mapping[str, str]) -> str:
+    return tokens[run[0] if len(run) == 1 else min(run, key=lambda term: words.frequency.get(term, 0))]
+
+
 def _groups(words: QueryWords) -> list[dict[str, float]]:
     """Return the tokens with their worth, in groups of which the best counts: phrases and ways of several terms count by
-    their terms."""
+    their terms, terms side by side by the rarest."""
     groups: list[dict[str, float]] = []
     for tokens in words.tokens.values():
         for ways in words.weighed.units:
-            worth = [{tokens[term]: value for term, value in way.items()} for way in ways]
+            worth = [{_rarest(run, words, tokens): value for run, value in way.items()} for way in ways]
             if all(len(way) == 1 for way in worth):
                 groups.append({token: value for way in worth for token, value in way.items()})
             else:

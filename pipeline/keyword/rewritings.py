@@ -1,0 +1,270 @@
+"""Pieces of a query written otherwise, as text: numerals, amounts, units, times of day, kana, letters of Greek.
+
+The index has one form of each text, so a query asks for the others. Every rule is cheap and proposes a handful of
+writings, of which those count that some passage has.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+
+class Rewriting(NamedTuple):
+    """A piece of a folded query, the texts that it may be written as, and sets of words that it may be written with."""
+
+    piece: str
+    texts: tuple[str, ...] = ()
+    words: tuple[tuple[str, ...], ...] = ()
+
+
+# Chinese numerals. Of one sign only behind 第 or before a measure word, for 一个 and 十分 are no numbers.
+_FORMAL: Final = str.maketrans("壹贰叁肆伍陆柒捌玖拾佰仟", "一二三四五六七八九十百千")
+_SIGNS: Final = "〇零一二三四五六七八九"
+_VALUES: Final = {sign: max(0, place - 1) for place, sign in enumerate(_SIGNS)} | {"两": 2}
+_SCALES: Final = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "亿": 100_000_000}
+_LARGE: Final = 10_000
+_NUMERAL: Final = re.compile(r"(?P<percent>百分之)?[一二三四五六七八九两十壹贰叁肆伍陆柒捌玖拾][〇零一二三四五六七八九两十百千万亿壹贰叁肆伍陆柒捌玖拾佰仟]*")
+_MEASURES: Final = "天年月日周次个级层楼号点时分章节条款项届代期卷册版"
+_MOST: Final = 10**10
+_NUMBER: Final = re.compile(r"(?<![\d.,])(?P<digits>\d{1,9}|\d{1,3}(?:,\d{3})+|\d{1,4}\.\d{1,2}(?=万|亿))(?![\d,]|\.\d)(?P<scale>万|亿)?(?P<percent>%)?")
+_HAN: Final = re.compile("[\u4e00-\u9fff]")
+
+
+def rewritings(folded: str) -> Iterator[Rewriting]:
+    """Yield the pieces of a folded query (`terms.fold`) that others write otherwise."""
+    if not folded.isascii():
+        yield from _numerals(folded)
+        yield from _kana(folded)
+        yield from _nasals(folded)
+        yield from _greek(folded)
+    else:
+        yield from _names_of_letters(folded)
+    if any(map(folded.__contains__, "0123456789")):
+        yield from _numbers_with_han(folded)
+        yield from _amounts(folded)
+        yield from _measured(folded)
+        yield from _names_with_numbers(folded)
+        yield from _times(folded)
+
+
+_SPOKEN: Final = re.compile(
+    r"(?P<era>令和|平成|昭和)(?P<year>\d{1,2}|元)(?=年\d)"
+    r"|(?:凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|夜里)?[一二三四五六七八九两十]{1,3}点(?:[一二三四五六七八九十]{1,3}分|半|整|钟)?"
+    r"|(?<![年〇零一二三四五六七八九十])[一二三四五六七八九十]{1,2}月[一二三四五六七八九十]{1,3}[日号]"
+    r"|(?<![\d.,:])(?P<hour>\d\d?) ?(?:h|uhr) ?(?P<minute>[0-5]\d)(?!\d)"
+)
+_ERAS: Final = {"令和": 2018, "平成": 1988, "昭和": 1925}
+_IN_NUMERALS: Final = re.compile("[一二三四五六七八九两十]+")
+
+
+def in_digits(folded: str) -> str:
+    """Return a text with its days and times of day in digits: 下午三点半 as 下午3点半, 14h30 as 14:30, 令和3年 as 2021年."""
+    return _SPOKEN.sub(_digits, folded)
+
+
+def _digits(match: re.Match[str]) -> str:
+    if match["era"]:
+        return str(_ERAS[match["era"]] + (1 if match["year"] == "元" else int(match["year"])))
+    if match["hour"]:
+        return f"{match['hour']}:{match['minute']}"
+    return _IN_NUMERALS.sub(lambda numeral: str(_value(numeral[0])), match[0])
+
+
+def _value(numeral: str) -> int:
+    """Return the value of a Chinese numeral, of digits in a row (二〇二四) or with scales (一万两千三百)."""
+    numeral = numeral.translate(_FORMAL)
+    if not any(scale in numeral for scale in _SCALES):
+        return int("".join(str(_VALUES[sign]) for sign in numeral))
+    total = section = digit = 0
+    scale = 1
+    for sign in numeral:
+        if sign in _VALUES:
+            digit, scale = _VALUES[sign], 1 if _VALUES[sign] == 0 else scale
+        elif _SCALES[sign] >= _LARGE:
+            total, section, digit = (total + section + digit) * _SCALES[sign], 0, 0
+            scale = _SCALES[sign]
+        else:
+            section, digit, scale = section + (digit or 1) * _SCALES[sign], 0, _SCALES[sign]
+    return total + section + digit * max(1, scale // 10)  # 一万二 is 12000
+
+
+def numeral(value: int) -> str:
+    """Return the Chinese numeral of a number below ten thousand millions."""
+    if value >= _LARGE:
+        scale = "亿" if value >= _SCALES["亿"] else "万"
+        high, low = divmod(value, _SCALES[scale])
+        zero = "零" if low and low < _SCALES[scale] // 10 else ""
+        return numeral(high) + scale + (zero + numeral(low) if low else "")
+    written, has_gap = "", False
+    for scale, name in ((1000, "千"), (100, "百"), (10, "十"), (1, "")):
+        digit, value = divmod(value, scale)
+        if digit:
+            written += ("零" if has_gap and written else "") + _SIGNS[digit + 1] + name
+        has_gap = not digit
+    return (written[1:] if written.startswith("一十") else written) or "零"
+
+
+def _numerals(folded: str) -> Iterator[Rewriting]:
+    for match in _NUMERAL.finditer(folded):
+        written = match[0].removeprefix("百分之")
+        before, behind = folded[max(0, match.start() - 1) : match.start()], folded[match.end() : match.end() + 1]
+        is_number = len(written) > 1 or match["percent"] or before == "第"
+        if not is_number and not (behind and behind in _MEASURES and written not in "一两十"):
+            continue
+        value = _value(written)
+        if value > _MOST:
+            continue
+        around = tuple(sign for sign in (before, behind) if _HAN.fullmatch(sign))
+        plain = written.translate(_FORMAL)
+        texts = (match[0].replace(written, plain),) if plain != written else ()
+        if value >= _LARGE and value % 1000 == 0:
+            texts += (f"{value / _LARGE:g}万",)
+        piece = match[0] if match["percent"] else "".join((*around[: before in around], match[0], *around[1 if before in around else 0 :]))
+        yield Rewriting(piece, texts, ((str(value),) if match["percent"] else (str(value), *around),))
+
+
+def _numbers_with_han(folded: str) -> Iterator[Rewriting]:
+    """Yield numbers beside Han characters in Chinese numerals, with these characters."""
+    for match in _NUMBER.finditer(folded):
+        before, behind = folded[max(0, match.start() - 1) : match.start()], folded[match.end() : match.end() + 1].strip()
+        behind = behind or folded[match.end() + 1 : match.end() + 2]
+        if match["percent"]:
+            if match["digits"].isdigit():
+                yield Rewriting(match["digits"], (f"百分之{numeral(int(match['digits']))}",))
+            continue
+        around = (before if _HAN.fullmatch(before) else "", behind if _HAN.fullmatch(behind) else "")
+        if not any(around) and not match["scale"]:
+            continue
+        value = round(float(match["digits"].replace(",", "")) * _SCALES.get(match["scale"] or "", 1))
+        if not value or value > _MOST:
+            continue
+        numerals = [numeral(value)]
+        if "二" in numerals[0]:
+            numerals.append(re.sub("二(?=[百千万亿])", "两", numerals[0]))
+        texts = [f"{around[0]}{written}{around[1]}" for written in dict.fromkeys(numerals)]
+        words = []
+        if match["scale"]:
+            words.append((str(value),))
+        elif value >= _LARGE and value % 1000 == 0:
+            texts.append(f"{value / _LARGE:g}万{around[1]}")
+        yield Rewriting(match["digits"].replace(",", "") if not match["scale"] else match[0], tuple(texts), tuple(words))
+
+
+_AMOUNT: Final = re.compile(r"(?<![\w.,'])(?P<whole>\d{1,3}(?:(?P<sign>[.,' ])\d{3})(?:(?P=sign)\d{3})*|\d{4,9})(?:(?P<point>[.,])(?P<cents>\d\d))?(?![\w]|[.,']\d)")
+
+
+def _amounts(folded: str) -> Iterator[Rewriting]:
+    """Yield amounts of money and counts with the separators of other countries."""
+    for match in _AMOUNT.finditer(folded):
+        sign, point = match["sign"], match["point"]
+        if sign == point and sign is not None or not (sign or point):
+            continue
+        digits = re.sub(r"\D", "", match["whole"])
+        if sign == "," and not point or sign is None and point is None:
+            continue  # 1,000 and 1000 are one term
+        grouped = f"{int(digits):,}"
+        ends = (f".{match['cents']}", f",{match['cents']}") if point else ("", "")
+        texts = {
+            digits + ends[0]: None,
+            digits + ends[1]: None,
+            grouped.replace(",", ".") + ends[1]: None,
+            grouped.replace(",", " ") + ends[1]: None,
+            grouped.replace(",", "'") + ends[0]: None,
+        }
+        yield Rewriting(match[0], tuple(text for text in texts if text != match[0]))
+
+
+_UNITS: Final = (
+    ("kg", "公斤", "千克"), ("km", "公里", "千米"), ("cm", "厘米"), ("mm", "毫米"), ("ml", "毫升"), ("mg", "毫克"),
+    ("m2", "平方米", "平米"), ("m3", "立方米"), ("kw", "千瓦"), ("kwh", "千瓦时", "度"), ("w", "瓦"), ("v", "伏", "伏特"),
+    ("ma", "毫安"), ("t", "吨"), ("g", "克"), ("l", "升"), ("m", "米"), ("h", "小时"), ("min", "分钟"),
+)  # fmt: skip
+_SAME_UNIT: Final = {name: [other for other in names if other != name] for names in _UNITS for name in names}
+_MEASURED: Final = re.compile(
+    rf"(?<![\w.])(?P<number>\d{{1,9}}(?:\.\d{{1,3}})?) ?(?P<unit>{'|'.join(sorted(_SAME_UNIT, key=len, reverse=True))})(?![a-z0-9])"
+)
+
+
+def _measured(folded: str) -> Iterator[Rewriting]:
+    for match in _MEASURED.finditer(folded):
+        units = _SAME_UNIT[match["unit"]]
+        texts = tuple(f"{match['number']}{blank}{unit}" for unit in units for blank in (" ", "")[: 1 + unit[-1].isdigit()])
+        is_part = len(match["unit"]) == 1 and _HAN.match(match["unit"]) and _HAN.match(folded, match.end())
+        yield Rewriting(match["number"] if is_part else match[0], texts)
+
+
+_NAMED: Final = re.compile(r"(?<![a-z0-9.])(?P<name>[a-z]{2,20})(?P<blank> ?)(?P<number>\d{1,3}(?:\.\d{1,3}){1,2})(?![\w]|\.\d)")
+_TIMES_SIGN: Final = re.compile(r"(?<=\d)([x×])(?=\d)")
+_BY: Final = re.compile(r"(?<!\w)[a-z]{0,2}\d[\dx×.]*[x×]\d+(?!\w)")
+
+
+def _names_with_numbers(folded: str) -> Iterator[Rewriting]:
+    """Yield names with a version joined or apart (Python3.9), and sizes with x for the sign of multiplication."""
+    for match in _NAMED.finditer(folded):
+        between = "" if match["blank"] else " "
+        yield Rewriting(match[0], (f"{match['name']}{between}{match['number']}",))
+    for match in _BY.finditer(folded):
+        texts = {_TIMES_SIGN.sub(sign, match[0]): None for sign in "x×"}
+        yield Rewriting(match[0], tuple(text for text in texts if text != match[0]))
+
+
+_TIME: Final = re.compile(r"(?<![\d:.])(?P<h>[01]?\d|2[0-3]):(?P<m>[0-5]\d)(?![\d:])")
+_PARTS_OF_DAY: Final = ((6, "凌晨"), (12, "上午"), (18, "下午"), (24, "晚上"))
+
+
+def _times(folded: str) -> Iterator[Rewriting]:
+    """Yield times of day in Chinese numerals and as in French."""
+    for match in _TIME.finditer(folded):
+        hour, minute = int(match["h"]), int(match["m"])
+        part = next(name for end, name in _PARTS_OF_DAY if hour < end)
+        minutes = ("半", "三十分") if minute == 30 else (f"{numeral(minute)}分",) if minute else ("整", "")
+        hours = f"{part}{numeral((hour - 1) % 12 + 1)}点"
+        yield Rewriting(match[0], (*(f"{hours}{end}" for end in minutes), f"{hour}h{match['m']}"))
+
+
+_KATAKANA: Final = re.compile("[\u30a1-\u30f6ー]{2,}")
+_HIRAGANA: Final = re.compile("[\u3041-\u3096]{3,}")
+
+
+def _kana(folded: str) -> Iterator[Rewriting]:
+    """Yield words in katakana also in hiragana, and the reverse."""
+    for pattern, shift in ((_KATAKANA, -0x60), (_HIRAGANA, 0x60)):
+        for match in pattern.finditer(folded):
+            yield Rewriting(match[0], ("".join(sign if sign == "ー" else chr(ord(sign) + shift) for sign in match[0]),))
+
+
+# In Hindi a nasal before a consonant of its class is written as a letter or as a point.
+_NASALS: Final = {"ङ": "क-घ", "ञ": "च-झ", "ण": "ट-ढ", "न": "त-ध", "म": "प-भ"}
+_POINTS: Final = tuple((re.compile(f"\u0902(?=[{others}])"), f"{nasal}\u094d") for nasal, others in _NASALS.items())
+_LETTERS: Final = tuple((re.compile(f"{nasal}\u094d(?=[{others}])"), "\u0902") for nasal, others in _NASALS.items())
+_HINDI: Final = re.compile("[\u0900-\u097f]+")
+
+
+def _nasals(folded: str) -> Iterator[Rewriting]:
+    for match in _HINDI.finditer(folded):
+        for rules in (_POINTS, _LETTERS):
+            other = match[0]
+            for pattern, written in rules:
+                other = pattern.sub(written, other)
+            if other != match[0]:
+                yield Rewriting(match[0], (other,))
+
+
+_LETTER_NAMES: Final = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "κ": "kappa", "λ": "lambda", "μ": "mu",
+    "π": "pi", "σ": "sigma", "τ": "tau", "ω": "omega",
+}  # fmt: skip
+_BY_NAME: Final = {name: letter for letter, name in _LETTER_NAMES.items()}
+_LETTER: Final = re.compile(rf"(?<![\u0370-\u03ff])[{''.join(_LETTER_NAMES)}](?![\u0370-\u03ff])")
+_NAME: Final = re.compile(rf"(?<![a-z])(?:{'|'.join(_BY_NAME)})(?![a-z])")
+
+
+def _greek(folded: str) -> Iterator[Rewriting]:
+    for match in _LETTER.finditer(folded):
+        yield Rewriting(match[0], (_LETTER_NAMES[match[0]],))
+    yield from _names_of_letters(folded)
+
+
+def _names_of_letters(folded: str) -> Iterator[Rewriting]:
+    for match in _NAME.finditer(folded):
+        yield Rewriting(match[0], (_BY_NAME[match[0]],))
