@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from pipeline.keyword.inflections import query_stems
 from pipeline.keyword.other_forms import Certainty, Spelling, query_spellings
@@ -61,12 +62,14 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherWays:
-    """Other ways of writing a run of a query's terms. ``together``: see `Unit`."""
+    """Other ways of writing a run of a query's terms. ``together``: see `Unit`. ``is_part``: the run lacks words of the
+    first way (log in: login), which decides whether there are others."""
 
     run: Run
     ways: tuple[Run, ...]
     together: frozenset[Run]
     certainty: Certainty
+    is_part: bool = False
 
     def is_needless(self, frequency: Mapping[str, int]) -> bool:
         """Return whether these are ways for words of no chunk, and some chunk has them."""
@@ -106,7 +109,7 @@ class KeywordQuery:
         units = list(self.units)
         for other in self.spellings:
             ways = tuple(way for way in other.ways if lags or all(map(frequency.get, way)))
-            if ways and not other.is_needless(frequency):
+            if ways and not other.is_needless(frequency) and not (other.is_part and ways[0] != other.ways[0]):
                 _write_otherwise(units, replace(other, ways=ways))
         return replace(self, units=tuple(units), spellings=())
 
@@ -204,11 +207,24 @@ def _spellings(text: str, folded: str) -> Iterator[OtherWays]:
         ways: dict[Run, bool] = {}
         for way in spelling.ways:
             terms = terms_in_order(way) if isinstance(way, str) else tuple(map(stem, way))
-            if terms and terms != run:
-                ways.setdefault(terms, isinstance(way, str) and len(terms) > 1)
-        if ways:
-            together = frozenset(way for way, is_together in ways.items() if is_together)
-            yield OtherWays(run=run, ways=tuple(ways), together=together, certainty=spelling.certainty)
+            # The stem of "galaxy s", joined, is that of "galaxy".
+            is_own = set(terms).issubset(run) and " " in spelling.piece
+            if terms and terms != run and not (is_own and terms[0].isalpha()):
+                ways[terms] = ways.get(terms, True) and isinstance(way, str) and len(terms) > 1
+        if not ways:
+            continue
+        certainty = spelling.certainty
+        lost = _JOINED.fullmatch(spelling.piece) is not None and len(run) < 2
+        if lost and spelling.piece not in spelling.ways:
+            certainty = Certainty.GUESS if certainty is Certainty.SURE else certainty
+        together = frozenset(way for way, is_together in ways.items() if is_together)
+        yield OtherWays(
+            run=run,
+            ways=tuple(ways),
+            together=together,
+            certainty=certainty,
+            is_part=lost and spelling.piece in spelling.ways,
+        )
 
 
 def _verbatim(text: str, *, is_saying: bool) -> Iterator[Run]:
@@ -232,24 +248,59 @@ def _write_otherwise(units: list[Unit], other: OtherWays) -> None:
         remaining.insert(first, exact)
         units[:] = remaining
         return
-    for first in range(len(units) - len(run) + 1):
-        parts = units[first : first + len(run)]
-        if all(unit.ways[0] == (term,) for unit, term in zip(parts, run, strict=True)):
-            near = parts[0].near if len(parts) == 1 else 0
-            sure = parts[0].ways[: len(parts[0].ways) - near] if len(parts) == 1 else (run,)
-            unsure = parts[0].ways[len(parts[0].ways) - near :] if len(parts) == 1 else ()
-            is_guess = other.certainty is Certainty.GUESS
-            added = (*sure, *unsure, *other.ways) if is_guess else (*sure, *other.ways, *unsure)
-            units[first : first + len(run)] = [
-                Unit(
-                    ways=added,
-                    count=min(unit.count for unit in parts),
-                    near=near + len(other.ways) if is_guess else near,
-                    is_spelled=True,
-                    together=other.together.union(*(unit.together for unit in parts)),
-                )
-            ]
-            return
+    for first in range(len(units)):
+        parts = _parts(units[first:], run)
+        if not parts:
+            continue
+        whole = len(parts) == 1
+        sure = parts[0].ways[: len(parts[0].ways) - parts[0].near] if whole else _combined(parts, other.ways)
+        unsure = parts[0].ways[len(parts[0].ways) - parts[0].near :] if whole else ()
+        near = len(unsure)
+        if other.is_part:
+            sure, unsure, near = (), (*sure, *unsure), len(sure) + near
+        is_guess = other.certainty is Certainty.GUESS
+        ways = (*sure, *unsure, *other.ways) if is_guess else (*sure, *other.ways, *unsure)
+        together = other.together.union(*(unit.together for unit in parts))
+        apart = {way for unit in (*parts, other) for way in unit.ways if way not in unit.together}
+        units[first : first + len(parts)] = [
+            Unit(
+                ways=tuple(dict.fromkeys(ways)),
+                count=min(unit.count for unit in parts),
+                near=near + len(other.ways) if is_guess else near,
+                is_spelled=True,
+                is_exact=whole and parts[0].is_exact,
+                together=together - apart,
+            )
+        ]
+        return
+
+
+def _parts(units: Sequence[Unit], run: Run) -> list[Unit]:
+    """Return the first of ``units``, of which the terms are those of a run; none if they are others."""
+    length = 0
+    for count, unit in enumerate(units, start=1):
+        if unit.ways[0] != run[length : length + len(unit.ways[0])]:
+            return []
+        length += len(unit.ways[0])
+        if length == len(run):
+            return list(units[:count])
+    return []
+
+
+def _combined(units: Sequence[Unit], others: Sequence[Run]) -> tuple[Run, ...]:
+    """Return the terms of neighbouring units, also with each sure way of one of them, and without those that are one of the
+    other ways: a code in parts, of which the whole is a term too."""
+    own = [unit.ways[0] for unit in units]
+    combined = {tuple(chain.from_iterable(own)): None}
+    for at, unit in enumerate(units):
+        for way in unit.ways[1 : len(unit.ways) - unit.near]:
+            if way not in unit.together:
+                combined[tuple(chain.from_iterable((*own[:at], way, *own[at + 1 :])))] = None
+    for other in others:
+        for run in tuple(combined):
+            if set(other) < set(run) and not "".join(other).isalpha():
+                combined[tuple(term for term in run if term not in other)] = None
+    return tuple(combined)
 
 
 def _without_stop_words(text: str, terms: list[str], lexicon: Lexicon) -> list[str]:
@@ -303,6 +354,7 @@ _FUNCTION_WORDS = STOP_WORDS.union(
         )
     )
 )
+_JOINED = re.compile("[a-z]+ [a-z]+")
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 QUOTED = re.compile(r"《([^》]{1,80})》|\"([^\"]{2,80})\"|“([^”]{2,80})”|「([^」]{2,80})」|『([^』]{2,80})』")
 _LONGEST_RUN = 16  # terms

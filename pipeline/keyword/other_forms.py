@@ -50,6 +50,8 @@ _WITH_PARTICLE: Final = re.compile("(?P<verb>[a-z]{3,12})(?P<particle>in|out|up|
 _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _UMLAUT: Final = re.compile(r"\w*[äöü]\w*")
 _WRITTEN_OUT: Final = re.compile("([aou])e")
+_HARDWARE: Final = re.compile("(?<![0-9a-z:-])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![0-9a-z:-])")  # the address of a device
+_COLON_OR_DASH: Final = re.compile("[:-]")
 _INITIALS: Final = re.compile("(?<![a-z0-9&])([a-z])&([a-z])(?![a-z0-9&])")
 _ELISION: Final = re.compile(r"(?<!\w)(?:[cdjlmnst]|qu|un|all|dall|dell|nell|sull)'([^\W\d_]{3,})")
 _LONGEST_SPLIT: Final = 24  # characters
@@ -133,7 +135,8 @@ def query_spellings(text: str, folded: str) -> Iterator[Spelling]:
         named = tuple((term,) for term in dict.fromkeys(days or terms))
         yield Spelling(piece, (*named, *_days_in_numerals(terms)), Certainty.EXACT)
     for rewriting in rewritings(folded):
-        yield Spelling(rewriting.piece, (*rewriting.texts, *rewriting.words))
+        certainty = Certainty.SURE if rewriting.is_sure else Certainty.GUESS
+        yield Spelling(rewriting.piece, (*rewriting.texts, *rewriting.words), certainty)
     yield from _names(text, folded)
     words = list(_WORD.finditer(folded))[:_MOST_WORDS]
     for word in words:
@@ -145,9 +148,10 @@ def query_spellings(text: str, folded: str) -> Iterator[Spelling]:
                 break
             piece = folded[words[first].start() : words[last].end()]
             if way := _joined(words[first : last + 1], piece):
-                is_verb = last == first + 1 and words[last][0] in _PARTICLES
-                is_guess = way.isalpha() and " " in piece and not is_verb
-                yield Spelling(piece, ((way,),), Certainty.GUESS if is_guess else Certainty.SURE)
+                is_guess = way.isalpha() and " " in piece and last > first + 1
+                is_verb = words[last][0] in _PARTICLES and piece == f"{words[first][0]} {words[last][0]}"
+                ways = ((way,), piece) if is_verb else ((way,),)
+                yield Spelling(piece, ways, Certainty.GUESS if is_guess else Certainty.SURE)
 
 
 def _days_in_numerals(terms: Sequence[str]) -> Iterator[str]:
@@ -157,7 +161,7 @@ def _days_in_numerals(terms: Sequence[str]) -> Iterator[str]:
             month, day = int(term[5:7]), int(term[8:])
             yield from (f"{numeral(month)}月{numeral(day)}{sign}" for sign in "日号")
         elif _DAY.fullmatch(term) and (year := int(term[5:9]) - 2018) > 0:
-            yield f"令和{year}年{int(term[10:12])}月{int(term[13:])}日"
+            yield f"令和{year}年{int(term[10:12])}月{int(term[13:])}"
 
 
 def _names(text: str, folded: str) -> Iterator[Spelling]:
@@ -166,8 +170,10 @@ def _names(text: str, folded: str) -> Iterator[Spelling]:
     for match in _CAMEL.finditer(text):
         yield Spelling(match[0].lower(), (tuple(part.lower() for part in _HUMP.findall(match[0])),))
     for match in _HUMPS.finditer(text):
-        if len(parts := _HUMP_OR_ACRONYM.findall(match[0])) > 1:
+        if len(parts := _HUMP_OR_ACRONYM.findall(match[0])) > 1 and not _CAMEL.fullmatch(match[0]):
             yield Spelling(match[0].lower(), (" ".join(parts).lower(),))
+    for match in _HARDWARE.finditer(folded):
+        yield Spelling(match[0], ((_COLON_OR_DASH.sub("", match[0]),),), Certainty.EXACT)
     for match in _INITIALS.finditer(folded):
         yield Spelling(match[0], (f"{match[1]} {match[2]}",))
     for match in _ELISION.finditer(folded):

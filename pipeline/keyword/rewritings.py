@@ -10,11 +10,13 @@ from typing import Final, NamedTuple
 
 
 class Rewriting(NamedTuple):
-    """A piece of a folded query, the texts that it may be written as, and sets of words that it may be written with."""
+    """A piece of a folded query, the texts that it may be written as, and sets of words that it may be written with.
+    ``is_sure``: whether these name nothing else."""
 
     piece: str
     texts: tuple[str, ...] = ()
     words: tuple[tuple[str, ...], ...] = ()
+    is_sure: bool = True
 
 
 # Chinese numerals. Of one sign only behind 第 or before a measure word, for 一个 and 十分 are no numbers.
@@ -28,6 +30,10 @@ _MEASURES: Final = "天年月日周次个级层楼号点时分章节条款项届
 _MOST: Final = 10**10
 _NUMBER: Final = re.compile(r"(?<![\d.,])(?P<digits>\d{1,9}|\d{1,3}(?:,\d{3})+|\d{1,4}\.\d{1,2}(?=万|亿))(?![\d,]|\.\d)(?P<scale>万|亿)?(?P<percent>%)?")
 _HAN: Final = re.compile("[\u4e00-\u9fff]")
+_BESIDE: Final = re.compile(" ?(?P<han>[\u4e00-\u9fff]{1,2})")
+_TO_FORMAL: Final = str.maketrans("一二三四五六七八九十百千", "壹贰叁肆伍陆柒捌玖拾佰仟")
+_LEADING_TWO: Final = re.compile("二(?=[百千万亿])")
+_NOT_INDEXED_ALONE: Final = "个的了在有"  # see `terms.analyze`
 
 
 def rewritings(folded: str) -> Iterator[Rewriting]:
@@ -36,15 +42,14 @@ def rewritings(folded: str) -> Iterator[Rewriting]:
         yield from _numerals(folded)
         yield from _kana(folded)
         yield from _nasals(folded)
-        yield from _greek(folded)
-    else:
-        yield from _names_of_letters(folded)
+    yield from _letters(folded)
     if any(map(folded.__contains__, "0123456789")):
         yield from _numbers_with_han(folded)
         yield from _amounts(folded)
         yield from _measured(folded)
         yield from _names_with_numbers(folded)
         yield from _times(folded)
+        yield from _quarters(folded)
 
 
 _SPOKEN: Final = re.compile(
@@ -105,49 +110,49 @@ def numeral(value: int) -> str:
 
 
 def _numerals(folded: str) -> Iterator[Rewriting]:
+    """Yield Chinese numerals in digits and in other numerals, with the characters beside them."""
     for match in _NUMERAL.finditer(folded):
         written = match[0].removeprefix("百分之")
         before, behind = folded[max(0, match.start() - 1) : match.start()], folded[match.end() : match.end() + 1]
-        is_number = len(written) > 1 or match["percent"] or before == "第"
-        if not is_number and not (behind and behind in _MEASURES and written not in "一两十"):
+        is_framed = before == "第" or (behind in _MEASURES and written not in "一两十")
+        if not (is_framed or len(written) > 1 or match["percent"]) or (value := _value(written)) > _MOST:
             continue
-        value = _value(written)
-        if value > _MOST:
-            continue
-        around = tuple(sign for sign in (before, behind) if _HAN.fullmatch(sign))
+        before, behind = (sign if _HAN.fullmatch(sign) else "" for sign in (before, behind))
         plain = written.translate(_FORMAL)
-        texts = (match[0].replace(written, plain),) if plain != written else ()
+        others = [other for other in (plain, plain.translate(_TO_FORMAL)) if other != written]
         if value >= _LARGE and value % 1000 == 0:
-            texts += (f"{value / _LARGE:g}万",)
-        piece = match[0] if match["percent"] else "".join((*around[: before in around], match[0], *around[1 if before in around else 0 :]))
-        yield Rewriting(piece, texts, ((str(value),) if match["percent"] else (str(value), *around),))
+            others.append(f"{value / _LARGE:g}万")
+        if match["percent"]:
+            yield Rewriting(match[0], words=((str(value),),), is_sure=False)
+            continue
+        yield Rewriting(f"{before}{written}{behind}", tuple(f"{before}{other}{behind}" for other in others))
+        around = [sign for sign in (before, behind) if sign and sign not in _NOT_INDEXED_ALONE]
+        yield Rewriting(f"{before}{written}{behind}", words=((str(value), *around),), is_sure=bool(around))
 
 
 def _numbers_with_han(folded: str) -> Iterator[Rewriting]:
     """Yield numbers beside Han characters in Chinese numerals, with these characters."""
     for match in _NUMBER.finditer(folded):
-        before, behind = folded[max(0, match.start() - 1) : match.start()], folded[match.end() : match.end() + 1].strip()
-        behind = behind or folded[match.end() + 1 : match.end() + 2]
         if match["percent"]:
             if match["digits"].isdigit():
                 yield Rewriting(match["digits"], (f"百分之{numeral(int(match['digits']))}",))
             continue
-        around = (before if _HAN.fullmatch(before) else "", behind if _HAN.fullmatch(behind) else "")
-        if not any(around) and not match["scale"]:
-            continue
+        found = _BESIDE.match(folded, match.end())
+        behind = found["han"] if found else ""
+        before = folded[max(0, match.start() - 1) : match.start()]
+        before = before if _HAN.fullmatch(before) else ""
         value = round(float(match["digits"].replace(",", "")) * _SCALES.get(match["scale"] or "", 1))
-        if not value or value > _MOST:
+        if not (before or behind or match["scale"]) or not 0 < value <= _MOST:
             continue
-        numerals = [numeral(value)]
-        if "二" in numerals[0]:
-            numerals.append(re.sub("二(?=[百千万亿])", "两", numerals[0]))
-        texts = [f"{around[0]}{written}{around[1]}" for written in dict.fromkeys(numerals)]
-        words = []
-        if match["scale"]:
-            words.append((str(value),))
-        elif value >= _LARGE and value % 1000 == 0:
-            texts.append(f"{value / _LARGE:g}万{around[1]}")
-        yield Rewriting(match["digits"].replace(",", "") if not match["scale"] else match[0], tuple(texts), tuple(words))
+        numerals = {numeral(value): None}
+        numerals |= {_LEADING_TWO.sub("两", written): None for written in numerals}
+        texts = [f"{before}{written}{behind[:1]}" for written in numerals]
+        if not match["scale"] and value >= _LARGE and value % 1000 == 0:
+            texts.append(f"{value / _LARGE:g}万{behind[:1]}")
+        words = ((str(value), *behind[:1]),) if match["scale"] else ()
+        # The characters behind a number are a bigram of the query, with the scale.
+        behind = behind[:1] if match["scale"] else behind
+        yield Rewriting(f"{match['digits'].replace(',', '')}{match['scale'] or ''}{behind}", tuple(texts), words)
 
 
 _AMOUNT: Final = re.compile(r"(?<![\w.,'])(?P<whole>\d{1,3}(?:(?P<sign>[.,' ])\d{3})(?:(?P=sign)\d{3})*|\d{4,9})(?:(?P<point>[.,])(?P<cents>\d\d))?(?![\w]|[.,']\d)")
@@ -190,7 +195,8 @@ def _measured(folded: str) -> Iterator[Rewriting]:
         units = _SAME_UNIT[match["unit"]]
         texts = tuple(f"{match['number']}{blank}{unit}" for unit in units for blank in (" ", "")[: 1 + unit[-1].isdigit()])
         is_part = len(match["unit"]) == 1 and _HAN.match(match["unit"]) and _HAN.match(folded, match.end())
-        yield Rewriting(match["number"] if is_part else match[0], texts)
+        words = tuple((match["number"], unit) for unit in units if _HAN.fullmatch(unit))
+        yield Rewriting(match["number"] if is_part else match[0], texts, words)
 
 
 _NAMED: Final = re.compile(r"(?<![a-z0-9.])(?P<name>[a-z]{2,20})(?P<blank> ?)(?P<number>\d{1,3}(?:\.\d{1,3}){1,2})(?![\w]|\.\d)")
@@ -222,6 +228,19 @@ def _times(folded: str) -> Iterator[Rewriting]:
         yield Rewriting(match[0], (*(f"{hours}{end}" for end in minutes), f"{hour}h{match['m']}"))
 
 
+_QUARTER: Final = re.compile(r"(?<![a-z0-9])q(?P<q>[1-4])[ /-]?(?P<y>20\d\d)(?!\d)|(?<!\d)(?P<y2>20\d\d)年第?(?P<q2>[一二三四1-4])季度?")
+
+
+def _quarters(folded: str) -> Iterator[Rewriting]:
+    """Yield quarters of a year as in English and in Chinese."""
+    for match in _QUARTER.finditer(folded):
+        year, quarter = match["y"] or match["y2"], match["q"] or match["q2"]
+        number = int(quarter) if quarter.isdigit() else _value(quarter)
+        texts = [f"q{number} {year}"]
+        texts += [f"{year}年{name}季度" for name in (f"第{numeral(number)}", numeral(number), f"第{number}")]
+        yield Rewriting(match[0], tuple(texts))
+
+
 _KATAKANA: Final = re.compile("[\u30a1-\u30f6ー]{2,}")
 _HIRAGANA: Final = re.compile("[\u3041-\u3096]{3,}")
 
@@ -251,20 +270,17 @@ def _nasals(folded: str) -> Iterator[Rewriting]:
 
 
 _LETTER_NAMES: Final = {
-    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "κ": "kappa", "λ": "lambda", "μ": "mu",
-    "π": "pi", "σ": "sigma", "τ": "tau", "ω": "omega",
+    "α": ("alpha", "阿尔法"), "β": ("beta", "贝塔"), "γ": ("gamma", "伽马"), "δ": ("delta",), "ε": ("epsilon",),
+    "κ": ("kappa",), "λ": ("lambda",), "μ": ("mu",), "π": ("pi",), "σ": ("sigma",), "τ": ("tau",), "ω": ("omega",),
 }  # fmt: skip
-_BY_NAME: Final = {name: letter for letter, name in _LETTER_NAMES.items()}
+_BY_NAME: Final = {name: letter for letter, names in _LETTER_NAMES.items() for name in names}
 _LETTER: Final = re.compile(rf"(?<![\u0370-\u03ff])[{''.join(_LETTER_NAMES)}](?![\u0370-\u03ff])")
 _NAME: Final = re.compile(rf"(?<![a-z])(?:{'|'.join(_BY_NAME)})(?![a-z])")
 
 
-def _greek(folded: str) -> Iterator[Rewriting]:
+def _letters(folded: str) -> Iterator[Rewriting]:
+    """Yield single Greek letters by their names, and the reverse."""
     for match in _LETTER.finditer(folded):
-        yield Rewriting(match[0], (_LETTER_NAMES[match[0]],))
-    yield from _names_of_letters(folded)
-
-
-def _names_of_letters(folded: str) -> Iterator[Rewriting]:
+        yield Rewriting(match[0], _LETTER_NAMES[match[0]])
     for match in _NAME.finditer(folded):
         yield Rewriting(match[0], (_BY_NAME[match[0]],))

@@ -188,12 +188,17 @@ def counted_query_terms(text: str) -> dict[str, int]:
                 group = dropped if _is_filler(term) else wanted
                 group[term] = group.get(term, 0) + 1
         else:
-            group = dropped if word in STOP_WORDS else wanted
+            group = dropped if word in STOP_WORDS and not _is_letter_with_han(word, folded) else wanted
             for term in _terms_by_word[word]:
                 group[term] = group.get(term, 0) + 1
     for joined, _, _ in joined_parts(folded, terms_of_words, whole=True):
         wanted[joined] = wanted.get(joined, 0) + 1
     return wanted or dropped
+
+
+def _is_letter_with_han(word: str, folded: str) -> bool:
+    """Return whether a letter that English has as a word stands before a Han character: A股."""
+    return len(word) == 1 and re.search(rf"(?<![a-z]){word} ?[{_HAN}]", folded) is not None
 
 
 def terms_in_order(text: str) -> tuple[str, ...]:

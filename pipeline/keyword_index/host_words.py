@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pipeline.filters.index_filters import EVERYTHING, Clause, clause_of
+from pipeline.keyword.dictionary import Run
 from pipeline.keyword.fulltext_store import KeywordIndex, Search
 from pipeline.keyword.query_words import Candidates, NamespaceSize, QueryWords, TermsRow
 from pipeline.keyword_index.index_search import IndexSearch, IndexView
