@@ -6,7 +6,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 
 from pipeline.keyword.inflections import query_stems
 from pipeline.keyword.other_forms import Certainty, Spelling, query_spellings
@@ -19,6 +21,7 @@ from pipeline.keyword.terms import (
     query_terms,
     stem,
     terms_in_order,
+    terms_of_word,
 )
 from pipeline.records import Namespace
 
@@ -60,20 +63,60 @@ class Unit:
     together: frozenset[Run] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class OtherWays:
-    """Other ways of writing a run of a query's terms. ``together``: see `Unit`. ``is_part``: the run lacks words of the
-    first way (log in: login), which decides whether there are others."""
+    """Other ways of writing a run of a query's terms. Analysed on use: most words need none."""
 
-    run: Run
-    ways: tuple[Run, ...]
-    together: frozenset[Run]
-    certainty: Certainty
-    is_part: bool = False
+    spelling: Spelling
+
+    @cached_property
+    def run(self) -> Run:
+        """The terms of the query that are written otherwise."""
+        is_word = self.spelling.certainty is Certainty.LAST
+        return terms_of_word(self.spelling.piece) if is_word else _run(self.spelling.piece)
+
+    @cached_property
+    def ways(self) -> tuple[Run, ...]:
+        """The ways that are not the query's own, each as its terms."""
+        return tuple(self._together)
+
+    @cached_property
+    def together(self) -> frozenset[Run]:
+        """The ways that count only where their terms stand side by side."""
+        return frozenset(way for way, is_together in self._together.items() if is_together)
+
+    @cached_property
+    def is_part(self) -> bool:
+        """Whether the run lacks words of the piece, of which the first way decides whether there are others (log in:
+        login)."""
+        return self._is_short and self.spelling.piece in self.spelling.ways
+
+    @cached_property
+    def certainty(self) -> Certainty:
+        """How surely the ways name the same thing: joined with a word of grammar (is land: island) they may not."""
+        given = self.spelling.certainty
+        return Certainty.GUESS if given is Certainty.SURE and self._is_short and not self.is_part else given
+
+    @property
+    def _is_short(self) -> bool:
+        return len(self.run) < 2 and _JOINED.fullmatch(self.spelling.piece) is not None
+
+    @cached_property
+    def _together(self) -> dict[Run, bool]:
+        ways: dict[Run, bool] = {}
+        for way in self.spelling.ways:
+            terms = terms_in_order(way) if isinstance(way, str) else tuple(map(stem, way))
+            # The stem of "galaxy s", joined, is that of "galaxy".
+            is_own = (
+                " " in self.spelling.piece and terms[:1] != () and terms[0].isalpha() and set(terms).issubset(self.run)
+            )
+            if terms and terms != self.run and not is_own:
+                ways[terms] = ways.get(terms, True) and isinstance(way, str) and len(terms) > 1
+        return ways
 
     def is_needless(self, frequency: Mapping[str, int]) -> bool:
         """Return whether these are ways for words of no chunk, and some chunk has them."""
-        return self.certainty is Certainty.LAST and any(map(frequency.get, self.run))
+        return self.spelling.certainty is Certainty.LAST and any(map(frequency.get, self.run))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +153,7 @@ class KeywordQuery:
         for other in self.spellings:
             ways = tuple(way for way in other.ways if lags or all(map(frequency.get, way)))
             if ways and not other.is_needless(frequency) and not (other.is_part and ways[0] != other.ways[0]):
-                _write_otherwise(units, replace(other, ways=ways))
+                _write_otherwise(units, other, ways)
         return replace(self, units=tuple(units), spellings=())
 
     def held(self, frequency: Mapping[str, int]) -> KeywordQuery:
@@ -202,29 +245,10 @@ def read(text: str, lexicon: Lexicon) -> KeywordQuery:
 
 def _spellings(text: str, folded: str) -> Iterator[OtherWays]:
     """Yield other spellings of terms of a query, the surest first."""
-    for spelling in sorted(query_spellings(text, folded), key=lambda spelling: spelling.certainty):
-        run = _run(spelling.piece)
-        ways: dict[Run, bool] = {}
-        for way in spelling.ways:
-            terms = terms_in_order(way) if isinstance(way, str) else tuple(map(stem, way))
-            # The stem of "galaxy s", joined, is that of "galaxy".
-            is_own = set(terms).issubset(run) and " " in spelling.piece
-            if terms and terms != run and not (is_own and terms[0].isalpha()):
-                ways[terms] = ways.get(terms, True) and isinstance(way, str) and len(terms) > 1
-        if not ways:
-            continue
-        certainty = spelling.certainty
-        lost = _JOINED.fullmatch(spelling.piece) is not None and len(run) < 2
-        if lost and spelling.piece not in spelling.ways:
-            certainty = Certainty.GUESS if certainty is Certainty.SURE else certainty
-        together = frozenset(way for way, is_together in ways.items() if is_together)
-        yield OtherWays(
-            run=run,
-            ways=tuple(ways),
-            together=together,
-            certainty=certainty,
-            is_part=lost and spelling.piece in spelling.ways,
-        )
+    return (OtherWays(spelling) for spelling in sorted(query_spellings(text, folded), key=_certainty))
+
+
+_certainty = attrgetter("certainty")
 
 
 def _verbatim(text: str, *, is_saying: bool) -> Iterator[Run]:
@@ -235,7 +259,7 @@ def _verbatim(text: str, *, is_saying: bool) -> Iterator[Run]:
             yield run
 
 
-def _write_otherwise(units: list[Unit], other: OtherWays) -> None:
+def _write_otherwise(units: list[Unit], other: OtherWays, others: tuple[Run, ...]) -> None:
     """Give the units of a run of terms these other ways, as one unit; none if other words stand between them."""
     run = other.run
     if other.certainty is Certainty.EXACT:
@@ -243,7 +267,7 @@ def _write_otherwise(units: list[Unit], other: OtherWays) -> None:
         own = tuple(unit.ways[0][0] for unit in parts)
         first = units.index(parts[0]) if parts else len(units)
         remaining = [unit for unit in units if unit not in parts]
-        ways = (*other.ways, own) if own else other.ways
+        ways = (*others, own) if own else others
         exact = Unit(ways=ways, near=1 if own else 0, is_spelled=True, is_exact=True, together=other.together)
         remaining.insert(first, exact)
         units[:] = remaining
@@ -253,20 +277,21 @@ def _write_otherwise(units: list[Unit], other: OtherWays) -> None:
         if not parts:
             continue
         whole = len(parts) == 1
-        sure = parts[0].ways[: len(parts[0].ways) - parts[0].near] if whole else _combined(parts, other.ways)
+        sure = parts[0].ways[: len(parts[0].ways) - parts[0].near] if whole else _combined(parts)
         unsure = parts[0].ways[len(parts[0].ways) - parts[0].near :] if whole else ()
         near = len(unsure)
+        others = tuple(way for way in others if way not in sure and way not in unsure)
         if other.is_part:
             sure, unsure, near = (), (*sure, *unsure), len(sure) + near
         is_guess = other.certainty is Certainty.GUESS
-        ways = (*sure, *unsure, *other.ways) if is_guess else (*sure, *other.ways, *unsure)
+        ways = (*sure, *unsure, *others) if is_guess else (*sure, *others, *unsure)
         together = other.together.union(*(unit.together for unit in parts))
-        apart = {way for unit in (*parts, other) for way in unit.ways if way not in unit.together}
+        apart = {way for unit in parts for way in unit.ways if way not in unit.together}
         units[first : first + len(parts)] = [
             Unit(
-                ways=tuple(dict.fromkeys(ways)),
+                ways=ways,
                 count=min(unit.count for unit in parts),
-                near=near + len(other.ways) if is_guess else near,
+                near=near + len(others) if is_guess else near,
                 is_spelled=True,
                 is_exact=whole and parts[0].is_exact,
                 together=together - apart,
@@ -287,19 +312,14 @@ def _parts(units: Sequence[Unit], run: Run) -> list[Unit]:
     return []
 
 
-def _combined(units: Sequence[Unit], others: Sequence[Run]) -> tuple[Run, ...]:
-    """Return the terms of neighbouring units, also with each sure way of one of them, and without those that are one of the
-    other ways: a code in parts, of which the whole is a term too."""
+def _combined(units: Sequence[Unit]) -> tuple[Run, ...]:
+    """Return the terms of neighbouring units, also with each sure way of one of them."""
     own = [unit.ways[0] for unit in units]
     combined = {tuple(chain.from_iterable(own)): None}
     for at, unit in enumerate(units):
         for way in unit.ways[1 : len(unit.ways) - unit.near]:
             if way not in unit.together:
                 combined[tuple(chain.from_iterable((*own[:at], way, *own[at + 1 :])))] = None
-    for other in others:
-        for run in tuple(combined):
-            if set(other) < set(run) and not "".join(other).isalpha():
-                combined[tuple(term for term in run if term not in other)] = None
     return tuple(combined)
 
 

@@ -43,14 +43,20 @@ _HUMP: Final = re.compile(r"[A-Z]?[a-z]+|[0-9]+")
 _WORD: Final = re.compile("[a-z0-9]+")
 _PIECE: Final = re.compile("[a-z]+|[0-9]+")
 _JOINS: Final = re.compile(r" ?[-·•_./& ] ?|")
-_HUMPS: Final = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*(?:[a-z][A-Z]|[A-Z]{2}[a-z]))[A-Za-z0-9]{3,40}(?![A-Za-z0-9])")
+_HUMPS: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*(?:[a-z][A-Z]|[A-Z]{2}[a-z]))[A-Za-z0-9]{3,40}(?![A-Za-z0-9])"
+)
 _HUMP_OR_ACRONYM: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_PARTICLES: Final = frozenset("in out up on off down over back away".split())
-_WITH_PARTICLE: Final = re.compile("(?P<verb>[a-z]{3,12})(?P<particle>in|out|up|on|off|down|over|back|away)")
+_PARTICLES: Final = frozenset(["in", "out", "up", "on", "off", "down", "over", "back", "away"])
+_WITH_PARTICLE: Final = re.compile(
+    "(?P<verb>[a-z]{2,7})(?<!ed)(?<!ing)(?<![^s]s)(?P<particle>in|out|up|on|off|down|over|back|away)"
+)
 _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _UMLAUT: Final = re.compile(r"\w*[äöü]\w*")
 _WRITTEN_OUT: Final = re.compile("([aou])e")
-_HARDWARE: Final = re.compile("(?<![0-9a-z:-])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![0-9a-z:-])")  # the address of a device
+_HARDWARE: Final = re.compile(
+    "(?<![0-9a-z:-])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![0-9a-z:-])"
+)  # the address of a device
 _COLON_OR_DASH: Final = re.compile("[:-]")
 _INITIALS: Final = re.compile("(?<![a-z0-9&])([a-z])&([a-z])(?![a-z0-9&])")
 _ELISION: Final = re.compile(r"(?<!\w)(?:[cdjlmnst]|qu|un|all|dall|dell|nell|sull)'([^\W\d_]{3,})")
@@ -149,7 +155,7 @@ def query_spellings(text: str, folded: str) -> Iterator[Spelling]:
             piece = folded[words[first].start() : words[last].end()]
             if way := _joined(words[first : last + 1], piece):
                 is_guess = way.isalpha() and " " in piece and last > first + 1
-                is_verb = words[last][0] in _PARTICLES and piece == f"{words[first][0]} {words[last][0]}"
+                is_verb = words[last][0] in _PARTICLES and piece.count(" ") == 1 and _WITH_PARTICLE.fullmatch(way)
                 ways = ((way,), piece) if is_verb else ((way,),)
                 yield Spelling(piece, ways, Certainty.GUESS if is_guess else Certainty.SURE)
 
@@ -236,8 +242,12 @@ def _joined(words: Sequence[re.Match[str]], piece: str) -> str | None:
     joined = "".join(word[0] for word in words)
     if joined.isdigit() or len(joined) > _LONGEST_CODE:
         return None
-    least = 2 if "&" in piece or "." in piece else 4
-    fits = not joined.isalpha() or (len(words) <= 3 and least <= len(joined) <= _LONGEST_JOINED)
+    if joined.isalpha():
+        least = 2 if "&" in piece or "." in piece else 4
+        fits = len(words) <= 3 and least <= len(joined) <= _LONGEST_JOINED
+    else:  # groups of a code; two parts between which letters do not meet digits (59-2011) say more apart
+        meet = all(left[0][-1].isdigit() != right[0][0].isdigit() for left, right in pairwise(words))
+        fits = meet or len(words) > 2 or " " in piece
     return joined if fits else None
 
 

@@ -25,10 +25,14 @@ _SIGNS: Final = "〇零一二三四五六七八九"
 _VALUES: Final = {sign: max(0, place - 1) for place, sign in enumerate(_SIGNS)} | {"两": 2}
 _SCALES: Final = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "亿": 100_000_000}
 _LARGE: Final = 10_000
-_NUMERAL: Final = re.compile(r"(?P<percent>百分之)?[一二三四五六七八九两十壹贰叁肆伍陆柒捌玖拾][〇零一二三四五六七八九两十百千万亿壹贰叁肆伍陆柒捌玖拾佰仟]*")
+_NUMERAL: Final = re.compile(
+    r"(?P<percent>百分之)?[一二三四五六七八九两十壹贰叁肆伍陆柒捌玖拾][〇零一二三四五六七八九两十百千万亿壹贰叁肆伍陆柒捌玖拾佰仟]*"
+)
 _MEASURES: Final = "天年月日周次个级层楼号点时分章节条款项届代期卷册版"
 _MOST: Final = 10**10
-_NUMBER: Final = re.compile(r"(?<![\d.,])(?P<digits>\d{1,9}|\d{1,3}(?:,\d{3})+|\d{1,4}\.\d{1,2}(?=万|亿))(?![\d,]|\.\d)(?P<scale>万|亿)?(?P<percent>%)?")
+_NUMBER: Final = re.compile(
+    r"(?<![\d.,])(?P<digits>\d{1,9}|\d{1,3}(?:,\d{3})+|\d{1,4}\.\d{1,2}(?=万|亿))(?![\d,]|\.\d)(?P<scale>万|亿)?(?P<percent>%)?"
+)
 _HAN: Final = re.compile("[\u4e00-\u9fff]")
 _BESIDE: Final = re.compile(" ?(?P<han>[\u4e00-\u9fff]{1,2})")
 _TO_FORMAL: Final = str.maketrans("一二三四五六七八九十百千", "壹贰叁肆伍陆柒捌玖拾佰仟")
@@ -155,17 +159,20 @@ def _numbers_with_han(folded: str) -> Iterator[Rewriting]:
         yield Rewriting(f"{match['digits'].replace(',', '')}{match['scale'] or ''}{behind}", tuple(texts), words)
 
 
-_AMOUNT: Final = re.compile(r"(?<![\w.,'])(?P<whole>\d{1,3}(?:(?P<sign>[.,' ])\d{3})(?:(?P=sign)\d{3})*|\d{4,9})(?:(?P<point>[.,])(?P<cents>\d\d))?(?![\w]|[.,']\d)")
+_AMOUNT: Final = re.compile(
+    r"(?<![\w.,'])(?P<whole>\d{1,3}(?:(?P<sign>[.,' ])\d{3})(?:(?P=sign)\d{3})*|\d{4,9})"
+    r"(?:(?P<point>[.,])(?P<cents>\d\d))?(?!\w|[.,']\d)"
+)
 
 
 def _amounts(folded: str) -> Iterator[Rewriting]:
     """Yield amounts of money and counts with the separators of other countries."""
     for match in _AMOUNT.finditer(folded):
         sign, point = match["sign"], match["point"]
-        if sign == point and sign is not None or not (sign or point):
+        if (sign is not None and sign == point) or not (sign or point):
             continue
         digits = re.sub(r"\D", "", match["whole"])
-        if sign == "," and not point or sign is None and point is None:
+        if sign == "," and not point:
             continue  # 1,000 and 1000 are one term
         grouped = f"{int(digits):,}"
         ends = (f".{match['cents']}", f",{match['cents']}") if point else ("", "")
@@ -186,20 +193,25 @@ _UNITS: Final = (
 )  # fmt: skip
 _SAME_UNIT: Final = {name: [other for other in names if other != name] for names in _UNITS for name in names}
 _MEASURED: Final = re.compile(
-    rf"(?<![\w.])(?P<number>\d{{1,9}}(?:\.\d{{1,3}})?) ?(?P<unit>{'|'.join(sorted(_SAME_UNIT, key=len, reverse=True))})(?![a-z0-9])"
+    r"(?<![\w.])(?P<number>\d{1,9}(?:\.\d{1,3})?) ?"
+    rf"(?P<unit>{'|'.join(sorted(_SAME_UNIT, key=len, reverse=True))})(?![a-z0-9])"
 )
 
 
 def _measured(folded: str) -> Iterator[Rewriting]:
     for match in _MEASURED.finditer(folded):
         units = _SAME_UNIT[match["unit"]]
-        texts = tuple(f"{match['number']}{blank}{unit}" for unit in units for blank in (" ", "")[: 1 + unit[-1].isdigit()])
+        texts = tuple(
+            f"{match['number']}{blank}{unit}" for unit in units for blank in (" ", "")[: 1 + unit[-1].isdigit()]
+        )
         is_part = len(match["unit"]) == 1 and _HAN.match(match["unit"]) and _HAN.match(folded, match.end())
         words = tuple((match["number"], unit) for unit in units if _HAN.fullmatch(unit))
         yield Rewriting(match["number"] if is_part else match[0], texts, words)
 
 
-_NAMED: Final = re.compile(r"(?<![a-z0-9.])(?P<name>[a-z]{2,20})(?P<blank> ?)(?P<number>\d{1,3}(?:\.\d{1,3}){1,2})(?![\w]|\.\d)")
+_NAMED: Final = re.compile(
+    r"(?<![a-z0-9.])(?P<name>[a-z]{2,20})(?P<blank> ?)(?P<number>\d{1,3}(?:\.\d{1,3}){1,2})(?![\w]|\.\d)"
+)
 _TIMES_SIGN: Final = re.compile(r"(?<=\d)([x×])(?=\d)")
 _BY: Final = re.compile(r"(?<!\w)[a-z]{0,2}\d[\dx×.]*[x×]\d+(?!\w)")
 
@@ -228,7 +240,9 @@ def _times(folded: str) -> Iterator[Rewriting]:
         yield Rewriting(match[0], (*(f"{hours}{end}" for end in minutes), f"{hour}h{match['m']}"))
 
 
-_QUARTER: Final = re.compile(r"(?<![a-z0-9])q(?P<q>[1-4])[ /-]?(?P<y>20\d\d)(?!\d)|(?<!\d)(?P<y2>20\d\d)年第?(?P<q2>[一二三四1-4])季度?")
+_QUARTER: Final = re.compile(
+    r"(?<![a-z0-9])q(?P<q>[1-4])[ /-]?(?P<y>20\d\d)(?!\d)|(?<!\d)(?P<y2>20\d\d)年第?(?P<q2>[一二三四1-4])季度?"
+)
 
 
 def _quarters(folded: str) -> Iterator[Rewriting]:

@@ -110,9 +110,7 @@ def score(
 
     def share(run: Run) -> NDArray[np.float64]:
         if run not in shares:
-            shares[run] = _share(
-                rows.counts(tokens[run[0]], fields) if len(run) == 1 else _side_by_side(run)
-            )
+            shares[run] = _share(rows.counts(tokens[run[0]], fields) if len(run) == 1 else _side_by_side(run))
         return shares[run]
 
     def _side_by_side(run: Run) -> Frequency:
