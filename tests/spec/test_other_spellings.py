@@ -51,6 +51,44 @@ class DescribeNumbers:
         right = f"The entry is {written}, as agreed."
         assert first(query, right, (f"The entry is {other}, as agreed.",)) == right
 
+    @pytest.mark.parametrize(
+        ("query", "written", "other"),
+        both_ways(
+            [
+                ("第16条", "第十六条", "第一百一十六条"),
+                ("第127条", "第一百二十七条", "第一百七十二条"),
+                ("第7章", "第七章", "第十七章"),
+                ("240米", "二百四十米", "二百零四米"),
+                ("13000人", "一万三千人", "一万两千人"),
+                ("4万元", "40000元", "4千元"),
+                ("叁拾陆", "三十六", "叁拾柒"),
+                ("7kg", "7公斤", "7公里"),
+                ("380V", "380伏", "380W"),
+                ("18㎡", "18平方米", "18立方米"),
+                ("2.500,75 €", "2500,75 €", "2.500,57 €"),
+                ("2.500,75 €", "2,500.75", "2.005,75 €"),
+                ("7 654 321", "7.654.321", "7 654 312"),
+                ("CHF 2'750.00", "CHF 2750.00", "CHF 2'570.00"),
+                ("M6x25", "M6×25", "M6×20"),
+                ("浙BC23456", "浙B C23456", "浙A C23456"),
+                ("4AX7 221-5BC32-0XB8", "4AX72215BC320XB8", "4AX7 222-5BC32-0XB8"),
+                ("0A:1B:2C:3D:4E:5F", "0A-1B-2C-3D-4E-5F", "0A-1B-2C-3D-4E-6F"),
+            ]
+        ),
+    )
+    def it_finds_them_in_numerals_units_and_separators_of_others(self, query, written, other):
+        right = f"The entry {written} applies."
+        assert first(query, right, (f"The entry {other} applies.",)) == right
+        right = f"本款适用于{written}，另有约定除外。"
+        assert first(query, right, (f"本款适用于{other}，另有约定除外。",)) == right
+
+    def it_prefers_the_numeral_as_it_is_written(self):
+        right, wrong = "二十六只箱子", "Item 26 in chapter 26."
+        assert first("二十六", right, (wrong,)) == right
+
+    def it_takes_no_adverb_for_a_number(self):
+        assert ranked("十分重要", ["10 items", "1 item"]) == []
+
     def it_joins_no_columns_of_a_table(self):
         table = "2011 2012 2013 2014 2015 2016 2017 2018 2019 2020"
         assert ranked("2011201220132014", [table]) == []
@@ -79,6 +117,17 @@ class DescribeNames:
                 ("add-on", "addon", "add-in"),
                 ("walkthrough", "walk-through", "walk-in"),
                 ("max_retry_count", "max retry count", "max retry delay"),
+                ("Python3.11", "Python 3.11", "Python 3.10"),
+                ("HbA2", "Hb A2", "Hb F2"),
+                ("Ph.D.", "PhD", "Ph.C."),
+                ("Q&A", "Q & A", "Q & B"),
+                ("γ-globulin", "gamma-globulin", "β-globulin"),
+                ("signout", "sign out", "sign off"),
+                ("sign in", "signin", "sign on"),
+                ("breakdown", "break down", "break off"),
+                ("database", "data base", "air base"),
+                ("notebook", "note book", "note pad"),
+                ("Schröder", "Schroeder", "Schrader"),
             ]
         ),
     )
@@ -97,6 +146,11 @@ class DescribeNames:
             ("get retry count", "getRetryCount()", "getRetryDelay()"),
             ("getRetryCount", "How to get the retry count", "How to get the retry delay"),
             ("log in", "The login is explained here.", "The logout is explained here."),
+            ("log in", "The login is explained here.", "How to log out."),
+            ("HTTPServerError", "an http server error", "an http client error"),
+            ("#CloudComputing", "Notes on cloud computing", "Notes on computing"),
+            ("l'hôtel", "Un hotel", "Un hospice"),
+            ("A股", "买入A股", "买入H股"),
         ],
     )
     def it_finds_names_in_camel_case_by_their_words(self, query, right, wrong):
@@ -143,6 +197,14 @@ class DescribeDates:
             ("2:30 pm", "It begins at 14:30.", "It begins at 2:40 or 30 minutes later."),
             ("14:30", "It begins at 2:30 p.m. sharp.", "It begins at 14:40 in room 30."),
             ("下午2点30分", "会议14:30开始。", "会议2:40开始，共30分钟。"),
+            ("2024年第二季度", "Results of Q2 2024", "Results of Q3 2024"),
+            ("16:30", "会议下午四点半开始。", "会议下午四点开始。"),
+            ("下午四点半", "会议16:30开始。", "会议14:30开始。"),
+            ("16h30", "It begins at 16:30.", "It begins at 16:03."),
+            ("五月七日", "5月7日开会。", "7月5日开会。"),
+            ("5月7日", "五月七日开会。", "七月五日开会。"),
+            ("令和4年5月7日", "2022-05-07", "2021-05-07"),
+            ("2022-05-07", "令和4年5月7日に開催", "平成4年5月7日に開催"),
         ],
     )
     def it_finds_months_and_times(self, query, right, wrong):
@@ -200,3 +262,15 @@ class DescribeScripts:
     )
     def it_keeps_words_of_scripts_with_marks_whole(self, query, right, wrong):
         assert ranked(query, [wrong, right]) == [right]
+
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        [
+            ("हिंदी", "हिन्दी सरल है।", "हिंसा बंद हो।"),
+            ("ミカン", "みかんを食べる", "みそを食べる"),
+            ("いちご", "イチゴを買う", "イチジクを買う"),
+        ],
+    )
+    def it_finds_words_in_the_other_letters_of_a_script(self, query, right, wrong):
+        assert ranked(query, [wrong, right])[:1] == [right]
+        assert first(right.split("を")[0].split()[0], query, (wrong,)) == query
