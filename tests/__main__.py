@@ -22,7 +22,6 @@ import certifi
 
 from tests.lanes import APART_FOLDERS, CALM_FOLDERS, bundled, kind, marked, spare, together
 from tests.warm import pytest_apart
-from workers.priorities import Niceness, give_way
 
 _PASSED, _FAILED, _NONE = 0, 1, 5  # pytest's; others say that tests were not run as they should
 _USUAL = {_PASSED, _FAILED, _NONE}
@@ -57,7 +56,6 @@ class Run:
 
 def main(arguments: Sequence[str]) -> int:
     """0 if everything passed."""
-    give_way(Niceness.BACKGROUND)  # tests wait for ingestion, which gives way to everything that does not
     with _prepared() as folder:
         if others := [each for each in arguments if each != "--thorough"]:
             return _pytest(*others)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from workers.priorities import Niceness
+
 # The server of forks imports these once, before the first fork. A failing import is left to the process that needs it.
 _IMPORTED = (
     "api_gateway.app",
@@ -28,6 +30,7 @@ _IMPORTED = (
     "prometheus_client.parser",
     "tests.support.repository.described_already",
 )
+_LAST = 19
 _WARM = multiprocessing.get_context("forkserver")
 _WARM.set_forkserver_preload(list(_IMPORTED))
 
@@ -43,8 +46,7 @@ def pytest_apart(arguments: Sequence[str], said: Path, *, yielding: bool = False
 
 
 def _pytest(arguments: list[str], said: Path, yielding: bool) -> None:
-    if yielding:
-        _give_way()
+    _give_way(_LAST if yielding else Niceness.BACKGROUND)
     with said.open("wb") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
@@ -52,10 +54,10 @@ def _pytest(arguments: list[str], said: Path, yielding: bool) -> None:
     sys.exit(pytest.main(["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning", *arguments]))
 
 
-def _give_way() -> None:
-    """Let every other process go first. A session of its own, because Linux shares out processor time by session
-    before it looks at priorities (sched(7), autogroup)."""
+def _give_way(niceness: int) -> None:
+    """Let others go first: tests wait for ingestion, which gives way to every process that does not. A session of its own,
+    because Linux shares out processor time by session before it looks at priorities (sched(7), autogroup)."""
     os.setsid()
-    os.nice(19)
+    os.nice(niceness)
     with suppress(FileNotFoundError):  # a kernel without groups by session
-        Path("/proc/self/autogroup").write_text("19", encoding="ascii")
+        Path("/proc/self/autogroup").write_text(str(int(niceness)), encoding="ascii")

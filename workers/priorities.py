@@ -17,8 +17,11 @@ class Niceness(enum.IntEnum):
 
 
 def give_way(niceness: Niceness) -> None:
-    """Lower the priority of this process, before it starts threads; with autogroup (sched(7)) the session's as well."""
+    """Lower the priority of this process, before it starts threads; with autogroup (sched(7)) that of its session as well,
+    unless the session is another's: a terminal would be slow from then on."""
     os.nice(max(0, niceness - os.getpriority(os.PRIO_PROCESS, 0)))
-    with suppress(OSError):  # there are no autogroups, or another child of this session has just set it
+    if os.getsid(0) != os.getpid():
+        return
+    with suppress(OSError):  # there are no autogroups
         if int(_GROUP.read_text(encoding="ascii").split()[-1]) < niceness:
             _GROUP.write_text(str(int(niceness)), encoding="ascii")

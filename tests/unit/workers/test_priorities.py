@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,11 @@ def it_runs_queries_below_the_gateway_and_ingestion_below_queries():
 @pytest.mark.parametrize("kinds", [("QUERIES", "BACKGROUND"), ("BACKGROUND", "QUERIES"), ("BACKGROUND", "BACKGROUND")])
 def it_adds_nothing_to_the_priority_of_a_parent(kinds):
     assert priority_after(*kinds) == priority_after("BACKGROUND")
+
+
+def it_leaves_the_priority_of_a_terminal_alone():
+    """Linux shares out processor time by session first."""
+    group = Path("/proc/self/autogroup")
+    before = group.read_text() if group.exists() else ""
+    subprocess.run([sys.executable, "-c", _GIVE_WAY, "BACKGROUND"], capture_output=True, check=True)
+    assert (group.read_text() if group.exists() else "") == before
