@@ -93,7 +93,7 @@ class DescribeCancelling:
         ticket = corner.accept(*documents(3))
         original = run.embed
 
-        def one_called_back(tenant_id, prepared, resources, **options):
+        def one_called_back(*everything):
             monkeypatch.setattr(run, "embed", original)
             with unit_of_work(use.mysql) as work:
                 work.connection.exec_driver_sql(
@@ -101,7 +101,7 @@ class DescribeCancelling:
                     " WHERE tenant_id = %s AND job_id = %s AND ordinal = 1",
                     (corner.tenant, ticket.job_id),
                 )
-            return original(tenant_id, prepared, resources, **options)
+            return original(*everything)
 
         monkeypatch.setattr(run, "embed", one_called_back)
         corner.work(ticket)

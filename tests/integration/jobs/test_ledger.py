@@ -12,7 +12,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import LeaseLost
 from pipeline.jobs.job_view_store import JobViews, status_of
 from pipeline.jobs.ledger_store import Ledger, NewItem
-from pipeline.records import ItemState, JobId
+from pipeline.records import IngestQueue, ItemState, JobId
 
 pytestmark = pytest.mark.own_databases
 
@@ -67,7 +67,7 @@ class DescribeLedger:
             held = slow.claim(job_id, limit=1, max_bytes=1000, lease_s=-1).items
         with ledger() as sweeper:
             assert sweeper.release_expired() == 1
-            assert sweeper.due() == {job_id: 1}
+            assert sweeper.due() == {(job_id, IngestQueue.INGEST): 1}
         with ledger() as slow, pytest.raises(LeaseLost):
             slow.hold(held)
         with ledger() as quick:
