@@ -7,7 +7,7 @@ A form becomes a further term of a passage (`passage_forms`), and another way of
 import enum
 import re
 from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, islice, pairwise
 from typing import Final, NamedTuple
 
 from pipeline.keyword.dates import Form, dates_and_times, han_dates
@@ -140,10 +140,10 @@ def query_spellings(text: str, folded: str) -> Iterator[Spelling]:
         days = [term for term in terms if _DAY.fullmatch(term)]  # a day says more than its month
         named = tuple((term,) for term in dict.fromkeys(days or terms))
         yield Spelling(piece, (*named, *_days_in_numerals(terms)), Certainty.EXACT)
-    for rewriting in rewritings(folded):
+    for rewriting in islice(rewritings(folded), _MOST_WORDS):
         certainty = Certainty.SURE if rewriting.is_sure else Certainty.GUESS
         yield Spelling(rewriting.piece, (*rewriting.texts, *rewriting.words), certainty)
-    yield from _names(text, folded)
+    yield from islice(_names(text, folded), _MOST_WORDS)
     words = list(_WORD.finditer(folded))[:_MOST_WORDS]
     for word in words:
         yield from _in_parts(word[0])

@@ -26,7 +26,7 @@ _VALUES: Final = {sign: max(0, place - 1) for place, sign in enumerate(_SIGNS)} 
 _SCALES: Final = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "亿": 100_000_000}
 _LARGE: Final = 10_000
 _NUMERAL: Final = re.compile(
-    r"(?P<percent>百分之)?[一二三四五六七八九两十壹贰叁肆伍陆柒捌玖拾][〇零一二三四五六七八九两十百千万亿壹贰叁肆伍陆柒捌玖拾佰仟]*"
+    r"(?P<percent>百分之)?[一二三四五六七八九两十壹贰叁肆伍陆柒捌玖拾][〇零一二三四五六七八九两十百千万亿壹贰叁肆伍陆柒捌玖拾佰仟]{0,15}"
 )
 _MEASURES: Final = "天年月日周次个级层楼号点时分章节条款项届代期卷册版"
 _MOST: Final = 10**10
@@ -90,8 +90,9 @@ def _value(numeral: str) -> int:
         if sign in _VALUES:
             digit, scale = _VALUES[sign], 1 if _VALUES[sign] == 0 else scale
         elif _SCALES[sign] >= _LARGE:
-            total, section, digit = (total + section + digit) * _SCALES[sign], 0, 0
             scale = _SCALES[sign]
+            before, kept = (total, 0) if sign == "亿" else (0, total)
+            total, section, digit = kept + (before + section + digit) * scale, 0, 0
         else:
             section, digit, scale = section + (digit or 1) * _SCALES[sign], 0, _SCALES[sign]
     return total + section + digit * max(1, scale // 10)  # 一万二 is 12000
@@ -105,12 +106,17 @@ def numeral(value: int) -> str:
         zero = "零" if low and low < _SCALES[scale] // 10 else ""
         return numeral(high) + scale + (zero + numeral(low) if low else "")
     written, has_gap = "", False
-    for scale, name in ((1000, "千"), (100, "百"), (10, "十"), (1, "")):
-        digit, value = divmod(value, scale)
+    for unit, name in ((1000, "千"), (100, "百"), (10, "十"), (1, "")):
+        digit, value = divmod(value, unit)
         if digit:
             written += ("零" if has_gap and written else "") + _SIGNS[digit + 1] + name
         has_gap = not digit
     return (written[1:] if written.startswith("一十") else written) or "零"
+
+
+def _in_wan(value: int) -> str:
+    """Return a number of thousands in units of ten thousand: 12000 as 1.2."""
+    return f"{value / _LARGE:.1f}".removesuffix(".0")
 
 
 def _numerals(folded: str) -> Iterator[Rewriting]:
@@ -125,7 +131,7 @@ def _numerals(folded: str) -> Iterator[Rewriting]:
         plain = written.translate(_FORMAL)
         others = [other for other in (plain, plain.translate(_TO_FORMAL)) if other != written]
         if value >= _LARGE and value % 1000 == 0:
-            others.append(f"{value / _LARGE:g}万")
+            others.append(f"{_in_wan(value)}万")
         if match["percent"]:
             yield Rewriting(match[0], words=((str(value),),), is_sure=False)
             continue
@@ -152,7 +158,7 @@ def _numbers_with_han(folded: str) -> Iterator[Rewriting]:
         numerals |= {_LEADING_TWO.sub("两", written): None for written in numerals}
         texts = [f"{before}{written}{behind[:1]}" for written in numerals]
         if not match["scale"] and value >= _LARGE and value % 1000 == 0:
-            texts.append(f"{value / _LARGE:g}万{behind[:1]}")
+            texts.append(f"{_in_wan(value)}万{behind[:1]}")
         words = ((str(value), *behind[:1]),) if match["scale"] else ()
         # The characters behind a number are a bigram of the query, with the scale.
         behind = behind[:1] if match["scale"] else behind

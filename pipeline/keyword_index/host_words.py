@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Final
 
 from pipeline.filters.index_filters import EVERYTHING, Clause, clause_of
@@ -127,19 +128,24 @@ class HostWords:
         return EVERYTHING if clause is None and not self.index.is_current else clause
 
 
-def _rarest(run: Run, words: QueryWords, tokens: Mapping[str, str]) -> str:
-    return tokens[run[0] if len(run) == 1 else min(run, key=lambda term: words.frequency.get(term, 0))]
-
-
 def _groups(words: QueryWords) -> list[dict[str, float]]:
     """Return the tokens with their worth, in groups of which the best counts: phrases and ways of several terms count by
-    their terms, terms side by side by the rarest."""
+    their terms, terms side by side at half by the rarest, as most chunks with it have it elsewhere."""
     groups: list[dict[str, float]] = []
     for tokens in words.tokens.values():
         for ways in words.weighed.units:
-            worth = [{_rarest(run, words, tokens): value for run, value in way.items()} for way in ways]
+            worth = [dict(_worth(run, value, words, tokens) for run, value in way.items()) for way in ways]
             if all(len(way) == 1 for way in worth):
-                groups.append({token: value for way in worth for token, value in way.items()})
+                best: dict[str, float] = {}
+                for token, value in chain.from_iterable(way.items() for way in worth):
+                    best[token] = max(value, best.get(token, 0.0))
+                groups.append(best)
             else:
                 groups += ({token: value} for way in worth for token, value in way.items())
     return [group for group in groups if any(group.values())]
+
+
+def _worth(run: Run, value: float, words: QueryWords, tokens: Mapping[str, str]) -> tuple[str, float]:
+    if len(run) == 1:
+        return tokens[run[0]], value
+    return tokens[min(run, key=lambda term: words.frequency.get(term, 0))], value / 2
