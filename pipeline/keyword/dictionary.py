@@ -273,7 +273,7 @@ def _write_otherwise(units: list[Unit], other: OtherWays, others: tuple[Run, ...
         units[:] = remaining
         return
     for first in range(len(units)):
-        parts = _parts(units[first:], run)
+        parts = _parts(units, first, run)
         if not parts:
             continue
         whole = len(parts) == 1
@@ -300,16 +300,12 @@ def _write_otherwise(units: list[Unit], other: OtherWays, others: tuple[Run, ...
         return
 
 
-def _parts(units: Sequence[Unit], run: Run) -> list[Unit]:
-    """Return the first of ``units``, of which the terms are those of a run; none if they are others."""
-    length = 0
-    for count, unit in enumerate(units, start=1):
-        if unit.ways[0] != run[length : length + len(unit.ways[0])]:
-            return []
-        length += len(unit.ways[0])
-        if length == len(run):
-            return list(units[:count])
-    return []
+def _parts(units: Sequence[Unit], first: int, run: Run) -> list[Unit]:
+    """Return the units from the first on whose terms are those of a run; none if they are others."""
+    length, last = 0, first
+    while length < len(run) and last < len(units) and (own := units[last].ways[0]) == run[length : length + len(own)]:
+        length, last = length + len(own), last + 1
+    return list(units[first:last]) if length == len(run) else []
 
 
 def _combined(units: Sequence[Unit]) -> tuple[Run, ...]:
