@@ -52,7 +52,7 @@ _WITH_PARTICLE: Final = re.compile(
     "(?P<verb>[a-z]{2,7})(?<!ed)(?<!ing)(?<![^s]s)(?P<particle>in|out|up|on|off|down|over|back|away)"
 )
 _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
-_UMLAUT: Final = re.compile(r"\w*[äöü]\w*")
+_UMLAUT: Final = re.compile(r"(?<!\w)(?=\w{0,30}[äöü])\w{2,40}(?!\w)")
 _WRITTEN_OUT: Final = re.compile("([aou])e")
 _HARDWARE: Final = re.compile(
     "(?<![0-9a-z:-])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![0-9a-z:-])"
