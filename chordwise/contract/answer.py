@@ -38,7 +38,8 @@ class Span(Answered):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerChunk(Answered):
     """A hit. `score` orders this answer; `confidence` can be compared between queries. `source`: the strongest channel, or
-    `both` where words and meaning found it. `feedback`: the part of the fused score that came from candidates like it. `highlights`, on request: the words of the query in `text`, synonyms included."""
+    `both` where words and meaning found it. `feedback`: the part of the fused score that came from candidates like it.
+    `highlights`, on request: the words of the query in `text`, synonyms included."""
 
     chunk_id: str
     document_id: str
