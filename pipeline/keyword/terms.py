@@ -41,6 +41,7 @@ _WORD = rf"{_LETTERS}(?:[-._@&']{_LETTERS}|,\d{{3}}(?!\d))*(?:\+\+|#)?"
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:[-._@&'][a-z0-9]+|,\d{3}(?!\d))*(?:\+\+|#)?")
 ANY_WORD = re.compile(rf"[{_UNSPACED}]+|{_WORD}")
 UNSPACED_START = re.compile(f"[{_UNSPACED}]")
+_LETTER_WITH_HAN = re.compile(rf"(?<![a-z])([ai]) ?[{_HAN}]")  # A股: a letter that is no word of English there
 _HAN_CHARACTER = re.compile(f"[{_HAN}]")
 
 _JOINERS = re.compile(r"[-._@&]")
@@ -182,23 +183,19 @@ def counted_query_terms(text: str) -> dict[str, int]:
     wanted: dict[str, int] = {}
     dropped: dict[str, int] = {}
     folded = text.lower() if text.isascii() else fold(text)
+    with_han = frozenset(_LETTER_WITH_HAN.findall(folded) if not folded.isascii() else ())
     for word in ANY_WORD.findall(folded):
         if word[0] >= _FIRST_UNSPACED and UNSPACED_START.match(word):
             for term in map(add, word, word[1:]) if len(word) > 1 else word:
                 group = dropped if _is_filler(term) else wanted
                 group[term] = group.get(term, 0) + 1
         else:
-            group = dropped if word in STOP_WORDS and not _is_letter_with_han(word, folded) else wanted
+            group = dropped if word in STOP_WORDS and word not in with_han else wanted
             for term in _terms_by_word[word]:
                 group[term] = group.get(term, 0) + 1
     for joined, _, _ in joined_parts(folded, terms_of_words, whole=True):
         wanted[joined] = wanted.get(joined, 0) + 1
     return wanted or dropped
-
-
-def _is_letter_with_han(word: str, folded: str) -> bool:
-    """Return whether a letter that English has as a word stands before a Han character: A股."""
-    return len(word) == 1 and re.search(rf"(?<![a-z]){word} ?[{_HAN}]", folded) is not None
 
 
 def terms_in_order(text: str) -> tuple[str, ...]:
