@@ -219,7 +219,7 @@ _NAMED: Final = re.compile(
     r"(?<![a-z0-9.])(?P<name>[a-z]{2,20})(?P<blank> ?)(?P<number>\d{1,3}(?:\.\d{1,3}){1,2})(?![\w]|\.\d)"
 )
 _TIMES_SIGN: Final = re.compile(r"(?<=\d)([x×])(?=\d)")
-_BY: Final = re.compile(r"(?<!\w)[a-z]{0,2}\d[\dx×.]*[x×]\d+(?!\w)")
+_BY: Final = re.compile(r"(?<!\w)[a-z]{0,2}\d[\dx×.]{0,12}[x×]\d+(?!\w)")
 
 
 def _names_with_numbers(folded: str) -> Iterator[Rewriting]:
