@@ -22,7 +22,8 @@ _FILES = (*_TLS_FILES, "ssl_ca", "ssl_cert", "ssl_key", "sslrootcert", "sslcert"
 _DATABASES = {"mysql+pymysql": 3306, "postgresql+psycopg": 5432}  # with the default port
 _SENTINEL_PORT: Final = 26379
 _SENTINELS: Final = "redis+sentinel://:password@one:26379,two:26379,three:26379/name/0"
-REDIS_SCHEMES: Final = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "sentinel")
+_OLD_SENTINEL: Final = "sentinel"  # Celery's name of the scheme, which is read as redis+sentinel
+REDIS_SCHEMES: Final = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", _OLD_SENTINEL)
 _SOCKETS = {"host", "hostaddr", "service", "unix_socket", "read_default_file"}
 _UNQUOTED = (
     "has a character in its user or password that must be percent-encoded, such as @ / # ? %;"
@@ -44,7 +45,7 @@ def completed(
 
 def _completed(url: str, password: SecretStr | None, *, schemes: tuple[str, ...], unquoted: str) -> str:
     parts = _split(url, schemes)
-    if parts.scheme.startswith(("sentinel", "redis+sentinel", "rediss+sentinel")):
+    if parts.scheme.endswith("sentinel"):
         parts = _named_sentinels(parts)
     if not _reads_as_meant(parts):
         raise ValueError(unquoted)
@@ -132,7 +133,7 @@ def _named_sentinels(parts: SplitResult) -> SplitResult:
         )
     if database and not database.isdecimal():
         raise ValueError(f"has a database that is no number, {form}")
-    scheme = f"redis+{parts.scheme}" if parts.scheme == "sentinel" else parts.scheme
+    scheme = f"redis+{parts.scheme}" if parts.scheme == _OLD_SENTINEL else parts.scheme
     return parts._replace(scheme=scheme)
 
 
@@ -206,7 +207,8 @@ def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
 
 def _example(schemes: tuple[str, ...]) -> str:
     """Return the accepted schemes, with an example of a whole URL for a database."""
-    accepted = f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}"
+    *others, last = [f"{scheme}://" for scheme in schemes if scheme != _OLD_SENTINEL]
+    accepted = f"must begin with {', '.join(others)}{' or ' if others else ''}{last}"
     if schemes[0] not in _DATABASES:
         return accepted
     return f"{accepted}, as in {schemes[0]}://user:password@host:{_DATABASES[schemes[0]]}/database"

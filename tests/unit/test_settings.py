@@ -40,8 +40,12 @@ class DescribeUrls:
             ("POSTGRES_URL", "postgresql://u:secret@db/c", POSTGRES),
             ("POSTGRES_URL", "", f"is empty; it {POSTGRES}"),
             ("POSTGRES_URL", "密码", POSTGRES),
-            ("REDIS_URL", "", "is empty; it must begin with redis:// or rediss://"),
-            ("REDIS_URL", "foo", "must begin with redis:// or rediss://"),
+            (
+                "REDIS_URL",
+                "",
+                "is empty; it must begin with redis://, rediss://, redis+sentinel:// or rediss+sentinel://",
+            ),
+            ("REDIS_URL", "foo", "must begin with redis://, rediss://, redis+sentinel:// or rediss+sentinel://"),
         ],
     )
     def it_names_the_variable_and_an_example(self, monkeypatch, name, value, complaint):

@@ -60,7 +60,11 @@ class DescribePasswords:
         ("setting", "url", "sentence"),
         [
             ("mysql_url", "mysql://db/chordwise", "CHORDWISE_MYSQL_URL must begin with mysql+pymysql://"),
-            ("redis_url", "http://cache", "CHORDWISE_REDIS_URL must begin with redis:// or rediss://"),
+            (
+                "redis_url",
+                "http://cache",
+                "CHORDWISE_REDIS_URL must begin with redis://, rediss://, redis+sentinel:// or rediss+sentinel://",
+            ),
             (
                 "redis_url",
                 "redis://cache/0?ssl_ca_certs=/x",
