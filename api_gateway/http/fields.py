@@ -1,5 +1,6 @@
 """Types of single fields, shared by all requests."""
 
+import dataclasses
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ class Shape(BaseModel):
 
 def shown(shape: type, record: object, **values: Any) -> dict[str, Any]:
     """Return the fields of ``shape`` in its order: those in ``values``, the others from attributes of ``record``."""
-    names = shape.model_fields if issubclass(shape, BaseModel) else shape.__dataclass_fields__  # type: ignore[attr-defined]
+    names = shape.model_fields if issubclass(shape, BaseModel) else [field.name for field in dataclasses.fields(shape)]
     return {name: values[name] if name in values else getattr(record, name) for name in names}
 
 
