@@ -17,10 +17,11 @@ from tests.support.clients.operating import eventually
 from tests.support.corpora.documents import document, finished
 from tests.support.servers import tools_for_tests
 from tests.support.stacks.processes import free_port, process, wait_for_log, worker
+from workers.names import Queue
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 
-_QUEUES = "ingest,recall,answer,rerank,upkeep,compute"
+_QUEUES = ",".join(Queue)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def it_is_used_as_the_readme_says_from_any_folder(use, tmp_path):
     assert "2 succeeded, 0 failed" in shown
     assert '"text":"绿茶用八十度的水冲泡。"' in reader.types(curl, knowing=False)
     [program] = blocks(README, "python")
-    assert " keyword " in reader.runs(program.text)
+    assert " both " in reader.runs(program.text)
     assert "compose/local.py up" in reader.types(servers + _LOADS, knowing=False)
     reader.types(
         "export CHORDWISE_MYSQL_URL=mysql+pymysql://a/b CHORDWISE_POSTGRES_URL=postgresql+psycopg://a/b\n"

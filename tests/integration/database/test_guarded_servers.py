@@ -32,6 +32,7 @@ from tests.support.servers import certificates
 from tests.support.servers.administration import as_mysql_root, as_postgres_superuser, mysql_url, postgres_url
 from tests.support.servers.certificates import Certificates
 from tests.support.stacks.processes import ROOT, free_port, process, wait_for_http, wait_for_log, worker
+from workers.names import Queue
 
 pytestmark = pytest.mark.timeout(300)  # five processes start, on a machine that may be busy
 
@@ -185,7 +186,7 @@ def running(use_alone: Resources, variables, _nothing_of_the_stack, tmp_path_fac
         ):
             environment = environment_of(service, variables, **more)
             stack.enter_context(process(*arguments, log=logs / log, **quick, **environment))
-        queues = "ingest,recall,answer,rerank,upkeep,compute"
+        queues = ",".join(Queue)
         environment = environment_of("worker-upkeep", variables)
         stack.enter_context(worker("guarded", queues, log=logs / "worker.log", **quick, **environment))
         wait_for_log(logs / "worker.log", " ready.", seconds=90)

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.embedding.reference_sentences import SPACED
+from pipeline.embedding.reference_sentences import SPACED, UNSPACED
 from pipeline.query.plan import ChannelPlan, Plan, RerankPlan, RetrievePlan, SecondRetrievalPlan, UnderstandPlan
 from pipeline.query.request import Query
 from pipeline.records import Namespace, QueryId, TenantId
@@ -115,7 +115,10 @@ class DescribeAnExpandedQuery:
     def it_has_all_wordings_embedded_in_one_request(self, asking):
         asking.service.by_prompt["查询扩展员"] = says(json.dumps([SUB_QUERY, "reboot modem", "restore wifi box"]))
         asking.ask(asking.query("reset router"))
-        assert [len(body["input"]) for body in asking.service.seen("embeddings")] == [1 + len(SPACED), 3]
+        assert [len(body["input"]) for body in asking.service.seen("embeddings")] == [
+            1 + len(SPACED) + len(UNSPACED),
+            3,
+        ]
 
     def it_is_understood_once_for_any_number_of_namespaces(self, asking):
         asking.service.by_prompt["查询扩展员"] = says(json.dumps([SUB_QUERY]))

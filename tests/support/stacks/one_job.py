@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pipeline.ingestion.run import ingest_claims, take
-from pipeline.records import JobId, TenantId
+from pipeline.records import IngestQueue, JobId, TenantId
 from pipeline.resources import Resources
 
 
@@ -16,7 +16,8 @@ def ingest_batch(
     claims = take(tenant_id, job_id, use)
     if claims is None or not claims.items:
         return 0
-    ingest_claims(tenant_id, claims.items, use, ring=ring)
+    # A turn of the queue `long` does not end while tenants of other tests wait.
+    ingest_claims(tenant_id, claims.items, use, ring=ring, queue=IngestQueue.LONG)
     if claims.more:
         ring(tenant_id, job_id)
     return len(claims.items)
