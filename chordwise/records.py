@@ -48,7 +48,8 @@ def _default_all(cls: type, base: type) -> None:
     missing = dataclasses.MISSING
     for field in dataclasses.fields(cast(Any, base)):
         always_sent = field.default is missing and field.default_factory is missing
-        if always_sent and field.name not in own and not field.name.endswith("_id"):
+        is_id = field.name.endswith("_id") and hints[field.name] is str
+        if always_sent and field.name not in own and not is_id:
             cls.__annotations__ = {**inspect.get_annotations(cls), field.name: hints[field.name]}
             setattr(cls, field.name, _empty(hints[field.name]))
 

@@ -66,6 +66,8 @@ export interface AnswerContext {
 
 /** The positions of values in an answer, as JSON Pointers: ``items`` into the answer, the others into an item. ``metadata``: values to keep beside the text. ``score_range``: the API's lowest and highest score; without ``score`` the order counts. */
 export interface ApiMapping {
+  type?: string | null;
+  author?: string | null;
   items?: string;
   text: string;
   id?: string | null;
@@ -73,8 +75,6 @@ export interface ApiMapping {
   score?: string | null;
   url?: string | null;
   published_at?: string | null;
-  author?: string | null;
-  type?: string | null;
   tags?: string | null;
   metadata?: Record<string, string>;
   score_range?: [number, number];
