@@ -37,9 +37,10 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def shown(shape: type, record: object, **values: Any) -> dict[str, Any]:
+def shown(shape: type[Any], record: object, **values: Any) -> dict[str, Any]:
     """Return the fields of ``shape`` in its order: those in ``values``, the others from attributes of ``record``."""
-    names = shape.model_fields if issubclass(shape, BaseModel) else [field.name for field in dataclasses.fields(shape)]
+    is_model = issubclass(shape, BaseModel)
+    names = shape.model_fields if is_model else [field.name for field in dataclasses.fields(shape)]
     return {name: values[name] if name in values else getattr(record, name) for name in names}
 
 
