@@ -66,7 +66,7 @@ result_backend_thread_safe = True  # it has no state; every new thread would loo
 # Publishing with the broker down must fail in about a second, not hang for nineteen. A broker that was restarted has
 # closed every connection: over AMQP, where each sender keeps its own, the message is sent once more over a new one, or
 # the beat would go on using the old one for ever. A Redis client looks at its connection before it uses it.
-task_publish_retry = not _settings.has_redis_as_broker
+task_publish_retry = not broker_url.startswith(("redis://", "rediss://", "sentinel://"))
 task_publish_retry_policy = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
 broker_connection_timeout = 1.0
 broker_transport_options = {

@@ -261,7 +261,15 @@ class DescribeTheOperatorsRoutes:
         assert {name: ready["dependencies"][name] for name in set(ready["failing"]) - elsewhere} == {}
         assert ready["status"] == "ready", ready
         stores = {"mysql", "postgres", "redis", "broker", "schema", "installation"}
-        workers = {"queue:ingest", "queue:recall", "queue:answer", "queue:rerank", "queue:upkeep", "queue:compute"}
+        workers = {
+            "queue:ingest",
+            "queue:recall",
+            "queue:answer",
+            "queue:rerank",
+            "queue:upkeep",
+            "queue:compute",
+            "queue:long",
+        }
         others = {"worker_versions", "worker_brokers", "clocks", "hosts", "last_sweep", "store_space", "keyword_index"}
         assert stores | workers | others | elsewhere == set(ready["dependencies"]) - {
             "query_lane"

@@ -106,7 +106,7 @@ class DescribeWeights:
         chinese, english = (ask(client, language, text) for language, text, _ in (ANSWERED[2], ANSWERED[0]))
         [remark] = chinese["stats"]["remarks"]
         assert remark.startswith("reading_gate: the semantic channel counts 0.")
-        assert english["stats"]["remarks"] == []
+        assert not [remark for remark in english["stats"]["remarks"] if remark.startswith("reading_gate")]
         fusion = {"reading_gate": True}
         channels = {"keyword": {"weight": 0.4}, "semantic": {"weight": 0.6}}
         asked = ask(client, "zh", ANSWERED[2][1], retrieve={"channels": channels, "fusion": fusion})
