@@ -35,7 +35,10 @@ class Traced(NamedTuple):
 
 
 TRACED: Final = (
-    Traced("a document's field", "author", 8, frozenset({"pipeline/parsing/rich_text.py"})),  # a destination of RTF
+    # Elsewhere a destination of RTF, and a name of fields in forms.
+    Traced(
+        "a document's field", "author", 8, frozenset({"pipeline/parsing/rich_text.py", "pipeline/parsing/tables.py"})
+    ),
     Traced("a job's field", "paused_at", 10),
     Traced("a statistic of an answer", "rerank_lift", 5),
 )
