@@ -36,7 +36,7 @@ export interface Answer {
   error?: ProblemBody | null;
 }
 
-/** A hit. `score` orders this answer; `confidence` can be compared between queries. `feedback`: the part of the fused score that came from candidates like it. `highlights`, on request: the words of the query in `text`, synonyms included. */
+/** A hit. `score` orders this answer; `confidence` can be compared between queries. `source`: the strongest channel, or `both` where words and meaning found it. `feedback`: the part of the fused score that came from candidates like it. `highlights`, on request: the words of the query in `text`, synonyms included. */
 export interface AnswerChunk {
   chunk_id: string;
   document_id: string;

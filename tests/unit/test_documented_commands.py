@@ -80,6 +80,7 @@ TRANSLATED = {"茶": "Tea", "文档是怎样替换的": "how are documents repla
 
 # Commands set in a line, by how they begin: where each is run, or why it is not.
 IN_LINES = {
+    "curl --compressed": "an option of another program; tests/acceptance/retrieval/test_query_price.py reads what it asks for",
     "docker build": "no daemon of containers on a bare machine; tests/acceptance/containers carries out the same file",
     "docker compose ": NOT_RUN["docker compose "],
     "git clone": "a name; it needs the network",
