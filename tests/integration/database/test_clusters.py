@@ -109,6 +109,7 @@ class DescribeAMariadbWithAReplica:
                 assert _port(engine) == ports[0]
                 with mysql_errors(), engine.begin() as connection:
                     connection.execute(text("CREATE TABLE t (n INT)"))
+                eventually(pair.has_caught_up)
                 pair.promote()
                 pair.demote()
                 with pytest.raises(StoreUnavailable), mysql_errors(), engine.begin() as connection:
