@@ -34,6 +34,7 @@ from pipeline.query.places import (
     Place,
     Verdict,
     WorkKind,
+    held_back_s,
     hung_pool,
     most_places,
     retry_after_s,
@@ -48,7 +49,6 @@ Attempt = Callable[[Place], Awaitable[Verdict]]
 _GRACE_S: Final = 0.5  # after its deadline, work gives up its place even if nobody reports its end
 _LOOK_S: Final = 0.03  # between attempts, for places that other gateways give back
 _JUDGED_S: Final = 0.1  # a request that waits is judged again so often, by the turns since
-_HELD_BACK_S: Final = (0.09, 0.14)  # before a refusal, so that clients which try again at once come less often
 _MOST_HELD_BACK: Final = 2_000  # requests; further ones are refused at once
 _MOST_TRIES: Final = 8  # attempts of a tenant at a time: each takes a thread, and threads slow down the event loop
 _MOST_AT_ONCE: Final = 4  # of them for requests of its line
@@ -410,10 +410,9 @@ class Admission:
         REFUSED.labels(pool_name, reason).inc()
         seconds = retry_after_s(wait_s, jitter=self._jitter)
         if held_back and self._held_back < _MOST_HELD_BACK:
-            shortest, longest = _HELD_BACK_S
             self._held_back += 1
             try:
-                await asyncio.sleep(shortest + (longest - shortest) * self._jitter())
+                await asyncio.sleep(held_back_s(self._held_back, jitter=self._jitter))
             finally:
                 self._held_back -= 1
         return overloaded(seconds)

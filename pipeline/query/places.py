@@ -22,6 +22,8 @@ UNKNOWN_SERVICE_S: Final = 0.1  # of work that was not measured yet
 LONGEST_RETRY_S: Final = 60
 NEW, WAITING = 0.5, 0.75  # shares of the time left beside the work's own that waiting may be predicted to take
 LONGEST_WAIT: Final = 0.65  # the share of its time that a request waits for a place at most
+_HELD_BACK_S: Final = (0.09, 0.14)
+_REFUSED_A_SECOND: Final = 300  # each costs the gateway a millisecond, which answers need
 _TURNS: Final = 16  # the last ones, over which their rate is measured
 _HANGS_S, _HANGS_TIMES = 0.1, 5  # without a turn: at least, and in service times
 
@@ -159,6 +161,14 @@ def retry_after_s(wait_s: float, *, jitter: Callable[[], float]) -> int:
     """Return whole seconds until a place is expected, between 1 and a minute, spread so that the refused do not come back
     together. ``jitter`` returns a number from 0 to 1."""
     return max(1, min(LONGEST_RETRY_S, math.ceil(wait_s * (1 + jitter()))))
+
+
+def held_back_s(refused: int, *, jitter: Callable[[], float]) -> float:
+    """Return the seconds that a refusal is held back while ``refused`` requests, itself included, wait for theirs, so that
+    clients which try again at once come less often: a tenth of a second, and more once a gateway would refuse over
+    `_REFUSED_A_SECOND`. ``jitter`` returns a number from 0 to 1."""
+    shortest, longest = _HELD_BACK_S
+    return max(shortest + (longest - shortest) * jitter(), refused / _REFUSED_A_SECOND)
 
 
 def hung_pool(pool: str) -> str:

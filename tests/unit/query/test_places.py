@@ -14,6 +14,7 @@ from pipeline.query.places import (
     Pace,
     Place,
     Verdict,
+    held_back_s,
     most_places,
     own_key,
     pool_key,
@@ -217,3 +218,10 @@ class DescribeThePlaceOfAQuery:
         query = query_of("绿茶", tenant_id=BUSY)
         assert queries.open(query, place()) is SHARE
         assert queries.load(query.query_id) is None
+
+
+class DescribeRefusals:
+    @pytest.mark.parametrize(("refused", "seconds"), [(1, 0.115), (30, 0.115), (300, 1.0), (1500, 5.0)])
+    def it_holds_those_of_a_large_crowd_back_for_longer(self, refused, seconds):
+        """A gateway that refuses 800 a second has little time left for answers."""
+        assert held_back_s(refused, jitter=lambda: 0.5) == pytest.approx(seconds)
