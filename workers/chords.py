@@ -10,7 +10,7 @@ from celery import states
 from celery.backends.base import BaseBackend
 from celery.canvas import maybe_signature
 
-from pipeline.errors import Unavailable
+from pipeline.outages import tolerate_outage
 from pipeline.records import QueryId, TenantId
 
 log = structlog.get_logger(__name__)
@@ -44,8 +44,6 @@ def _was_last(request: Any) -> bool:
 
     of = request.chord["kwargs"]
     queries = for_queries().queries(TenantId(of["tenant_id"]))
-    try:
+    with tolerate_outage(log.warning, "header_not_counted", tenant_id=of["tenant_id"], query_id=of["query_id"]):
         return queries.end_part(QueryId(of["query_id"]), request.group_index)
-    except Unavailable as error:
-        log.warning("header_not_counted", tenant_id=of["tenant_id"], query_id=of["query_id"], code=error.code)
-        return False
+    return False

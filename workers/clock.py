@@ -18,6 +18,7 @@ from pipeline.database.worker_heartbeats import SIGN_EVERY_S, ProcessSign
 from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.jobs.clock_lock_store import ClockLock
+from pipeline.outages import tolerate_outage
 from pipeline.settings import settings
 
 log = structlog.get_logger(__name__)
@@ -52,12 +53,10 @@ class SingleClock(PersistentScheduler):  # type: ignore[misc]
     def close(self) -> None:
         """Store the schedule and let a standby take over."""
         super().close()
-        try:
+        with tolerate_outage(log.warning, "clock_lock_not_freed"):
             if self._active:
                 self._lock.let_go()
             self._heartbeats.withdraw_sign(self._sign)
-        except Unavailable as error:
-            log.warning("clock_lock_not_freed", code=error.code)
 
     def _is_active(self) -> bool:
         try:

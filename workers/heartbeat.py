@@ -32,6 +32,7 @@ from pipeline.database.worker_heartbeats import (
 )
 from pipeline.errors import Unavailable
 from pipeline.metrics.queue_depth_store import SENT_AT
+from pipeline.outages import tolerate_outage
 from pipeline.settings import settings
 from workers.query_events import events
 
@@ -155,7 +156,7 @@ class _HeartbeatThread(threading.Thread):
         client = redis_client(settings(), timeout_s=_REDIS_TIMEOUT_S)
         heartbeats, is_written = WorkerHeartbeats(client), True
         first = self._describe()
-        try:
+        with closing(client), tolerate_outage(log.warning, "heartbeat_not_withdrawn"):  # the key expires anyway
             while True:
                 is_written = self._beat(heartbeats, was_written=is_written)
                 if self._over.wait(EVERY_S):
@@ -164,10 +165,6 @@ class _HeartbeatThread(threading.Thread):
             if self._in_order:
                 heartbeats.withdraw_sign(first.sign)
                 _open_signs.clear()
-        except Unavailable as error:
-            log.warning("heartbeat_not_withdrawn", code=error.code)  # the key expires anyway
-        finally:
-            client.close()
 
     def _beat(self, heartbeats: WorkerHeartbeats, *, was_written: bool) -> bool:
         if self._loop_is_free and time.monotonic() - self._loop_ran_at > _LOOP_HANGS_AFTER_S:

@@ -32,7 +32,7 @@ from api_gateway.http.problems import Problem
 from pipeline.administration import claim_idempotency_key
 from pipeline.administration.claim_idempotency_key import HeldKey
 from pipeline.database.encryption import SecretCipher
-from pipeline.errors import Unavailable
+from pipeline.outages import tolerate_outage
 from pipeline.records import JobId, TenantId
 from pipeline.tenants.idempotency import LEASE_S, Answered, Claimed, Running
 
@@ -284,10 +284,8 @@ async def _renew(attempt: _Attempt, gateway: Gateway) -> None:
         await asyncio.sleep(LEASE_S / 3)
         if (claim := attempt.claim) is None:
             continue
-        try:
+        with tolerate_outage(log.warning, "idempotency_lease_not_renewed"):
             await gateway.run(_renew_once, claim.key, gateway)
-        except Unavailable as error:
-            log.warning("idempotency_lease_not_renewed", code=error.code)
 
 
 def _renew_once(key: HeldKey, gateway: Gateway) -> None:
@@ -313,10 +311,8 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
         elif not claim_idempotency_key.keep(claim.key, _packed(answer, attempt.receive.value, claim), use):
             log.warning("idempotency_key_lost")
 
-    try:
+    with tolerate_outage(log.warning, "idempotency_key_not_settled"):
         await gateway.run(settle)
-    except Unavailable as error:
-        log.warning("idempotency_key_not_settled", code=error.code)
 
 
 async def _read_rest(receive: FingerprintingReceive) -> bool:

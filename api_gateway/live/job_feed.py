@@ -16,9 +16,9 @@ import structlog
 from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import Wakes
 from pipeline.administration.call_store import read_view
-from pipeline.errors import Unavailable
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import Failure, FailurePosition, Fingerprint, ProgressRate, Snapshot, pace
+from pipeline.outages import tolerate_outage
 from pipeline.query.wake_names import wake_name
 from pipeline.records import ItemState, JobId, TenantId
 from pipeline.resources import Resources
@@ -154,12 +154,10 @@ class Followed:
         self._due.clear()
         if self._wakes.released or not self.clients:  # the client may have left before the first read ended
             return False
-        try:
+        with tolerate_outage(log.info, "job_not_read"):
             return await self.refresh()
-        except Unavailable as error:
-            log.info("job_not_read", code=error.code)
-            asyncio.get_running_loop().call_later(_WITHOUT_REDIS_S, self.refresh_soon)
-            return True
+        asyncio.get_running_loop().call_later(_WITHOUT_REDIS_S, self.refresh_soon)
+        return True
 
     def _announce_change(self) -> None:
         change, self._changed = self._changed, asyncio.Event()
@@ -266,16 +264,13 @@ class Following:
                 await self._compare(tenant_id, jobs)
 
     async def _compare(self, tenant_id: TenantId, jobs: Sequence[Followed]) -> None:
-        try:
+        with tolerate_outage(log.info, "jobs_not_compared"):
             fingerprints = await self._source.fingerprints(tenant_id, [followed.job_id for followed in jobs])
-        except Unavailable as error:
-            log.info("jobs_not_compared", code=error.code)
-            return
-        for followed in jobs:
-            fingerprint = fingerprints.get(followed.job_id)
-            if fingerprint != followed.fingerprint:
-                followed.fingerprint = fingerprint
-                followed.refresh_soon()
+            for followed in jobs:
+                fingerprint = fingerprints.get(followed.job_id)
+                if fingerprint != followed.fingerprint:
+                    followed.fingerprint = fingerprint
+                    followed.refresh_soon()
 
     async def close(self) -> None:
         """Stop following."""

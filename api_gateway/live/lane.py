@@ -18,7 +18,7 @@ from typing import Any, Final
 import structlog
 
 import pipeline
-from pipeline.errors import Unavailable
+from pipeline.outages import tolerate_outage
 from pipeline.query.request import Query
 from pipeline.records import QueryId
 from pipeline.resources import Resources
@@ -234,10 +234,8 @@ class Lane:
         self._spawn(self._send_by_chord(query))
 
     async def _send_by_chord(self, query: Query) -> None:
-        try:
+        with tolerate_outage(log.warning, "lane_query_not_sent", query_id=query.query_id, tenant_id=query.tenant_id):
             await self._run(dispatch.ask, query)
-        except Unavailable as error:  # the deadline answers
-            log.warning("lane_query_not_sent", query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
 
     def _count(self, reason: str) -> None:
         self._use.meter.count("chordwise_lane_misses", reason=reason)

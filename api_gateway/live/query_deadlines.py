@@ -16,6 +16,7 @@ import structlog
 
 from api_gateway.live.wakes import Callback, Wakes
 from pipeline.errors import Unavailable
+from pipeline.outages import tolerate_outage
 from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId, TenantId
@@ -84,12 +85,10 @@ class Deadlines:
     async def _ask_a_worker(self, query: Query) -> None:
         if self._finish_here(query):
             return
-        try:
+        with tolerate_outage(log.warning, "overdue_query_not_sent", query_id=query.query_id, tenant_id=query.tenant_id):
             unserved = await self._unserved(_FINISHERS)
             queue = next((queue for queue in _FINISHERS if queue not in unserved), Queue.ANSWER)
             await self._run(dispatch.finish, query, queue)
-        except Unavailable as error:
-            log.warning("overdue_query_not_sent", query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
 
     async def _fail_unless_answered(self, timer: Timer) -> None:
         query = timer.query

@@ -14,6 +14,7 @@ from api_gateway.http.problems import Problem
 from pipeline.administration import edit_vector_stores, list_documents
 from pipeline.administration.manage_tenants import own_requests_per_minute
 from pipeline.errors import StoreUnavailable, Unavailable
+from pipeline.outages import tolerate_outage
 from pipeline.query.configuration import Configuration, built_in_configuration
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
@@ -167,11 +168,9 @@ class Configurations:
         While MySQL is away, return the one of the last minutes, else the built-in one, so that plain queries continue.
         A custom profile is then reported as unknown to its sender.
         """
-        try:
+        with tolerate_outage(log.warning, "configuration_not_read", tenant_id=tenant_id):
             return await self._cached.of(tenant_id, lambda: self._read(tenant_id))
-        except Unavailable as error:
-            log.warning("configuration_not_read", tenant_id=tenant_id, code=error.code)
-            return replace(built_in_configuration(), is_known=False)
+        return replace(built_in_configuration(), is_known=False)
 
     def forget(self, tenant_id: TenantId) -> None:
         """Drop the cached value after a change; other processes notice within `_PROFILES_S`."""
@@ -189,11 +188,9 @@ class OwnRates:
 
     async def of(self, tenant_id: TenantId) -> Rate | None:
         """Return the tenant's rate, None for no limit. While MySQL is away, return the last known rate, or the setting."""
-        try:
+        rate = self._default
+        with tolerate_outage(log.info, "rate_not_read"):
             rate = await self._cached.of(tenant_id, lambda: self._run(self._read, tenant_id))
-        except Unavailable as error:
-            log.info("rate_not_read", code=error.code)
-            rate = self._default
         return rate if rate.per_minute else None
 
     def _read(self, tenant_id: TenantId) -> Rate:
@@ -257,7 +254,5 @@ class KnownNamespaces:
         return tuple(name for _, name in missing)
 
     def _record_use(self, tenant_id: TenantId, names: Collection[Namespace]) -> None:
-        try:
+        with tolerate_outage(log.warning, "namespace_use_not_recorded", namespaces=len(names)):
             edit_vector_stores.note_use(tenant_id, self._use, names)
-        except Unavailable as error:  # a failure to record the use must not fail the request
-            log.warning("namespace_use_not_recorded", namespaces=len(names), code=error.code)

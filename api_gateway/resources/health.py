@@ -28,7 +28,8 @@ from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import answering, readiness
 from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration.read_metrics import read_ledger
-from pipeline.errors import PipelineError, Unavailable, WrongInstallation
+from pipeline.errors import PipelineError, WrongInstallation
+from pipeline.outages import tolerate_outage
 from pipeline.query.places import WorkKind
 from workers.producer import waiting_messages
 
@@ -183,10 +184,8 @@ def _read_mysql(gateway: Gateway, *, answers: bool) -> None:
     LEDGER.clear()
     if not answers:
         return
-    try:
+    with tolerate_outage(log.warning, "stores_not_read"):
         LEDGER.take(*read_ledger(gateway.quick))
-    except Unavailable as error:
-        log.warning("stores_not_read", code=error.code)
 
 
 def _compare(gateway: Gateway, *, answer: bool) -> None:

@@ -20,9 +20,10 @@ from pipeline.documents.document_store import Documents
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.generation_store import Retired
 from pipeline.documents.parent_store import Parents, children_of, follow_children, rewrite_parent
-from pipeline.errors import EmbedderRefused, Unavailable
+from pipeline.errors import EmbedderRefused
 from pipeline.ingestion.make_vectors import embed_everywhere, write_everywhere
 from pipeline.jobs.computation import Computation, Done
+from pipeline.outages import tolerate_outage
 from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
@@ -326,11 +327,9 @@ def _settle_vectors(
     tenant_id: TenantId, chunk_ids: Sequence[ChunkId], generations: Collection[Generation], use: Resources
 ) -> None:
     """Drop the vectors of these hidden chunks and refresh their documents'; without PostgreSQL the reconciler does it."""
-    try:
+    with tolerate_outage(log.warning, "vectors_left_to_the_reconciler", tenant_id=tenant_id, vectors=len(chunk_ids)):
         use.vectors(tenant_id).forget(chunk_ids)
         use.document_vectors(tenant_id).refresh(list(generations))
-    except Unavailable as error:
-        log.warning("vectors_left_to_the_reconciler", tenant_id=tenant_id, vectors=len(chunk_ids), code=error.code)
 
 
 def _lock_order(generation: Generation) -> tuple[str, str, int]:

@@ -14,9 +14,10 @@ from pipeline.administration.call_store import call_store
 from pipeline.database.encryption import SecretCipher
 from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
-from pipeline.errors import Misconfigured, Unavailable
+from pipeline.errors import Misconfigured
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.outbox_store import Outbox
+from pipeline.outages import tolerate_outage
 from pipeline.outbound.addresses import is_address
 from pipeline.outbound.connect_client import within
 from pipeline.outbound.post_client import REFUSED_AFTER_S, NotAllowed, Poster, Reply, checked_url, not_allowed, resolve
@@ -196,7 +197,7 @@ def _claim(use: Resources, limit: int) -> list[Sending]:
 
 async def _send(sending: Sending, poster: Poster, use: Resources) -> None:
     """Make one call and record its outcome. If it cannot be recorded, the lease runs out."""
-    try:
+    with tolerate_outage(log.warning, "webhook_left_to_the_lease", tenant_id=sending.tenant_id):
         try:
             call = await asyncio.to_thread(_signed, sending, use)
             if call is None:
@@ -206,8 +207,6 @@ async def _send(sending: Sending, poster: Poster, use: Resources) -> None:
             log.error("webhook_secret_unreadable", tenant_id=sending.tenant_id, code=error.code, detail=str(error))
             reply = Reply(error="its secret cannot be read; the operator has to look")
         await asyncio.to_thread(_settle, sending, reply, use)
-    except Unavailable as error:
-        log.warning("webhook_left_to_the_lease", tenant_id=sending.tenant_id, code=error.code)
 
 
 def _signed(sending: Sending, use: Resources) -> tuple[str, dict[str, str], bytes] | None:

@@ -12,13 +12,13 @@ from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.generation_store import GenerationRows, Retired
-from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import quotas
 from pipeline.ingestion.claimed_items import close_jobs
 from pipeline.jobs.control_store import DeadLetters, JobControl
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
 from pipeline.jobs.ledger_store import Ledger
+from pipeline.outages import tolerate_outage
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
@@ -173,10 +173,8 @@ def _requeue(tenant_id: TenantId, positions: Sequence[LedgerPosition], use: Reso
 
 def _clear(tenant_id: TenantId, use: Resources) -> None:
     """Drop the rows of failed attempts now: until they are gone, a new attempt must wait."""
-    try:
+    with tolerate_outage(log.warning, "left_to_the_sweeper", tenant_id=tenant_id):
         drop_retired(tenant_id, use)
-    except Unavailable as error:
-        log.warning("left_to_the_sweeper", tenant_id=tenant_id, code=error.code)
 
 
 def _control_of_unfinished(connection: Connection, tenant_id: TenantId, job_id: JobId) -> JobControl:

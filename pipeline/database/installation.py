@@ -22,6 +22,7 @@ from pipeline.database.redis_connections import redis_of
 from pipeline.database.rows import now, slices
 from pipeline.database.statements import sql
 from pipeline.errors import Unavailable, WrongInstallation
+from pipeline.outages import tolerate_outage
 from pipeline.settings import Settings
 from pipeline.store_urls import hosts_of
 
@@ -286,12 +287,9 @@ def release_redis(mysql: Engine, settings: Settings) -> None:
     """Remove this installation's claim on Redis, before its schema is downgraded."""
     with mysql_errors(), mysql.connect() as connection:
         own = id_in(connection)
-    try:
-        with closing(redis_client(settings)) as client, redis_errors():
-            if own is not None and client.get(KEY) == own.encode():
-                client.delete(KEY)
-    except Unavailable as error:
-        log.warning("redis_not_released", code=error.code)
+    with tolerate_outage(log.warning, "redis_not_released"), closing(redis_client(settings)) as client, redis_errors():
+        if own is not None and client.get(KEY) == own.encode():
+            client.delete(KEY)
 
 
 def _adopt_redis(own: str, settings: Settings) -> None:

@@ -34,6 +34,7 @@ from pipeline.errors import (
     VectorsMissing,
 )
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
+from pipeline.outages import tolerate_outage
 from pipeline.records import FailureReason, JobId, Stage, TenantId
 from pipeline.resources import Resources
 
@@ -141,10 +142,8 @@ class Lease:
                 except TimeoutError:
                     if future.done():  # it was the call's own
                         raise
-                try:
+                with tolerate_outage(log.warning, "lease_not_renewed"):
                     self.renew()
-                except Unavailable as error:
-                    log.warning("lease_not_renewed", code=error.code)
         finally:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
@@ -224,14 +223,11 @@ def wake_postponed(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resour
     job_ids = sorted({claim.job_id for claim in claims if claim.attempts > 1})
     if not job_ids:
         return
-    try:
+    with tolerate_outage(log.warning, "items_not_woken"):
         with unit_of_work(use.mysql) as work:
             woken = Ledger(work.connection, tenant_id).wake(job_ids, codes=_SHARED_CAUSES)
-    except Unavailable as error:
-        log.warning("items_not_woken", code=error.code)
-        return
-    if woken:
-        log.info("items_woken", items=woken)
+        if woken:
+            log.info("items_woken", items=woken)
 
 
 def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, use: Resources) -> None:

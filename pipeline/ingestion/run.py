@@ -44,6 +44,7 @@ from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
 from pipeline.jobs.turn_store import Turns, WaitingJob, turns, waiting_for_each_other
 from pipeline.models.local_embedder import LocalEncoder
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder
+from pipeline.outages import tolerate_outage
 from pipeline.records import Chunk, Generation, IngestQueue, JobId, Stage, TenantId
 from pipeline.resources import Resources
 from pipeline.semantic.document_vector_store import Means
@@ -152,12 +153,9 @@ def _may_be_one_document(claims: Sequence[ItemClaim], error: Unavailable | Misco
 
 def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> list[ItemClaim]:
     """Return the claims that were neither cancelled nor taken over; none without MySQL: their leases decide."""
-    try:
-        with unit_of_work(use.mysql) as work:
-            return Ledger(work.connection, tenant_id).still_held(claims)
-    except Unavailable as error:
-        log.warning("left_to_the_lease", job_id=claims[0].job_id, code=error.code)
-        return []
+    with tolerate_outage(log.warning, "left_to_the_lease", job_id=claims[0].job_id), unit_of_work(use.mysql) as work:
+        return Ledger(work.connection, tenant_id).still_held(claims)
+    return []
 
 
 def _one_by_one(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, turn: Turn) -> None:

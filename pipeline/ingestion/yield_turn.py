@@ -8,9 +8,10 @@ import structlog
 
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
-from pipeline.errors import IngestCrowded, Unavailable
+from pipeline.errors import IngestCrowded
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.jobs.turn_store import turns
+from pipeline.outages import tolerate_outage
 from pipeline.records import IngestQueue, JobId, TenantId
 from pipeline.resources import Resources
 
@@ -42,12 +43,9 @@ class Turn:
         if not self._next_look.has_passed:
             return False
         self._next_look = Deadline.after(_LOOK_AGAIN_S)
-        try:
-            with unit_of_work(self._use.mysql) as work:
-                return any(waiting.tenant_id != self._tenant_id for waiting in turns(work.connection))
-        except Unavailable as error:
-            log.warning("waiting_tenants_not_seen", code=error.code)
-            return False
+        with tolerate_outage(log.warning, "waiting_tenants_not_seen"), unit_of_work(self._use.mysql) as work:
+            return any(waiting.tenant_id != self._tenant_id for waiting in turns(work.connection))
+        return False
 
     @retry_conflicts()
     def leave(self, *, long: Sequence[ItemClaim] = (), rest: Sequence[ItemClaim] = ()) -> None:

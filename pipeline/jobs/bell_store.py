@@ -12,6 +12,7 @@ from cachetools import TTLCache
 from pipeline.database.engines import redis_errors
 from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
+from pipeline.outages import tolerate_outage
 from pipeline.query.query_store import announce_job
 from pipeline.query.wake_names import WAKE_CHANNEL, wake_name
 from pipeline.records import JobId, TenantId
@@ -37,10 +38,8 @@ class JobBells:
         """Wake callers that wait for the end of the job or follow it."""
         with self._lock:
             self._rung.pop(job_id, None)
-        try:
+        with tolerate_outage(log.warning, "job_end_not_announced", job_id=job_id):
             announce_job(self._redis, tenant_id, job_id)
-        except Unavailable as error:
-            log.warning("job_end_not_announced", job_id=job_id, code=error.code)
 
     def progressed(self, tenant_id: TenantId, job_id: JobId, *, always: bool = False) -> None:
         """Wake callers that follow the job, unless they were woken a moment ago; ``always``: in any case."""

@@ -13,9 +13,10 @@ from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
-from pipeline.errors import ErasureUnfinished, Unavailable
+from pipeline.errors import ErasureUnfinished
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.maintenance.build_indexes import drop_indexes
+from pipeline.outages import tolerate_outage
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants import erasure_store
@@ -97,11 +98,9 @@ def finish_erasures(use: Resources, *, due: bool = False) -> int:
         waiting = erasure_store.unsettled(work.connection, requested_before=before)
     continued = 0
     for tenant_id in waiting:
-        try:
+        with tolerate_outage(log.warning, "erasure_postponed", tenant_id=tenant_id):
             _erase(tenant_id, use)
             continued += 1
-        except Unavailable as error:
-            log.warning("erasure_postponed", tenant_id=tenant_id, code=error.code)
     return continued
 
 

@@ -20,11 +20,12 @@ from pipeline.documents.chunk_store import Chunks
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import MigrationProgress, MigrationState, ModelMigration, ModelMigrations
 from pipeline.embedding.model_comparison import ComparedQuery, ComparisonResult, Gate, GoldenQuery, judge
-from pipeline.errors import MigrationRefused, Unavailable
+from pipeline.errors import MigrationRefused
 from pipeline.maintenance import sample_query_store
 from pipeline.models.local_embedder import query_vectors
 from pipeline.models.make_models import check_embedder, make_space_embedder
 from pipeline.models.ports import Matrix
+from pipeline.outages import tolerate_outage
 from pipeline.records import EmbeddingSpace, Filters
 from pipeline.resources import Resources
 
@@ -216,11 +217,9 @@ def compare_models(
 
 def sampled(count: int, use: Resources) -> list[GoldenQuery]:
     """Return the latest stored queries, completed with beginnings of chunks."""
-    try:
+    queries: list[GoldenQuery] = []
+    with tolerate_outage(log.warning, "queries_not_sampled"):
         queries = sample_query_store.recent(use.redis, limit=count)
-    except Unavailable as error:
-        log.warning("queries_not_sampled", code=error.code)
-        queries = []
     with unit_of_work(use.mysql) as work:
         tenants = sample_query_store.tenants(work.connection)
         tries = 0

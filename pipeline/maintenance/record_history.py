@@ -8,11 +8,11 @@ import structlog
 
 from pipeline.administration.read_metrics import read_ledger
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.errors import Unavailable
 from pipeline.metrics.definitions import QueueDepth
 from pipeline.metrics.history import RANGES, HistoryRange, sample_of, series_of
 from pipeline.metrics.history_store import mysql_bytes, postgres_bytes, redis_bytes
 from pipeline.metrics.meter_store import read_totals
+from pipeline.outages import tolerate_outage
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
@@ -29,10 +29,8 @@ def record_history(
         return False
     gauges: dict[str, float] = {}
     for read in (_ledger_gauges, _size_gauges, lambda _: _queue_gauges(read_depths(), query_queues)):
-        try:
+        with tolerate_outage(log.info, "history_incomplete"):
             gauges |= read(use)
-        except Unavailable as error:
-            log.info("history_incomplete", code=error.code)
     return use.metric_history.add(sample_of(read_totals(use.quick_redis), gauges, at=now))
 
 

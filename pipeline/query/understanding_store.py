@@ -11,7 +11,7 @@ import structlog
 
 from pipeline.database.engines import redis_errors
 from pipeline.database.redis_memory import UNLIMITED, ReadMemory
-from pipeline.errors import StoreUnavailable
+from pipeline.outages import tolerate_outage
 from pipeline.records import TenantId
 
 log = structlog.get_logger(__name__)
@@ -59,25 +59,21 @@ class Understandings:
         """Return the cached results by digest."""
         if not digests:
             return {}
-        try:
+        with tolerate_outage(log.warning, "understanding_cache_unavailable"):
             with redis_errors():
                 values: list[bytes | None] = self._redis.mget([self._prefix + digest for digest in digests])  # type: ignore[assignment]
-        except StoreUnavailable as error:
-            log.warning("understanding_cache_unavailable", code=error.code)
-            return {}
-        return {digest: value for digest, value in zip(digests, values, strict=True) if value is not None}
+            return {digest: value for digest, value in zip(digests, values, strict=True) if value is not None}
+        return {}
 
     def put(self, results: Mapping[str, bytes]) -> None:
         """Cache results by digest."""
-        try:
+        with tolerate_outage(log.warning, "understanding_cache_unavailable"):
             most = self._memory().scaled(self._most, _LEAST)
             for digest, value in results.items():
                 if len(value) <= _LONGEST_BYTES:
                     with redis_errors():
                         arguments = (self._prefix, digest, value.decode(), self._ttl_s, int(time.time()), most)
                         self._redis.eval(_PUT, 1, self._index, *map(str, arguments))
-        except StoreUnavailable as error:
-            log.warning("understanding_cache_unavailable", code=error.code)
 
 
 def digest_of(*parts: object) -> str:

@@ -13,6 +13,7 @@ from chordwise.contract.answer import SecondRetrieval
 from pipeline.keyword.scoring import long_share
 from pipeline.keyword.terms import holds_unspaced, query_terms
 from pipeline.local_models import weights_of
+from pipeline.outages import OutageTolerated
 from pipeline.query.plan import Lane
 from pipeline.query.request import Degradation, Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState
@@ -60,6 +61,10 @@ class Journal:
         lost = Degradation(part=part, code=code, detail=detail)
         if lost not in self.degradations:  # a second round may lose the same again
             self.degradations.append(lost)
+
+    def losing(self, part: str, sentence: str) -> OutageTolerated:
+        """Return a block whose outage is a loss of ``part``: the answer continues without what the block makes."""
+        return OutageTolerated(lambda error: self.lost(part, error.code, f"{sentence}: {error.public}"))
 
     def answered_from_index(self, age_s: float, *, held_up: bool = False) -> None:
         """Record that this host's index answered instead of MySQL. ``age_s``: of its oldest revision. ``held_up``: MySQL

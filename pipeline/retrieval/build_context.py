@@ -14,7 +14,6 @@ from pipeline.database.unit_of_work import reading
 from pipeline.documents.parent_store import Parents, whole_documents, windows
 from pipeline.entities.entity import EntityState, name_key
 from pipeline.entities.entity_store import Entities
-from pipeline.errors import Unavailable
 from pipeline.models.tokenizer import fewest_tokens
 from pipeline.query.plan import ContextOptions
 from pipeline.query.request import Query
@@ -34,15 +33,11 @@ def build_context(arrived: Arrived, hits: Sequence[Hydrated], use: Resources) ->
         return None
     more: dict[str, str] = {}
     states: list[dict[str, Any]] = []
-    try:
+    with journal.losing("context", "what is read with the hits could not be read"):
         more = widened(query, hits, options, use)
-    except Unavailable as error:
-        journal.lost("context", error.code, f"what is read with the hits could not be read: {error.public}")
-    try:
-        if options.entities:
+    if options.entities:
+        with journal.losing("entities", "the states of the entities could not be read"):
             states = states_named(query, hits, use)
-    except Unavailable as error:
-        journal.lost("entities", error.code, f"the states of the entities could not be read: {error.public}")
     if query.plan.privacy.mask_answers:
         kinds = query.plan.privacy.kinds
         more = masked_texts(more, kinds=kinds)

@@ -22,8 +22,8 @@ from pipeline.answer.result import (
 )
 from pipeline.channels.channel import Channel
 from pipeline.channels.keyword_channel import KeywordChannel
-from pipeline.errors import Unavailable
 from pipeline.keyword.terms import query_terms
+from pipeline.outages import tolerate_outage
 from pipeline.query.request import Envelope, Query, Understanding
 from pipeline.ranking.hits import Hydrated
 from pipeline.ranking.selection import BEYOND_PER_DOCUMENT, decayed, deduplicated, select, stepped_down
@@ -208,8 +208,6 @@ def _terms(query: Query, channels: Mapping[ChannelName, Channel]) -> tuple[str, 
     """Return the words to highlight: the keyword channel's with synonyms, else the query's own, without a loss."""
     channel = channels.get(ChannelName.KEYWORD)
     if isinstance(channel, KeywordChannel):
-        try:
+        with tolerate_outage(log.warning, "dictionary_unavailable", query_id=query.query_id):
             return channel.terms(query)
-        except Unavailable as error:
-            log.warning("dictionary_unavailable", query_id=query.query_id, code=error.code)
     return tuple(query_terms(query.query_text))

@@ -77,14 +77,12 @@ def hydrate(arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float],
     chunks: dict[ChunkId, StoredChunk] = {}
     shown = ShownChunks(query, use)
     position = 0
-    try:
+    with journal.losing("hydrate", "the text of the hits could not be read"):
         while position < len(stored) and not _enough(stored[:position], chunks, sure, stored[position].score, query):
             ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + batch]]
             chunks |= _meeting(shown.read(ids), query, journal)
             position += len(ids)
             batch = max(batch, position)  # each time as many as before: few statements, and few unneeded texts
-    except Unavailable as error:
-        journal.lost("hydrate", error.code, f"the text of the hits could not be read: {error.public}")
     shown.record_losses(journal)
     journal.took("hydrate", started)
     if query.conditions is not None:

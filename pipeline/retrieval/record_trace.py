@@ -11,7 +11,7 @@ import structlog
 from chordwise.contract.answer import AnswerChunk
 from pipeline.answer.ended_query import SLOW_MS
 from pipeline.answer.result import Answer, outcome
-from pipeline.errors import Unavailable
+from pipeline.outages import tolerate_outage
 from pipeline.query.plan import plan_as_json
 from pipeline.query.request import Envelope, Query, filters_as_sent
 from pipeline.query.trace_entry import TraceEntry, TraceFilter, TraceMark
@@ -57,11 +57,9 @@ def keep_trace(arrived: Arrived, answer: Answer, use: Resources) -> None:
         total_ms=answer.stats.latency_ms["total"],
         chunks=len(answer.chunks),
     )
-    try:
+    with tolerate_outage(log.warning, "trace_not_kept", query_id=query.query_id):
         trace = b"" if query.trace else packed_trace(arrived, answer)
         use.traces(query.tenant_id).keep(entry, query, trace)
-    except Unavailable as error:
-        log.warning("trace_not_kept", query_id=query.query_id, code=error.code)
 
 
 def marks_of(query: Query, answer: Answer, *, slow_ms: float, sample_percent: float) -> tuple[TraceMark, ...]:

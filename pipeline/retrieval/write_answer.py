@@ -13,8 +13,9 @@ from typing import Any, Final, Literal
 import orjson
 import structlog
 
-from pipeline.errors import Misconfigured, Unavailable, WriterUnavailable
+from pipeline.errors import Misconfigured, WriterUnavailable
 from pipeline.jobs.computation import Computation, Done
+from pipeline.outages import tolerate_outage
 from pipeline.query.model_replies import json_in
 from pipeline.query.plan import ContextOptions
 from pipeline.query.request import Degradation, Query
@@ -108,11 +109,9 @@ def _context_of(
     """Return the context of an answer that was asked for without one, from the texts as they were answered."""
     asked = replace(query, plan=replace(query.plan, context=options), deadline_at=time.time() + _READ_S)
     ids, namespaces = [chunk["chunk_id"] for chunk in chunks], sorted({chunk["namespace"] for chunk in chunks})
-    try:
+    stored: Mapping[str, Any] = {}  # without it, the hits are read without their surroundings
+    with tolerate_outage(log.warning, "surroundings_not_read", query_id=query.query_id):
         stored = read(asked, ids, namespaces, use)
-    except Unavailable as error:  # the hits are read without their surroundings
-        log.warning("surroundings_not_read", query_id=query.query_id, code=error.code)
-        stored = {}
     hits = []
     for chunk in chunks:
         answered = {name: chunk[name] for name in ("title", "text", "metadata")}
