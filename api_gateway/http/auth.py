@@ -19,8 +19,7 @@ from api_gateway.http.metrics import WRONG_KEYS
 from api_gateway.http.operations import refuse_unknown
 from api_gateway.http.problems import Problem
 from api_gateway.live.stale_cache import StaleCache
-from pipeline.deadline import Deadline
-from pipeline.errors import Unavailable
+from pipeline.outages import OutagePause
 from pipeline.outbound.addresses import Network, is_within
 from pipeline.records import Actor, TenantId
 from pipeline.settings import Settings
@@ -213,7 +212,7 @@ class WrongKeys:
         self._local = LocalBuckets(most=_MOST_ADDRESSES)
         self._excesses: FIFOCache[str, _Excess] = FIFOCache(_MOST_ADDRESSES)
         self._held = 0
-        self._redis_pause = Deadline(-math.inf)
+        self._redis_pause = OutagePause(_WITHOUT_REDIS_S)
 
     def address_of(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> str:
         """Return the address of the client; for IPv6 its /64 network, because one customer has all of that.
@@ -269,12 +268,9 @@ class WrongKeys:
         return Problem(429, "too_many_wrong_keys", detail, headers=headers, extensions={"limit": limit})
 
     async def _take(self, address: str) -> BucketReply:
-        if self._redis_pause.has_passed:
-            try:
+        if self._redis_pause.is_over:
+            with self._redis_pause.after_outage(log.warning, "wrong_keys_counted_locally"):
                 return await self._take_shared(f"chordwise:wrong-keys:{address}", self._rate)
-            except Unavailable as error:
-                self._redis_pause = Deadline.after(_WITHOUT_REDIS_S)
-                log.warning("wrong_keys_counted_locally", code=error.code)
         return self._local.take(address, self._rate)
 
 

@@ -17,8 +17,8 @@ from api_gateway.http.auth import api_key_of, is_admin_key
 from api_gateway.http.crowds import is_query
 from api_gateway.http.metrics import LIMITED
 from api_gateway.http.problems import Problem
-from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
+from pipeline.outages import OutagePause
 from pipeline.records import TenantId
 from pipeline.tenants.request_buckets import BucketReply, Rate
 
@@ -35,7 +35,7 @@ class RateLimits:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._redis_pause = Deadline(-math.inf)
+        self._redis_pause = OutagePause(_WITHOUT_REDIS_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, with 429 beyond the tenant's rate."""
@@ -83,14 +83,10 @@ class RateLimits:
         await _refusal(rate, allowance).response(scope)(scope, receive, send_with_limits)
 
     async def _take(self, tenant_id: TenantId, rate: Rate, gateway: Gateway) -> BucketReply | None:
-        if not self._redis_pause.has_passed:
-            return None
-        try:
-            return await gateway.request_rates.take(tenant_id, rate)
-        except Unavailable as error:
-            self._redis_pause = Deadline.after(_WITHOUT_REDIS_S)
-            log.warning("requests_not_limited", code=error.code)
-            return None
+        if self._redis_pause.is_over:
+            with self._redis_pause.after_outage(log.warning, "requests_not_limited"):
+                return await gateway.request_rates.take(tenant_id, rate)
+        return None
 
 
 async def _tenant_of(

@@ -1,6 +1,5 @@
 """Wake callers that follow a job: cheap enough after every batch, and silent while Redis is away."""
 
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -10,9 +9,7 @@ import structlog
 from cachetools import TTLCache
 
 from pipeline.database.engines import redis_errors
-from pipeline.deadline import Deadline
-from pipeline.errors import Unavailable
-from pipeline.outages import tolerate_outage
+from pipeline.outages import OutagePause, tolerate_outage
 from pipeline.query.query_store import announce_job
 from pipeline.query.wake_names import WAKE_CHANNEL, wake_name
 from pipeline.records import JobId, TenantId
@@ -29,10 +26,9 @@ class JobBells:
 
     def __init__(self, client: redis.Redis, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redis = client
-        self._clock = clock
         self._rung: TTLCache[JobId, None] = TTLCache(_MOST_JOBS, SHORTEST_PAUSE_S, timer=clock)
         self._lock = threading.Lock()
-        self._silence = Deadline(-math.inf, clock)
+        self._silence = OutagePause(_SILENT_S, clock=clock)
 
     def ended(self, tenant_id: TenantId, job_id: JobId) -> None:
         """Wake callers that wait for the end of the job or follow it."""
@@ -43,14 +39,11 @@ class JobBells:
 
     def progressed(self, tenant_id: TenantId, job_id: JobId, *, always: bool = False) -> None:
         """Wake callers that follow the job, unless they were woken a moment ago; ``always``: in any case."""
-        if not self._silence.has_passed:
+        if not self._silence.is_over:
             return
         with self._lock:
             if not always and job_id in self._rung:
                 return
             self._rung[job_id] = None
-        try:
-            with redis_errors():
-                self._redis.publish(WAKE_CHANNEL, wake_name("progress", tenant_id, job_id))
-        except Unavailable:
-            self._silence = Deadline.after(_SILENT_S, clock=self._clock)
+        with self._silence.after_outage(log.info, "job_progress_not_announced"), redis_errors():
+            self._redis.publish(WAKE_CHANNEL, wake_name("progress", tenant_id, job_id))

@@ -7,7 +7,6 @@ searches see, so an older answer is never found again. An answer composed during
 
 import hashlib
 import json
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,8 +19,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.answer.result import Answer
 from pipeline.database.unit_of_work import reading
-from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
+from pipeline.outages import OutagePause
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, Namespace
 from pipeline.resources import Resources
@@ -53,9 +52,8 @@ class AnswerCache:
     ) -> None:
         self.use = use
         self._known_away = away
-        self._clock = clock
         self._installation = _fingerprint(use.settings)
-        self._pause = Deadline(-math.inf)
+        self._pause = OutagePause(_PAUSE_S, clock=clock)
 
     def keyed(self, query: Query, *, keep: bool = True) -> Query:
         """Return ``query`` with the revisions of its namespaces, if MySQL answers, and with its cache key if the answer
@@ -63,15 +61,13 @@ class AnswerCache:
         changed a moment ago."""
         # An earlier query that this one repeats leaves outdated revisions.
         query = replace(query, cache_key="", stamps={})
-        if not self._pause.has_passed or self._known_away():
+        if not self._pause.is_over or self._known_away():
             return query
         names = query.namespaces_depended_on
-        try:
-            with reading(self.use.mysql) as connection:
-                revisions = Namespaces(connection, query.tenant_id).revisions(names)
-        except Unavailable as error:
-            self._pause = Deadline.after(_PAUSE_S, clock=self._clock)
-            log.warning("revisions_not_read", code=error.code)
+        revisions = None
+        with self._pause.after_outage(log.warning, "revisions_not_read"), reading(self.use.mysql) as connection:
+            revisions = Namespaces(connection, query.tenant_id).revisions(names)
+        if revisions is None:
             return query
         stamps = {name: revision.stamp for name, revision in revisions.items()}
         keep = keep and bool(self.use.settings.result_cache_ttl_s) and not query.trace and is_cacheable(query)
