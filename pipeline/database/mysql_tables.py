@@ -210,7 +210,8 @@ jobs = table("jobs", key("tenant_id", "job_id"),
     required(UBIGINT, "revision", default="1"),     # grows with every change of the job
     required(TIME, "created_at", "updated_at"),
     optional(TIME, "finished_at", "paused_at", "served_at"),
-    Index("jobs_by_time", "tenant_id", "created_at", "job_id"), Index("jobs_open", "tenant_id", "finished_at"),
+    Index("jobs_by_time", "tenant_id", "created_at", "job_id"),
+    Index("jobs_in_turn", "tenant_id", "finished_at", "priority", "served_at", "created_at", "job_id"),
     Index("jobs_unfinished", "finished_at", "tenant_id", "job_id"))
 
 job_items = table("job_items", key("tenant_id", "job_id", "ordinal"),

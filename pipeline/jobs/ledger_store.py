@@ -294,9 +294,9 @@ class Ledger(TenantStore):
         """Make up to 1000 items of these jobs due that were put back for one of these reasons; return how many."""
         return self._run(_WAKE, jobs=list(job_ids), codes=list(codes), now=now()).rowcount
 
-    def due(self) -> dict[tuple[JobId, IngestQueue], int]:
-        """Return how many items of each job are due in each queue; paused jobs are omitted."""
-        return {(JobId(job), IngestQueue(queue)): count for job, queue, count in self._run(_DUE_BY_JOB, now=now())}
+    def done(self) -> list[JobId]:
+        """Return the open jobs whose items have all ended."""
+        return list(self._run(_DONE).scalars())
 
     def unfinished(self) -> list[JobId]:
         """Return the jobs that are not marked as finished."""
@@ -329,10 +329,10 @@ _DUE = sql(
     f" WHERE {same_generation('r', 'i')}) LIMIT :limit FOR UPDATE SKIP LOCKED"
 )
 
-_DUE_BY_JOB = (
-    "SELECT j.job_id, i.queue, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
-    " AND i.state = 'queued' AND i.next_attempt_at <= :now WHERE j.tenant_id = :tenant AND j.finished_at IS NULL"
-    " AND j.paused_at IS NULL GROUP BY j.job_id, i.queue ORDER BY j.job_id, i.queue"
+_DONE = (
+    "SELECT j.job_id FROM jobs j WHERE j.tenant_id = :tenant AND j.finished_at IS NULL AND (SELECT 1 FROM job_items i"
+    " WHERE i.tenant_id = j.tenant_id AND i.job_id = j.job_id AND i.state IN ('queued', 'running') LIMIT 1) IS NULL"
+    " ORDER BY j.job_id"
 )
 
 _RELEASE_EXPIRED = (

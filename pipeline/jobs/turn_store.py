@@ -1,6 +1,7 @@
 """The order of service: tenants with work take turns, and so do the jobs of one tenant; and the backlog of all of them."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -13,8 +14,9 @@ from pipeline.records import FailureReason, IngestQueue, JobId, Priority, Tenant
 
 MOST_INTERACTIVE = 3  # turns of a tenant's interactive jobs in a row while bulk waits: every fourth is bulk
 # Looked at for one batch; those behind get there once these were served.
-_TURNS = 400
-_TURNS_OF_A_TENANT = 20
+_JOBS_OF_A_TENANT = 20
+_MOST_TENANTS = 64
+_TENANTS_A_STATEMENT = (4, 20)  # in the first, and in each further one; few installations need a second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +33,36 @@ def turns(connection: Connection, queue: IngestQueue = IngestQueue.INGEST) -> li
     """Return the jobs with due items in a queue: least recently served tenant first, and among a tenant's jobs interactive ones
     first, then the least recently served; after a few interactive turns in a row, one of bulk. Of a tenant the first
     few, so that its many jobs hide no other tenant. Looks across tenants, and reads only ids and times."""
-    limits = {"limit": _TURNS, "of_a_tenant": _TURNS_OF_A_TENANT}
-    rows = connection.execute(
-        _TURNS_NOW[queue], {"now": now(), "queue": queue.value, "most": MOST_INTERACTIVE, **limits}
-    )
-    return [record_of(WaitingJob, row, priority=Priority(row.priority)) for row in rows]
+    tenants = connection.execute(_TENANTS[queue]).all()
+    found: list[WaitingJob] = []
+    seen, size = 0, _TENANTS_A_STATEMENT[0]
+    while tenants and seen < _MOST_TENANTS:
+        piece, tenants = tenants[:size], tenants[size:]
+        jobs = _waiting(connection, [row.tenant_id for row in piece], queue)
+        for row in piece:
+            interactive, bulk = (jobs[row.tenant_id, priority] for priority in Priority)
+            bulk_first = (row.interactive_in_a_row or 0) >= MOST_INTERACTIVE
+            ordered = [*bulk, *interactive] if bulk_first else [*interactive, *bulk]
+            found += ordered[:_JOBS_OF_A_TENANT]
+            seen += bool(ordered)
+        size = _TENANTS_A_STATEMENT[1]
+    return found
+
+
+def _waiting(
+    connection: Connection, tenant_ids: Sequence[TenantId], queue: IngestQueue
+) -> Mapping[tuple[TenantId, Priority], list[WaitingJob]]:
+    """Return the first jobs with due items of these tenants by priority, the least recently served first."""
+    asked = {f"tenant_{number}": tenant_id for number, tenant_id in enumerate(tenant_ids)}
+    branches = (
+        _WAITING.format(tenant=name, priority=priority.value) for name in asked for priority in Priority
+    )  # each follows the index and ends after its limit; a window over all jobs reads every one that is open
+    values = {**asked, "queue": queue.value, "now": now(), "limit": _JOBS_OF_A_TENANT}
+    jobs: defaultdict[tuple[TenantId, Priority], list[WaitingJob]] = defaultdict(list)
+    for row in connection.execute(sql(" UNION ALL ".join(branches)), values):
+        job = record_of(WaitingJob, row, priority=Priority(row.priority))
+        jobs[job.tenant_id, job.priority].append(job)
+    return jobs
 
 
 def waiting_for_each_other(waiting: Sequence[WaitingJob]) -> bool:
@@ -45,6 +72,11 @@ def waiting_for_each_other(waiting: Sequence[WaitingJob]) -> bool:
 
 class Turns(TenantStore):
     """One tenant's turns."""
+
+    def waiting(self, queue: IngestQueue) -> list[JobId]:
+        """Return the first jobs with due items in a queue; paused jobs are omitted."""
+        jobs = _waiting(self._connection, [self._tenant_id], queue)
+        return [job.job_id for each in jobs.values() for job in each]
 
     def batches_in_flight(self, queue: IngestQueue) -> int:
         """Count the tenant's batches held by workers of this queue (one lease end each, fetching excluded), with its row
@@ -63,26 +95,24 @@ class Turns(TenantStore):
         self._run(_JOB_SERVED, job=job_id, now=moment)
 
 
-_PLACE = (
-    "ROW_NUMBER() OVER (PARTITION BY j.tenant_id ORDER BY"
-    " IF(COALESCE(t.interactive_in_a_row, 0) >= :most, j.priority = 'interactive', j.priority <> 'interactive'),"
-    " j.served_at, j.created_at, j.job_id)"
-)
 # A tenant has a turn of its own in each queue: else one that always has short documents would wait with its long ones for
-# all of a tenant that has no others.
-_SERVED_AT = {IngestQueue.INGEST: "served_at", IngestQueue.LONG: "long_served_at"}
-_TURNS_OF = (
-    "SELECT tenant_id, job_id, request_id, priority FROM ("
-    f"SELECT j.tenant_id, j.job_id, j.request_id, j.priority, t.{{served_at}} AS tenant_served_at, {_PLACE} AS place"
-    " FROM jobs j LEFT JOIN ingest_turns t ON t.tenant_id = j.tenant_id"
+# all of a tenant that has no others. NULL, never served, comes first.
+_TENANTS = {
+    queue: sql(
+        "SELECT o.tenant_id, t.interactive_in_a_row FROM (SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL) o"
+        f" LEFT JOIN ingest_turns t ON t.tenant_id = o.tenant_id ORDER BY t.{column}, o.tenant_id"
+    )
+    for queue, column in {IngestQueue.INGEST: "served_at", IngestQueue.LONG: "long_served_at"}.items()
+}
+
+_WAITING = (
+    "(SELECT j.tenant_id, j.job_id, j.request_id, j.priority FROM jobs j WHERE j.tenant_id = :{tenant}"
+    " AND j.finished_at IS NULL AND j.priority = '{priority}' AND j.paused_at IS NULL"
     # A scalar with LIMIT 1 looks for one item of each job; EXISTS is made a join that reads all that are queued.
-    " WHERE j.finished_at IS NULL AND j.paused_at IS NULL AND (SELECT 1 FROM job_items i"
-    " WHERE i.tenant_id = j.tenant_id AND i.job_id = j.job_id AND i.state = 'queued' AND i.queue = :queue"
-    " AND i.next_attempt_at <= :now LIMIT 1) = 1"
-    # NULL, never served, comes first.
-    ") waiting WHERE place <= :of_a_tenant ORDER BY tenant_served_at, tenant_id, place LIMIT :limit"
+    " AND (SELECT 1 FROM job_items i WHERE i.tenant_id = j.tenant_id AND i.job_id = j.job_id AND i.state = 'queued'"
+    " AND i.queue = :queue AND i.next_attempt_at <= :now LIMIT 1) = 1"
+    " ORDER BY j.served_at, j.created_at, j.job_id LIMIT :limit)"
 )
-_TURNS_NOW = {queue: sql(_TURNS_OF.format(served_at=column)) for queue, column in _SERVED_AT.items()}
 
 _CREATE = sql("INSERT IGNORE INTO ingest_turns (tenant_id, served_at) VALUES (:tenant, '2000-01-01')")
 

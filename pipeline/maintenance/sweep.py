@@ -28,6 +28,7 @@ from pipeline.ingestion.claimed_items import close_jobs
 from pipeline.ingestion.yield_turn import Ring
 from pipeline.jobs.job_retention_store import EndedJobs, keep_jobs_since, keep_usage_since, tenants_with_jobs_ended
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
+from pipeline.jobs.turn_store import Turns
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.records import ChunkId, DocumentId, IngestQueue, JobId, Namespace, TenantId
@@ -57,7 +58,7 @@ _forget_usage = call_store(Usage, Usage.forget)
 
 
 def sweep(use: Resources, *, ring: Ring) -> int:
-    """Sweep all tenants and ring for every job with due items in a queue; return the bells rung. ``ring`` returns
+    """Sweep all tenants and ring for the first jobs with due items in each queue; return the bells rung. ``ring`` returns
     False for a bell that the broker did not take. Harmless to running work."""
     with unit_of_work(use.mysql) as work:  # one transaction: an idle installation does this every few seconds
         tenants = tenants_with_open_jobs(work.connection)
@@ -101,19 +102,19 @@ def release_kept(tenant_id: TenantId, use: Resources) -> int:
 
 def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Ring) -> int:
     with unit_of_work(use.mysql) as work:
-        ledger = Ledger(work.connection, tenant_id)
+        ledger, jobs = Ledger(work.connection, tenant_id), Turns(work.connection, tenant_id)
         released = ledger.release_expired()
-        due = ledger.due()
+        # A few of each queue, not all: a bell is passed on until nothing is due, so a long backlog needs no more.
+        due = [(job_id, queue) for queue in IngestQueue for job_id in jobs.waiting(queue)]
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, tenant_id)
-        idle = sorted({*ledger.unfinished()} - {job_id for job_id, _ in due})
-        close_jobs(tenant_id, idle, ledger, use, work, touch=False)
+        close_jobs(tenant_id, ledger.done(), ledger, use, work, touch=False)
     rung = [each for each in due if _may_ring(tenant_id, *each, use)]
     for job_id, queue in rung:
         if ring(tenant_id, job_id, queue) is False:
             _forget_bell(tenant_id, job_id, queue, use)
     if released or rung:
-        log.info("swept", tenant_id=tenant_id, released=released, rung=len(rung), due=sum(due.values()))
+        log.info("swept", tenant_id=tenant_id, released=released, rung=len(rung))
     return len(rung)
 
 

@@ -20,7 +20,7 @@ from pipeline.records import TenantId
 LEAST_PLACES: Final = 4  # so that several tenants find one where a single worker has a thread or two
 UNKNOWN_SERVICE_S: Final = 0.1  # of work that was not measured yet
 LONGEST_RETRY_S: Final = 60
-NEW, WAITING = 0.5, 0.75  # shares of the time left beside the work's own that waiting may be predicted to take
+NEW, WAITING = 0.35, 0.6  # shares of the time left beside the work's own that waiting may be predicted to take
 LONGEST_WAIT: Final = 0.65  # the share of its time that a request waits for a place at most
 _HELD_BACK_S: Final = (0.09, 0.14)
 _REFUSED_A_SECOND: Final = 300  # each costs the gateway a millisecond, which answers need

@@ -22,6 +22,7 @@ from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_next, take, take_next
 from pipeline.ingestion.yield_turn import Turn
 from pipeline.jobs.ledger_store import Ledger
+from pipeline.jobs.turn_store import turns
 from pipeline.maintenance.sweep import sweep
 from pipeline.models.ports import Embedder, Matrix
 from pipeline.records import Chunking, IngestQueue, TenantId
@@ -51,6 +52,59 @@ def tenants(use):
 
 def served(use, ticket) -> int:
     return job_of(use, ticket).succeeded
+
+
+def rows_read(use, read: Callable[[Any], object]) -> int:
+    """Return how many rows MySQL reads for what ``read`` does with a connection."""
+    with unit_of_work(use.mysql) as work:
+
+        def count() -> int:
+            rows = work.connection.execute(text("SHOW SESSION STATUS LIKE 'Handler_read%'"))
+            return sum(int(value) for _, value in rows)
+
+        before = count()
+        read(work.connection)
+        between = count()
+        return (between - before) - (count() - between)
+
+
+class DescribeALongBacklog:
+    JOBS = 300
+
+    @pytest.fixture
+    def backlog(self, use, tenants):
+        for number in range(self.JOBS):
+            send(use, tenants[0], 1, prefix=f"j{number}-")
+        return tenants[0]
+
+    def it_is_not_read_to_take_a_batch(self, use, tenants, backlog):
+        send(use, tenants[1], 1)
+        assert rows_read(use, turns) < 2 * self.JOBS  # nine for each job where all are sorted
+        assert {ingest_next(use, ring=lambda *_: None) for _ in range(2)} == {1}
+        assert {waiting.tenant_id for waiting in _turns_of(use)} == {backlog}
+
+    def it_gets_a_few_bells_from_the_sweeper_and_not_one_for_each_job(self, use, backlog):
+        rung = []
+        sweep(use, ring=lambda *who: rung.append(who))
+        assert 10 <= sum(who[0] == backlog for who in rung) <= 40
+
+    def it_ends_although_every_bell_but_one_is_lost(self, use, backlog):
+        bells = [backlog]
+        while bells:
+            bells.pop()
+            ingest_next(use, ring=lambda *who: bells.append(who))
+        assert count_of(use, backlog, "succeeded") == self.JOBS
+
+
+def _turns_of(use):
+    with unit_of_work(use.mysql) as work:
+        return turns(work.connection)
+
+
+def count_of(use, tenant: TenantId, state: str) -> int:
+    with unit_of_work(use.mysql) as work:
+        statement = text("SELECT COUNT(*) FROM job_items WHERE tenant_id = :tenant AND state = :state")
+        return int(work.connection.execute(statement, {"tenant": tenant, "state": state}).scalar_one())
 
 
 class DescribeTurns:

@@ -12,6 +12,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import LeaseLost
 from pipeline.jobs.job_view_store import JobViews, status_of
 from pipeline.jobs.ledger_store import Ledger, NewItem
+from pipeline.jobs.turn_store import Turns
 from pipeline.records import IngestQueue, ItemState, JobId
 
 pytestmark = pytest.mark.own_databases
@@ -32,6 +33,11 @@ def ledger(use, tenant):
             yield Ledger(work.connection, tenant)
 
     return opened
+
+
+def _waiting(use, tenant) -> list[JobId]:
+    with unit_of_work(use.mysql) as work:
+        return Turns(work.connection, tenant).waiting(IngestQueue.INGEST)
 
 
 def _items(count: int, **fields) -> list[NewItem]:
@@ -60,14 +66,14 @@ class DescribeLedger:
         assert len(claims.items) == 1
         assert claims.more
 
-    def it_takes_the_pen_from_a_worker_whose_lease_ran_out(self, ledger, job_id, namespace):
+    def it_takes_the_pen_from_a_worker_whose_lease_ran_out(self, ledger, use, tenant, job_id, namespace):
         with ledger() as one:
             one.open(job_id, namespace, "r", _items(1))
         with ledger() as slow:
             held = slow.claim(job_id, limit=1, max_bytes=1000, lease_s=-1).items
         with ledger() as sweeper:
             assert sweeper.release_expired() == 1
-            assert sweeper.due() == {(job_id, IngestQueue.INGEST): 1}
+        assert _waiting(use, tenant) == [job_id]
         with ledger() as slow, pytest.raises(LeaseLost):
             slow.hold(held)
         with ledger() as quick:
@@ -77,13 +83,13 @@ class DescribeLedger:
         with ledger() as slow, pytest.raises(LeaseLost):
             slow.hold(held)
 
-    def it_does_not_offer_what_is_to_be_tried_later(self, ledger, job_id, namespace):
+    def it_does_not_offer_what_is_to_be_tried_later(self, ledger, use, tenant, job_id, namespace):
         with ledger() as one:
             one.open(job_id, namespace, "r", _items(1))
             held = one.claim(job_id, limit=1, max_bytes=1000, lease_s=30).items
             one.put_back(held, delay_s=60, code="embedder_unavailable", detail="away")
+        assert _waiting(use, tenant) == []
         with ledger() as one:
-            assert one.due() == {}
             assert not one.claim(job_id, limit=1, max_bytes=1000, lease_s=30).items
 
     def it_closes_a_job_with_its_last_item(self, ledger, use, tenant, job_id, namespace):
