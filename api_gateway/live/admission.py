@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from cachetools import LRUCache
@@ -78,12 +78,19 @@ class _Waiting:
     is_tried: bool = False  # an attempt is under way
 
 
+class _Begun(NamedTuple):
+    """When work got its place, and how many of its tenant's pieces were under way then."""
+
+    at: float
+    under_way: int
+
+
 @dataclass(slots=True)
 class _Tenant:
     """One tenant's use of a pool. ``began``: by work, when it got its place; times are the event loop's."""
 
     pace: Pace = field(default_factory=Pace)
-    began: dict[str, float] = field(default_factory=dict)
+    began: dict[str, _Begun] = field(default_factory=dict)
     line: deque[_Waiting] = field(default_factory=deque)
     inside: int = 0  # requests that are read, wait, or are answered
     usual_s: float = 0.0  # the time that its last query had
@@ -272,7 +279,8 @@ class Admission:
         tenant = pool.of(tenant_id)
         began = tenant.began.pop(work_id, None)
         if began is not None:
-            tenant.pace.served(asyncio.get_running_loop().time() - began)
+            seconds = asyncio.get_running_loop().time() - began.at
+            tenant.pace.served(seconds, under_way=max(began.under_way, len(tenant.began) + 1))
         pool.freed.set()
 
     def _beside_line(self, tenant_id: TenantId) -> int:
@@ -297,8 +305,12 @@ class Admission:
         tenant = pool.of(tenant_id)
         place = Place(pool=pool.name, most=pool.most, left_s=left_s)
         is_query = pool.name not in (WorkKind.MODEL, WorkKind.COMPUTE)
-        if is_query and tenant.began and pool.most and tenant.pace.hangs(asyncio.get_running_loop().time()):
-            place = replace(place, pool=hung_pool(pool.name), most=2 * pool.most)
+        if is_query and tenant.began and pool.most:
+            now = asyncio.get_running_loop().time()
+            if tenant.pace.hangs(now):
+                place = replace(place, pool=hung_pool(pool.name), most=2 * pool.most)
+            elif tenant.share >= tenant.pace.most_at_once(tenant.usual_s or self._usual_s):
+                return Verdict.SHARE_TAKEN
         self._work[waiting.work_id] = pool.name, tenant_id
         verdict = Verdict.ALL_TAKEN
         tenant.tries += 1
@@ -309,7 +321,7 @@ class Admission:
             if verdict is not Verdict.TAKEN or waiting.turn.done():  # it is done if the request left meanwhile
                 self._work.pop(waiting.work_id, None)
         if verdict is Verdict.TAKEN and waiting.work_id in self._work:  # otherwise it has ended already
-            tenant.began[waiting.work_id] = asyncio.get_running_loop().time()
+            tenant.began[waiting.work_id] = _Begun(asyncio.get_running_loop().time(), len(tenant.began) + 1)
         if verdict is Verdict.TAKEN and place.pool == pool.name:
             tenant.pace.turned(asyncio.get_running_loop().time())
         return verdict

@@ -22,9 +22,14 @@ UNKNOWN_SERVICE_S: Final = 0.1  # of work that was not measured yet
 LONGEST_RETRY_S: Final = 60
 NEW, WAITING = 0.35, 0.6  # shares of the time left beside the work's own that waiting may be predicted to take
 LONGEST_WAIT: Final = 0.65  # the share of its time that a request waits for a place at most
+_IN_PLACE, _ENDANGERED = (
+    0.5,
+    0.4,
+)  # the shares of its time that work may take in its place, and from which fewer get one
 _HELD_BACK_S: Final = (0.09, 0.14)
 _REFUSED_A_SECOND: Final = 300  # each costs the gateway a millisecond, which answers need
 _TURNS: Final = 16  # the last ones, over which their rate is measured
+_SHORTEST_S: Final = 0.001
 _HANGS_S, _HANGS_TIMES = 0.1, 5  # without a turn: at least, and in service times
 
 
@@ -74,16 +79,18 @@ def verdict(*, most: int, held: int, own: int) -> Verdict:
 @dataclass(slots=True)
 class Pace:
     """The measured speed of one tenant's work in a pool. ``services``: the last times from a place to its answer;
-    ``line_since``: when requests began to wait, None while none does; ``turns``: when the last of them got places. Times
-    are seconds of one clock."""
+    ``rates``: how many pieces of work were under way meanwhile, for each second of them; ``line_since``: when requests began
+    to wait, None while none does; ``turns``: when the last of them got places. Times are seconds of one clock."""
 
     services: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS))
+    rates: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS))
     line_since: float | None = None
     turns: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS))
 
-    def served(self, seconds: float) -> None:
-        """Note the service time of one piece of work."""
+    def served(self, seconds: float, *, under_way: int = 1) -> None:
+        """Note the service time of one of the pieces of work ``under_way``."""
         self.services.append(seconds)
+        self.rates.append(under_way / max(seconds, _SHORTEST_S))
 
     def line_begins(self, now: float) -> None:
         """Note that requests begin to wait."""
@@ -107,6 +114,14 @@ class Pace:
     def usual_service_s(self) -> float:
         """Return the median of the last service times."""
         return statistics.median(self.services) if self.services else UNKNOWN_SERVICE_S
+
+    def most_at_once(self, time_s: float) -> float:
+        """Return how many pieces of work that have ``time_s`` each may be under way, so that they end within half of it;
+        infinity while they do. On a host that is busy with other work, fewer at a time are as many a second, and end in
+        time (Little's law: under way = rate x service time)."""
+        if not self.services or self.usual_service_s() <= _ENDANGERED * time_s:
+            return math.inf
+        return max(LEAST_PLACES, _IN_PLACE * time_s * statistics.median(self.rates))
 
     def hangs(self, now: float) -> bool:
         """Return whether no request had its turn for far longer than work takes, so that work under way waits for

@@ -97,6 +97,26 @@ class SlowChannel:
         await asyncio.gather(*self.tasks.values(), *self._beside, return_exceptions=True)
 
 
+class SharedProcessor(SlowChannel):
+    """Places of ten threads. All work under way gets an equal share of a processor that ends ``rate`` pieces a second."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__(service_s=0.0)
+        self.rate = rate
+        self.ended_s: dict[str, float] = {}
+
+    async def slots(self, _queue: str) -> int:
+        return 10
+
+    async def work(self, name: str) -> None:
+        left = 1.0
+        while left > 0:
+            await asyncio.sleep(0.01)
+            left -= 0.01 * self.rate / max(1, len(self.held))
+        self.ended_s[name] = asyncio.get_running_loop().time()
+        self._end(name)
+
+
 @pytest.fixture
 async def channel():
     made = SlowChannel()
@@ -242,6 +262,31 @@ class DescribeRefusals:
         promptly_s = max(0.2, clients / 300 + 0.02)  # a gateway refuses 300 a second at most
         late = sum(channel.took_s[name] > promptly_s for name in channel.refused)
         assert late <= max(0.02 * len(channel.refused), clients)  # the first ones, before anything was measured
+        await channel.stop()
+
+    @pytest.mark.parametrize("rate", [2.5, 4.0, 40.0])
+    async def it_answers_what_it_admits_on_a_host_that_others_keep_busy(self, rate):
+        """Ten threads share a processor that ends ``rate`` queries a second, however many are under way."""
+        channel = SharedProcessor(rate)
+        loop = asyncio.get_running_loop()
+        began, asked = loop.time(), {}
+
+        async def client(name: str) -> None:
+            for number in range(10_000):
+                if loop.time() - began >= 3 * SECONDS:
+                    return
+                work = f"{name}/{number}"
+                asked[work] = loop.time() - began
+                await channel.ask(work)
+                await asyncio.wait([channel.tasks[work]])
+                while work in channel.held:
+                    await asyncio.sleep(0.05)
+
+        await asyncio.gather(*(client(f"busy{number}") for number in range(40)))
+        measured = {name: end for name, end in channel.ended_s.items() if asked[name] > SECONDS}
+        late = [name for name, end in measured.items() if end - began - asked[name] > DEADLINE_S]
+        assert len(late) <= 0.01 * len(measured)
+        assert len(measured) >= 0.8 * 2 * SECONDS * rate
         await channel.stop()
 
     async def it_keeps_a_burst_of_one_more_round_while_everything_hangs(self, channel):
