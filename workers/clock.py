@@ -16,7 +16,6 @@ from pipeline.database.engines import redis_client
 from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.worker_heartbeats import SIGN_EVERY_S, ProcessSign
 from pipeline.deadline import Deadline
-from pipeline.errors import Unavailable
 from pipeline.jobs.clock_lock_store import ClockLock
 from pipeline.outages import tolerate_outage
 from pipeline.settings import settings
@@ -59,12 +58,10 @@ class SingleClock(PersistentScheduler):  # type: ignore[misc]
             self._heartbeats.withdraw_sign(self._sign)
 
     def _is_active(self) -> bool:
-        try:
+        active = bool(self._active)
+        with tolerate_outage(log.warning, "clock_lock_not_read", active=active):
             self._heartbeats.sign(self._sign)
             active = self._has_the_time() and self._lock.hold()
-        except Unavailable as error:
-            log.warning("clock_lock_not_read", code=error.code, active=bool(self._active))
-            return bool(self._active)
         if active != self._active:
             log.info("clock_active" if active else "clock_standby")
         return active

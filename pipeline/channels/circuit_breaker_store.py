@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -236,12 +237,11 @@ class Breakers:
         return taken
 
     def _read_circuits(self) -> dict[str, Circuit]:
-        try:
-            with redis_errors():
-                raw: dict[bytes, bytes] = self._redis.hgetall(CIRCUITS)  # type: ignore[assignment]
-        except Unavailable:
-            return self._unexpired(self._circuits.last or {})
-        return self._unexpired({name.decode(): _read(value) for name, value in raw.items()})
+        circuits = self._circuits.last or {}
+        with suppress(Unavailable), redis_errors():
+            raw: dict[bytes, bytes] = self._redis.hgetall(CIRCUITS)  # type: ignore[assignment]
+            circuits = {name.decode(): _read(value) for name, value in raw.items()}
+        return self._unexpired(circuits)
 
     def _unexpired(self, circuits: dict[str, Circuit]) -> dict[str, Circuit]:
         oldest = self._oldest()

@@ -2,7 +2,6 @@
 the lower at half the allowed memory or age; vectors found below move up, so unused ones expire after two turns."""
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
@@ -15,8 +14,7 @@ from numpy.typing import NDArray
 from pipeline.database.engines import redis_errors
 from pipeline.database.redis_memory import UNLIMITED, ReadMemory
 from pipeline.database.rows import slices
-from pipeline.deadline import Deadline
-from pipeline.errors import StoreUnavailable
+from pipeline.outages import OutagePause, OutageTolerated
 from pipeline.records import TenantId
 
 log = structlog.get_logger(__name__)
@@ -75,26 +73,23 @@ class VectorCacheStore:
         self.memory = memory
         self.most_bytes = most_bytes
         self.ttl_s = ttl_s
-        self.pause = Deadline(-math.inf)
+        self.pause = OutagePause(_LEFT_ALONE_S)
 
     @property
     def usable(self) -> bool:
         """Whether Redis is worth a request now."""
-        return self.most_bytes > 0 and self.pause.has_passed
+        return self.most_bytes > 0 and self.pause.is_over
 
     @property
     def has_space(self) -> bool:
         """Whether vectors may be kept; False while Redis does not answer."""
-        try:
+        with self.outage_noted():
             return self.usable and not self.memory().is_nearly_full
-        except StoreUnavailable as error:
-            self.record_outage(error)
-            return False
+        return False
 
-    def record_outage(self, error: StoreUnavailable) -> None:
-        """Record that Redis did not answer: every vector is missing for a moment."""
-        self.pause = Deadline.after(_LEFT_ALONE_S)
-        log.warning("vector_cache_unavailable", code=error.code, detail=str(error))
+    def outage_noted(self) -> OutageTolerated:
+        """Return a block for a call of Redis; if that does not answer, every vector is missing for a moment."""
+        return self.pause.after_outage(log.warning, "vector_cache_unavailable")
 
 
 class VectorCache:
@@ -131,12 +126,9 @@ class VectorCache:
     def _call(self, script: str, *arguments: Any) -> Any:
         if not self._store.usable:
             return None
-        try:
-            with redis_errors():
-                return self._store.redis.eval(script, 1, _STATE, self._prefix, *arguments)
-        except StoreUnavailable as error:
-            self._store.record_outage(error)
-            return None
+        with self._store.outage_noted(), redis_errors():
+            return self._store.redis.eval(script, 1, _STATE, self._prefix, *arguments)
+        return None
 
     def _vectors(self, raw: Mapping[bytes, bytes | None]) -> dict[bytes, NDArray[np.float32]]:
         return {

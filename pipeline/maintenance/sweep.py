@@ -120,11 +120,9 @@ def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Ring) -> int:
 
 def _may_ring(tenant_id: TenantId, job_id: JobId, queue: IngestQueue, use: Resources) -> bool:
     """Return whether no bell was rung for the job and queue in the last seconds: the sweeper must not lengthen a long queue."""
-    try:
-        with redis_errors():
-            return bool(use.redis.set(_bell(tenant_id, job_id, queue), 1, nx=True, ex=_RING_AGAIN_AFTER_S))
-    except Unavailable:
-        return True
+    with suppress(Unavailable), redis_errors():
+        return bool(use.redis.set(_bell(tenant_id, job_id, queue), 1, nx=True, ex=_RING_AGAIN_AFTER_S))
+    return True
 
 
 def _forget_bell(tenant_id: TenantId, job_id: JobId, queue: IngestQueue, use: Resources) -> None:

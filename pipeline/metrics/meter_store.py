@@ -13,8 +13,8 @@ import redis
 import structlog
 
 from pipeline.database.engines import redis_errors
-from pipeline.errors import Unavailable
 from pipeline.metrics.definitions import METRICS, WINDOW_MINUTES, WINDOWED, Field, MetricSpec
+from pipeline.outages import tolerate_outage
 
 log = structlog.get_logger(__name__)
 
@@ -91,13 +91,11 @@ class Meter:
         pairs = [part for field in ordered for part in (orjson.dumps(field).decode(), repr(pending[field]))]
         windowed = sum(1 for field in ordered if field[0] in WINDOWED)
         keys = (TOTALS, minute_key(int(self._clock() // 60)))
-        try:
-            with redis_errors():
-                self._add_up(keys, [str(MOST_FIELDS), str(_MINUTE_KEPT_S), str(windowed), *pairs])
-        except Unavailable as error:
-            log.warning("metrics_not_written", code=error.code)
-            with self._lock:
-                self._add(pending)
+        with tolerate_outage(log.warning, "metrics_not_written"), redis_errors():
+            self._add_up(keys, [str(MOST_FIELDS), str(_MINUTE_KEPT_S), str(windowed), *pairs])
+            return
+        with self._lock:
+            self._add(pending)
 
     def close(self) -> None:
         """Send the remaining values."""

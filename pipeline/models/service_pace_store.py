@@ -5,6 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -171,11 +172,10 @@ class FleetGovernor:
         with self._lock:
             if self._alone is not None:
                 return self._alone.closed_until > time.time()
-        try:
+        with suppress(StoreUnavailable):
             pace, now = self._shared.read()
-        except StoreUnavailable:
-            return True  # ask again, without the fleet
-        return pace.closed_until > now
+            return pace.closed_until > now
+        return True  # ask again, without the fleet
 
     def _change(self, step: Callable[[ServicePace, float, float], tuple[ServicePace, T]]) -> T:
         """Change the fleet's pace or, without Redis, this process's own tenth of it."""

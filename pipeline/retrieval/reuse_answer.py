@@ -9,6 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -81,10 +82,9 @@ class AnswerCache:
         if not query.cache_key:
             return None
         queries = self.use.queries(query.tenant_id)
-        try:
+        cached = None
+        with suppress(Unavailable):
             cached = _read(queries.cached_answer(query.cache_key))
-        except Unavailable:
-            return None
         self.use.meter.count("chordwise_result_cache", result="miss" if cached is None else "hit")
         if cached is None:
             return None
