@@ -39,7 +39,7 @@ from pipeline.ingestion.prepare import (
     prepare,
     write_aside,
 )
-from pipeline.ingestion.yield_turn import Ring, Turn
+from pipeline.ingestion.yield_turn import Ring, Turn, is_left_alone
 from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
 from pipeline.jobs.turn_store import Turns, WaitingJob, turns, waiting_for_each_other
 from pipeline.models.local_embedder import LocalEncoder
@@ -64,6 +64,9 @@ def ingest_next(use: Resources, *, ring: Ring, queue: IngestQueue = IngestQueue.
     """Work on one batch of the next tenant in a queue, then ring again if more is due; return how many documents. A bell
     allows one batch of any tenant and is passed on, so as many batches run as bells were rung."""
     batch = take_next(use, queue=queue)
+    if batch is None and queue is IngestQueue.INGEST and is_left_alone(IngestQueue.LONG, use):
+        queue = IngestQueue.LONG
+        batch = take_next(use, queue=queue)
     if batch is None:
         return 0
     turn = ingest_claims(batch.tenant_id, batch.claims, use, ring=ring, queue=queue)

@@ -1,6 +1,7 @@
 """End a batch's turn for other tenants: documents not begun go back, one that takes long goes to the queue `long`."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -8,7 +9,7 @@ import structlog
 
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
-from pipeline.errors import IngestCrowded
+from pipeline.errors import IngestCrowded, Unavailable
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.jobs.turn_store import turns
 from pipeline.outages import tolerate_outage
@@ -26,6 +27,15 @@ class Ring(Protocol):
 
     def __call__(self, tenant_id: TenantId, job_id: JobId, queue: IngestQueue = IngestQueue.INGEST, /) -> object:
         """Ring once."""
+
+
+def is_left_alone(queue: IngestQueue, use: Resources) -> bool:
+    """Return whether workers run and none of them serves a queue, as after an upgrade that started none of its role. Where
+    Redis cannot tell, the queue counts as served."""
+    with suppress(Unavailable):
+        workers = use.heartbeats.all()
+        return bool(workers) and not any(queue in worker.queues for worker in workers)
+    return False
 
 
 class Turn:

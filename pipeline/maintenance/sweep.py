@@ -25,7 +25,7 @@ from pipeline.documents.generation_store import RetainedGenerations, Retired, te
 from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
 from pipeline.errors import TenantGone, Unavailable
 from pipeline.ingestion.claimed_items import close_jobs
-from pipeline.ingestion.yield_turn import Ring
+from pipeline.ingestion.yield_turn import Ring, is_left_alone
 from pipeline.jobs.job_retention_store import EndedJobs, keep_jobs_since, keep_usage_since, tenants_with_jobs_ended
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
 from pipeline.jobs.turn_store import Turns
@@ -110,8 +110,9 @@ def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Ring) -> int:
         ledger = Ledger(work.connection, tenant_id)
         close_jobs(tenant_id, ledger.done(), ledger, use, work, touch=False)
     rung = [each for each in due if _may_ring(tenant_id, *each, use)]
+    alone = {queue for queue in {queue for _, queue in rung} if is_left_alone(queue, use)}
     for job_id, queue in rung:
-        if ring(tenant_id, job_id, queue) is False:
+        if ring(tenant_id, job_id, IngestQueue.INGEST if queue in alone else queue) is False:
             _forget_bell(tenant_id, job_id, queue, use)
     if released or rung:
         log.info("swept", tenant_id=tenant_id, released=released, rung=len(rung))

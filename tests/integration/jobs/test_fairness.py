@@ -17,6 +17,7 @@ from openpyxl import Workbook
 from sqlalchemy import text
 
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.worker_heartbeats import WorkerHeartbeat
 from pipeline.errors import QueueFull, QuotaExceeded
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_next, take, take_next
@@ -66,6 +67,44 @@ def rows_read(use, read: Callable[[Any], object]) -> int:
         read(work.connection)
         between = count()
         return (between - before) - (count() - between)
+
+
+def heartbeat_of(queue: str) -> WorkerHeartbeat:
+    now_s = time.time()
+    return WorkerHeartbeat(
+        name=f"{queue}@here",
+        host="here",
+        pid=1,
+        queues=(queue,),
+        version="0",
+        celery="0",
+        kombu="0",
+        broker="redis",
+        started_at=now_s,
+        beat_at=now_s,
+    )
+
+
+class DescribeALongDocumentWithoutAWorkerOfItsQueue:
+    @pytest.mark.parametrize(("served", "documents"), [(["ingest"], 1), (["ingest", "long"], 0), ([], 0)])
+    def it_is_taken_by_a_worker_of_the_others(self, use, tenants, served, documents):
+        send(use, tenants[0], 1)
+        batch = take_next(use)
+        Turn(batch.tenant_id, use, lambda *_: None, IngestQueue.INGEST).leave(long=batch.claims)
+        beats = [heartbeat_of(queue) for queue in served]
+        for beat in beats:
+            use.heartbeats.beat(beat)
+        try:
+            rung = []
+            sweep(use, ring=lambda *who: rung.append(who))
+            assert [queue for tenant, _, queue in rung if tenant == tenants[0]] == (
+                ["ingest"] if documents else ["long"]
+            )
+            assert ingest_next(use, ring=lambda *_: None) == documents
+        finally:
+            for beat in beats:
+                use.heartbeats.withdraw(beat.worker_id)
+        ingest_next(use, ring=lambda *_: None, queue=IngestQueue.LONG)
 
 
 class DescribeALongBacklog:
