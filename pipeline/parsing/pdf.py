@@ -18,7 +18,8 @@ from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocume
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
 from pipeline.parsing.pdf_contents import rules_of, words_of
-from pipeline.parsing.pdf_layout import body_size, heading_sizes, reading_order, running_heads
+from pipeline.parsing.pdf_heads import body_size, heading_sizes, running_heads
+from pipeline.parsing.pdf_layout import reading_order
 from pipeline.parsing.pdf_lines import BREAK, CJK, NEW, SOFT, Line, LinePart, joined, turned, unplaced
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
 from pipeline.parsing.table_headers import are_alike, looks_like_header

@@ -12,6 +12,7 @@ from pipeline.parsing.formulas import RAISED_TEXT, lowered, raised
 
 WIDE_GAP = 1.6  # times the height of the letters: a gap within a line that divides columns or cells
 GUTTER = 0.8  # times the height: the least white strip between columns
+NEAR = 3.5  # times the height: the lines of a block are not further apart
 _FIELD_GAP = 0.9  # times the height: between a label and the field of a form
 _MARK_GAP = 4.0  # times the height: between the mark of a list item and its text
 _VALUES_APART = 0.15  # times the height: between numbers that were drawn one by one
