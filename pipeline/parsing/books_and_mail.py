@@ -16,6 +16,7 @@ from pipeline.parsing.containers import Properties, XmlReader, office_archive, w
 from pipeline.parsing.encodings import decode
 from pipeline.parsing.html import blocks_of_tree, decode_page, parse_html, withheld
 from pipeline.parsing.html_tree import INLINE, Element, read_page
+from pipeline.parsing.recognition import unread
 from pipeline.records import Parsed
 
 _CONTAINER, _RIGHTS = "META-INF/container.xml", ("META-INF/rights.xml", "META-INF/license.lcpl")
@@ -27,6 +28,17 @@ _PAGES = ("text/html", "application/xhtml+xml")
 _LONGEST_HEADER = 32_768  # characters; decoding takes quadratic time
 _HEAD = 100  # bytes
 _NAMES_SHOWN = 10
+_CALENDAR = "text/calendar"
+_EVENT = {
+    "SUMMARY": "Event",
+    "DTSTART": "Begins",
+    "DTEND": "Ends",
+    "LOCATION": "Location",
+    "DESCRIPTION": "Description",
+}
+_FOLD, _ESCAPED = re.compile(r"\r?\n[ \t]"), re.compile(r"\\([nN,;\\])")
+_TIME = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z)?)?")
+_REMEDY = "save the book as PDF, whose pages can be recognised"
 _DEEPEST_MAIL = 5  # mails attached to mails
 
 
@@ -59,6 +71,9 @@ def parse_epub(body: bytes) -> Parsed:
         warnings = withheld(unseen)
         if missing:
             warnings.append(f"{missing} chapters are missing in the file")
+        pictures = [at for at, chapter in enumerate(chapters.values(), start=1) if at > 1 and _is_picture(chapter)]
+        if pictures:  # beside the cover
+            warnings.append(unread(pictures, len(chapters), _REMEDY, what="chapter"))
         return assemble(blocks_of_tree(root), title=properties.title, warnings=warnings)
 
 
@@ -83,6 +98,12 @@ class _Package(XmlReader):
             self._files[attributes.get("id", "")] = attributes.get("href", "")
         elif name == "itemref":
             self._order.append(attributes.get("idref", ""))
+
+
+def _is_picture(chapter: Element) -> bool:
+    return not any(map(str.strip, _words(chapter))) and any(
+        each.tag in ("img", "image") for each in chapter.descendants()
+    )
 
 
 def _place_notes(chapters: Mapping[str, Element]) -> None:
@@ -181,8 +202,28 @@ class _Mail:
                 page = read_page(decoded.text)
                 self.unseen += page.unseen
                 return blocks_of_tree(page.root)
+        if kind == _CALENDAR:
+            with suppress(UndecodableText):
+                return [Block(text="\n".join(_event(decode(_payload(part), declared=part.get_content_charset()))))]
         self.attached.append(name or kind)
         return []
+
+
+def _event(calendar: str) -> Iterator[str]:
+    """Yield the time, the place and the words of the first event of an invitation."""
+    named: dict[str, str] = {}
+    _, _, event = calendar.partition("BEGIN:VEVENT")
+    for line in _FOLD.sub("", event.partition("END:VEVENT")[0]).splitlines():
+        name, _, value = line.partition(":")
+        named.setdefault(name.partition(";")[0].upper(), value)
+    for name, label in _EVENT.items():
+        text = _ESCAPED.sub(lambda sign: "\n" if sign[1] in "nN" else sign[1], named.get(name, ""))
+        if time := _TIME.fullmatch(text):
+            text = f"{time[1]}-{time[2]}-{time[3]}" + (
+                f" {time[4]}:{time[5]}{' UTC' * bool(time[6])}" if time[4] else ""
+            )
+        if text.strip():
+            yield f"{label}: {text.strip()}"
 
 
 def _leaves(message: Message, *, is_inline: bool = False) -> Iterator[tuple[Message, bool]]:
@@ -197,8 +238,9 @@ def _leaves(message: Message, *, is_inline: bool = False) -> Iterator[tuple[Mess
         yield message, is_inline
         return
     if kind == "multipart/alternative":
+        calendars = [part for part in parts if part.get_content_type() == _CALENDAR]
         readable = [part for part in parts if part.get_content_type() in (*_PAGES, "text/plain") or part.is_multipart()]
-        parts = readable[-1:] or parts[-1:]
+        parts = [*(readable[-1:] or parts[-1:]), *calendars]
     for part in parts:
         yield from _leaves(part, is_inline=kind == "multipart/related" and part.get_content_maintype() == "image")
 

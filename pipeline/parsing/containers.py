@@ -37,6 +37,7 @@ _OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 # The part of an old container that holds an encrypted new one.
 _ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 _ENCRYPTED_FLAG = 0x1
+_FIRST_FILE, _JUNK = b"PK\x03\x04", 1024  # how archives begin, perhaps behind a few bytes of a transfer
 _MOST_ENTRIES = 10_000
 _MOST_UNPACKED = 256 * 1024 * 1024  # bytes, all entries together, as the archive's directory declares them
 PROPERTIES = "docProps/core.xml"
@@ -65,7 +66,7 @@ def office_archive(body: bytes, what: str) -> Iterator[zipfile.ZipFile]:
         raise UnsupportedMediaType(
             "the document is of an Office format before 2007; save it as docx, xlsx, pptx or pdf"
         )
-    if not body.startswith(b"PK"):
+    if not body.startswith(b"PK") and _FIRST_FILE not in body[:_JUNK]:
         raise MalformedDocument(f"the file is not {what} but {what_it_is(body)}")
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:

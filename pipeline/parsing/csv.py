@@ -16,6 +16,7 @@ from pipeline.records import Parsed
 
 _DELIMITERS = ",;\t|"
 _SAMPLE, _SAMPLE_ROWS = 64 * 1024, 20  # characters and rows in which the delimiter is looked for
+_LEAST_TABLE = 3  # rows and columns of a table between more lines of text
 _LONGEST_CELL = 256 * 1024  # characters; a longer one means an unclosed quote
 MOST_CELLS = 1_000_000
 _MOST_STRAYS = 100  # rows with a stray quote, after which quotes are characters, so that reading stays linear
@@ -125,6 +126,10 @@ def _delimiter(text: str) -> str:
         if not widths:
             return (0.0, 0)
         usual = max(set(widths), key=lambda width: (widths.count(width), width))
+        if usual == 1:  # lines around a table, or no delimiter
+            usual = max(set(widths), key=lambda width: (widths.count(width) * (width >= _LEAST_TABLE), width))
+            if widths.count(usual) < _LEAST_TABLE:
+                usual = 1
         return (widths.count(usual) / len(widths) if usual > 1 else 0.0, usual)
 
     csv.field_size_limit(_LONGEST_CELL)

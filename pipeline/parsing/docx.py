@@ -37,7 +37,7 @@ from pipeline.parsing.html import blocks_of_fragment
 from pipeline.parsing.html_tree import Element
 from pipeline.parsing.rich_text import parse_rtf
 from pipeline.parsing.table_headers import looks_like_header
-from pipeline.parsing.tables import bar_blocks
+from pipeline.parsing.tables import table_blocks
 from pipeline.parsing.word_numbers import Numbering
 from pipeline.records import Parsed
 
@@ -50,6 +50,7 @@ _SHIFT = re.compile(r"superscript|subscript|-?(?:[4-9]|[1-9]\d)")  # the last in
 _LEVELS = ("0", "1", "2", "3", "4", "5")
 _MOST_STYLES_BACK = 20  # length of the chain of base styles
 _MOST_COLUMNS = 200
+_LARGE = 1_080_000  # EMU, 3 cm: the least width and height of a picture that may hold text
 _SILENT = frozenset({"del", "moveFrom", "instrText", "Fallback", "rPrChange", "pPrChange", "rt", "delText"})
 _LONG_CELL = 200  # characters in a cell above which its paragraphs stay paragraphs, because the table is a layout
 _NOTE_KINDS = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
@@ -82,6 +83,8 @@ def parse_docx(body: bytes) -> Parsed:
         reader.read(archive, main)
         blocks = with_furniture(with_code(reader.with_outer_items()), document.remaining())
         warnings = ["hidden text was left out"] if reader.hidden else []
+        if reader.pictures:
+            warnings.append(f"pictures were not read ({reader.pictures})")
         return assemble(blocks, title=usable_title(properties.title) or reader.title, warnings=warnings)
 
 
@@ -240,6 +243,7 @@ class _Cell:
 class _Table:
     rows: list[list[_Cell]] = field(default_factory=list)
     header_rows: int = 0
+    deleted: set[int] = field(default_factory=set)  # rows
     below: list[Block] = field(default_factory=list)
 
 
@@ -256,6 +260,9 @@ class _Paragraphs(XmlReader):
         self.blocks: list[Block] = []
         self.title: str | None = None
         self.hidden = False
+        self.pictures = 0  # that may hold text: not the small ones
+        self._is_large = True  # the open drawing
+        self._is_watermark = False  # likewise
         self._styles = styles
         self._numbering = numbering
         self._notes = notes
@@ -267,7 +274,7 @@ class _Paragraphs(XmlReader):
         self._inner: set[int] = set()  # blocks that are items within the item above
         self._silent = 0
         self._characters = 0
-        self._in_text = self._in_paragraph_properties = self._in_run_properties = False
+        self._in_text = self._in_paragraph_properties = self._in_run_properties = self._in_row_properties = False
         self._is_hidden = self._is_code = False  # the open run
         self._position = ""  # of the open run: superscript, subscript, or half points
         self._run_start = 0
@@ -288,6 +295,10 @@ class _Paragraphs(XmlReader):
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         if self._silent or name in _SILENT:
             self._silent += 1
+            if name == "del" and self._in_row_properties:
+                self._tables[-1].deleted.add(len(self._tables[-1].rows) - 1)
+        elif name == "trPr" and self._tables and self._tables[-1].rows:
+            self._in_row_properties = True
         elif self._formula or name == "oMath":
             self._open_formula(name, attributes)
         elif name == "p":
@@ -320,6 +331,8 @@ class _Paragraphs(XmlReader):
             self._in_text = False
         elif name == "pPr":
             self._in_paragraph_properties = False
+        elif name == "trPr":
+            self._in_row_properties = False
         elif name == "rPr":
             self._in_run_properties = False
         elif name == "r":
@@ -409,6 +422,14 @@ class _Paragraphs(XmlReader):
                 if kind != "comment":
                     paragraph.pieces.append(f"[{mark}]")
                 paragraph.below.append(Block(text=f"[{mark}] {text}"))
+        elif name == "shape":
+            self._is_watermark = "watermark" in attributes.get("id", "").lower()
+        elif name == "textpath" and not self._is_watermark:
+            paragraph.pieces.append(attributes.get("string", ""))
+        elif name == "extent":
+            self._is_large = all(int(size) >= _LARGE for size in attributes.values() if size.isdecimal())
+        elif name in ("blip", "OLEObject"):
+            self.pictures += self._is_large or name == "OLEObject"
         elif name == "relIds":
             paragraph.below += self._part_blocks(attributes.get("dm", ""))
         elif name == "chart":
@@ -488,7 +509,8 @@ class _Paragraphs(XmlReader):
 
     def _end_table(self) -> None:
         table = self._tables.pop()
-        rows = [row for row in table.rows if any(cell.blocks or cell.goes_on for cell in row)]
+        shown = (row for at, row in enumerate(table.rows) if at not in table.deleted)
+        rows = [row for row in shown if any(cell.blocks or cell.goes_on for cell in row)]
         self._keep(_table_blocks(rows, table.header_rows))
         self._keep(table.below)
         self._before = ""
@@ -539,23 +561,21 @@ def _table_blocks(rows: list[list[_Cell]], header_rows: int) -> Iterator[Block]:
     if widest < 2 or (is_layout and not has_names):
         yield from (replace(block, tight=False) for row in rows for cell in row for block in cell.blocks)
         return
-    grid: list[list[str]] = []
+    grid: list[list[tuple[str, int, int]]] = []
+    above: dict[int, tuple[int, int]] = {}  # row and place of the cell of each column
     for row in rows:
-        line: list[str] = []
+        column, line = 0, list[tuple[str, int, int]]()
         for cell in row:
-            if cell.goes_on and grid:
-                above = grid[-1]
-                line += [
-                    above[column] if column < len(above) else "" for column in range(len(line), len(line) + cell.across)
-                ]
+            if cell.goes_on and column in above:
+                at, place = above[column]
+                text, across, down = grid[at][place]
+                grid[at][place] = text, across, down + 1
             else:
-                line += ["; ".join(one_line(block.text) for block in cell.blocks)] * cell.across
-        grid.append(line[:_MOST_COLUMNS])
-    if not header_rows and len(grid) > 1 and looks_like_header(grid[0]):
-        header_rows = (
-            2 if len(grid) > 2 and any(cell.across > 1 for cell in rows[0]) and looks_like_header(grid[1]) else 1
-        )
-    yield from bar_blocks(grid, header_rows=min(header_rows, len(grid) - 1))
+                above[column] = len(grid), len(line)
+                line.append(("; ".join(one_line(block.text) for block in cell.blocks), cell.across, 1))
+            column += cell.across
+        grid.append(line)
+    yield from table_blocks(grid, marked=min(header_rows, len(grid) - 1), most_columns=_MOST_COLUMNS)
 
 
 def _mark_of(kind: str, name: str) -> str:

@@ -27,6 +27,8 @@ _MOST_CONTROL_BYTES = 0.01  # share of the body; text has next to none, random b
 _SAMPLE = 64 * 1024  # bytes examined when the encoding is unknown
 _SURE = 0.93  # probability below which a document gets a warning
 _LONGEST_WARNING = 255  # characters
+_MISREAD = re.compile("[ÃÂ][\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€")  # UTF-8 that was read as Windows-1252
+_LEAST_MISREAD = 3  # places
 _UNMARKED = 0.99  # probability of UTF-16 without its mark, recognised by its zero bytes
 _FEW = 6  # number of multi-byte characters up to which valid UTF-8 may be another encoding by chance
 _ISO_2022 = ((b"\x1b$B", "iso2022_jp"), (b"\x1b$@", "iso2022_jp"), (b"\x1b$)C", "iso2022_kr"))
@@ -135,7 +137,7 @@ def _as_unambiguous(body: bytes, declared: str | None, codec: str | None) -> Dec
         return None
     if body.isascii():
         return _decoded(body, text, "utf-8")
-    if beyond_ascii > 3 * _FEW or codec == "utf-8":
+    if beyond_ascii > 3 * _FEW or codec == "utf-8" or len(_MISREAD.findall(text)) >= _LEAST_MISREAD:
         return _decoded(body, text, "utf-8", declared=declared)
     likely = guess(body, declared=codec, is_utf_8=len(body.translate(None, _CONTROL_BYTES + b"\x7f")) == len(body))
     if likely is None or likely.codec == "utf-8":
@@ -177,10 +179,15 @@ def _decoded(
     if probability < _SURE:
         other = f", and may be {public_name(rival)}" if rival else ""
         warnings.append(f"the encoding is not sure: the text was read as {name}{other}; name it in `charset`")
-    if codec != "utf-8" or not is_utf8(body):
-        replaced = text.count("\ufffd")
-        if replaced:
+    if replaced := text.count("\ufffd"):
+        if codec != "utf-8" or not is_utf8(body):
             warnings.append(f"{replaced} places of the text cannot be decoded as {name}")
+        else:
+            warnings.append(f"{replaced} characters had been lost before the file was sent (U+FFFD)")
+    elif "锟斤拷" in text:
+        warnings.append("characters had been lost before the file was sent (锟斤拷)")
+    if not text.isascii() and len(_MISREAD.findall(text, 0, _SAMPLE)) >= _LEAST_MISREAD:
+        warnings.append("the text had been saved in a wrong encoding before the file was sent (such as Ã¤ for ä)")
     encoding = Encoding(
         name=name, probability=round(min(probability, 1.0), 3), warning="; ".join(warnings)[:_LONGEST_WARNING] or None
     )

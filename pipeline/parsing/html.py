@@ -3,14 +3,26 @@
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.encodings import DecodedText, read_text
 from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
-from pipeline.parsing.html_tree import AS_BLOCK, DROPPED, INLINE, SHIFTED, Element, Page, may_hide, read_page, set_of
+from pipeline.parsing.html_tree import (
+    AS_BLOCK,
+    CHIP,
+    DROPPED,
+    INLINE,
+    SHIFTED,
+    Element,
+    Page,
+    may_hide,
+    read_page,
+    set_of,
+)
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.table_headers import looks_like_header
-from pipeline.parsing.tables import bar_blocks, spread
+from pipeline.parsing.tables import table_blocks
 from pipeline.records import Parsed
 
 _DECLARED_CHARSET = re.compile(
@@ -243,6 +255,11 @@ class _Writer:
         if AS_BLOCK.search(element.source):
             self._block(element)
             return
+        if CHIP.search(element.source):
+            self._pieces.append(" ")
+            self._children(element)
+            self._pieces.append(" ")
+            return
         shift = SHIFTED.search(element.source)
         (self._children if shift is None else self._sup if shift[1].lower() == "super" else self._sub)(element)
 
@@ -369,18 +386,16 @@ class _Writer:
             self._children(element)
             self._end_block()
             return
-        cells = [[(cell, self._cell(cell)) for cell in row] for row in rows]
-        grid = spread(
+        cells = [
             [
-                [(text, _span(cell, "colspan", _MOST_COLUMNS), _span(cell, "rowspan", len(rows))) for cell, text in row]
-                for row in cells
-            ],
-            most_columns=_MOST_COLUMNS,
-        )
-        header = _header_rows(rows, grid)
+                (self._cell(cell), _span(cell, "colspan", _MOST_COLUMNS), _span(cell, "rowspan", len(rows)))
+                for cell in row
+            ]
+            for row in rows
+        ]
         caption = next((self._inline(child) for child in element.elements() if child.tag == "caption"), "")
         self._tight = False
-        for block in bar_blocks(grid, header_rows=header):
+        for block in table_blocks(cells, marked=_marked_rows(rows), most_columns=_MOST_COLUMNS):
             if caption:
                 lead = len(caption) + 1 + block.lead if block.lead else len(caption)
                 block = replace(block, text=f"{caption}\n{block.text}", lead=lead)
@@ -448,14 +463,22 @@ def _is(element: Element, tag: str, roles: frozenset[str]) -> bool:
     return element.tag == tag or ("role" in element.source and element.attributes.get("role") in roles)
 
 
+_FRAME = re.compile(
+    r"\b(?:row|column)-headers-background|\bfreezebar-cell"
+)  # numbers and letters that Google Sheets adds
+
+
 def _rows_of(table: Element) -> Iterator[list[Element]]:
     for child in table.elements():
         if _is(child, "tr", _ROW_ROLES) and not child.is_unseen:
-            yield [
+            row = [
                 cell
                 for cell in child.elements()
                 if (_is(cell, "td", _CELL_ROLES) or _is(cell, "th", _HEADER_ROLES)) and not cell.is_unseen
             ]
+            shown = [cell for cell in row if not (cell.source and _FRAME.search(cell.source))]
+            if shown or not row:
+                yield shown
         elif (child.tag in ("thead", "tbody", "tfoot") or _is(child, "", _GROUP_ROLES)) and not child.is_unseen:
             yield from _rows_of(child)
 
@@ -480,15 +503,10 @@ _PARAGRAPHS = set_of("p div ul ol")
 _PARTS_OF_PAGES = set_of("table h1 h2 h3 h4 h5 h6 section article pre form")
 
 
-def _header_rows(rows: Sequence[Sequence[Element]], grid: Sequence[Sequence[str]]) -> int:
-    marked = 0
-    for row in rows:
-        if not row or not all(_is(cell, "th", _HEADER_ROLES) for cell in row):
-            break
-        marked += 1
-    if marked:
-        return marked if marked < len(rows) else 0
-    return int(len(grid) > 1 and looks_like_header(grid[0]))
+def _marked_rows(rows: Sequence[Sequence[Element]]) -> int:
+    """Return how many rows from the first one on hold nothing but headers."""
+    marked = takewhile(lambda row: row and all(_is(cell, "th", _HEADER_ROLES) for cell in row), rows)
+    return sum(1 for _ in marked)
 
 
 def _number_style(ordered: Element) -> str:

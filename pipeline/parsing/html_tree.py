@@ -24,6 +24,8 @@ _CONTROLLED = re.compile(
 _WORD = re.compile(r"[^\s#'\"(),;]+")
 SHIFTED = re.compile(r"vertical-align\s*+:\s*+(super|sub)\b", re.IGNORECASE)
 AS_BLOCK = re.compile(r"(?<![\w-])display\s*+:\s*+(?:block|flex|grid|list-item|table(?:-row)?\b)", re.IGNORECASE)
+CHIP = re.compile(r"\bclass\s*+=[^=]*?(?<![\w-])(?:badge|chip|pill|selected-value|tag)(?![\w-])", re.IGNORECASE)
+_SHOWN_APART = re.compile("|".join(each.pattern for each in (SHIFTED, AS_BLOCK, CHIP)), re.IGNORECASE)
 _DISPLAY = re.compile(r"(?<![\w-])(?:display|visibility)\s*+:\s*+(?:(none|hidden)|\w)", re.IGNORECASE)
 _NAMES = re.compile(r"[.#][\w-]+")
 _FOLDED = re.compile(r"answer|panel", re.IGNORECASE)
@@ -243,7 +245,7 @@ class _Builder:
         if self._hiding and source and self._is_hidden_by_style(source):
             source += " hidden"
         is_formatting = name in _FORMATTING and name not in self._kept
-        if is_formatting and not (source and ("role" in source or may_hide(source))):
+        if is_formatting and not (source and ("role" in source or may_hide(source) or CHIP.search(source))):
             return
         is_open = name not in _VOID and not source.endswith("/")
         if is_open and len(self._open) > DEEPEST:
@@ -253,7 +255,7 @@ class _Builder:
         if element.is_unseen and self._is_unfolded_by_button(element):
             element.is_unseen = False
         if is_formatting:
-            if not (element.is_unseen or "role" in source or SHIFTED.search(source) or AS_BLOCK.search(source)):
+            if not (element.is_unseen or "role" in source or _SHOWN_APART.search(source)):
                 return
             self._kept.add(name)
         self._add(element)

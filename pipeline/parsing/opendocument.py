@@ -46,6 +46,7 @@ _TAGS = {"span": "span", "a": "a", "text-box": "div", "custom-shape": "div", "se
 _HIDING = frozenset({"p", "h", "span", "section"})
 _LENGTH = re.compile(r"(-?\d{1,6}(?:\.\d{1,6})?)\d*(cm|mm|in|pt|pc|px)")
 _IN_CM = {"cm": 1.0, "mm": 0.1, "in": 2.54, "pt": 2.54 / 72, "pc": 2.54 / 6, "px": 2.54 / 96}
+_LARGE_CM = 3.0  # the least width and height of a picture that may hold text
 _ROW_HEIGHT_CM = 0.64  # shapes whose tops differ by less stand beside each other, as in `slides`
 _REMEDY = "save the slides as PDF, whose pages can be recognised"
 
@@ -58,6 +59,8 @@ def parse_odt(body: bytes) -> Parsed:
         tree = _read(archive)
         blocks = with_furniture(blocks_of_tree(tree.root), blocks_of_tree(tree.furniture))
         warnings = ["hidden text was left out"] if tree.hides else []
+        if tree.pictures:
+            warnings.append(f"pictures were not read ({tree.pictures})")
         return assemble(blocks, title=title_of(archive) or tree.title, warnings=warnings)
 
 
@@ -195,6 +198,7 @@ class _Place:
     level: int = -1  # of lists
     item: Element | None = None
     is_code: bool = False
+    is_large: bool = True  # a picture
     fonts: set[bool] = field(default_factory=set)  # of the open paragraph: whether it has text as code, and other text
 
     def begin(self, tag: str, source: str = "") -> Element:
@@ -214,6 +218,7 @@ class _Tree(XmlReader):
         self.root, self.furniture = Element("#root"), Element("#root")
         self.slides: list[_Slide] = []
         self.hides = False
+        self.pictures = 0  # that may hold text: not the small ones
         self._title: Element | None = None
         self._objects = Objects(archive)
         self._styles = _Styles()
@@ -410,6 +415,11 @@ class _Tree(XmlReader):
             place.element.children.append("\t" if name == "tab" else Element("br"))
         elif name == "image" and self.slides:
             self.slides[-1].has_picture = True
+        elif name == "image":
+            self.pictures += place.is_large
+        elif name == "frame":
+            sizes = [attributes[key] for key in ("width", "height") if key in attributes]
+            place.is_large = all(_centimetres(size) >= _LARGE_CM for size in sizes)
         elif name == "object":
             self._object(attributes.get("href", ""), place.element)
         elif name == "note-citation":

@@ -18,12 +18,12 @@ from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocume
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
 from pipeline.parsing.pdf_contents import rules_of, words_of
-from pipeline.parsing.pdf_heads import body_size, heading_sizes, running_heads
+from pipeline.parsing.pdf_heads import body_size, heading_sizes, running_heads, without_browser_lines
 from pipeline.parsing.pdf_layout import reading_order
 from pipeline.parsing.pdf_lines import BREAK, CJK, NEW, SOFT, Line, LinePart, joined, turned, unplaced
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
 from pipeline.parsing.table_headers import are_alike, looks_like_header
-from pipeline.parsing.tables import bar_blocks
+from pipeline.parsing.tables import bar_blocks, named_rows
 from pipeline.records import Encoding, Parsed
 
 _SIGNATURE_WITHIN = 1024  # bytes; some programs write a few before it
@@ -48,6 +48,7 @@ _LONGEST_HEADING = 200  # characters
 _MOST_HEADING_LINES = 4
 _TITLE_SIZE = 1.14  # times the size of most letters
 _LEADING_NUMBER = re.compile(r"^(?:[\d.]+|第\w{1,4}[章节])")
+_PLACEHOLDER, _LONGEST_PLACEHOLDER = re.compile(r"please wait|adobe\.com/go/", re.IGNORECASE), 3000  # of an XFA form
 _STAMP = 200  # characters; a page with fewer may be a picture with a stamp on it
 _MOST_OF_PAGE = 0.6  # share of a page that pictures cover
 _MOST_ANNOTATIONS = 2000  # of a page
@@ -57,6 +58,29 @@ _MOST_NAMED = 20  # pages in a warning
 _ENOUGH_LETTERS, _ENOUGH_LATIN = 100, 300
 _MOST_ODD = 0.25
 _LEAST_VOWELS = 0.15  # share of Latin letters; languages have from 0.3
+# Short words, each letter 29 places before its own, as the glyphs of many fonts are numbered.
+_SHIFTED = frozenset(
+    "".join(chr(ord(letter) - 29) for letter in word)
+    for word in (
+        "the",
+        "and",
+        "for",
+        "with",
+        "that",
+        "this",
+        "der",
+        "die",
+        "das",
+        "und",
+        "von",
+        "mit",
+        "les",
+        "des",
+        "los",
+        "del",
+    )
+)
+_LEAST_SHIFTED, _SHARE_SHIFTED = 2, 0.02
 _LATIN, _VOWELS = re.compile("[A-Za-z]+"), "AEIOUYaeiouy"
 _ODD = re.compile("[\x00-\x1f\x7f-\x9f\u0180-\u019f\u01a2-\u01ae\u01b1-\u036f\ue000-\uf8ff\ufffd]+")
 
@@ -74,6 +98,7 @@ def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
         if document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE:
             document.init_forms()
         pages = [_page_of(document, index) for index in range(len(document))]
+        _refuse_placeholder(document, pages)
         outline = _outline(document)
         heads = running_heads([page.lines for page in pages])
         for index, (page, indices) in enumerate(zip(pages, heads, strict=True)):
@@ -167,7 +192,7 @@ def _page_of(document: pypdfium2.PdfDocument, index: int) -> _Page:
             rules = rules_of(page, words.places)
             lines: list[Line] = []
             for turn in turns:
-                segments = placed.get(turn, []) + (fields if turn == turns[0] else [])
+                segments = without_browser_lines(placed.get(turn, [])) + (fields if turn == turns[0] else [])
                 lines += reading_order(segments, np.stack(turned(rules.T, turn), axis=1))
             lines += unplaced(words.aslant)
             few = sum(len(line.text) for line in lines) < _STAMP
@@ -256,9 +281,18 @@ def _string(read: Callable[[object, int], int]) -> str:
     return buffer.raw.decode("utf-16-le", "replace").rstrip("\0")
 
 
+def _refuse_placeholder(document: pypdfium2.PdfDocument, pages: Sequence[_Page]) -> None:
+    """Raise MalformedDocument for a form that only some programs show, with a page of text that says so."""
+    raw = pypdfium2.raw
+    if document.get_formtype() in (raw.FORMTYPE_XFA_FULL, raw.FORMTYPE_XFA_FOREGROUND):
+        text = " ".join(line.text for page in pages for line in page.lines)
+        if len(text) < _LONGEST_PLACEHOLDER and _PLACEHOLDER.search(text):
+            raise MalformedDocument("the PDF file is an XFA form, which few programs show; print it to a new PDF file")
+
+
 def _refuse_unreadable(pages: Sequence[_Page]) -> list[str]:
     """Return a warning that names the pages whose letters have no meaning. Raises MalformedDocument if they are all."""
-    texts = ["".join(line.text for line in page.lines) for page in pages]
+    texts = [" ".join(line.text for line in page.lines) for page in pages]
     garbled = [index + 1 for index, text in enumerate(texts) if is_garbled(text)]
     if not garbled:
         return []
@@ -272,7 +306,10 @@ def _refuse_unreadable(pages: Sequence[_Page]) -> list[str]:
 def is_garbled(text: str) -> bool:
     """Return whether a text consists of letters that no language puts beside each other: private and rare characters,
     or hardly any vowel."""
-    count = len("".join(text.split()))
+    words = text.split()
+    if sum(1 for word in words if word in _SHIFTED) > max(_LEAST_SHIFTED, _SHARE_SHIFTED * len(words)):
+        return True
+    count = len("".join(words))
     if count < _ENOUGH_LETTERS:
         return False
     if sum(map(len, _ODD.findall(text))) > _MOST_ODD * count:
@@ -363,7 +400,7 @@ class _Tables:
         while len(rows) > 2 and not any(rows[0][1:]):  # a title within the table
             yield Block(text=rows[0][0], page=page)
             rows = rows[1:]
-        depth = int(looks_like_header(rows[0]) and not any(map(are_alike, rows[0], rows[1] if rows[1:] else ())))
+        depth = int(bool(named_rows(rows)) and not any(map(are_alike, rows[0], rows[1])))
         if self._at_top and not depth and self._header and len(rows[0]) == len(self._header[0]):
             rows, depth = [*self._header, *rows], len(self._header)
         elif len(rows) > 2 and any(name and name == other for name, other in pairwise(rows[0])):

@@ -242,7 +242,7 @@ def _are_seen(
 ) -> NDArray[np.bool_]:
     """Return for each word whether a reader sees it: a part of its line is on the page, it is not tiny, and it is not
     white on white paper."""
-    left, bottom, right, top = of_page.get_cropbox()
+    left, bottom, right, top = of_page.get_bbox()
     seen: NDArray[np.bool_] = np.all((places[:, :2] < (right, top)) & (places[:, 2:] > (left, bottom)), axis=1)
     seen |= ~np.isfinite(places.sum(axis=1)) | (right <= left) | (top <= bottom)
     if not seen.all():

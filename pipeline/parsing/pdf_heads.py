@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
-from pipeline.parsing.pdf_lines import ON, Line
+from pipeline.parsing.pdf_lines import ON, Line, LinePart
 
 _NUMBERS = re.compile(r"\d+|\b[ivxl]{1,7}\b")
 _LARGER = 1.14  # times the size of most letters: that of headings
@@ -16,6 +16,25 @@ _WORDS = re.compile(r"[^\W_]++|#")
 _PAGE_OF = re.compile(
     r"\b(?:page|seite|p\.) ?# ?(?:(?:of|von|/) ?#|$)|第 ?# ?[页頁](?: ?共 ?# ?[页頁])?|# ?/ ?#$"
 )  # within a line of more words
+
+
+_PRINTED_AT = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4},? \d{1,2}:\d\d(?: ?[AP]M)?$")
+_ADDRESS, _PAGE_OF_ALL = re.compile(r"(?:https?|file)://\S+$|about:\w+$"), re.compile(r"\d{1,4}(?:/| of )\d{1,4}$")
+
+
+def without_browser_lines(segments: list[LinePart]) -> list[LinePart]:
+    """Return the segments without those that a browser prints around a page: the time and the title of the page in one
+    line above it, its address and the number of the page in one line below it."""
+    foot = next((each for each in segments if _PAGE_OF_ALL.match(each.text)), None)
+    if foot is None:
+        return segments
+    low, high = min(each.bottom for each in segments), max(each.bottom for each in segments)
+    time = next((each for each in segments if each.bottom > high - each.height and _PRINTED_AT.match(each.text)), None)
+    address = next((each for each in segments if each.bottom < low + each.height and _ADDRESS.match(each.text)), None)
+    if time is None and address is None:
+        return segments
+    marks = [each.bottom for each in (foot, time, address) if each is not None]
+    return [each for each in segments if min(abs(each.bottom - mark) for mark in marks) >= 1]
 
 
 def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:

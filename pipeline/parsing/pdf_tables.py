@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import median
 
-from pipeline.parsing.pdf_lines import VALUE, Line, LinePart, Spans, tidy
+from pipeline.parsing.pdf_lines import CJK, VALUE, Line, LinePart, Spans, is_cjk, tidy
 from pipeline.parsing.table_headers import looks_like_header
 
 _NARROW_GUTTER = 0.3  # times the height: between columns of numbers
 _ALIGNED_NAME = 0.5  # times the height: between the edges of a column and its name
 _CLOSER = 0.85  # times the least distance of rows: that of the lines of a cell
 _SAME_PITCH = 1.1  # times the least distance of rows
+_LEAST_WRAPPED, _MOSTLY = 3, 0.9  # lines that go on with the one above, and share of such lines
 _CELL_GAP = 0.4  # times the height: words closer to each other stand in one cell
 _MOST_COLUMNS = 100
 _MEANINGFUL = 0.5  # share of the cells of a table that hold a number or a word
@@ -96,27 +97,58 @@ def _whole_rows(
     body: Sequence[Sequence[LinePart]], rows: Sequence[list[list[_Word]]], columns: Spans
 ) -> tuple[list[Sequence[LinePart]], list[list[list[_Word]]]]:
     """Return rows with the later lines of their cells: these leave the first column empty, are closer to the line before
-    than rows are to each other or begin with a small word, and begin with a word that had no room in it."""
+    than rows are to each other or begin with a small word, and begin with a word that had no room in it. They may stand as
+    far apart as rows do, or be lines of the first cell alone, where nearly every such line had no room above."""
     pitches = [math.inf, *(above[0].top - below[0].top for above, below in pairwise(body))]
     usual = min((pitch for pitch, cells in zip(pitches, rows, strict=True) if cells[0]), default=0.0)
+    wrapped = {at for only_first in (False, True) for at in _wrapped_lines(rows, columns, only_first=only_first)}
     parts: list[Sequence[LinePart]] = []
     whole: list[list[list[_Word]]] = []
     lasts: list[list[_Word]] = []  # of the line before
-    for row, cells, pitch in zip(body, rows, pitches, strict=True):
+    for at, (row, cells, pitch) in enumerate(zip(body, rows, pitches, strict=True)):
         is_closer = pitch < _CLOSER * usual < math.inf
         is_lower = pitch < _SAME_PITCH * usual and all(_GOES_ON.match(words[0][2]) for words in cells if words)
-        goes_on = bool(whole) and not cells[0] and (is_closer or is_lower)
-        if goes_on and all(
-            last and last[-1][1] + words[0][1] - words[0][0] > right and not _BEGINS_CELL.match(words[0][2])
-            for words, last, (_, right) in zip(cells, lasts, columns, strict=True)
-            if words
-        ):
-            whole[-1] = [above + words for above, words in zip(whole[-1], cells, strict=True)]
+        goes_on = bool(whole) and not cells[0] and (is_closer or is_lower) and _have_no_room(cells, lasts, columns)
+        if goes_on or (at in wrapped and pitch < _SAME_PITCH * usual):
+            whole[-1] = [_in_one(above, words) for above, words in zip(whole[-1], cells, strict=True)]
         else:
             parts.append(row)
             whole.append(cells)
         lasts = cells
     return parts, whole
+
+
+def _in_one(above: list[_Word], words: list[_Word]) -> list[_Word]:
+    """Return the words of two lines of a cell; between Chinese characters without a space."""
+    if not (above and words and CJK.match(above[-1][2][-1:]) and CJK.match(words[0][2])):
+        return above + words
+    left, right, text = above[-1]
+    return [*above[:-1], (left, right, text + words[0][2]), *words[1:]]
+
+
+def _have_no_room(
+    cells: Sequence[list[_Word]], above: Sequence[list[_Word]], columns: Spans, *, by_letter: bool = False
+) -> bool:
+    """Return whether no first word of these cells had room in the line above, or of Chinese ones, ``by_letter``, the first
+    character."""
+
+    def width(word: _Word) -> float:
+        return (word[1] - word[0]) / (len(word[2]) if by_letter and is_cjk(word[2]) else 1)
+
+    return all(
+        last and last[-1][1] + width(words[0]) > right and not _BEGINS_CELL.match(words[0][2])
+        for words, last, (_, right) in zip(cells, above, columns, strict=True)
+        if words
+    )
+
+
+def _wrapped_lines(rows: Sequence[list[list[_Word]]], columns: Spans, *, only_first: bool) -> list[int]:
+    """Return the indices of lines without a first cell, or with no other, if nearly all of them go on with the line above."""
+    lines = [
+        at for at, cells in enumerate(rows) if at and (any(cells[1:]), bool(cells[0])) == (not only_first, only_first)
+    ]
+    wrapped = [at for at in lines if _have_no_room(rows[at], rows[at - 1], columns, by_letter=True)]
+    return wrapped if len(wrapped) >= max(_LEAST_WRAPPED, _MOSTLY * len(lines)) else []
 
 
 def _names(row: Sequence[LinePart], columns: Spans, below: Sequence[LinePart]) -> list[str] | None:

@@ -161,13 +161,11 @@ class SheetReader:
         elif local == "vertAlign":
             self._position = attributes.get("val", "")
         elif local == "row":
-            self.begin_row(
-                int(attributes.get("r") or self._row.number + 1), is_hidden=attributes.get("hidden") in ("1", "true")
-            )
+            self.begin_row(int(attributes.get("r") or self._row.number + 1), is_hidden=_is_hidden(attributes, "ht"))
         elif local == "rPh":
             self._silent = True
         elif local == "col":
-            if attributes.get("hidden") in ("1", "true"):
+            if _is_hidden(attributes, "width"):
                 self.hide(int(attributes.get("min", 1)) - 1, int(attributes.get("max", 1)) - 1)
         elif local == "mergeCell" and (range_ := _RANGE.fullmatch(attributes.get("ref", ""))):
             with suppress(ValueError):  # columns beyond the last one merge nothing
@@ -222,6 +220,10 @@ class SheetReader:
             column = column_number(letters)
             self._columns[letters] = column
         return column
+
+
+def _is_hidden(attributes: Mapping[str, str], size: str) -> bool:
+    return attributes.get("hidden") in ("1", "true") or attributes.get(size) in ("0", "0.0")
 
 
 def _shifted(before: Sequence[str], text: str, position: str) -> str:

@@ -17,8 +17,7 @@ from pipeline.parsing.containers import Texts, main_part, office_archive
 from pipeline.parsing.formulas import lowered, raised
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.recognition import refusal, unread
-from pipeline.parsing.table_headers import looks_like_header
-from pipeline.parsing.tables import bar_blocks, spread
+from pipeline.parsing.tables import table_blocks
 from pipeline.records import Parsed
 
 _MOST_SLIDES = 2_000
@@ -124,18 +123,16 @@ class _Reading:
         """Yield a table with merged cells in every place that they cover. Later parts repeat its header."""
         rows = [
             [
-                (one_line(*map(_text, cell.text_frame.paragraphs)), cell.span_width, cell.span_height)
+                (one_line(*map(_text, cell.text_frame.paragraphs)), max(1, cell.span_width), max(1, cell.span_height))
                 for cell in row.cells
                 if not cell.is_spanned
             ]
             for row in table.rows
         ]
-        grid = spread([[_spanned(*cell) for cell in row] for row in rows], most_columns=_MOST_COLUMNS)
-        is_headed = len(grid) > 1 and (table.first_row or looks_like_header(grid[0]))
-        depth = max((down for _, _, down in rows[0]), default=1) if rows and is_headed else 0
-        if rows and is_headed and any(across > 1 for _, across, _ in rows[0]):
-            depth = max(depth, 2)
-        for block in bar_blocks(grid, header_rows=depth):
+        marked = 0
+        if table.first_row and rows:
+            marked = max([1 + any(across > 1 for _, across, _ in rows[0]), *(down for _, _, down in rows[0])])
+        for block in table_blocks(rows, marked=marked, most_columns=_MOST_COLUMNS):
             self._count(block.text)
             yield block
 
@@ -186,10 +183,6 @@ def _diagrams(archive: ZipFile, slide: Any) -> list[list[str]]:
             texts.read(archive, relation.target_partname.lstrip("/"))
             found.append(texts.texts)
     return found
-
-
-def _spanned(text: str, across: int, down: int) -> tuple[str, int, int]:
-    return text, max(1, across), max(1, down)
 
 
 def _position(shape: Any) -> tuple[int, int]:

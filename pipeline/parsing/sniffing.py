@@ -67,7 +67,7 @@ def media_type_shown(body: bytes, named: str | None) -> str | None:
         shown = formats.HTML
     if shown is None and named is None:
         shown = _by_beginning(body)
-    if shown is None and named == formats.XLS and _is_table_of_text(body):
+    if shown is None and named in (formats.XLS, formats.XLSX) and _is_table_of_text(body):
         shown = formats.CSV
     return None if is_office or shown == named else shown
 

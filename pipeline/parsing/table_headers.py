@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from pipeline.parsing.assembly import one_line
 
@@ -18,6 +19,16 @@ _UNIT = re.compile(
     r"|[千万亿百]*(?:元|美元|欧元)|[百千万亿]?(?:个|台|件|次|人|户|吨|套|辆)|[千毫]?克|[千厘毫]?米|公[里斤]|平方米|立方米|升|小时|分钟|秒|天|年|度)$"
 )
 _DIGITS = re.compile(r"\d+")
+_LEAST_TERMS, _MOST_TERMS = 3, 50  # rows of a glossary, and those that are looked at
+_LEAST_MEANING, _LIKE_OTHERS = 16, 0.5  # letters of a meaning, and share of the usual length of one
+_SENTENCE = re.compile(r"[.!。！；;]['\"”’)）】]*$")
+_OF_GLOSSARIES = re.compile(  # names of the columns of a glossary
+    r"(?:the )?(?:terms?|abbreviations?|acronyms?|words?|names?|concepts?|keys?|keywords?|questions?|fields?|items?|codes?)"
+    r"|.*\b(?:meanings?|definitions?|descriptions?|explanations?|full (?:name|form)|translations?|answers?|notes?|remarks?)"
+    r"|begriff|abkürzung|bedeutung|erklärung|beschreibung|definition"
+    r"|.*(?:术语|名词|名称|词语|词条|缩写|简称|概念|问题|字段|条目|含义|定义|释义|说明|解释|描述|全称|答案|回答|备注|内容|意思|译文)",
+    re.IGNORECASE,
+)
 LEAST_COLUMNS = 3  # of a table whose rows stand in groups
 _LEAST_COUNTED = 4  # whole numbers in a row that count columns, as hours do
 _MOST_NAME_ROWS = 12  # above the first number of a table
@@ -55,6 +66,30 @@ def looks_like_header(cells: Sequence[str]) -> bool:
     return len(set(filled)) * 2 > len(filled)
 
 
+def are_terms(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether rows of two texts are terms and their meanings from the first row on, without names of columns: its
+    meaning is about as long as the others, or a sentence like them, and its texts are no usual names."""
+    sample = [[one_line(cell) for cell in row] for row in rows[:_MOST_TERMS]]
+    if len(sample) < _LEAST_TERMS or not all(len(row) == 2 and all(row) for row in sample):
+        return False
+    if any(_OF_GLOSSARIES.fullmatch(cell) for cell in sample[0]):
+        return False
+    if any(kind_of(cell) != "text" for row in sample for cell in row) or len({term for term, _ in sample}) < len(
+        sample
+    ):
+        return False
+    first, *others = (_width(meaning) for _, meaning in sample)
+    usual = median(others)
+    ends = sum(1 for _, meaning in sample if _SENTENCE.search(meaning)) * 2 > len(sample)
+    is_sentence = ends and _SENTENCE.search(sample[0][1]) is not None
+    return usual >= _LEAST_MEANING and (is_sentence or first >= max(_LEAST_MEANING, _LIKE_OTHERS * usual))
+
+
+def _width(text: str) -> int:
+    """Return the length of a text in which a Chinese character counts twice."""
+    return len(text) + sum(1 for character in text if character >= "\u2e80")
+
+
 def are_alike(above: str, below: str) -> bool:
     """Return whether cells below each other are both values: numbers with the same signs, such as ``P-7`` and ``P-8``."""
     shape = _DIGITS.sub("0", above)
@@ -75,6 +110,9 @@ def read_table(body: list[TableRow], merged: Spans) -> tuple[Cells, list[TableRo
     top, depth = header_rows(body, merged, columns) if len(body) > 1 and columns else (0, 0)
     above, named, rows = body[:top], body[top : top + depth], body[top + depth :]
     below = rows if len(columns) == 1 else rows[:1]
+    texts = [[cells.get(column, "") for column in columns] for _, cells in body[:_MOST_TERMS]]
+    if depth == 1 and not top and are_terms(texts):
+        return {}, body, []
     is_value = named and rows and any(are_alike(name, rows[0][1].get(at, "")) for at, name in named[-1][1].items())
     if not named or is_value or named[-1][1] in (cells for _, cells in below):  # a name that is there again is a value
         return {}, body, []

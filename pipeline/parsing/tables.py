@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
 
 from pipeline.errors import DocumentTooLarge
 from pipeline.parsing.assembly import Block, one_line
@@ -26,6 +26,7 @@ from pipeline.parsing.table_headers import (
     Spans,
     TableRow,
     are_names,
+    are_terms,
     header_rows,
     kind_of,
     looks_like_header,
@@ -45,12 +46,13 @@ _LONG_NOTE = 60  # characters
 _LONGEST_REPEATED = 40  # characters of a merged cell that stands in each column it covers
 _MOST_TITLES = 4
 _FORM_COLUMNS = 2  # names and values
-_LEAST_PAIRS, _MOST_PAIRS, _LONGEST_FIELD = 2, 12, 24  # in a row, rows, and characters of a name
+_LEAST_PAIRS, _MOST_PAIRS, _LONGEST_FIELD = 2, 40, 24  # in a row, rows, and characters of a name
 _FIELD = re.compile(  # a name of a form
     r"(?:.*[\s_])?(?:date|no\.?|number|name|phone|tel\.?|mobile|fax|e-?mail|address|department|contact|manager|owner|author"
-    r"|version|status|period|currency|project|customer|supplier|room|grade|position|datum|nr\.?|telefon|anschrift|abteilung"
-    r"|kunde|ort)|.*(?:nummer|姓名|名称|部门|日期|时间|编号|单号|电话|手机|地址|邮箱|联系人|负责人|经办人|申请人|职务|岗位|性别|年龄|学历|单位"
-    r"|项目|版本|状态|期间|币种|客户|供应商)",
+    r"|version|status|period|currency|project|customer|supplier|company|room|place|location|grade|position|gender|remarks?"
+    r"|notes?|comments?|description|reason|datum|nr\.?|telefon|anschrift|abteilung|kunde|ort|bemerkung(?:en)?|firma)"
+    r"|.*(?:nummer|姓名|名称|部门|日期|时间|编号|单号|电话|手机|地址|住址|地点|邮箱|[^\W\d_]人|职务|岗位|性别|年龄|学历|籍贯|民族|单位|公司|型号"
+    r"|项目|版本|状态|期间|币种|客户|供应商|备注|说明|意见|原因|描述|要求|结论|签字|签名)",
     re.IGNORECASE,
 )
 _LONGEST_SIGN = 4  # characters of a cell that may stand beside an equal one
@@ -62,6 +64,9 @@ _NOTE = re.compile(
 )
 _CODE = re.compile(r"\d{4}-\d\d-\d\d|[A-Za-z]{1,4}(?:-\d|\d\d)|\d{3,}|@\w+\.|://")
 WrittenRow = tuple[int, str, tuple[tuple[str, str], ...]]  # number and text of a row, shown and stored values
+
+
+Spanning = tuple[str, int, int]  # the text of a cell, and how many columns and rows it spans, from 1
 
 
 class _Covered(str):
@@ -116,7 +121,7 @@ def _sheet_blocks(
                 lines += notes
                 continue
             yield from field_blocks(header, body, labels)
-            pairs, table = _pairs(table)
+            pairs, table = _pairs(table, merged)
             is_head = widest > _FORM_COLUMNS and not header and last_number < filled[-1][0]
             header, body, scattered = _form(table, is_head=is_head) or read_table(table, merged)
             lines += scattered
@@ -211,9 +216,29 @@ def bar_blocks(rows: Sequence[Sequence[str]], *, header_rows: int, page: int | N
         yield Block(text="\n".join(lines), lead=len(lead), page=page)
 
 
-def spread(rows: Sequence[Sequence[tuple[str, int, int]]], *, most_columns: int) -> list[list[str]]:
+def table_blocks(rows: Sequence[Sequence[Spanning]], *, marked: int = 0, most_columns: int) -> Iterator[Block]:
+    """Yield a table as `bar_blocks`, each cell in every place that it covers; those of a form once. Its first ``marked``
+    rows are its header; without any it is found."""
+    if is_form(rows):
+        yield from bar_blocks([[text for text, _, _ in row] for row in rows], header_rows=0)
+        return
+    grid = spread(rows, most_columns=most_columns)
+    depth = marked if 0 < marked < len(grid) else named_rows(grid)
+    if depth and not marked:
+        depth = max(depth, min(max(down for _, _, down in rows[0]), len(grid) - 1))
+        has_groups = depth == 1 and any(across > 1 for _, across, _ in rows[0])
+        depth += has_groups and len(grid) > 2 and looks_like_header(grid[1])
+    yield from bar_blocks(grid, header_rows=depth)
+
+
+def named_rows(grid: Sequence[Sequence[str]]) -> int:
+    """Return 1 if the first row of a grid names its columns, else 0."""
+    return int(len(grid) > 1 and looks_like_header(grid[0]) and not are_terms(grid))
+
+
+def spread(rows: Sequence[Sequence[Spanning]], *, most_columns: int) -> list[list[str]]:
     """Return a grid of the cells of a table in which each stands in every place that it covers, unless it is long.
-    Each cell: its text, the columns and the rows that it spans, from 1. Columns beyond ``most_columns`` are left out.
+    Columns beyond ``most_columns`` are left out.
     Raises DocumentTooLarge."""
     grid: list[list[str]] = []
     total = 0
@@ -364,30 +389,59 @@ def _form(body: Sequence[TableRow], *, is_head: bool) -> tuple[Cells, list[Table
     return {}, [(number, {columns[0]: line}) for (number, _), line in zip(body, lines, strict=True)], []
 
 
-def _pairs(body: list[TableRow]) -> tuple[list[TableRow], list[TableRow]]:
+def _pairs(body: list[TableRow], merged: Spans) -> tuple[list[TableRow], list[TableRow]]:
     """Divide a table into the rows of pairs above it, a name and its value in a cell each, and the rest. The names differ,
-    and most end with a colon or are such as forms have, or the first row has a value that names no column."""
+    and half of them end with a colon or are such as forms have, or the first row has a value that names no column. Below
+    such rows, one pair may fill a row: its value is merged over the other columns, or its name is such a name."""
     pairs: list[TableRow] = []
-    names, values, known = list[str](), list[str](), 0
-    for number, cells in body:
+    names: list[list[str]] = []  # of each row
+    values: list[list[str]] = []
+    known: list[int] = []  # how many of its names are known
+    end = 0
+    for number, cells in body[: _MOST_PAIRS + 1]:
         columns = [column for column in sorted(cells) if not isinstance(cells[column], _Covered)]
         row = [one_line(cells[column]) for column in columns]
         own = [name.rstrip(":： ") for name in row[::2]]
-        are_known = [name.endswith((":", "：")) or _FIELD.fullmatch(name) is not None for name in row[::2]]
+        is_wide = any(span.left == columns[-1] < span.right for span in merged.get(number, ()))
+        has_colon = [name.endswith((":", "：")) for name in row[::2]]
+        count = sum(
+            is_wide or colon or bool(_FIELD.fullmatch(name)) for colon, name in zip(has_colon, own, strict=True)
+        )
         is_named = all(0 < len(name) <= _LONGEST_FIELD and not NUMBER.match(name) for name in own)
-        if len(row) % 2 or len(own) < _LEAST_PAIRS or not is_named or len({*names, *own}) < len(names) + len(own):
+        is_new = len({*chain.from_iterable(names), *own}) == sum(map(len, names)) + len(own)
+        if len(row) % 2 or not (is_named and is_new) or (len(own) < _LEAST_PAIRS and not (pairs and count)):
             break
-        if not any(are_known) and not any(map(_is_code, row[1::2])):
-            break
-        names, values, known = names + own, values + row[1::2], known + sum(are_known)
+        names, values, known = [*names, own], [*values, row[1::2]], [*known, count]
         pairs.append((number, dict(zip(columns[::2], map(": ".join, zip(own, row[1::2], strict=True)), strict=True))))
-    rest = body[len(pairs) :]
-    if pairs and rest and are_names(body[len(pairs) - 1][1]) and not are_names(rest[0][1]):
-        pairs.pop()  # the names of the rest
-    is_form = known * 2 > len(names) and not any(map(_FIELD.fullmatch, values))
-    begins = any(map(_is_code, values[:_LEAST_PAIRS]))
-    are_pairs = _LEAST_PAIRS <= len(pairs) <= _MOST_PAIRS and (is_form or begins)
-    return (pairs, body[len(pairs) :]) if are_pairs else ([], body)
+        if count or any(map(_is_code, row[1::2])):
+            end = len(pairs)
+    rest = body[end:]
+    if end and rest and len(names[end - 1]) > 1 and are_names(body[end - 1][1]) and not are_names(rest[0][1]):
+        end -= 1  # the names of the rest
+    named, shown = (list(chain.from_iterable(each[:end])) for each in (names, values))
+    is_form = sum(known[:end]) * 2 >= len(named) and not any(map(_FIELD.fullmatch, shown))
+    begins = any(map(_is_code, shown[:_LEAST_PAIRS]))
+    are_pairs = _LEAST_PAIRS <= end <= _MOST_PAIRS and (is_form or begins)
+    return (pairs[:end], body[end:]) if are_pairs else ([], body)
+
+
+def is_form(rows: Sequence[Sequence[Spanning]]) -> bool:
+    """Return whether all rows of a table are pairs of names and values."""
+    body: list[TableRow] = []
+    merged: dict[int, list[Span]] = {}
+    for number, row in enumerate(rows):
+        cells, column = dict[int, str](), 0
+        for text, across, down in row:
+            if down > 1:
+                return False
+            if text.strip():
+                cells[column] = text
+                merged.setdefault(number, []).append(
+                    Span(top=number, bottom=number, left=column, right=column + across - 1)
+                )
+            column += across
+        body += [(number, cells)] if cells else []
+    return bool(body) and not _pairs(body, merged)[1]
 
 
 def _is_code(value: str) -> bool:

@@ -16,6 +16,7 @@ class _Level:
     style: str = "decimal"
     text: str | None = None
     is_decimal: bool = False  # all its numbers are decimal
+    restarts_after: int = _DEEPEST  # the deepest level, from 1, of which a number restarts it; 0 for none
 
 
 @dataclass(slots=True)
@@ -65,6 +66,8 @@ class Numbering(XmlReader):
             level.style = value
         elif name == "lvlText":
             level.text = value
+        elif name == "lvlRestart":
+            level.restarts_after = _whole(value)
         elif name == "isLgl":
             level.is_decimal = value not in ("0", "false")
 
@@ -84,7 +87,8 @@ class Numbering(XmlReader):
         else:
             counters[depth] = counters.get(depth, level.start - 1) + 1
         for deeper in range(depth + 1, _DEEPEST):
-            counters.pop(deeper, None)
+            if depth < levels.get(deeper, level).restarts_after:
+                counters.pop(deeper, None)
         if level.style == "bullet":
             return "-"
         if level.style == "none" or level.text is None:
