@@ -185,6 +185,8 @@ def _reason_to_leave(path: Path, root: Path) -> str | None:
             return "is a link to a file outside the folder"
     if path.is_dir():
         return None
+    if path.name.startswith("~$"):
+        return "belongs to a document that is open in an Office program"
     if not path.is_file():
         return "is no regular file"
     return None if os.access(path, os.R_OK) else _UNREADABLE

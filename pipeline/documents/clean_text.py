@@ -29,6 +29,9 @@ _SUPPLEMENT = dict(
         strict=True,
     )
 )
+# Signs of the fonts Symbol and Wingdings, by their places in them, where both mean about the same or one is hardly used.
+_SIGNS = {0xF000 + ord(place): sign for place, sign in zip("·§¨Øüv°´±£³à+-=", "•▪☐➢✓❖°×±≤≥→+-=", strict=True)}
+_OF_SYMBOL_FONTS = re.compile("[\uf000-\uf0ff]")
 _TRAILING_SPACE = re.compile("(?<![ \t])[ \t]+$", re.MULTILINE)
 _BLANK_LINES = re.compile("\n{3,}")
 
@@ -60,6 +63,8 @@ def _cleaned(text: str) -> str:
         text = _TRAILING_SPACE.sub("", text)
     if not text.isascii():
         text = _RADICALS.sub(_letter, text)
+        if _OF_SYMBOL_FONTS.search(text):
+            text = text.translate(_SIGNS)
     return _BLANK_LINES.sub("\n\n", text) if "\n\n\n" in text else text
 
 

@@ -307,7 +307,8 @@ def is_garbled(text: str) -> bool:
     """Return whether a text consists of letters that no language puts beside each other: private and rare characters,
     or hardly any vowel."""
     words = text.split()
-    if sum(1 for word in words if word in _SHIFTED) > max(_LEAST_SHIFTED, _SHARE_SHIFTED * len(words)):
+    least = max(_LEAST_SHIFTED, _SHARE_SHIFTED * len(words))
+    if not _SHIFTED.isdisjoint(words) and sum(word in _SHIFTED for word in words) > least:
         return True
     count = len("".join(words))
     if count < _ENOUGH_LETTERS:

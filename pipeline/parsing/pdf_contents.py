@@ -111,7 +111,8 @@ def words_of(of_page: pypdfium2.PdfPage, jumps: Sequence[int] = ()) -> Words:
         starts, ends = np.union1d(starts, cuts), np.union1d(ends, cuts)
     if not len(starts):
         return Words()
-    words = _decoded(np.insert(np.where(is_of_word[1:-1], codes, _SPACE), cuts, _SPACE)).split()
+    spaced = np.where(is_of_word[1:-1], codes, _SPACE)
+    words = _decoded(np.insert(spaced, cuts, _SPACE) if cuts else spaced).split()
     is_end = (codes == ord("\n")) | (codes == ord(_SOFT_HYPHEN))
     is_end[list(jumps)] = True
     lines = is_end.cumsum()  # ended before each character

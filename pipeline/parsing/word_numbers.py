@@ -41,7 +41,7 @@ class Numbering(XmlReader):
         """Begin an element."""
         value = attributes.get("val", "")
         if name == "abstractNum":
-            self._open_abstract = attributes.get("abstractNumId", "")
+            self._open_abstract, self._open_list = attributes.get("abstractNumId", ""), ""
             self._abstract[self._open_abstract] = _List()
         elif name == "num":
             self._open_list, self._level = attributes.get("numId", ""), None

@@ -88,17 +88,22 @@ class Workbook:
             yield from reader.taken()
 
     def notes(self, sheet: SheetName) -> Iterator[Block]:
-        """Yield the notes and comments of a sheet's cells, its text boxes, and the titles of its charts."""
+        """Yield the notes and comments of a sheet's cells, its text boxes, diagrams, and the titles of its charts."""
         links = linked_parts(self._archive, sheet.part, self._parts)
         notes, boxes = _CellNotes(), Texts(within="txBody")
         for part in (*links.of_kind("/threadedComment"), *links.of_kind("/comments")):
             notes.read(self._archive, part)
         titles = Texts(within="title")
+        diagrams = Texts(within=None)
         for part in links.of_kind("/drawing"):
             boxes.read(self._archive, part)
-            for chart in linked_parts(self._archive, part, self._parts).of_kind("/chart"):
+            drawn = linked_parts(self._archive, part, self._parts)
+            for chart in drawn.of_kind("/chart"):
                 titles.read(self._archive, chart)
-        yield from (Block(text=text) for text in (*notes.texts, *boxes.texts, *dict.fromkeys(titles.texts)))
+            for diagram in drawn.of_kind("/diagramData"):
+                diagrams.read(self._archive, diagram)
+        texts = (*notes.texts, *boxes.texts, *diagrams.texts, *dict.fromkeys(titles.texts))
+        yield from (Block(text=text) for text in texts)
 
     def _shared(self) -> list[str]:
         strings = Strings()

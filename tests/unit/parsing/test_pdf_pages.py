@@ -24,7 +24,7 @@ _PROSE = (
 )
 
 
-def _page(*marks: str, extra: str = "", title: str = "", letters: str = "") -> bytes:
+def page(*marks: str, extra: str = "", title: str = "", letters: str = "") -> bytes:
     """A page of marks: `text` and `rule` make them. ``letters``: what the font says that its letters mean."""
     stream = "\n".join(marks)
     return written(
@@ -53,7 +53,7 @@ def rule(x: float, y: float, to_x: float, to_y: float) -> str:
 
 
 def _read(*marks: str, **options: str) -> str:
-    return parse(_page(*marks, **options), media_type=PDF).text
+    return parse(page(*marks, **options), media_type=PDF).text
 
 
 def _grid(xs: list[float], ys: list[float]) -> list[str]:
@@ -272,7 +272,7 @@ class DescribeWordsThatNobodySees:
         ids=["white", "tiny", "beside", "below", "white and below"],
     )
     def it_leaves_them_out_and_names_them(self, hidden: str):
-        parsed = parse(_page(text(50, 700, "An offer"), hidden), media_type=PDF)
+        parsed = parse(page(text(50, 700, "An offer"), hidden), media_type=PDF)
         assert parsed.text == "An offer"
         assert parsed.encoding is not None
         assert "3 words that the pages do not show" in (parsed.encoding.pages_warning or "")
@@ -337,6 +337,6 @@ class DescribeTitlesOfPages:
         body = [text(50, 700 - 12 * at, *_PROSE) for at in range(6)]
         heads = [text(80, 780, "The response of flow curves", size=18), text(133, 758, "to afforestation", size=18)]
         assert (
-            parse(_page(*body, *heads, title=title), media_type=PDF).title
+            parse(page(*body, *heads, title=title), media_type=PDF).title
             == "The response of flow curves to afforestation"
         )
