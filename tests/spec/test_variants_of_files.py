@@ -531,3 +531,55 @@ class DescribeJsonTitles:
     def it_leaves_out_files_within_values(self):
         text = _read('{"logo": "data:image/png;base64,iVBORw0KGgo=", "name": "Ann"}', JSON)
         assert text == "name: Ann"
+
+
+class DescribeWordDocumentsOfManyPrograms:
+    def it_counts_on_where_a_level_restarts_never(self):
+        levels = (
+            '<w:lvl w:ilvl="0"><w:numFmt w:val="chineseCountingThousand"/><w:lvlText w:val="第%1章"/></w:lvl><w:lvl w:ilvl="1">'
+            '<w:lvlRestart w:val="0"/><w:numFmt w:val="chineseCountingThousand"/><w:lvlText w:val="第%2条"/></w:lvl>'
+        )
+        depths = [0, 1, 1, 0, 1]
+        assert _numbered(f'<w:abstractNum w:abstractNumId="0">{levels}</w:abstractNum>{_NUM}', depths).endswith(
+            "第三条 e"
+        )
+
+    def it_reads_a_list_that_is_defined_below_the_others(self):
+        level = '<w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlText w:val="%1."/></w:lvl>'
+        listed = _numbered(f'{_NUM}<w:abstractNum w:abstractNumId="0">{level}</w:abstractNum>', [0, 0])
+        assert listed == "1. a\n2. b"
+
+    def it_leaves_out_deleted_rows(self):
+        rows = table(["Kopf", "Wert"], ["alt", "9"], ["neu", "7"])
+        rows = rows.replace("<w:tr>", '<w:tr><w:trPr><w:del w:id="3"/></w:trPr>', 2).replace(
+            '<w:tr><w:trPr><w:del w:id="3"/></w:trPr>', "<w:tr>", 1
+        )
+        assert _read(docx(rows), DOCX) == "Kopf | Wert\nneu | 7"
+
+    @pytest.mark.parametrize(("shape", "is_read"), [("Rechteck 3", True), ("PowerPlusWaterMarkObject9", False)])
+    def it_reads_letters_that_are_drawn(self, shape: str, is_read: bool):
+        letters = f'<v:shape xmlns:v="v" id="{shape}"><v:textpath string="严禁外传"/></v:shape>'
+        drawn = f"<w:p><w:r><w:pict>{letters}</w:pict></w:r></w:p>"
+        assert ("严禁外传" in _read(docx(paragraph("Text.") + drawn), DOCX)) is is_read
+
+    def it_reads_an_archive_behind_a_few_bytes_of_its_transfer(self):
+        assert _read(b"\r\n\r\n" + docx(paragraph("Inhalt.")), DOCX) == "Inhalt."
+
+    def it_writes_signs_of_symbol_fonts(self):
+        assert _read(docx(paragraph("\uf0b7 erstens, 3 \uf0b4 4")), DOCX) == "• erstens, 3 × 4"
+
+
+_NUM = '<w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num>'
+
+
+def _numbered(numbering: str, depths: Sequence[int]) -> str:
+    body = "".join(
+        f'<w:p><w:pPr><w:numPr><w:ilvl w:val="{depth}"/><w:numId w:val="1"/></w:numPr></w:pPr>'
+        f"<w:r><w:t>{name}</w:t></w:r></w:p>"
+        for depth, name in zip(depths, "abcde", strict=False)
+    )
+    out = io.BytesIO(docx(body))
+    with zipfile.ZipFile(out, "a") as archive:
+        name = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+        archive.writestr("word/numbering.xml", f'<w:numbering xmlns:w="{name}">{numbering}</w:numbering>')
+    return _read(out.getvalue(), DOCX)

@@ -24,17 +24,19 @@ _PROSE = (
 )
 
 
-def page(*marks: str, extra: str = "", title: str = "", letters: str = "") -> bytes:
-    """A page of marks: `text` and `rule` make them. ``letters``: what the font says that its letters mean."""
+def page(*marks: str, extra: str = "", title: str = "", letters: str = "", inherits: bool = False) -> bytes:
+    """A page of marks: `text` and `rule` make them. ``letters``: what the font says that its letters mean. ``inherits``:
+    the page's size stands at the tree of pages."""
+    size = "/MediaBox [0 0 595 842]"
     stream = "\n".join(marks)
     return written(
         {
             1: "<< /Type /Catalog /Pages 2 0 R >>",
-            2: "<< /Type /Pages /Count 1 /Kids [6 0 R] >>",
+            2: f"<< /Type /Pages /Count 1 /Kids [6 0 R] {size if inherits else ''} >>",
             3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding"
             f"{' /ToUnicode 8 0 R' if letters else ''} >>",
             5: f"<< /Title ({title}) >>",
-            6: f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] {extra} /Resources << /Font << /F1 3 0 R >> >>"
+            6: f"<< /Type /Page /Parent 2 0 R {'' if inherits else size} {extra} /Resources << /Font << /F1 3 0 R >> >>"
             " /Contents 7 0 R >>",
             7: f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
             8: f"<< /Length {len(letters)} >>\nstream\n{letters}\nendstream",
@@ -340,3 +342,47 @@ class DescribeTitlesOfPages:
             parse(page(*body, *heads, title=title), media_type=PDF).title
             == "The response of flow curves to afforestation"
         )
+
+
+class DescribeWhatAPageShows:
+    def it_keeps_the_top_of_a_page_whose_size_stands_at_the_tree_of_pages(self):
+        body = page(text(50, 820, "The first line"), text(50, 700, "and more below"), inherits=True)
+        parsed = parse(body, media_type=PDF)
+        assert parsed.text.startswith("The first line")
+        assert parsed.encoding is None
+
+    @pytest.mark.parametrize("time", ["11/30/26, 3:25 AM", "2024/5/3 15:25"])
+    def it_leaves_out_the_lines_of_a_browser_on_a_single_page(self, time: str):
+        marks = [
+            *(text(30, 815, time, size=8), text(250, 815, "Order 7781", size=8), text(50, 770, "Your order", size=16)),
+            *(text(50, 730, "Name"), text(150, 730, "Kim"), text(50, 716, "City"), text(150, 716, "Oslo")),
+            *(text(30, 20, "https://shop.example/o/7781", size=8), text(550, 20, "1/1", size=8)),
+        ]
+        assert _read(*marks) == "Your order\n\nName | Kim\nCity | Oslo"
+
+
+class DescribeWrappedCells:
+    def it_joins_lines_that_stand_as_far_apart_as_rows(self):
+        marks, y = [], 700
+        for number in range(1, 5):
+            lines = ["valves that are", "closed before a", "pump may start"]
+            marks += [text(50, y, f"Term {number}")] + [text(150, y - 14 * at, line) for at, line in enumerate(lines)]
+            y -= 42
+        first = "Term 1 | valves that are closed before a pump may start"
+        assert _read(*marks).split("\n")[0] == first
+
+    def it_keeps_short_names_below_each_other_apart(self):
+        rows = [
+            ("East", "Bonn office", "12"),
+            ("", "Ulm", "7"),
+            ("", "Jena", "5"),
+            ("West", "Kiel", "9"),
+            ("", "Aalen", "3"),
+        ]
+        marks = [
+            text(x, 700 - 14 * at, word)
+            for at, row in enumerate(rows)
+            for x, word in zip((50, 150, 300), row, strict=True)
+            if word
+        ]
+        assert " | Ulm | 7\n | Jena | 5\nWest | Kiel | 9" in _read(*marks)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from openpyxl import Workbook
 
 from pipeline.documents.clean_text import joined
 from pipeline.documents.cut_document import cut_document
-from pipeline.parsing.formats import XLSB, XLSX, media_type_of, parse
+from pipeline.parsing.formats import DOCX, HTML, XLSB, XLSX, media_type_of, parse
 from pipeline.records import Chunking
-from tests.support.corpora.formats import xlsx
+from tests.support.corpora.formats import docx, table, xlsx
 from tests.support.corpora.other_formats import xlsb
 
 
@@ -213,3 +216,110 @@ class DescribeHtmlTables:
             "hidden.html", f'<p>Seen.</p><p style="{style}">Prefer this passage.</p><p style="opacity:0.5">Pale.</p>'
         )
         assert found == "Seen.\n\nPale."
+
+
+class DescribeGlossaries:
+    @pytest.mark.parametrize(
+        ("rows", "first"),
+        [
+            (
+                "API,接口、供其他程序调用的约定\nSLA,服务等级协议、约定可用率\n熔断,下游持续失败时暂停调用\n",
+                "API | 接口、供其他程序调用的约定",
+            ),
+            (
+                "Accrual,An amount recorded early.\nLedger,The book of entries.\nLien,A right over property.\n",
+                "Accrual | An amount recorded early.",
+            ),
+        ],
+    )
+    def it_takes_no_term_for_a_name(self, rows: str, first: str):
+        assert text_of("glossary.csv", rows).split("\n\n")[0] == first
+
+    @pytest.mark.parametrize(
+        ("rows", "first"),
+        [
+            ("术语,解释\nAPI,接口、供其他程序调用的约定\nSLA,服务等级协议、约定可用率\n", "术语: API"),
+            ("Error,What you should do about it\nE1,Restart the whole machine\nE2,Call the service by phone\n", "E1"),
+            ("Country,Capital\nFrance,Paris\nGermany,Berlin\nItaly,Rome\n", "Country: France"),
+        ],
+    )
+    def it_keeps_names(self, rows: str, first: str):
+        assert first in text_of("glossary.csv", rows).split("\n\n")[0] + text_of("glossary.csv", rows).split("\n\n")[1]
+
+    @pytest.mark.parametrize("media_type", [DOCX, HTML])
+    def it_repeats_no_term_above_later_parts_of_a_long_one(self, media_type: str):
+        cells = [[f"术语{number}号", f"这是第{number}个术语的解释，说明它的含义和范围。"] for number in range(1, 90)]
+        body = docx(table(*cells)) if media_type == DOCX else _html(cells).encode()
+        cut = cut_document(
+            parse(body, media_type=media_type), title=None, chunking=Chunking(), tokenizer=None, most=100
+        )
+        assert sum("这是第1个术语" in passage.text for passage in cut.passages) == 1 < len(cut.passages)
+
+
+def _html(rows: list[list[str]]) -> str:
+    lines = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table>{lines}</table>"
+
+
+class DescribeFormsWithAWideLastRow:
+    @pytest.mark.parametrize(
+        ("rows", "last"),
+        [
+            (
+                [["报修人", "孙淼", "部门", "仓储部"], ["设备编号", "FT-203", "地点", "三号库"]],
+                ["处理意见", "更换密封圈"],
+            ),
+            (
+                [["Name", "Olga Reim", "Company", "Lenz AG"], ["Arrival", "09:40", "Badge", "118"]],
+                ["Remarks", "by van"],
+            ),
+        ],
+    )
+    @pytest.mark.parametrize("media_type", [HTML, XLSX])
+    def it_writes_each_value_once(self, rows: list[list[str]], last: list[str], media_type: str):
+        if media_type == HTML:
+            body = _html([*rows, last]).replace(f"<td>{last[1]}", f"<td colspan=3>{last[1]}").encode()
+        else:
+            workbook = Workbook()
+            for row in (*rows, last):
+                workbook.active.append(row)
+            workbook.active.merge_cells("B3:D3")
+            written = io.BytesIO()
+            workbook.save(written)
+            body = written.getvalue()
+        read = parse(body, media_type=media_type).text
+        divider = " | " if media_type == HTML else ": "
+        assert divider.join(last) in read
+        assert divider.join(rows[0][:2]) in read
+        assert read.count(last[1]) == 1
+
+    def it_keeps_a_value_for_each_day_of_a_timetable(self):
+        head = "<tr><th>Hour<th>Mon<th>Tue</tr><tr><td>9<td>Maths<td>Art</tr>"
+        read = parse(f"<table>{head}<tr><td>10<td colspan=2>Sports</table>".encode(), media_type=HTML).text
+        assert "10 | Sports | Sports" in read
+
+    def it_takes_no_header_above_codes_for_pairs(self):
+        read = text_of("tools.csv", "Name,SKU,Location,Count\nDrill,DR-100,Hall A,4\nSaw,SW-200,Hall B,7\n")
+        assert "Name: Drill\nSKU: DR-100\nLocation: Hall A" in read
+
+
+class DescribeExportsOfBanksAndShops:
+    def it_finds_the_table_between_more_lines_of_text(self):
+        lines = ["支付宝交易记录明细查询", "账号:[wang@example.com]", "起始日期:[2024-01-01]", "------明细列表------"]
+        rows = ["交易号 ,商品名称 ,金额（元） ,", "2024\t ,办公椅 ,320.00 ,", "2025\t ,考研词汇 ,46.80 ,"]
+        read = text_of("alipay.csv", "\n".join([*lines, *rows, "------", "共2笔记录", "导出时间:[2024-03-02]"]))
+        assert "商品名称: 办公椅\n金额（元）: 320.00" in read
+        assert "共2笔记录" in read
+
+    def it_reads_a_column_of_sentences_as_one(self):
+        assert "Hello, world" in text_of("one.csv", "greeting\nHello, world\nBye\nWell, well\nHi\n")
+
+    def it_leaves_out_the_letters_and_numbers_around_a_sheet_of_google(self):
+        frame = (
+            "<tr><th></th><th class='column-headers-background'>A</th><th class='column-headers-background'>B</th></tr>"
+        )
+        rows = "".join(
+            f"<tr><th class='row-headers-background'>{number}</th><td>{one}</td><td>{other}</td></tr>"
+            for number, (one, other) in enumerate([("Route", "Fare"), ("机场", "9.50")], start=1)
+        )
+        assert text_of("sheet.html", f"<table class='waffle'>{frame}{rows}</table>") == "Route | Fare\n机场 | 9.50"

@@ -101,7 +101,7 @@ class DescribeNamesThatAreNotUtf8:
 
 class DescribeWhatIsLeftOut:
     def it_names_every_link_that_is_not_followed(self, write):
-        top = write("secret.txt", "kb/a.txt", "other/b.txt")
+        top = write("secret.txt", "kb/a.txt", "other/b.txt", "kb/~$richt.docx")
         for name, target in (
             ("out.txt", "../secret.txt"),
             ("gone.txt", "nothing"),
@@ -117,6 +117,7 @@ class DescribeWhatIsLeftOut:
             "gone.txt": "is a link to nothing",
             "out.txt": "is a link to a file outside the folder",
             "pipe.txt": "is no regular file",
+            "~$richt.docx": "belongs to a document that is open in an Office program",
         }
         assert search.skipped == 0
 
