@@ -138,9 +138,8 @@ def find_files(paths: Iterable[FoundFile | str | Path], *, of_every_kind: bool =
         else:
             raise InvalidInput(f"there is no file or folder {sendable(str(path))}")
     names, renamed = names_of(found)
-    files = [
-        FoundFile(path=each.path, name=names[each], size=each.path.stat().st_size) for each in found if each in names
-    ]
+    once = dict.fromkeys(each for each in found if each in names)
+    files = [FoundFile(path=each.path, name=names[each], size=each.path.stat().st_size) for each in once]
     return FileSearch(files=(*named, *files), left_out=tuple(left_out), renamed=renamed)
 
 

@@ -54,6 +54,10 @@ class DescribeFilesOfSeveralFolders:
         found = names(top / "x/a", top / "x/b", top / "c")
         assert sorted(found.values()) == ["a/r.txt", "x/a/r.txt", "x/b/r.txt"]
 
+    def it_sends_a_file_once_that_is_named_beside_its_folder(self, write):
+        top = write("kb/r.md")
+        assert [file.name for file in find_files([top / "kb", top / "kb" / "r.md"]).files] == ["r.md"]
+
     def it_sends_a_file_once_that_is_named_twice(self, write):
         top = write("a/docs/x.md")
         (top / "same").symlink_to(top / "a")
