@@ -14,7 +14,7 @@ from tests.unit.parsing.test_pdf_pages import page, text
 
 
 def warning_of(body: bytes, media_type: str) -> str:
-    """Return all that a document's owner is told."""
+    """Return both warnings of a document."""
     encoding = parse(body, media_type=media_type).encoding
     return f"{encoding.warning or ''} {encoding.pages_warning or ''}" if encoding else ""
 
