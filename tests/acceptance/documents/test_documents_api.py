@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -81,15 +80,6 @@ class DescribeSubmission:
         assert job["status"] == status
         assert texts(client, namespace, "kettle") == [f"The {found} kettle."]
 
-    def it_takes_a_large_batch_quickly(self, client, namespace):
-        documents = [{"document_id": f"d{number}", "text": f"Sentence number {number}."} for number in range(2000)]
-        started = time.perf_counter()
-        response = client.post("/v1/documents", json={"namespace": namespace, "documents": documents})
-        assert response.status_code == 202
-        assert time.perf_counter() - started < 10
-        # Nobody wants them: to index them would keep the workers from other tests for minutes.
-        assert client.post(f"{response.headers['location']}/cancel").status_code == 200
-
 
 class DescribeADocument:
     def it_is_shown_as_it_was_sent(self, client, namespace):
@@ -110,15 +100,6 @@ class DescribeADocument:
         chunks = [chunk for page in pages for chunk in page]
         assert [chunk["ordinal"] for chunk in chunks] == list(range(len(chunks)))
         assert "red fox" in chunks[0]["text"]
-
-    def it_is_gone_after_its_deletion(self, client, namespace):
-        ingest(client, namespace, FOX)
-        assert texts(client, namespace, "red fox")
-        where = {"namespace": namespace}
-        assert client.delete("/v1/documents/fox", params=where).status_code == 204
-        assert client.get("/v1/documents/fox", params=where).status_code == 404
-        assert client.delete("/v1/documents/fox", params=where).status_code == 404
-        assert texts(client, namespace, "red fox") == []
 
     def it_may_have_an_odd_id(self, client, namespace):
         ids = ["a/b", "a/chunks", "50%", "狐狸", "a b", "a?b#c", "a+b"]
@@ -188,22 +169,8 @@ class DescribeFiles:
         assert listed[2]["metadata"] == {"batch": 1, "page": 7}
         assert "Turn the red key." in texts(client, namespace, "red key")[0]
 
-    def it_keeps_two_files_of_one_name_apart(self, client, namespace):
-        files = [("file", ("a.txt", text, "text/plain")) for text in (b"The first text.", b"The second text.")]
-        response = client.post("/v1/files", files=files, data={"namespace": namespace})
-        client.get(response.headers["location"], params={"wait": 30})
-        listed = client.get("/v1/documents", params={"namespace": namespace}).json()["data"]
-        assert len(listed) == 2
-
 
 class DescribeWaiting:
-    def it_holds_a_job_until_it_ends(self, client, namespace):
-        response = client.post("/v1/documents", json={"namespace": namespace, "documents": [FOX]})
-        started = time.perf_counter()
-        job = client.get(response.headers["location"], params={"wait": 30}).json()
-        assert job["status"] == "succeeded"
-        assert time.perf_counter() - started < 15
-
     def it_answers_a_query_at_once_if_asked_to_wait(self, client, namespace):
         ingest(client, namespace, FOX)
         body = {"query_text": "red fox", "namespaces": [namespace]}

@@ -17,8 +17,6 @@ import pytest
 from sqlalchemy import make_url
 
 from chordwise import Chordwise, ProblemError
-from pipeline.chunking.strategies.registry import complete
-from pipeline.ingestion.preview import preview
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import gateway, make_tenant
@@ -50,26 +48,6 @@ def own_gateway(logs: Path, **environment: str) -> Iterator[str]:
 
 
 class DescribeAnAnswer:
-    @pytest.mark.parametrize(
-        ("text", "strategy", "options"),
-        [
-            ("# Resetting\n\nHold the button for five seconds.", "sentences", {"max_tokens": 64, "overlap": 0.1}),
-            ("# 重置\n\n按住按钮五秒。然后松开。", "window", {"window": 1}),
-            ("问：什么是泵？\n答：一种机器。", "qa", {}),
-        ],
-        ids=["english", "chinese", "pairs"],
-    )
-    def it_is_that_of_a_preview_in_one_process(self, client, use, text, strategy, options):
-        chunking = complete(strategy, options, {"max_tokens": 400, "overlap": 0.2})
-        about = {"media_type": "text/markdown", "filename": None, "title": None}
-        here = orjson.loads(preview(text.encode(), use, chunking=chunking, **about).body)
-        sent = {"text": text, "source": {"media_type": "text/markdown"}}
-        asked = {"document": sent, "chunking": {"strategy": strategy, **options}}
-        body = client.post("/v1/chunks/preview", json=asked).json()
-        for field in ("text", "embedding_text"):
-            assert [chunk[field] for chunk in body["chunks"]] == [chunk[field] for chunk in here["chunks"]]
-        assert body["title"] == here["title"]
-
     def it_is_that_of_a_large_book_too(self, client, namespace):
         """A book too large for Redis."""
         rows = [{"user_input": f"第{number}个问题？", "agent_response": "答" * 4000} for number in range(300)]

@@ -46,22 +46,40 @@ BAD_DOCUMENTS = [
         "/source/media_type", id="media type",
     ),
     pytest.param("not an object", 422, "invalid_document", "", id="a string"),
-    pytest.param({"document_id": "bad", "text": "x" * 34_000_000}, 413, "document_too_large", "/text", id="34 MB"),
+    *(
+        pytest.param({"document_id": "bad", "text": "t", name: value}, 422, "invalid_document", pointer, id=of)
+        for name, value, pointer, of in (
+            ("title", "x" * 1025, "/title", "title of 1025"),
+            ("tags", ["x"] * 65, "/tags", "65 tags"),
+            ("tags", ["x" * 129], "/tags/0", "tag of 129"),
+            ("type", "", "/type", "no type"),
+            ("story_time", 1.0, "/story_time", "story time 1.0"),
+            ("story_time", True, "/story_time", "story time true"),
+            ("metadata", [], "/metadata", "metadata in a list"),
+            ("metadata", {"k": "x" * 17_000}, "/metadata", "large metadata"),
+            ("metadata", {"k": ["\0"]}, "/metadata/k/0", "NUL in metadata"),
+            ("published_at", 1767312000, "/published_at", "time is a number"),
+            ("source", {"url": "x"}, "/source/url", "unknown field of the source"),
+            ("source", {"media_type": "application/json"}, "/source/media_type", "JSON as text"),
+        )
+    ),
 ]  # fmt: skip
+LARGE = pytest.param({"document_id": "bad", "text": "x" * 34_000_000}, 413, "document_too_large", "/text", id="34 MB")
 
 
 class DescribeABadDocument:
-    @pytest.mark.parametrize(("document", "status", "code", "pointer"), BAD_DOCUMENTS)
+    @pytest.mark.parametrize(("document", "status", "code", "pointer"), [*BAD_DOCUMENTS, LARGE])
     def it_is_refused_with_its_place(self, client, namespace, document, status, code, pointer):
         body = problem(send(client, namespace, document), status, code)
         assert pointers(body) == [f"/documents/0{pointer}"]
 
-    @pytest.mark.parametrize(("document", "status", "code", "pointer"), BAD_DOCUMENTS)
-    def it_does_not_harm_its_neighbours(self, client, namespace, document, status, code, pointer):
-        job = ended(client, send(client, namespace, VALID, document))
-        assert (job["status"], job["succeeded"], job["failed"]) == ("partly_failed", 1, 1)
-        [error] = job["errors"]
-        assert (error["code"], error["pointer"]) == (code, f"/documents/1{pointer}")
+    def it_does_not_harm_its_neighbours(self, client, namespace):
+        bad = [each.values for each in BAD_DOCUMENTS]
+        job = ended(client, send(client, namespace, VALID, *(document for document, *_ in bad)))
+        assert (job["status"], job["succeeded"], job["failed"]) == ("partly_failed", 1, len(bad))
+        assert [(error["code"], error["pointer"]) for error in job["errors"]] == [
+            (code, f"/documents/{place}{pointer}") for place, (_, _, code, pointer) in enumerate(bad, start=1)
+        ]
         assert client.get("/v1/documents/good", params={"namespace": namespace}).status_code == 200
 
     def it_is_told_once_for_every_bad_one_when_none_is_good(self, client, namespace):
@@ -91,9 +109,13 @@ class DescribeABadEnvelope:
             ({"namespace": "a\0"}, "/namespace"),
             ({"documents": []}, "/documents"),
             ({"documents": {}}, "/documents"),
+            ({"documents": "text"}, "/documents"),
+            ({"namespaces": "kb"}, "/namespaces"),
             ({"on_conflict": "merge"}, "/on_conflict"),
             ({"chunking": {"max_tokens": 0}}, "/chunking/max_tokens"),
-            ({"chunking": {"overlap": 0.9}}, "/chunking/overlap"),
+            ({"chunking": {"max_tokens": 400.5}}, "/chunking/max_tokens"),
+            ({"chunking": {"overlap": 0.51}}, "/chunking/overlap"),
+            ({"chunking": {"strategy": "pages"}}, "/chunking/strategy"),
             ({"surprise": 1}, "/surprise"),
         ],
     )
@@ -154,8 +176,14 @@ class DescribeBadFiles:
             ({}, "/namespace"),
             ({"namespace": "kb", "metadata": "{"}, "/metadata"),
             ({"namespace": "kb", "metadata": "[]"}, "/metadata"),
+            ({"namespace": "kb", "metadata": "5"}, "/metadata"),
             ({"namespace": "kb", "tags": '["a", 5]'}, "/tags/1"),
+            ({"namespace": "kb", "tags": "["}, "/tags"),
             ({"namespace": "kb", "chunking": '{"max_tokens": 1}'}, "/chunking/max_tokens"),
+            ({"namespace": "kb", "chunking": "[]"}, "/chunking"),
+            ({"namespace": "kb", "document_id": "x"}, "/document_id"),
+            ({"namespace": "kb", "type": "a\0"}, "/type"),
+            ({"namespace": ["kb", "other"]}, "/namespace"),
             ({"namespace": "kb", "parser_hint": "exe"}, "/parser_hint"),
             ({"namespace": "kb", "surprise": "1"}, "/surprise"),
             ({"namespace": "a\0b"}, "/namespace"),

@@ -185,15 +185,6 @@ class DescribeEditing:
         left = {chunk["chunk_id"] for chunk in listed(client, namespace)}
         assert not left & {parent["chunk_id"], *(child["chunk_id"] for child in children)}
 
-    @pytest.mark.parametrize("name", ["chunk_index", "chunk_type", "parent_id", "chapter_id", "story_time", "window"])
-    def it_never_changes_structure(self, client, namespace, name):
-        upload(client, namespace, [{"document_id": "d", "text": "One."}])
-        [chunk] = listed(client, namespace)
-        response = client.put("/v1/chunks", json={"chunks": [{"chunk_id": chunk["chunk_id"], "text": "x", name: "y"}]})
-        body = problem(response, 422, "invalid_request")
-        assert pointers(body) == [f"/chunks/0/{name}"]
-        assert "upload the document again" in body["detail"]
-
 
 class DescribeTheClient:
     def it_previews_lists_edits_and_deletes(self, writer, namespace, tmp_path):

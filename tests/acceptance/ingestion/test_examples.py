@@ -55,21 +55,6 @@ class DescribeABook:
         assert (hit["metadata"]["user_input"], hit["metadata"]["agent_response"]) == (GOOD[0], GOOD[1])
         assert "内部备注" not in str(hit)
 
-    def it_goes_in_without_its_bad_rows(self, client, namespace):
-        body = send(client, namespace, xlsx({"qa": [HEADER, GOOD, BAD]})).json()
-        [error] = body["errors"]
-        assert {name: error[name] for name in ("sheet", "row", "column", "cell", "code", "pointer")} == {
-            "sheet": "qa",
-            "row": 3,
-            "column": "quality_grade",
-            "cell": "D3",
-            "code": "invalid_grade",
-            "pointer": "/qa/3/quality_grade",
-        }
-        job = finished(client, body["job_id"])
-        assert (job["status"], job["succeeded"], job["failed"]) == ("partly_failed", 1, 1)
-        assert job["errors"][0]["detail"].startswith("sheet qa, row 3, column quality_grade: must be 优秀")
-
     @pytest.mark.parametrize(("rows", "strict"), [([GOOD, BAD], "true"), ([BAD], "false")])
     def it_stays_out_whole(self, client, namespace, rows, strict):
         answer = send(client, namespace, xlsx({"qa": [HEADER, *rows]}), strict=strict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import re
+import threading
 from collections.abc import Iterator
 
 import httpx
@@ -15,7 +16,7 @@ from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import ended, pointers, problem, send
 from tests.support.corpora.documents import finished, found_documents, search
 from tests.support.corpora.formats import docx, paragraph, pdf, xlsx
-from tests.support.servers.web_server import WebServer, page, redirect, slow
+from tests.support.servers.web_server import WebServer, page, redirect, waits
 from tests.support.stacks.connections import in_mysql
 
 
@@ -92,12 +93,16 @@ class DescribeSources:
         assert [error["code"] for error in job["errors"]] == ["fetch_refused"]
 
     def it_lets_nothing_else_wait_for_a_slow_server(self, client, namespace, web):
-        web.pages |= {f"/{n}": slow(4.0, page(b"late", media_type="text/plain")) for n in range(40)}
-        late = send(client, namespace, *({"source": {"uri": web.url(f"/{n}")}} for n in range(40)))
-        job = ended(client, send(client, namespace, {"document_id": "quick", "text": "The kettle boils."}))
-        assert job["status"] == "succeeded"
-        before = client.get(late.headers["location"]).json()
-        assert before["finished_at"] is None
+        gate = threading.Event()
+        held = waits(gate, page(b"late", media_type="text/plain"))
+        web.pages |= {f"/{n}": held for n in range(40)}
+        try:
+            late = send(client, namespace, *({"source": {"uri": web.url(f"/{n}")}} for n in range(40)))
+            job = ended(client, send(client, namespace, {"document_id": "quick", "text": "The kettle boils."}))
+            assert job["status"] == "succeeded"
+            assert client.get(late.headers["location"]).json()["finished_at"] is None
+        finally:
+            gate.set()
         assert finished(client, late.json()["job_id"], wait_s=60)["succeeded"] == 40
 
     def it_is_reached_from_the_command_line(self, use, namespace, web, monkeypatch, capsys):

@@ -152,25 +152,6 @@ class DescribeTheCommandLine:
 
 
 class DescribeNamesInForms:
-    @pytest.mark.parametrize(
-        "written",
-        [
-            b"filename*=UTF-8''%E6%8A%A5.txt",
-            b"""filename="=?utf-8?B?5oqlLnR4dA==?="; filename*=utf-8''%E6%8A%A5.txt""",
-            b'filename="=?utf-8?B?5oqlLnR4dA==?="',
-            'filename="报.txt"'.encode(),
-        ],
-    )
-    def it_is_the_one_that_the_client_means(self, client, written):
-        body = (
-            b'--x\r\nContent-Disposition: form-data; name="namespace"\r\n\r\nkb\r\n'
-            b'--x\r\nContent-Disposition: form-data; name="file"; ' + written + b"\r\n\r\nwords\r\n--x--\r\n"
-        )
-        answer = client.post("/v1/files", content=body, headers={"Content-Type": "multipart/form-data; boundary=x"})
-        assert answer.status_code == 202, answer.text
-        client.get(answer.headers["location"], params={"wait": 30})
-        assert stored(client) == {"报.txt": "words"}
-
     def it_makes_one_document_of_a_composed_and_a_decomposed_name(self, client):
         upload(client, ("Übung.txt", b"one"))
         upload(client, ("U\u0308bung.txt", b"two"))

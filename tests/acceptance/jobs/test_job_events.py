@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from chordwise import AsyncChordwise, Chordwise
+from chordwise import Chordwise
 from chordwise.cli import run
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import VALID, ended, problem, send
@@ -178,13 +178,6 @@ class DescribeTheClient:
         assert {event.kind for event in found} == {"progress", "item_failed", "finished"}
         assert (found[-1].kind, found[-1].job.status, found[-1].job.succeeded) == ("finished", "partly_failed", 60)
         assert sorted(event.error.document_id for event in found if event.error) == ["bad-0", "bad-1"]
-
-    async def it_iterates_asynchronously(self, key, namespace):
-        with gateway(key) as client:
-            job = send(client, namespace, *batch(50)).json()["job_id"]
-        async with AsyncChordwise(api_key=key) as chordwise:
-            kinds = [event.kind async for event in chordwise.events(job)]
-        assert kinds[-1] == "finished"
 
     def it_watches_from_the_command_line(self, key, namespace, monkeypatch, capsys):
         monkeypatch.setenv("CHORDWISE_API_KEY", key)

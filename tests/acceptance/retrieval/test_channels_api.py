@@ -52,7 +52,6 @@ ORDERS = {
         {"no": "A-2", "customer": "Han Mei", "status": "Waits for payment.", "match": 0.4},
     ]
 }
-CHANNELS = {"keyword": {}, "semantic": {}}
 
 
 @pytest.fixture
@@ -259,20 +258,6 @@ class DescribeQueriesToApis:
 class DescribeTheFallback:
     HINT = "Please call 555 0100."
 
-    def it_gives_curated_answers_and_a_hint_when_nothing_was_found(self, client, namespace):
-        upload(client, f"{namespace}-faq", [document("faq", FAQ)], chunking={"strategy": "qa"})
-        upload(client, namespace, [document("d", "The heron stands in the reeds.")])
-        fallback = {"faq": True, "namespaces": [f"{namespace}-faq"], "hint": self.HINT}
-        retrieve = {"method": "full_text"}
-        answer = search(client, namespace, "how to cancel my order", fallback=fallback, retrieve=retrieve, context={})
-        assert answer["stats"]["fallback"] == "faq+hint:empty"
-        assert not answer["stats"]["degraded"]
-        assert {chunk["source"] for chunk in answer["chunks"]} == {"fallback"}
-        assert "cancelled within an hour" in answer["chunks"][0]["text"]
-        assert answer["chunks"][-1]["text"] == self.HINT
-        assert self.HINT in answer["context"]["text"]
-        assert answer["stats"]["source_share"] == {"fallback": 1.0}
-
     def it_comes_after_what_is_not_sure(self, client, namespace):
         upload(client, namespace, [document("d", "The heron stands in the reeds.")])
         answer = search(client, namespace, "quarterly tax forms heron", fallback={"hint": self.HINT, "threshold": 1.0})
@@ -289,15 +274,6 @@ class DescribeTheFallback:
         upload(client, namespace, [document("d", text)])
         answer = search(client, namespace, question, retrieve={"method": "semantic"})
         assert (found_documents(answer), answer["stats"]["fallback"]) == (["d"], "none_configured")
-
-    @pytest.mark.parametrize(
-        "fallback", [{"enabled": False}, {"enabled": False, "hint": "x"}, {"threshold": 0.0, "hint": "x"}]
-    )
-    def it_is_not_there_unless_it_is_wanted(self, client, namespace, fallback):
-        upload(client, namespace, [document("d", "The heron stands in the reeds.")])
-        answer = search(client, namespace, "heron reeds", **({"fallback": fallback} if fallback else {}))
-        assert answer["stats"]["fallback"] is None
-        assert found_documents(answer) == ["d"]
 
     def it_leaves_an_empty_answer_empty_by_default_and_says_so(self, client, namespace):
         upload(client, namespace, [document("d", "The heron stands in the reeds.")])

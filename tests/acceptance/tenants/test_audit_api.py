@@ -7,7 +7,6 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,9 +18,8 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import gateway, make_tenant
 from tests.support.corpora.documents import document, search, upload
+from tests.support.stacks.connections import in_mysql
 from tests.unit.test_alerts import _NAME, RULES
-
-SETTLED_S = 5.5  # after a change, until answers are kept
 
 
 @pytest.fixture
@@ -145,20 +143,18 @@ class DescribeTheAudit:
         assert answer.headers["content-type"] == "application/problem+json"
 
 
-@pytest.fixture(scope="module")
-def settled(use) -> Iterator[Iterator[tuple[httpx.Client, str]]]:
-    """For each test a tenant of its own with a namespace that has not changed for long enough."""
-    with ExitStack() as clients:
-        ready = [(clients.enter_context(gateway(make_tenant(use)[1])), "teas") for _ in range(3)]
-        for client, namespace in ready:
-            upload(client, namespace, [document("d1", "Green tea is mild.")])
-        time.sleep(SETTLED_S)
-        yield iter(ready)
+@pytest.fixture
+def settled(use, tenant_and_client, namespace) -> tuple[httpx.Client, str]:
+    """A namespace whose last change is long ago, so that its answers are kept."""
+    tenant_id, client = tenant_and_client
+    upload(client, namespace, [document("d1", "Green tea is mild.")])
+    in_mysql(use, "UPDATE namespaces SET revised_at = '2000-01-01' WHERE tenant_id = :tenant", tenant=tenant_id)
+    return client, namespace
 
 
 class DescribeAnswersGivenAgain:
     def it_gives_one_again_until_something_changes(self, settled):
-        client, namespace = next(settled)
+        client, namespace = settled
         first = search(client, namespace, "green tea")
         again = search(client, namespace, "green tea")
         assert (first["stats"]["cached"], again["stats"]["cached"]) == (False, True)
@@ -171,7 +167,7 @@ class DescribeAnswersGivenAgain:
         assert [chunk["text"] for chunk in changed["chunks"]] == ["Green tea is bitter."]
 
     def it_asks_again_when_told_to(self, settled):
-        client, namespace = next(settled)
+        client, namespace = settled
         body = {"query_text": "green tea", "namespaces": [namespace]}
 
         def cached(cache_control: str) -> bool:
@@ -185,7 +181,7 @@ class DescribeAnswersGivenAgain:
         assert cached("")
 
     def it_answers_a_kept_one_later_too(self, settled):
-        client, namespace = next(settled)
+        client, namespace = settled
         search(client, namespace, "green tea")
         accepted = client.post("/v1/queries", json={"query_text": "green tea", "namespaces": [namespace]})
         assert accepted.status_code == 202
@@ -230,6 +226,6 @@ class DescribeMetrics:
         tenant_id, client = tenant_and_client
         upload(client, namespace, [document("secret-document", "Green tea is mild.")])
         search(client, namespace, "green tea")
-        time.sleep(2)
+        audit_of(client, until=1, action="search")
         page = client.get("/v1/metrics").text
         assert not any(word in page for word in (tenant_id, namespace, "secret-document"))

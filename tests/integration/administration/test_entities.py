@@ -141,11 +141,6 @@ class DescribeNamedEntities:
 
 
 class DescribeGoing:
-    def it_deletes_what_is_named(self, use, tenant, story):
-        assert delete_entities(tenant, story, ["lin", "none"], use) == 3
-        assert delete_entities(tenant, story, [], use) == 0
-        assert listed(use, tenant, story) == [("su", None)]
-
     def it_goes_with_its_namespace_and_no_other(self, use, tenant, story):
         other = Namespace(f"{story}-2")
         put_states(tenant, [state(other, "x", "X")], use)
@@ -167,12 +162,6 @@ class DescribeTheContext:
         query = query_of(tenant_id=tenant, namespaces=(story,), filters=Filters(story_time=250), plan=plan)
         arrived = Arrived(query=query, envelopes={}, elapsed_ms={})
         return build_context(arrived, [found], use), arrived.journal
-
-    def it_shows_states_of_the_querys_time_when_asked(self, use, tenant, story):
-        context, journal = self.compose(use, tenant, story, entities=True)
-        assert [each["state"] for each in context.entities] == [{"place": "北城"}]
-        assert not journal.degradations
-        assert self.compose(use, tenant, story)[0].entities == ()
 
     def it_does_without_them_when_mysql_is_away(self, use, settings: Settings, tenant, story):
         away = replace(use, settings=settings.model_copy(update={"mysql_url": _nowhere(settings)}), timeout_s=0.5)

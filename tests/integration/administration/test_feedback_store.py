@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.administration.rate import experiment_results, judgment_page
+from pipeline.administration.rate import judgment_page
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.feedback.judgments import Feedback, Rating, feedback_id
 from pipeline.feedback.rating_store import FeedbackStore
@@ -49,14 +49,6 @@ def add(use, tenant, feedback):
 
 
 class DescribeFeedbackInMySql:
-    def it_gives_back_what_was_kept(self, use_alone, tenant):
-        given = said(
-            note="好", place=2, score=0.5, session_id="s", experiment_id="e", experiment_bucket="b", request_id="r"
-        )
-        assert add(use_alone, tenant, given) == (given, True)
-        later = replace(given, rated_at=NOW + timedelta(seconds=1), created_at=NOW + timedelta(seconds=1), note=None)
-        assert add(use_alone, tenant, later) == (replace(given, rated_at=later.rated_at), False)
-
     def it_keeps_one_of_many_that_say_the_same_at_once(self, use_alone, tenant):
         many = [replace(said(), created_at=NOW + timedelta(milliseconds=n)) for n in range(12)]
         with ThreadPoolExecutor(6) as threads:
@@ -74,15 +66,3 @@ class DescribeFeedbackInMySql:
         assert ([each.document_id for each in found.documents], after) == (["curated"], None)
         other = make_tenant(use_alone)[0]
         assert judgment_page(other, namespace, min_votes=1, after=None, limit=5, use=use_alone) == ([], None)
-
-    def it_counts_arms_though_the_experiment_is_gone(self, use_alone, tenant):
-        arm = {"experiment_id": "e", "experiment_bucket": "b"}
-        add(use_alone, tenant, said(Rating.CLICK, place=1, session_id="s1", **arm))
-        add(use_alone, tenant, said(Rating.CLICK, place=4, session_id="s2", **arm))
-        add(use_alone, tenant, said(Rating.BAD, place=9, session_id="s2", **arm))
-        add(use_alone, tenant, said(Rating.GOOD, experiment_id="e"))  # outside of every arm
-        [result] = experiment_results(tenant, "e", use_alone) or []
-        counts = result.thought
-        assert (counts.bucket, counts.good, counts.bad, counts.clicks) == ("b", 0, 1, 2)
-        assert (counts.queries, counts.sessions, counts.mean_click_place) == (1, 2, 2.5)
-        assert experiment_results(tenant, "nobody's", use_alone) is None

@@ -79,32 +79,11 @@ def jobs_of(owner, use):
 
 
 class DescribePutting:
-    def it_ingests_the_very_bytes(self, owner, use_alone, namespace):
-        file_id = kept(owner, use_alone, "Der Reiher fischt. 鹭在捕鱼。".encode())
-        ticket = put(owner, use_alone, namespace, file_id)
-        assert files_in(owner, use_alone, namespace) == {file_id: "in_progress"}
-        work_off(use_alone, ticket)
-        assert files_in(owner, use_alone, namespace) == {file_id: "completed"}
-        with unit_of_work(use_alone.mysql) as work:
-            generation = Documents(work.connection, owner).published(namespace, DocumentId(file_id))
-            source = Documents(work.connection, owner).sources([generation])[generation]
-            facts = work.connection.execute(
-                text("SELECT body_bytes, HEX(content_hash) = SHA2(:body, 256) FROM generations WHERE document_id = :d"),
-                {"d": file_id, "body": source.body},
-            ).one()
-        assert source.body.decode() == "Der Reiher fischt. 鹭在捕鱼。"
-        assert tuple(facts) == (len(source.body), 1)
-
     def it_puts_all_files_or_none(self, owner, use_alone, namespace):
         with pytest.raises(NoSuchFile):
             put(owner, use_alone, namespace, kept(owner, use_alone), "file-unknown")
         assert files_in(owner, use_alone, namespace) == {}
         assert jobs_of(owner, use_alone) == 0
-
-    def it_takes_no_file_of_another_tenant(self, owner, use_alone, namespace):
-        foreign = kept(make_tenant(use_alone)[0], use_alone)
-        with pytest.raises(NoSuchFile):
-            put(owner, use_alone, namespace, foreign)
 
     def it_accepts_nothing_that_is_deleted_meanwhile(self, owner, use_alone, namespace):
         # The file goes between being looked up and being handed over, again and again; never is half of it accepted.

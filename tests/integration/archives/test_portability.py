@@ -160,18 +160,6 @@ def assert_statistics(corner: Corner) -> None:
 
 
 class DescribeARoundTrip:
-    def it_gives_another_tenant_the_same_without_asking_the_model(self, source, target, use):
-        filled(source)
-        quiet, model = counting(use)
-        jobs = target.take(*exported(source, most_documents=3), use=quiet)
-        assert [(job.succeeded, job.failed) for job in jobs] == [(3, 0), (3, 0), (1, 0)]
-        assert model.texts == []
-        assert seen(target) == seen(source)
-        assert not {c.chunk_id for c in chunks(source)} & {c.chunk_id for c in chunks(target)}
-        for question in WORDS:
-            assert answers(target, question) == answers(source, question)
-        assert_statistics(target)
-
     def it_brings_back_what_was_exported_from_a_copy(self, source, target, use):
         filled(source, 3)
         bodies = exported(source)

@@ -21,23 +21,6 @@ pytestmark = pytest.mark.own_databases
 
 
 class DescribeAnImport:
-    def it_takes_a_part_once_however_often_it_is_sent(self, source, target):
-        filled(source, 2)
-        [body] = exported(source)
-        first = target.receive(body)
-        assert (first.status, target.receive(body).status) == ("accepted", "present")
-        target.finish(first.part.job_id)
-        again = target.receive(body)
-        assert (again.status, again.part.job_id, again.part.finished) == ("present", first.part.job_id, True)
-        assert target.rows("jobs") == 1
-
-    def it_tells_a_part_that_differs_from_the_one_it_has(self, source, target):
-        filled(source, 2)
-        one, two = exported(source, most_documents=1)
-        target.receive(one)
-        assert target.receive(two).status == "differs"
-        assert target.rows("jobs") == 1
-
     def it_shows_nothing_of_a_document_before_all_of_it_is_there_and_goes_on_after_a_crash(self, source, target, use):
         filled(source, 3)
         [body] = exported(source)
@@ -107,17 +90,19 @@ HOSTILE = {
 
 
 class DescribeHostileDocuments:
-    @pytest.mark.parametrize("name", list(HOSTILE))
-    def it_parks_alone(self, name, source, target):
-        spoil, code = HOSTILE[name]
-        source.ingest(*(upload(each, f"# A\n\n{'some text. ' * 300}\n\n# B\n\n{'more. ' * 400}") for each in "abc"))
+    def it_parks_each_alone(self, source, target):
+        names = ["a", *(f"bad{number:02d}" for number in range(len(HOSTILE))), "z"]
+        text = f"# A\n\n{'some text. ' * 300}\n\n# B\n\n{'more. ' * 400}"
+        source.ingest(*(upload(name, f"{name}\n\n{text}") for name in names))
         part = read_part(exported(source)[0])
         assert all(len(document.chunks) > 1 for document in part.documents)
-        documents = [part.documents[0], spoil(part.documents[1]), part.documents[2]]
-        [job] = target.take(write_part(Part(origin=part.origin, documents=documents)))
-        assert (job.succeeded, job.failed) == (2, 1)
-        assert [error.code for error in job.errors] == [code]
-        assert set(target.shown()) == {"a", "c"}
+        first, *spoilt, last = part.documents
+        assert [document.description["document_id"] for document in part.documents] == names
+        bad = [spoil(document) for (spoil, _), document in zip(HOSTILE.values(), spoilt, strict=True)]
+        [job] = target.take(write_part(Part(origin=part.origin, documents=[first, *bad, last])))
+        assert (job.succeeded, job.failed) == (2, len(HOSTILE))
+        assert [error.code for error in job.errors] == [code for _, code in HOSTILE.values()]
+        assert set(target.shown()) == {"a", "z"}
         assert_statistics(target)
 
     def it_parks_a_document_that_comes_twice_or_is_too_large(self, source, target, use):

@@ -8,11 +8,9 @@ from sqlalchemy import event
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
-from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.maintenance.verify import verify
 from pipeline.records import ChunkId, Filters
-from tests.conftest import make_tenant
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import breaking, embedding_with
 from tests.support.stacks.corner import Corner
@@ -35,33 +33,6 @@ def nearest(corner: Corner, query: str) -> list[ChunkId]:
 
 
 class DescribeEditing:
-    def it_changes_text_terms_vector_and_statistics(self, corner, use):
-        corner.ingest(upload("a", "the red fox", title="Foxes"), upload("b", "the blue whale"))
-        fox = chunks(corner)[0]
-        [done] = edit_chunks(corner.tenant, [Edit(chunk_id=fox.chunk_id, text="a green parrot", etag=fox.etag)], use)
-        assert (done.status, done.replacement_pending) == ("updated", False)
-        assert done.etag != fox.etag
-        assert corner.shown() == {"a": ["a green parrot"], "b": ["the blue whale"]}
-        assert nearest(corner, "green parrot")[0] == fox.chunk_id
-        corner.assert_clean()
-
-    def it_leaves_alone_what_has_another_etag_and_what_is_not_there(self, corner, use):
-        corner.ingest(upload("a", "text"))
-        [chunk] = chunks(corner)
-        missing = ChunkId("00000000-0000-0000-0000-000000000000")
-        edits = [Edit(chunk_id=chunk.chunk_id, text="x", etag='"0-0"'), Edit(chunk_id=missing, text="y")]
-        done = edit_chunks(corner.tenant, edits, use)
-        assert [each.code for each in done] == ["precondition_failed", "chunk_not_found"]
-        assert corner.shown() == {"a": ["text"]}
-
-    def it_never_touches_another_tenants_chunk(self, corner, use, namespace):
-        corner.ingest(upload("a", "mine"))
-        [chunk] = chunks(corner)
-        stranger = make_tenant(use)[0]
-        assert edit_chunks(stranger, [Edit(chunk_id=chunk.chunk_id, text="x")], use)[0].code == "chunk_not_found"
-        assert delete_chunks(stranger, [chunk.chunk_id], use)[0].code == "chunk_not_found"
-        assert corner.shown() == {"a": ["mine"]}
-
     def it_says_when_a_newer_upload_will_replace_the_edit(self, corner, use):
         corner.ingest(upload("a", "first"))
         ticket = corner.accept(upload("a", "second"))
@@ -112,21 +83,6 @@ class DescribeEditing:
 
 
 class DescribeSwitchingOff:
-    def it_hides_a_chunk_from_every_channel_and_brings_it_back(self, corner, use):
-        corner.ingest(upload("a", "the red fox"), upload("b", "the blue whale"))
-        fox = chunks(corner)[0]
-        edit_chunks(corner.tenant, [Edit(chunk_id=fox.chunk_id, enabled=False)], use)
-        assert fox.chunk_id not in nearest(corner, "red fox")
-        with unit_of_work(use.mysql) as work:
-            found = Chunks(work.connection, corner.tenant).hydrate([fox.chunk_id], namespaces=[corner.namespace])
-        assert found == {}
-        assert [chunk.enabled for chunk in chunks(corner)] == [False, True]
-        report = verify(corner.tenant, None, use, repair=True)
-        assert report.repaired == 0
-        edit_chunks(corner.tenant, [Edit(chunk_id=fox.chunk_id, enabled=True)], use)
-        assert nearest(corner, "red fox")[0] == fox.chunk_id
-        corner.assert_clean()
-
     def it_takes_text_while_it_is_off(self, corner, use):
         corner.ingest(upload("a", "the red fox"))
         [fox] = chunks(corner)
@@ -138,19 +94,6 @@ class DescribeSwitchingOff:
 
 
 class DescribeDeleting:
-    def it_deletes_exactly_what_is_named(self, corner, use):
-        corner.ingest(upload("a", "One sentence. " * 900), upload("b", "stays"))
-        before = chunks(corner, document_id="a")
-        assert len(before) > 2
-        [done] = delete_chunks(corner.tenant, [before[1].chunk_id], use)
-        assert done.status == "deleted"
-        assert [chunk.ordinal for chunk in chunks(corner, document_id="a")] == [
-            chunk.ordinal for chunk in before if chunk.ordinal != 1
-        ]
-        assert verify(corner.tenant, None, use, repair=True).repaired == 0
-        corner.assert_clean()
-        assert delete_chunks(corner.tenant, [], use) == []
-
     def it_is_refused_for_a_chunk_that_went_while_it_was_looked_up(self, corner, use):
         corner.ingest(upload("a", "first"))
         [chunk] = chunks(corner)
@@ -169,13 +112,6 @@ class DescribeDeleting:
         assert done.code == "document_replaced"
         assert corner.shown() == {"a": ["second"]}
         corner.assert_clean()
-
-    def it_takes_the_document_with_its_last_chunk(self, corner, use):
-        corner.ingest(upload("a", "One sentence. " * 900), upload("b", "stays"))
-        delete_chunks(corner.tenant, [chunk.chunk_id for chunk in chunks(corner, document_id="a")], use)
-        assert corner.shown() == {"b": ["stays"]}
-        corner.assert_clean()
-        assert corner.rows("generations") == 1
 
     def it_keeps_a_newer_upload_that_was_not_named(self, corner, use):
         corner.ingest(upload("a", "first"))

@@ -80,55 +80,6 @@ def family(corner) -> Corner:
 
 
 class DescribeParents:
-    def it_lists_them_before_their_children_and_searches_none(self, family):
-        found = listed(family)
-        parents = [chunk for chunk in found if not chunk.searched]
-        assert len(parents) > 2
-        keys = [(chunk.parent_id or "", chunk.passage.index) for chunk in found]
-        assert keys == sorted(keys)
-        assert {chunk.parent_id for chunk in found if chunk.searched} == {parent.chunk_id for parent in parents}
-        assert postgres(family, "SELECT count(*) FROM chunk_embeddings WHERE tenant_id = :tenant")[0][0] == len(
-            found
-        ) - len(parents)
-        assert listed(family, chunk_type="parent") == parents
-        assert {each.parent_id for each in listed(family, parent_id=parents[1].chunk_id)} == {parents[1].chunk_id}
-        family.assert_clean()
-
-    def it_goes_on_where_a_page_ended(self, family):
-        whole = [chunk.chunk_id for chunk in listed(family)]
-        for order_by, place in (
-            ("document_id", lambda last: last.position),
-            ("updated_at", lambda last: (last.updated_at.replace(tzinfo=None), *last.position)),
-            ("-updated_at", lambda last: (last.updated_at.replace(tzinfo=None), *last.position)),
-        ):
-            found: list[OwnedChunk] = []
-            while page := listed(family, order_by=order_by, limit=7, after=place(found[-1]) if found else None):
-                found += page
-            assert sorted(chunk.chunk_id for chunk in found) == sorted(whole)
-            if order_by == "document_id":
-                assert [chunk.chunk_id for chunk in found] == whole
-
-    def it_goes_with_its_children(self, family, use):
-        parent = listed(family, chunk_type="parent")[1]
-        children = [chunk.chunk_id for chunk in listed(family, parent_id=parent.chunk_id)]
-        [done] = delete_chunks(family.tenant, [parent.chunk_id], use)
-        assert (done.chunk_id, done.status) == (parent.chunk_id, "deleted")
-        left = {chunk.chunk_id for chunk in listed(family)}
-        assert not left & {parent.chunk_id, *children}
-        assert verify(family.tenant, None, use, repair=True).repaired == 0
-        family.assert_clean()
-        assert_document_vectors(family)
-
-    def it_goes_with_its_last_child_and_the_document_with_the_last_of_all(self, family, use):
-        parent = listed(family, chunk_type="parent")[0]
-        delete_chunks(family.tenant, [chunk.chunk_id for chunk in listed(family, parent_id=parent.chunk_id)], use)
-        assert parent.chunk_id not in {chunk.chunk_id for chunk in listed(family)}
-        delete_chunks(family.tenant, [chunk.chunk_id for chunk in listed(family, chunk_type="parent")], use)
-        assert listed(family) == []
-        family.assert_clean()
-        assert family.rows("parent_chunks") == family.rows("generations") == 0
-        assert_document_vectors(family)
-
     def it_follows_its_children(self, family, use):
         parent = listed(family, chunk_type="parent")[0]
         first, second, third = listed(family, parent_id=parent.chunk_id)[:3]
@@ -251,15 +202,6 @@ class DescribeSegments:
 
     def story(self, corner: Corner, **fields: Any) -> None:
         corner.ingest(cut_by("segments", upload("s", STORY, media_type="text/markdown", **fields)))
-
-    def it_filters_by_the_segments_own_story_time_in_both_channels(self, corner):
-        self.story(corner)
-        early, late = "The red fox hunts.", "The red fox sleeps."
-        for found in self.recalled(corner, 15):
-            assert early in found
-            assert late not in found
-        for found in self.recalled(corner, 25):
-            assert {early, late} <= found
 
     def it_takes_the_documents_where_a_segment_has_none(self, corner):
         self.story(corner, story_time=30)

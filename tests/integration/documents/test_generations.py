@@ -15,11 +15,9 @@ from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.engines import Conflict
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.errors import GenerationNotKept, PreconditionFailed, QuotaExceeded
+from pipeline.errors import GenerationNotKept, QuotaExceeded
 from pipeline.ingestion.accept import AcceptedJob
-from pipeline.ingestion.reingest import roll_back
-from pipeline.records import DocumentId
-from tests.support.corpora.uploading import A, again, back, expire, history, items, states
+from tests.support.corpora.uploading import A, again, back, expire, items, states
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import Corner
@@ -30,19 +28,6 @@ pytestmark = pytest.mark.own_databases
 
 
 class DescribePolicies:
-    def it_says_what_it_did(self, corner):
-        corner.ingest(upload("a", "old"))
-        for policy, outcome, code in (
-            ("skip", "skipped", None),
-            ("error", "refused", "document_exists"),
-            ("replace", "replaced", None),
-        ):
-            ticket = corner.accept(upload("a", "new"), upload(f"with-{policy}", "x"), on_conflict=policy)
-            corner.work(ticket)
-            first, second = items(corner, ticket)
-            assert (first.outcome, first.code, second.outcome) == (outcome, code, "created")
-            assert corner.job(ticket).outcomes == {outcome: 1, "created": 1}
-
     @pytest.mark.parametrize(("policy", "outcome"), [("skip", "skipped"), ("error", "refused")])
     def it_holds_when_two_bring_the_same_new_document_at_once(self, corner, policy, outcome):
         tickets = side_by_side(
@@ -117,44 +102,6 @@ class DescribeKeptGenerations:
 
 
 class DescribeRollback:
-    def it_shows_the_upload_before_and_can_be_undone(self, corner):
-        corner.ingest(upload("a", "one", title="T", tags=("x",), metadata={"k": "v"}))
-        corner.ingest(upload("a", "two"))
-        corner.assert_clean()
-        ticket = back(corner)
-        assert states(corner) == {3: "pending", 2: "shown", 1: "previous"}
-        assert corner.shown() == {"a": ["two"]}
-        corner.work(ticket)
-        assert (corner.shown(), corner.job(ticket).outcomes) == ({"a": ["one"]}, {"replaced": 1})
-        assert (history(corner).generations[0].title, states(corner)) == (
-            "T",
-            {3: "shown", 2: "previous", 1: "retired"},
-        )
-        corner.assert_clean()
-        assert states(corner) == {3: "shown", 2: "previous"}
-        corner.work(back(corner, to=2))
-        assert corner.shown() == {"a": ["two"]}
-        corner.assert_clean()
-
-    def it_is_refused_where_there_is_nothing_to_go_back_to(self, corner):
-        corner.ingest(upload("a", "one"))
-        for to, why in ((None, "no earlier"), (1, "is what is shown"), (7, "is not kept")):
-            with pytest.raises(GenerationNotKept, match=why):
-                back(corner, to=to)
-        assert states(corner) == {1: "shown"}
-        assert (
-            roll_back(corner.tenant, corner.namespace, DocumentId("no"), corner.use, request_id="r", ring=print) is None
-        )
-
-    def it_is_refused_to_who_has_not_seen_the_latest_upload(self, corner):
-        corner.ingest(upload("a", "one"))
-        corner.ingest(upload("a", "two"))
-        etag = history(corner).etag
-        corner.accept(upload("a", "three"))
-        with pytest.raises(PreconditionFailed):
-            back(corner, etag=etag)
-        back(corner, etag=history(corner).etag)
-
     def it_gives_way_to_a_later_upload_and_overtakes_an_earlier_one(self, corner):
         corner.ingest(upload("a", "one"))
         corner.ingest(upload("a", "two"))

@@ -194,13 +194,6 @@ class DescribeTwice:
         assert mended == [1, 0]
         corner.assert_clean()
 
-    def it_accepts_the_same_upload_twice_and_works_on_it_once(self, corner):
-        first, second = (corner.accept(upload("a", NEW[0])) for _ in range(2))
-        corner.work(first)
-        corner.work(second)
-        assert [corner.job(each).outcomes for each in (first, second)] == [{"created": 1}, {"unchanged": 1}]
-        corner.assert_clean()
-
     def it_undoes_a_rollback_by_another_and_finds_nothing_behind_the_first_upload(self, corner, use):
         for texts in (OLD, NEW):
             corner.ingest(upload("a", texts[0]))

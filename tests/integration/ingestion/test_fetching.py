@@ -24,7 +24,6 @@ from pipeline.outbound.fetch_client import Fetcher
 from pipeline.records import OCTETS, DocumentId, Namespace, TenantId, Upload
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
-from tests.support.corpora.formats import pdf
 from tests.support.corpora.uploads import upload
 from tests.support.servers.web_server import WebServer, page, redirect, slow
 from tests.support.stacks.connections import sharing
@@ -105,36 +104,6 @@ class DescribeAFetchedDocument:
         assert view.source_uri == web.url("/old")
         [(digest,)] = corner.execute("SELECT content_hash FROM generations WHERE tenant_id = :tenant")
         assert digest == hashlib.sha256(body).digest()
-
-    def it_is_read_as_what_it_is(self, corner, web):
-        web.pages["/report"] = page(pdf("one", "two"), media_type="application/octet-stream")
-        web.pages["/table"] = page(
-            "名称,说明\n螺栓,这是一种不大的东西\n".encode("gbk"), media_type="text/csv; charset=gbk"
-        )
-        web.pages["/hinted"] = page(b"# Head\n\ntext", media_type="text/plain")
-        web.pages["/picture"] = page(b"\x89PNG\r\n\x1a\n", media_type="image/png")
-        web.pages["/blank"] = page(b"")
-        found = corner.fetch(
-            at(web.url("/report"), "report"),
-            at(web.url("/table"), "table"),
-            at(web.url("/hinted"), "hinted", "text/markdown"),
-            at(web.url("/picture"), "picture"),
-            at(web.url("/blank"), "blank"),
-        )
-        assert {name: item.code or item.status for name, item in found.items()} == {
-            "report": "succeeded",
-            "table": "succeeded",
-            "hinted": "succeeded",
-            "picture": "unsupported_media_type",
-            "blank": "empty_document",
-        }
-        types = dict(corner.execute("SELECT document_id, media_type FROM generations WHERE tenant_id = :tenant"))
-        assert types["report"] == "application/pdf"
-        assert types["table"] == "text/csv; charset=gbk"
-        pages = corner.execute(
-            "SELECT page FROM chunks WHERE tenant_id = :tenant AND document_id = 'report' ORDER BY ordinal"
-        )
-        assert pages[0] == (1,)
 
     @pytest.mark.parametrize("size", ["body_bytes", "0"], ids=["with its size", "as former versions stored it"])
     def it_can_be_changed_and_rolled_back_when_its_address_is_gone(self, corner, web, size):
@@ -221,11 +190,6 @@ class DescribeWhatCannotBeFetched:
             corner.make_due()
         item = corner.items(ticket)["d"]
         assert (item.status, item.code, web.asked["/"]) == ("failed", "fetch_unavailable", 2)
-
-    def it_takes_no_more_than_a_document_may_have(self, corner, web):
-        corner.use = patient(corner.use, max_document_bytes=1000)
-        web.pages["/"] = page(b"x" * 1001, media_type="text/plain")
-        assert corner.fetch(at(web.url()))["d"].code == "document_too_large"
 
 
 class DescribeManyAtOnce:

@@ -14,10 +14,8 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.records import Chunking, DocumentFields, Upload
 from pipeline.resources import Resources
-from tests.support.clients.openai_clients import embedder_on
 from tests.support.corpora.uploading import A, again, counting_with, history, items, paragraphs
 from tests.support.corpora.uploads import upload
-from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stacks.connections import embedding_with, in_postgres, sharing
 from tests.support.stacks.embedders import use_embedder
 
@@ -68,21 +66,6 @@ class DescribeAnUnchangedUpload:
         same = {"document_id": A, "fields": DocumentFields(), "body": b"text", "media_type": "text/plain"}
         corner.ingest(Upload(**same))
         assert again(corner, counting, Upload(**{**same, **change})) == {"replaced": 1}
-        corner.assert_clean()
-
-    def it_is_made_anew_after_an_edit_by_hand(self, corner, counting):
-        corner.ingest(upload("a", paragraphs(20), title="T"))
-        with unit_of_work(corner.use.mysql) as work:
-            chunk = ChunkEdits(work.connection, corner.tenant).page(
-                corner.namespace, document_id=A, enabled=None, order_by="document_id", after=None, limit=1
-            )[0]
-        for edit in (Edit(chunk_id=chunk.chunk_id, text="by hand"), Edit(chunk_id=chunk.chunk_id, enabled=False)):
-            edit_chunks(corner.tenant, [edit], corner.use)
-        original = corner.shown()["a"]
-        assert again(corner, counting, upload("a", paragraphs(20), title="T")) == {"replaced": 1}
-        assert len(counting.embedder.texts) == 1  # the chunk that was edited, whose vector was of another text
-        assert "by hand" not in corner.shown()["a"]
-        assert len(corner.shown()["a"]) == len(original)
         corner.assert_clean()
 
     def it_brings_back_what_was_deleted_by_hand(self, corner, counting):
@@ -175,20 +158,6 @@ class DescribeReuse:
         assert (item.outcome, item.reused) == ("replaced", item.chunks - len(counting.embedder.texts))
         assert corner.job(ticket).reused == item.reused
         corner.assert_clean()
-
-    def it_asks_a_model_service_for_no_more_than_that(self, corner, use):
-        dimension = use.settings.embedding_dim
-        with OpenAIServer(dimension=dimension) as server, embedder_on(server, dimension=dimension) as embedder:
-            served = sharing(use, embedding_provider="openai", embedding_model=embedder.model, embedder=embedder)
-            use_embedder(served.spaces, served.spaces.base, embedder)
-            again(corner, served, upload("a", paragraphs(200)))
-            asked = sum(len(body["input"]) for body in server.seen("embeddings"))
-            assert asked == len(corner.shown()["a"])
-            again(corner, served, upload("a", paragraphs(200, changed=77)))
-            assert 1 <= sum(len(body["input"]) for body in server.seen("embeddings")) - asked <= 3
-            served_before = len(server.seen("embeddings"))
-            assert again(corner, served, upload("a", paragraphs(200, changed=77))) == {"unchanged": 1}
-            assert len(server.seen("embeddings")) == served_before
 
     def it_gives_each_chunk_the_vector_of_its_own_text(self, corner, counting):
         corner.ingest(upload("a", paragraphs(60)))

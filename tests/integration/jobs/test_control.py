@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pipeline.administration import steer_jobs
-from pipeline.administration.delete_documents import delete_document
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderUnavailable
 from pipeline.ingestion import run
 from pipeline.jobs.control_store import DeadLetters
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
 from pipeline.jobs.turn_store import backlog
-from pipeline.records import DocumentId, FailureReason, JobId, Namespace
+from pipeline.records import FailureReason
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import Corner
@@ -57,23 +56,6 @@ def failing(use, error: Exception):
 
 
 class DescribeCancelling:
-    def it_ends_what_is_queued_and_keeps_what_is_done(self, corner, use):
-        ticket = corner.accept(*documents(70))
-        assert ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody) == 64
-        assert steer_jobs.cancel(corner.tenant, ticket.job_id, use) == 6
-        job = corner.job(ticket)
-        assert (job.status, job.succeeded, job.cancelled) == ("cancelled", 64, 6)
-        assert job.finished_at is not None
-        assert ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody) == 0
-        assert len(corner.shown()) == 64
-        corner.assert_clean()
-
-    def it_may_be_said_twice(self, corner, use):
-        ticket = corner.accept(*documents(2))
-        assert steer_jobs.cancel(corner.tenant, ticket.job_id, use) == 2
-        assert steer_jobs.cancel(corner.tenant, ticket.job_id, use) == 0
-        assert corner.job(ticket).cancelled == 2
-
     @pytest.mark.parametrize("step", ["prepare", "write_aside", "embed", "publish"])
     def it_takes_the_pen_from_a_worker_in_the_middle(self, corner, use, monkeypatch, step):
         ticket = corner.accept(*documents(3))
@@ -107,22 +89,6 @@ class DescribeCancelling:
         corner.work(ticket)
         assert sorted(corner.shown()) == ["d0", "d2"]
 
-    def it_refuses_a_job_that_ended_and_one_that_is_not_there(self, corner, use):
-        ticket = corner.accept(*documents(1))
-        corner.work(ticket)
-        with pytest.raises(steer_jobs.WrongJobState):
-            steer_jobs.cancel(corner.tenant, ticket.job_id, use)
-        with pytest.raises(steer_jobs.NoSuchJob):
-            steer_jobs.cancel(corner.tenant, JobId("00000000-0000-0000-0000-000000000000"), use)
-
-    def it_can_be_taken_back(self, corner, use):
-        ticket = corner.accept(*documents(2))
-        steer_jobs.cancel(corner.tenant, ticket.job_id, use)
-        assert steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody) == 2
-        assert corner.job(ticket).finished_at is None
-        corner.work(ticket)
-        assert (corner.job(ticket).status, len(corner.shown())) == ("succeeded", 2)
-
 
 class DescribePausing:
     def it_lets_nothing_be_taken_until_it_is_resumed(self, corner, use):
@@ -138,12 +104,6 @@ class DescribePausing:
         assert rung == [(corner.tenant, ticket.job_id)]
         corner.work(ticket)
         assert corner.job(ticket).status == "succeeded"
-
-    def it_does_not_keep_a_cancelled_job_from_ending(self, corner, use):
-        ticket = corner.accept(*documents(1))
-        steer_jobs.pause(corner.tenant, ticket.job_id, use)
-        steer_jobs.cancel(corner.tenant, ticket.job_id, use)
-        assert corner.job(ticket).status == "cancelled"
 
 
 class DescribeDeadLetters:
@@ -184,16 +144,6 @@ class DescribeDeadLetters:
         assert (job.succeeded, job.failed, job.errors) == (3, 0, ())
         corner.assert_clean()
 
-    def it_replays_one_and_only_while_it_is_dead(self, corner, use):
-        ticket = corner.accept(*documents(2))
-        corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
-        place = LedgerPosition(job_id=ticket.job_id, ordinal=1)
-        assert steer_jobs.replay(corner.tenant, place, use, ring=nobody)
-        assert not steer_jobs.replay(corner.tenant, place, use, ring=nobody)
-        corner.work(ticket)
-        assert list(corner.shown()) == ["d1"]
-        assert corner.job(ticket).failed == 1
-
     def it_does_not_show_an_old_upload_over_a_later_one(self, corner, use):
         ticket = corner.accept(upload("d", "old"))
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
@@ -205,17 +155,6 @@ class DescribeDeadLetters:
         assert corner.shown() == {"d": ["new"]}
         assert (corner.job(ticket).status, letters(corner)) == ("succeeded", [])
 
-    def it_counts_documents_and_not_their_uploads(self, corner, use):
-        away, before = failing(use, EmbedderUnavailable("not there")), dead(use)
-        for body in ("first 一", "second 二", "third 三"):
-            corner.work(corner.accept(upload("a", body), upload("b", body)), away)
-        assert sorted((letter.document_id, letter.generation) for letter in letters(corner)) == [("a", 3), ("b", 3)]
-        assert dead(use) == before + 2
-        corner.ingest(upload("a", "fourth 四"))
-        assert [letter.document_id for letter in letters(corner)] == ["b"]
-        assert steer_jobs.replay_selected(corner.tenant, DeadLetterFilter(), use, ring=nobody) == 1
-        assert dead(use) == before
-
     def it_keeps_one_whose_document_was_uploaded_again_until_that_is_searchable(self, corner, use):
         before = dead(use)
         first = corner.accept(upload("d", "old"))
@@ -224,27 +163,6 @@ class DescribeDeadLetters:
         assert [letter.generation for letter in letters(corner)] == [1]
         corner.work(second)
         assert (letters(corner), dead(use)) == ([], before)
-
-    def it_ends_with_its_document(self, corner, use):
-        corner.work(corner.accept(*documents(2)), failing(use, EmbedderUnavailable("not there")))
-        assert delete_document(corner.tenant, Namespace(corner.namespace), DocumentId("d0"), use)
-        assert [letter.document_id for letter in letters(corner)] == ["d1"]
-
-    def it_replays_only_where_another_attempt_can_help(self, corner, use):
-        corner.work(corner.accept(upload("empty", " ")))
-        gone = corner.accept(upload("away", "text"))
-        corner.work(gone, failing(use, EmbedderUnavailable("not there")))
-        found = {letter.document_id: letter for letter in letters(corner)}
-        assert {name: letter.retryable for name, letter in found.items()} == {"empty": False, "away": True}
-        assert found["empty"].advice.startswith("The same upload fails again: upload a corrected document")
-        with pytest.raises(steer_jobs.WrongJobState, match="The same upload fails again"):
-            steer_jobs.replay(corner.tenant, found["empty"].position, use, ring=nobody)
-        with pytest.raises(steer_jobs.WrongJobState, match="upload them again"):
-            steer_jobs.retry(corner.tenant, found["empty"].position.job_id, use, ring=nobody)
-        assert steer_jobs.replay_selected(corner.tenant, DeadLetterFilter(), use, ring=nobody) == 1
-        assert [letter.document_id for letter in letters(corner)] == ["empty"]
-        by_code = DeadLetterFilter(code="empty_document")  # as after an update of the parser
-        assert steer_jobs.replay_selected(corner.tenant, by_code, use, ring=nobody) == 1
 
     def it_drops_the_bytes_and_keeps_the_count(self, corner, use):
         ticket = corner.accept(*documents(1))
@@ -282,8 +200,3 @@ class DescribeDeadLetters:
 @pytest.mark.parametrize("letter_id", ["", "x", "%%%", "AAAA", "A" * 27 + "=="])
 def test_what_is_no_id_is_no_place(letter_id):
     assert LedgerPosition.from_id(letter_id) is None
-
-
-def test_an_id_leads_back_to_its_place():
-    place = LedgerPosition(job_id=JobId("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10"), ordinal=9999)
-    assert LedgerPosition.from_id(place.to_id()) == place

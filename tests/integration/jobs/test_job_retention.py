@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 
 import pytest
 
 from pipeline.administration import steer_jobs
-from pipeline.administration.delete_documents import delete_document
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.generation_store import Generations
-from pipeline.ingestion.accept import AcceptedJob
-from pipeline.jobs.control_store import DeadLetters
 from pipeline.jobs.job_retention_store import EndedJobs
 from pipeline.jobs.job_view_store import JobViews
-from pipeline.jobs.job_views import DeadLetterFilter, JobView
+from pipeline.jobs.job_views import JobView
 from pipeline.maintenance import sweep
-from pipeline.records import DocumentId, JobId
 from pipeline.resources import Resources
-from pipeline.tenants.usage import Purpose, UsageCounts, UsageEntry
-from pipeline.tenants.usage_store import Usage
 from tests.support.corpora.uploads import upload
-from tests.support.stacks.connections import embedding_with, sharing
+from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import Corner
 
 pytestmark = pytest.mark.own_databases
@@ -57,19 +49,6 @@ def prune(corner: Corner, use: Resources | None = None) -> int:
     before = corner.rows("jobs")
     sweep.prune_ledger(use or corner.use)
     return before - corner.rows("jobs")
-
-
-def fail(corner: Corner, document_id: str) -> AcceptedJob:
-    """A job whose only document becomes a dead letter."""
-    ticket = corner.accept(upload(document_id, f"{document_id} cannot be embedded"))
-    corner.work(ticket, sharing(embedding_with(corner.use, away=True), ingest_max_attempts=1))
-    assert corner.job(ticket).status == "failed"
-    return ticket
-
-
-def letters(corner: Corner) -> list:
-    with unit_of_work(corner.use.mysql) as work:
-        return DeadLetters(work.connection, corner.tenant).page(DeadLetterFilter(), before=None, limit=100)
 
 
 class DescribeJobs:
@@ -157,34 +136,6 @@ class DescribeJobs:
         )
 
 
-class DescribeDeadLetters:
-    def it_keeps_their_job_until_they_are_replayed(self, corner, use):
-        ticket = fail(corner, "a")
-        age(corner, ticket.job_id, days=3000)
-        assert prune(corner) == 0
-        [letter] = letters(corner)
-        assert steer_jobs.replay(corner.tenant, letter.position, use, ring=nobody)
-        corner.work(ticket)
-        assert corner.shown().keys() == {"a"}
-        age(corner, ticket.job_id)
-        assert prune(corner) == 1
-
-    def it_ends_with_those_that_were_dropped(self, corner, use):
-        ticket = fail(corner, "a")
-        age(corner, ticket.job_id)
-        assert steer_jobs.drop_dead_letter(corner.tenant, letters(corner)[0].position, use)
-        assert prune(corner) == 1
-        assert (corner.rows("job_items"), corner.rows("payloads")) == (0, 0)
-
-    def it_ends_with_those_whose_document_was_uploaded_again_or_deleted(self, corner, use):
-        replaced, deleted, waiting = (fail(corner, name) for name in ("replaced", "deleted", "waiting"))
-        corner.ingest(upload("replaced", "a text that can be embedded"))
-        assert delete_document(corner.tenant, corner.namespace, DocumentId("deleted"), use)
-        age(corner, replaced.job_id, deleted.job_id, waiting.job_id)
-        assert prune(corner) == 2
-        assert [letter.position.job_id for letter in letters(corner)] == [waiting.job_id]
-
-
 class DescribeTheDocuments:
     def it_drops_the_bytes_that_only_a_retry_could_use(self, corner, use):
         corner.ingest(upload("there", "tea"))
@@ -198,45 +149,3 @@ class DescribeTheDocuments:
             history = Generations(work.connection, corner.tenant).history(corner.namespace, "there")
         assert [(view.number, view.state) for view in history.generations] == [(2, "cancelled"), (1, "shown")]
         corner.assert_clean()
-
-    def it_replaces_uploads_whose_job_is_gone(self, corner, use):
-        cancelled = corner.accept(upload("a", "first"))
-        steer_jobs.cancel(corner.tenant, cancelled.job_id, use)
-        failed = fail(corner, "a")
-        steer_jobs.drop_dead_letter(corner.tenant, letters(corner)[0].position, use)
-        age(corner, cancelled.job_id, failed.job_id)
-        assert prune(corner) == 2
-        corner.ingest(upload("a", "third"))
-        assert corner.shown() == {"a": ["third"]}
-        corner.assert_clean()
-        assert corner.rows("generations") == 1
-
-
-class DescribeUsage:
-    def it_deletes_counts_past_their_time_whose_job_is_gone(self, corner, use):
-        today = datetime.now(UTC).date()
-        job = corner.ingest(upload("a", "tea"))
-        gone, counts = JobId(str(uuid.uuid4())), UsageCounts(requests=1, texts=1, tokens=7, cost=Decimal("0.5"))
-
-        def entry(days: int, job_id: JobId | None) -> UsageEntry:
-            day = today - timedelta(days=days)
-            return UsageEntry(day=day, job_id=job_id, purpose=Purpose.QUERY, model="m")
-
-        with unit_of_work(use.mysql) as work:
-            entries = [entry(401, None), entry(401, gone), entry(900, gone), entry(401, job.job_id), entry(399, gone)]
-            Usage(work.connection, corner.tenant).add(dict.fromkeys(entries, counts))
-        sweep.prune_ledger(sharing(use, usage_keep_days=0))
-        with unit_of_work(use.mysql) as work:
-            assert Usage(work.connection, corner.tenant).total(today - timedelta(days=999), today).counts.tokens >= 35
-        sweep.prune_ledger(use)
-        with unit_of_work(use.mysql) as work:
-            usage = Usage(work.connection, corner.tenant)
-            old = usage.between(today - timedelta(days=999), today - timedelta(days=1), by="job", after=None, limit=9)
-            assert {row.key: row.counts.tokens for row in old} == {job.job_id: 7, gone: 7}
-        age(corner, job.job_id)
-        assert prune(corner) == 1
-        with unit_of_work(use.mysql) as work:
-            rest = Usage(work.connection, corner.tenant).between(
-                today - timedelta(days=999), today, by="job", after=None, limit=9
-            )
-            assert job.job_id in {row.key for row in rest}  # this month's costs of a job that is gone

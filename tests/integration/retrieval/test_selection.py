@@ -7,13 +7,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from sqlalchemy import event
 
-from chordwise.contract.answer import Rung, SecondRetrieval
 from pipeline.channels.channel import Channel, Recalled
 from pipeline.errors import StoreUnavailable
 from pipeline.query.request import Query
@@ -25,7 +23,7 @@ from pipeline.retrieval.compose import compose
 from pipeline.retrieval.make_channels import make_channels
 from tests.conftest import make_tenant
 from tests.support.stacks.connections import in_postgres
-from tests.support.stacks.corner import Corner, documents, timeless
+from tests.support.stacks.corner import Corner, documents
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
 NO_RERANK = {"enabled": False}
@@ -82,43 +80,6 @@ def unavailable() -> None:
 
 
 class DescribeDecay:
-    def it_lets_the_newer_of_equal_documents_go_first(self, corner):
-        same = "The turbine gearbox needs oil once a year."
-        corner.fill(
-            {"old": same, "older": same, "new": same, "undated": same},
-            {
-                "old": {"published_at": days_ago(60)},
-                "older": {"published_at": days_ago(120)},
-                "new": {"published_at": days_ago(1)},
-            },
-        )
-        plain = corner.ask(corner.query("turbine gearbox oil"))
-        assert {chunk.decay for chunk in plain.chunks} == {None}
-        found = corner.ask(
-            corner.query("turbine gearbox oil", retrieve={"time_decay": {"half_life_days": 30}}, rerank=NO_RERANK)
-        )
-        assert documents(found)[0] == "undated"  # keeps its score
-        assert documents(found)[1:] == ["new", "old", "older"]
-        decay = {chunk.document_id: chunk.decay for chunk in found.chunks}
-        assert (decay["undated"], decay["old"]) == (None, pytest.approx(0.25, rel=0.01))
-        old = next(chunk for chunk in found.chunks if chunk.document_id == "old")
-        assert "age left 0.250 of its score" in old.reason
-
-    def it_counts_story_time(self, corner):
-        same = "The captain leaves the harbour."
-        corner.fill(
-            {"early": same, "late": same, "future": same},
-            {"early": {"story_time": 0}, "late": {"story_time": 900_000}, "future": {"story_time": 2_000_000}},
-        )
-        decay = {"time_decay": {"shape": "hyperbolic", "by": "story_time"}}
-        found = corner.ask(
-            corner.query("captain harbour", filters=Filters(story_time=1_000_000), retrieve=decay, rerank=NO_RERANK)
-        )
-        assert [(chunk.document_id, round(chunk.decay, 4)) for chunk in found.chunks] == [
-            ("late", 0.9091),
-            ("early", 0.5),
-        ]
-
     def it_reads_as_far_as_the_young_may_stand_and_not_further(self, corner, statements):
         """60 old documents say it better than one new one, which is far down the fused order."""
         texts = {f"old{n:02}": "pump valve pressure " + "and so on " * n for n in range(60)}
@@ -141,63 +102,6 @@ class DescribeDecay:
         young = {"time_decay": {"half_life_days": 100_000}}
         assert reads(retrieve=young, rerank=NO_RERANK, top_k=3) <= 2
         assert reads(**asked) > 2
-
-
-class DescribeSelection:
-    def it_merges_passages_with_the_same_text(self, corner):
-        corner.fill(
-            {"a": "Green tea is brewed at 80 degrees.", "b": "green tea  is brewed at 80 DEGREES.", "c": "Tea."}
-        )
-        found = corner.ask(corner.query("green tea degrees", retrieve={"selection": {"dedupe": "content"}}))
-        assert sorted(documents(found)) in (["a", "c"], ["b", "c"])
-        assert "stands for 1 more" in found.chunks[0].reason
-        both = corner.ask(corner.query("green tea degrees"))
-        assert sorted(documents(both)) == ["a", "b", "c"]
-
-    @pytest.mark.parametrize(("selection", "most"), [({"per_document": 2}, 2), ({"dedupe": "document"}, 1), ({}, 5)])
-    def it_gives_no_document_more_than_its_share(self, corner, selection, most):
-        paragraphs = "\n\n".join(f"Reactor coolant note {n}. " + "coolant loop detail " * 40 for n in range(8))
-        corner.fill(
-            {"long": paragraphs, "short": "Reactor coolant in brief.", "other": "Coolant of the other reactor."}
-        )
-        found = corner.ask(
-            corner.query("reactor coolant", retrieve={"selection": selection}, rerank=NO_RERANK, top_k=5)
-        )
-        if not selection:
-            assert documents(found).count("long") > 2
-            return
-        assert documents(found).count("long") == most
-        assert {"short", "other"} <= set(documents(found))
-
-    def it_looks_for_what_was_not_said_yet(self, corner):
-        corner.fill(
-            {
-                "one": "The reactor coolant pump failed in unit two on Monday.",
-                "copy": "The reactor coolant pump failed in unit two on a Monday.",
-                "other": "Coolant pump seals wear out after ten thousand hours.",
-            }
-        )
-        asked = {"top_k": 2, "rerank": NO_RERANK}
-        plain = corner.ask(corner.query("reactor coolant pump failed", **asked))
-        assert set(documents(plain)) == {"one", "copy"}
-        diverse = corner.ask(
-            corner.query("reactor coolant pump failed", retrieve={"selection": {"diversity": 0.7}}, **asked)
-        )
-        assert "other" in documents(diverse)
-
-    def it_puts_the_better_grade_first_and_spares_the_worst(self, corner):
-        grades = ["一般"] * 12 + ["优秀"] * 4
-        same = "发烧三十八度应该多喝水"
-        corner.fill(
-            {f"d{n:02}": same for n in range(len(grades))},
-            {f"d{n:02}": {"metadata": {"quality_grade": grade}} for n, grade in enumerate(grades)},
-        )
-        asked = {"rerank": NO_RERANK, "top_k": 15}
-        found = corner.ask(corner.query("发烧喝水", retrieve={"selection": {"quality": {}}}, **asked))
-        assert [chunk.metadata["quality_grade"] for chunk in found.chunks] == ["优秀"] * 4
-        enough = {"quality": {"enough": 16}}
-        found = corner.ask(corner.query("发烧喝水", retrieve={"selection": enough}, **asked))
-        assert [chunk.metadata["quality_grade"] for chunk in found.chunks] == ["优秀"] * 4 + ["一般"] * 11
 
 
 class DescribeTheSafetyNet:
@@ -226,24 +130,6 @@ class DescribeTheLadder:
         "off": "whales sing in deep water",
     }
 
-    def it_steps_down_on_similarity_and_says_where_it_ended(self, corner):
-        corner.fill(self.TEXTS)
-        question = "reset the controller with the red button"
-        semantic = {"method": "semantic"}
-        plain = corner.ask(corner.query(question, retrieve=semantic, rerank=NO_RERANK))
-        similarity = {chunk.document_id: chunk.sources[0].score for chunk in plain.chunks}
-        order = sorted(similarity.values(), reverse=True)
-        between = [(one + other) / 2 for one, other in pairwise(order)]
-        for wanted, rung, hits in ((1, 0, 1), (2, 1, 2), (3, 2, 3)):
-            ladder = {"thresholds": between, "min_results": wanted}
-            found = corner.ask(corner.query(question, retrieve={**semantic, "ladder": ladder}, rerank=NO_RERANK))
-            assert found.stats.ladder == Rung(threshold=pytest.approx(between[rung]), hits=hits, enough=True)
-            assert len(found.chunks) == hits
-        ladder = {"thresholds": between[:1], "min_results": 5}
-        found = corner.ask(corner.query(question, retrieve={**semantic, "ladder": ladder}))
-        assert (documents(found), found.stats.ladder.enough) == (["exact"], False)
-        assert plain.stats.ladder is None
-
     def it_recalls_nothing_again(self, corner, use_alone):
         corner.fill(self.TEXTS)
         channels = watched(use_alone)
@@ -261,47 +147,6 @@ class DescribeASecondRetrieval:
     @staticmethod
     def second(**fields: Any) -> dict[str, Any]:
         return {"second": fields}
-
-    def it_finds_more_with_a_larger_pool_and_tells_what_it_did(self, corner, use_alone):
-        corner.fill(self.TEXTS)
-        channels = watched(use_alone)
-        retrieve = {"allocation": "balanced", **self.second(min_score=1.0, pool=50)}
-        query = corner.query("centrifugal pump cooling", retrieve=retrieve, rerank=NO_RERANK, top_k=11)
-        found = corner.ask(query, channels)
-        assert [channel.asked for channel in channels.values()] == [[11, 50], [11, 50]]
-        assert found.stats.second == SecondRetrieval(
-            reason=found.stats.second.reason, changed={"pool": 50}, hits_before=11, hits_after=11
-        )
-        assert found.stats.second.reason.endswith(" of 1")
-        assert (len(found.chunks), found.stats.degraded) == (11, False)
-        assert found.query.channels == ("keyword", "semantic")
-
-    def it_leaves_a_good_result_alone(self, corner, use_alone):
-        corner.fill(self.TEXTS)
-        channels = watched(use_alone)
-        found = corner.ask(corner.query("centrifugal pump", retrieve=self.second(min_hits=2, pool=500)), channels)
-        assert [len(channel.asked) for channel in channels.values()] == [1, 1]
-        assert found.stats.second is None
-
-    def it_relaxes_a_threshold_without_asking_anybody(self, corner, use_alone):
-        corner.fill(self.TEXTS)
-        channels = watched(use_alone)
-        retrieve = {"score_threshold": 0.999, **self.second(min_hits=5, score_threshold=0.0)}
-        found = corner.ask(corner.query("centrifugal pump cooling", retrieve=retrieve, rerank=NO_RERANK), channels)
-        assert [len(channel.asked) for channel in channels.values()] == [1, 1]
-        assert found.stats.second.changed == {"score_threshold": 0.0}
-        assert found.stats.second.hits_before < 5 < found.stats.second.hits_after == len(found.chunks)
-
-    def it_asks_the_other_channel_too_when_the_method_changes(self, corner, use_alone):
-        corner.fill({"tea": "绿茶冲泡水温八十度", "wind": "A wind turbine drives a generator."})
-        channels = watched(use_alone)
-        retrieve = {"method": "full_text", **self.second(min_hits=1, method="hybrid")}
-        found = corner.ask(corner.query("renewable electricity windmill", retrieve=retrieve), channels)
-        assert [len(channels[name].asked) for name in (KEYWORD, SEMANTIC)] == [1, 1]
-        assert documents(found)[0] == "wind"
-        assert (found.stats.second.hits_before, found.stats.second.changed) == (0, {"method": "hybrid"})
-        assert set(found.stats.hits) == {"keyword", "semantic"}
-        assert found.query.method == "full_text"  # as it was asked
 
     def it_happens_once_however_poor_the_result_stays(self, corner, use_alone):
         corner.fill({"only": "Centrifugal pump."})
@@ -362,19 +207,6 @@ class DescribeASecondRetrieval:
 
 @pytest.mark.calm
 class DescribeTheInProcessMode:
-    def it_names_what_fails_and_answers_all_the_same(self, corner, use_alone):
-        corner.fill({"a": "Green tea."})
-        channels = watched(use_alone)
-        channels[SEMANTIC] = Watched(make_channels(use_alone)[SEMANTIC], *[unavailable] * 5)
-        found = corner.ask(corner.query("green tea"), channels)
-        assert documents(found) == ["a"]
-        assert [(lost.part, lost.code) for lost in found.stats.degradations] == [("semantic", "store_unavailable")]
-
-    def it_gives_the_same_answer_every_time(self, corner):
-        corner.fill({f"d{n}": f"Green tea number {n % 3}." for n in range(8)})
-        query = corner.query("green tea")
-        assert timeless(corner.ask(query)) == timeless(corner.ask(query))
-
     def it_asks_its_channels_side_by_side(self, corner, use_alone):
         corner.fill({"a": "Green tea."})
         together = threading.Barrier(2, timeout=10)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
-from contextvars import copy_context
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,20 +11,19 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from pipeline.administration import edit_chunks, steer_jobs
+from pipeline.administration import edit_chunks
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import StoreUnavailable
-from pipeline.maintenance.erase import delete_namespace, erase_tenant
+from pipeline.maintenance.erase import erase_tenant
 from pipeline.records import Actor, ChunkId, DocumentId
 from pipeline.resources import Resources
 from pipeline.retrieval import record_search
 from pipeline.settings import Settings
 from pipeline.tenants import erasure_store
-from pipeline.tenants.audit import AuditFilter, AuditRow, act_as
+from pipeline.tenants.audit import AuditFilter, AuditRow
 from pipeline.tenants.audit_store import Audit, AuditQueue, list_key
-from pipeline.tenants.tenant_store import ApiKeys, Tenants, hashed, key_id_of
 from tests.conftest import databases_of_its_own
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.asking import Asker
@@ -48,14 +46,6 @@ def rows(corner: Corner, **wanted: Any) -> list[AuditRow]:
         return Audit(work.connection, corner.tenant).page(AuditFilter(**wanted), before=None, limit=500)
 
 
-def as_li(do: Callable[[], Any]) -> Any:
-    def run() -> Any:
-        act_as(LI, request_id="request-1")
-        return do()
-
-    return copy_context().run(run)
-
-
 def chunk_ids(corner: Corner) -> list[ChunkId]:
     with unit_of_work(corner.use.mysql) as work:
         found = work.connection.execute(
@@ -71,27 +61,6 @@ def _note_and_fail(corner: Corner) -> None:
 
 
 class DescribeWrites:
-    def it_notes_who_did_what_in_the_order_it_was_done(self, corner, use):
-        ticket = as_li(lambda: corner.accept(upload("d1", "one"), upload("d2", "two")))
-        as_li(lambda: steer_jobs.pause(corner.tenant, ticket.job_id, use))
-        as_li(lambda: steer_jobs.resume(corner.tenant, ticket.job_id, use, ring=lambda *_: None))
-        corner.work(ticket)
-        first = chunk_ids(corner)[0]
-        as_li(lambda: edit_chunks.edit_chunks(corner.tenant, [Edit(chunk_id=first, text="another")], use))
-        as_li(lambda: edit_chunks.delete_chunks(corner.tenant, [first], use))
-        as_li(lambda: delete_namespace(corner.tenant, corner.namespace, use))
-        found = [row for row in reversed(rows(corner)) if not row.action.startswith("key_")]
-        assert [row.action for row in found] == [
-            *("ingest", "job_pause", "job_resume", "chunk_edit", "chunk_delete", "delete", "namespace_delete")
-        ]
-        assert {row.actor for row in found} == {LI}
-        assert {row.request_id for row in found} == {"request-1"}
-        ingest, *_, edited, removed, deleted, namespace = found
-        assert (ingest.namespaces, ingest.ids, ingest.count) == ((corner.namespace,), (ticket.job_id,), 2)
-        assert edited.ids == removed.ids == (first,)
-        assert deleted.count == 1
-        assert (namespace.namespaces, namespace.count) == ((corner.namespace,), 1)
-
     def it_notes_nothing_that_did_not_happen(self, corner, use):
         corner.ingest(upload("d1", "one"))
         before = len(rows(corner))
@@ -103,39 +72,8 @@ class DescribeWrites:
             _note_and_fail(corner)
         assert len(rows(corner)) == before
 
-    def it_names_the_key_that_was_made_and_never_the_key(self, corner, use):
-        with unit_of_work(use.mysql) as work:
-            tenants = Tenants(work.connection, corner.tenant)
-            key = tenants.issue_key("ops")
-            principal = tenants.principal(key)
-            ApiKeys(work.connection, corner.tenant).revoke(key_id_of(hashed(key)))
-        assert principal is not None
-        revoked, issued = rows(corner)[:2]
-        assert (issued.action, revoked.action) == ("key_issue", "key_revoke")
-        assert issued.ids == revoked.ids == (principal.key_id,)
-        assert (principal.actor.key_name, issued.detail["name"]) == ("ops", "ops")
-        assert key.rpartition("_")[2] not in repr([issued, revoked, principal])
-
 
 class DescribeSearches:
-    def it_is_noted_who_asked_and_what_came_of_it_but_not_what(self, corner, use):
-        corner.ingest(upload("d1", "green tea is mild"), upload("d2", "black tea is strong"))
-        asker = Asker(corner)
-        query = replace(asker.query("green tea"), asked_by=LI)
-        answer = asker.ask(query)
-        assert record_search.drain(use) >= 1
-        [row] = rows(corner, action="search")
-        assert (row.actor, row.request_id, row.status) == (LI, query.request_id, "succeeded")
-        assert row.namespaces == (corner.namespace,)
-        assert row.ids == tuple(dict.fromkeys(chunk["document_id"] for chunk in answer["chunks"]))
-        assert row.count == len(answer["chunks"]) > 0
-        assert row.detail["source_share"] == answer["stats"]["source_share"]
-        assert row.detail["latency_ms"] == answer["stats"]["latency_ms"]["total"]
-        assert row.detail["query_id"] == query.query_id
-        assert (row.query_text, "green" in repr(row)) == (None, False)
-        assert row.at.tzinfo is not None
-        assert abs(row.at - datetime.now(UTC)) < timedelta(minutes=1)
-
     def it_keeps_the_question_if_the_installation_says_so(self, corner, use):
         telling = replace(use, settings=use.settings.model_copy(update={"audit_query_text": True}))
         corner.ingest(upload("d1", "green tea"))
@@ -186,44 +124,6 @@ class DescribeSearches:
 class _NoMysql:
     def connect(self) -> Any:
         raise StoreUnavailable("MySQL: gone")
-
-
-class DescribeReading:
-    def it_gives_pages_newest_first_that_meet_without_gap_or_overlap(self, corner, use):
-        begun = datetime(2026, 3, 1, tzinfo=UTC)
-        made = [
-            AuditRow(
-                audit_id=str(uuid.uuid4()), at=begun + timedelta(seconds=n // 3), action=("search", "ingest")[n % 2]
-            )
-            for n in range(20)
-        ]
-        with unit_of_work(use.mysql) as work:
-            Audit(work.connection, corner.tenant).add(made)
-        expected = sorted(made, key=lambda row: (row.at, row.audit_id), reverse=True)
-        seen: list[AuditRow] = []
-        before = None
-        wanted = AuditFilter(until=begun + timedelta(days=1))
-        while True:
-            with unit_of_work(use.mysql) as work:
-                page = Audit(work.connection, corner.tenant).page(wanted, before=before, limit=7)
-            seen += page
-            if len(page) < 7:
-                break
-            before = (page[-1].at, page[-1].audit_id)
-        assert seen == expected
-        assert rows(corner, action="search", until=begun + timedelta(days=1)) == [
-            r for r in expected if r.action == "search"
-        ]
-        second, fourth = begun + timedelta(seconds=2), begun + timedelta(seconds=4)
-        assert {row.at for row in rows(corner, since=second, until=fourth)} == {second, second + timedelta(seconds=1)}
-
-    def it_shows_nobody_anothers(self, corner, use):
-        corner.ingest(upload("d1", "x"))
-        with unit_of_work(use.mysql) as work:
-            other = Audit(work.connection, type(corner.tenant)("somebody-else")).page(
-                AuditFilter(), before=None, limit=500
-            )
-        assert other == []
 
 
 class DescribeKeeping:

@@ -107,6 +107,16 @@ def slow(seconds: float, then: Callable[[Any], None]) -> Callable[[Any], None]:
     return answer
 
 
+def waits(gate: threading.Event, then: Callable[[Any], None]) -> Callable[[Any], None]:
+    """An answer that comes once the gate is open."""
+
+    def answer(handler: Any) -> None:
+        gate.wait()
+        then(handler)
+
+    return answer
+
+
 def endless(piece: bytes = b"x" * 65536, *, pause_s: float = 0.0) -> Callable[[Any], None]:
     """A body that never ends."""
 

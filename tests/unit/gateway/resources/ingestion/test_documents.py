@@ -20,7 +20,7 @@ from api_gateway.resources.ingestion.content import SourceIn
 from api_gateway.resources.ingestion.examples import ExamplesForm
 from api_gateway.resources.ingestion.files import FilesForm
 from api_gateway.resources.ingestion.stored_documents import DocumentsDeleteRequest
-from api_gateway.resources.ingestion.uploads import MOST_DOCUMENTS, DocumentIn, DocumentsRequest, batch_of
+from api_gateway.resources.ingestion.uploads import DocumentIn, DocumentsRequest, batch_of
 from pipeline.ingestion.accept import Refusal
 from pipeline.records import Chunking, DocumentFields, TenantId, Upload
 from pipeline.settings import load
@@ -195,37 +195,6 @@ class DescribeASource:
 
 
 class DescribeARefusal:
-    @pytest.mark.parametrize(
-        ("fields", "code", "pointer"),
-        [
-            ({"text": ""}, "empty_document", "/text"),
-            ({"text": " \u3000\n"}, "empty_document", "/text"),
-            ({"text": "x" * 1001}, "document_too_large", "/text"),
-            ({"text": "é" * 501}, "document_too_large", "/text"),
-            ({}, "invalid_document", "/text"),
-            ({"text": None}, "invalid_document", "/text"),
-            ({"text": ["t"]}, "invalid_document", "/text"),
-            ({"text": "t", "title": "x" * 1025}, "invalid_document", "/title"),
-            ({"text": "t", "tags": ["x"] * 65}, "invalid_document", "/tags"),
-            ({"text": "t", "tags": ["x" * 129]}, "invalid_document", "/tags/0"),
-            ({"text": "t", "type": ""}, "invalid_document", "/type"),
-            ({"text": "t", "story_time": 1.0}, "invalid_document", "/story_time"),
-            ({"text": "t", "story_time": True}, "invalid_document", "/story_time"),
-            ({"text": "t", "metadata": []}, "invalid_document", "/metadata"),
-            ({"text": "t", "metadata": {"k": "x" * 17_000}}, "invalid_document", "/metadata"),
-            ({"text": "t", "published_at": 1767312000}, "invalid_document", "/published_at"),
-            ({"text": "t", "source": {"url": "x"}}, "invalid_document", "/source/url"),
-            ({"text": "t", "source": {"media_type": "application/json"}}, "invalid_document", "/source/media_type"),
-            ({"text": "\ud800"}, "invalid_document", "/text"),
-            ({"text": "t", "metadata": {"k": ["\0"]}}, "invalid_document", "/metadata/k/0"),
-        ],
-    )
-    def it_names_the_reason_and_the_place(self, fields, code, pointer):
-        found = entry(document_id="d1", **fields)
-        assert isinstance(found, Refusal)
-        assert (found.document_id, found.code, found.pointer) == ("d1", code, f"/documents/1{pointer}")
-        assert found.detail.endswith(".")
-
     @pytest.mark.parametrize("document_id", ["x" * 65, "", " x", "x\n", "a\x7fb", "\ud800", 5, None, "a\u2028b"])
     def it_has_no_id_if_the_id_is_what_is_wrong(self, document_id):
         found = entry(document_id=document_id, text="")
@@ -256,41 +225,6 @@ class DescribeABatch:
             "r-1",
             "replace",
         )
-
-    @pytest.mark.parametrize(
-        ("documents", "status", "code", "pointers"),
-        [
-            ([{"text": ""}], 422, "empty_document", ["/documents/0/text"]),
-            ([{"text": ""}, {}], 422, "no_valid_document", ["/documents/0/text", "/documents/1/text"]),
-            ([{"txt": 1}], 422, "invalid_document", ["/documents/0/text", "/documents/0/txt"]),
-            ([{"text": "x" * 2000}] * 2, 413, "document_too_large", ["/documents/0/text", "/documents/1/text"]),
-            ([5], 422, "invalid_document", ["/documents/0"]),
-            ([], 422, "invalid_request", ["/documents"]),
-            ([{"text": "t"}] * (MOST_DOCUMENTS + 1), 422, "too_many_documents", ["/documents"]),
-        ],
-    )
-    def it_is_refused_if_nothing_of_it_can_be_taken(self, documents, status, code, pointers):
-        problem = refused(*documents)
-        assert (problem.status, problem.code) == (status, code)
-        assert [place["pointer"] for place in problem.errors] == pointers
-
-    @pytest.mark.parametrize(
-        ("more", "pointer"),
-        [
-            ({"namespace": "no space"}, "/namespace"),
-            ({"namespace": "\ud800"}, "/namespace"),
-            ({"namespaces": "kb"}, "/namespaces"),
-            ({"on_conflict": "ignore"}, "/on_conflict"),
-            ({"chunking": {"strategy": "pages"}}, "/chunking/strategy"),
-            ({"chunking": {"max_tokens": 400.5}}, "/chunking/max_tokens"),
-            ({"chunking": {"overlap": 0.51}}, "/chunking/overlap"),
-            ({"documents": "text"}, "/documents"),
-        ],
-    )
-    def it_is_refused_for_what_is_around_the_documents(self, more, pointer):
-        problem = refused({"text": "t"}, **more)
-        assert (problem.status, problem.code) == (422, "invalid_request")
-        assert problem.errors[0]["pointer"] == pointer
 
     def it_takes_the_tenant_of_the_key_and_no_other(self):
         assert batch({"text": "t"}, tenant_id="acme").tenant_id == "acme"

@@ -10,12 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_gateway.http.fields import holds_control_characters, tidy_document_id
-from api_gateway.http.problems import Problem
 from api_gateway.resources.ingestion.files import SentFile, document_id_of, entries_of, to_form
 from api_gateway.resources.ingestion.uploads import Intake, to_chunking
-from pipeline.ingestion.accept import Refusal
 from pipeline.parsing.formats import DOCX, HTML, PDF, PLAIN, XLSX
-from pipeline.records import Upload
 from pipeline.settings import load
 
 SETTINGS = load({"max_document_bytes": 1000})
@@ -82,38 +79,6 @@ class DescribeAFile:
         [found] = entries(("a.txt", None, b"text"), type="manual", tags='["a", "b"]', metadata='{"k": 1}')
         fields = found.fields
         assert (fields.type, fields.tags, fields.metadata) == ("manual", ("a", "b"), {"k": 1})
-
-    @pytest.mark.parametrize(
-        ("name", "body", "code"),
-        [
-            ("a.exe", b"MZ", "unsupported_media_type"),
-            ("a", b"\x7fELF\0\0", "unsupported_media_type"),
-            ("a.unheard", b"text", "unsupported_media_type"),
-            ("a.txt", b"", "empty_document"),
-            ("a.txt", b" \n ", "empty_document"),
-            ("a.txt", b"x" * 1001, "document_too_large"),
-        ],
-    )
-    def it_is_refused_with_its_place(self, name, body, code):
-        good, bad = entries(("good.txt", None, b"text"), (name, None, body))
-        assert isinstance(good, Upload)
-        assert (bad.document_id, bad.code, bad.pointer) == (name, code, "/file/1")
-
-    def it_stays_apart_from_another_of_its_name(self):
-        first, second, third = entries(("a.txt", None, b"1"), ("a.txt", None, b"2"), ("a.txt", None, b"2"))
-        assert first.document_id == "a.txt"
-        assert second.document_id.startswith("a.txt~")
-        assert third.document_id == second.document_id
-
-    def it_has_the_same_id_in_any_order_of_the_request(self):
-        sent = [(name, None, body) for name in ("r.txt", "说明.txt") for body in (b"1", b"2", b"3")]
-        ids = [{(found.body, found.document_id) for found in entries(*files)} for files in (sent, sent[::-1])]
-        assert ids[0] == ids[1]
-        assert len(ids[0]) == 6
-
-    def it_is_one_document_under_a_composed_and_a_decomposed_name(self):
-        composed, decomposed = entries(("Bücher/Übung.txt", None, b"1"), ("Bu\u0308cher/U\u0308bung.txt", None, b"1"))
-        assert composed.document_id == decomposed.document_id == "Bücher/Übung.txt"
 
 
 class DescribeItsId:
@@ -187,19 +152,6 @@ class DescribeLines:
         )
         assert (second.fields.type, second.fields.tags) == ("faq", ("own", "form"))
 
-    def it_refuses_bad_ones_and_keeps_the_rest(self):
-        body = b'{"text": "1"}\nnonsense\n\n{"text": ""}\n{"text": "\\ud800"}\n[1]\n{"text": 5, "id": "five"}'
-        found = entries(("x.jsonl", None, body))
-        refusals = [(entry.code, entry.pointer) for entry in found if isinstance(entry, Refusal)]
-        assert refusals == [
-            ("malformed_document", "/file/0/2"),
-            ("empty_document", "/file/0/4/text"),
-            ("invalid_document", "/file/0/5/text"),
-            ("malformed_document", "/file/0/6"),
-            ("invalid_document", "/file/0/7/text"),
-        ]
-        assert found[-1].document_id == "five"
-
 
 class DescribeTheForm:
     def it_reads_what_is_not_scalar_from_json(self):
@@ -217,25 +169,3 @@ class DescribeTheForm:
         assert (form.on_conflict, form.tags, form.metadata) == ("skip", ["a", "b", "c"], {"k": [1]})
         assert form.chunking is not None
         assert (form.chunking.max_tokens, form.parser_hint) == (64, "text/html")
-
-    @pytest.mark.parametrize(
-        ("fields", "pointer"),
-        [
-            ([], "/namespace"),
-            ([("namespace", "a"), ("namespace", "b")], "/namespace"),
-            ([("namespace", "a b")], "/namespace"),
-            ([("namespace", "kb"), ("metadata", "x")], "/metadata"),
-            ([("namespace", "kb"), ("metadata", "5")], "/metadata"),
-            ([("namespace", "kb"), ("tags", "[1]")], "/tags/0"),
-            ([("namespace", "kb"), ("tags", "[")], "/tags"),
-            ([("namespace", "kb"), ("chunking", "[]")], "/chunking"),
-            ([("namespace", "kb"), ("parser_hint", "exe")], "/parser_hint"),
-            ([("namespace", "kb"), ("document_id", "x")], "/document_id"),
-            ([("namespace", "kb"), ("type", "a\0")], "/type"),
-        ],
-    )
-    def it_refuses_with_the_name_of_the_field(self, fields, pointer):
-        with pytest.raises(Problem) as refused:
-            to_form(fields)
-        assert refused.value.status == 422
-        assert refused.value.errors[0]["pointer"] == pointer

@@ -167,63 +167,6 @@ class DescribeAQuery:
 
 
 class DescribeABadQuery:
-    @pytest.mark.parametrize(
-        ("fields", "pointer"),
-        [
-            ({"query_text": ""}, "/query_text"),
-            (
-                {"retrieve": {"channels": {"semantic": {"score_threshold": 1.1}}}},
-                "/retrieve/channels/semantic/score_threshold",
-            ),
-            (
-                {"retrieve": {"channels": {"semantic": {"per_namespace": 0}}}},
-                "/retrieve/channels/semantic/per_namespace",
-            ),
-            ({"query_text": " \u3000"}, "/query_text"),
-            ({"query_text": "x" * 8001}, "/query_text"),
-            ({"namespaces": []}, "/namespaces"),
-            ({"namespaces": ["kb"] * 33}, "/namespaces"),
-            ({"namespaces": [""]}, "/namespaces/0"),
-            ({"top_k": 0}, "/top_k"),
-            ({"top_k": 1001}, "/top_k"),
-            ({"top_k": 5.0}, "/top_k"),
-            ({"filters": {"start": "2026-01-02T00:00:00Z", "end": "2026-01-01T00:00:00Z"}}, "/filters/end"),
-            ({"filters": {"metadata": []}}, "/filters/metadata"),
-            ({"enable_rerank": "yes"}, "/enable_rerank"),
-            ({"retrieve": {"score_threshold": -0.1}}, "/retrieve/score_threshold"),
-            ({"retrieve": {"channels": {"graph": {"weight": 1}}}}, "/retrieve/channels/graph"),
-            ({"retrieve": {"channels": {"fallback": {}}}}, "/retrieve/channels/fallback"),
-            ({"retrieve": {"channels": {"faq": {"options": {"kind": "x"}}}}}, "/retrieve/channels/faq/options/kind"),
-            ({"retrieve": {"channels": {"api": {"options": {"source": ""}}}}}, "/retrieve/channels/api/options/source"),
-            ({"retrieve": {"channels": {"keyword": {"weight": 101}}}}, "/retrieve/channels/keyword/weight"),
-            ({"retrieve": {"method": "full_text", "channels": {"keyword": {"weight": 0}}}}, "/retrieve/channels"),
-            ({"retrieve": {"fusion": {"k": -1}}}, "/retrieve/fusion/k"),
-            ({"retrieve": {"fusion": {"strategy": "custom"}}}, "/retrieve/fusion/strategy"),
-            ({"retrieve": {"fusion": {"strategy": "custom", "plugin": "nowhere"}}}, "/retrieve/fusion/plugin"),
-            ({"retrieve": {"second": {"min_hits": 3}}}, "/retrieve/second"),
-            ({"retrieve": {"second": {"pool": 300}}}, "/retrieve/second"),
-            ({"retrieve": {"second": {}}}, "/retrieve/second"),
-            ({"retrieve": {"ladder": {"thresholds": [0.6, 0.7]}}}, "/retrieve/ladder/thresholds"),
-            ({"retrieve": {"ladder": {"thresholds": [0.6, 0.6]}}}, "/retrieve/ladder/thresholds"),
-            ({"retrieve": {"time_decay": {"by": "story_time"}}}, "/retrieve/time_decay/shape"),
-            ({"retrieve": {"selection": {"quality": {"grades": ["A", "A"]}}}}, "/retrieve/selection/quality/grades"),
-            ({"retrieve": {"allocation": "some"}}, "/retrieve/allocation"),
-            ({"retrieve": {"time_decay": {"half_life_days": 0}}}, "/retrieve/time_decay/half_life_days"),
-            ({"context": {"format": "xml"}}, "/context/format"),
-            ({"context": {"max_tokens": 32_001}}, "/context/max_tokens"),
-            ({"context": True}, "/context"),
-            ({"highlight": {}}, "/highlight"),
-            ({"story_time": 2**63}, "/story_time"),
-            ({"session_id": ""}, "/session_id"),
-            ({"q": "x"}, "/q"),
-        ],
-    )
-    def it_is_refused_with_its_place(self, fields, pointer):
-        with pytest.raises(Problem) as refused:
-            query(**fields)
-        assert (refused.value.status, refused.value.code) == (422, "invalid_request")
-        assert refused.value.errors[0]["pointer"] == pointer
-
     def it_may_name_a_profile_that_does_not_exist(self):
         with pytest.raises(Problem) as refused:
             query(profile="fast")
