@@ -16,8 +16,6 @@ from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.corpora.console import MANUAL, OTHERS, hand_in
 
-ADMINISTRATION = ("usage", "keys", "webhooks", "audit", "tenants")
-
 
 @pytest.fixture
 def operator_key(use: Resources) -> str:
@@ -244,72 +242,3 @@ class DescribeTheAudit:
 def _option(page: Page, beginning: str) -> str:
     """The whole label of the option that begins so."""
     return page.locator("option").filter(has_text=re.compile(f"^{beginning}")).inner_text()
-
-
-class DescribeEveryPage:
-    @pytest.mark.parametrize(
-        ("width", "locale"),
-        [(360, "en-GB"), (1360, "zh-CN"), pytest.param(360, "zh-CN", marks=pytest.mark.thorough)],
-    )
-    def it_never_scrolls_sideways(self, console, operator_key, pictures, width, locale):
-        made = console(width=width, key=operator_key, locale=locale)
-        hand_in(made.client, MANUAL)
-        made.client.post("/v1/webhooks", json={"url": f"https://example.com/{'long' * 60}"})
-        tenant = made.client.get("/v1/keys/current").json()["tenant_id"]
-        page, wide = made.open("keys"), []
-        for view in (
-            *ADMINISTRATION,
-            f"tenants/{tenant}",
-            "migration",
-            "transfer",
-            "find/reset",
-            "jobs",
-            "dead-letters",
-        ):
-            page.goto(f"{made.url}#/{view}")
-            page.locator("main h1").wait_for()
-            expect(page.locator("main .skeleton")).to_have_count(0)
-            if made.scrolls_sideways():
-                wide.append(view)
-            if pictures:
-                page.screenshot(
-                    path=pictures / f"administration-{width}-{locale}-{view.replace('/', '-')}.png", full_page=True
-                )
-        assert wide == []
-
-    @pytest.mark.thorough  # as every page does in test_console_states
-    @pytest.mark.refused
-    def it_shows_what_fails_and_recovers(self, console, operator_key):
-        made = console(key=operator_key)
-        page = made.open("keys")
-        for view in ("usage", "keys", "webhooks", "audit", "tenants", "migration"):
-            page.route(
-                "**/v1/**",
-                lambda route: route.fulfill(
-                    status=503, json={"title": "Away", "status": 503, "code": "store_unavailable"}
-                ),
-            )
-            page.goto(f"{made.url}#/jobs")
-            page.goto(f"{made.url}#/{view}")
-            expect(page.get_by_role("alert").first).to_contain_text("store_unavailable")
-            page.unroute("**/v1/**")
-            again = page.get_by_role("button", name="Try again")
-            while (
-                again.count()
-            ):  # one that is there may be gone before it is clicked: other parts read anew by themselves
-                again.evaluate_all("buttons => buttons.forEach((each) => each.click())")
-                page.wait_for_timeout(300)
-            expect(page.get_by_role("alert")).to_have_count(0)
-
-    @pytest.mark.thorough  # as every page does in test_console_states
-    def it_says_that_it_is_slow(self, console, operator_key):
-        made = console(key=operator_key)
-        page = made.open("keys")
-
-        held = []
-        page.route("**/v1/tenants?**", lambda route: held.append(route))
-        page.goto(f"{made.url}#/tenants")
-        expect(page.get_by_text("This is taking longer than usual")).to_be_visible()
-        for route in held:
-            route.continue_()
-        expect(page.get_by_role("table", name="Tenants")).to_be_visible()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -96,33 +95,6 @@ class DescribeTheList:
         expect(page.get_by_role("tab", name="Original")).to_be_visible()
         expect(page.get_by_role("tab", name="Fields")).to_have_count(0)
         expect(page.get_by_role("button", name="Delete")).to_have_count(0)
-
-    @pytest.mark.refused
-    def it_recovers_from_a_failure(self, console):
-        made = console()
-        hand_in(made.client, MANUAL)
-        page = made.open("upload")
-        problem = {
-            "title": "A dependency is not answering",
-            "status": 503,
-            "detail": "MySQL is away.",
-            "code": "store_unavailable",
-        }
-
-        def refuse(route: Route) -> None:
-            route.fulfill(status=503, content_type="application/problem+json", body=json.dumps(problem))
-
-        for view, path, shown in (
-            ("documents/kb", r"/v1/documents\?", "Resetting the router"),
-            ("namespaces", r"/v1/namespaces\?", "kb"),
-        ):
-            page.route(re.compile(path), refuse)
-            page.goto(f"{made.url}#/{view}")
-            alert = page.get_by_role("alert").first
-            expect(alert).to_contain_text("MySQL is away.")
-            page.unroute_all()
-            alert.get_by_role("button", name="Try again").click()
-            expect(page.locator("tbody").get_by_role("link", name=shown).first).to_be_visible()
 
 
 class DescribeOneDocument:

@@ -11,18 +11,8 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.resources import Resources
 from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import make_tenant
-from tests.support.corpora.console import MANUAL, OTHERS, hand_in
-from tests.support.repository.console_pages import languages_and_widths
+from tests.support.corpora.console import MANUAL, hand_in
 from tests.support.servers.business_api import reachable_business_api, says
-
-_PAGES = {
-    "faq": ("Curated answers", "常见问答"),
-    "dictionary": ("Dictionary", "词典"),
-    "api-sources": ("API sources", "业务 API"),
-    "api-sources/+": ("New API source", "新建业务 API"),
-    "examples": ("Example library", "示例库"),
-    "entities": ("Entities", "实体"),
-}
 
 
 def fill_in(page: Page, **texts: str) -> None:
@@ -38,23 +28,6 @@ def read_only_key(use: Resources) -> str:
 
 
 class DescribeKnowledgePages:
-    @pytest.mark.refused  # a namespace without a dictionary is a 404
-    @pytest.mark.parametrize(("locale", "width"), languages_and_widths("en-GB", "zh-CN"))
-    def it_shows_every_page_in_both_languages_without_sideways_scrolling(self, console, width, locale, pictures):
-        made = console(width=width, locale=locale)
-        hand_in(made.client, MANUAL, *OTHERS)
-        page = made.open("jobs")
-        wide = []
-        for view, titles in _PAGES.items():
-            page.goto(f"{made.url}#/{view}")
-            expect(page.get_by_role("heading", level=1)).to_have_text(titles[locale == "zh-CN"])
-            expect(page.locator("main .skeleton")).to_have_count(0)
-            if made.scrolls_sideways():
-                wide.append(view)
-            if pictures:
-                page.screenshot(path=pictures / f"{view.replace('/', '-')}-{width}-{locale}.png", full_page=True)
-        assert wide == []
-
     @pytest.mark.refused
     def it_offers_a_reader_nothing_to_change(self, console, read_only_key):
         made = console(key=read_only_key)

@@ -94,18 +94,6 @@ class DescribeAGatewayThatGoesAndReturns:
             for page in tabs.values():
                 page.close()
 
-    @pytest.mark.thorough  # as above, with no other tab that might have loaded the page's module
-    @pytest.mark.refused
-    def it_opens_a_page_that_was_asked_for_in_between(self, console, use, tmp_path):
-        port = free_port()
-        made = console(url=f"http://127.0.0.1:{port}", key=make_tenant(use)[1])
-        with running(port, tmp_path / "first.log"):
-            page = made.open("jobs")
-        page.evaluate("location.hash = '#/traces'")  # its module was never loaded
-        expect(page.get_by_text("This page loads by itself")).to_be_visible()
-        with running(port, tmp_path / "second.log"):
-            expect(page.get_by_role("heading", name="Query traces")).to_be_visible(timeout=_NOTICED_MS)
-
 
 class DescribeARevokedKey:
     @pytest.mark.refused

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from typing import Any
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.tenants.tenant_store import Tenants
@@ -75,34 +74,6 @@ class DescribeTheList:
         page = console(key=key).open("traces")
         expect(page.get_by_role("heading", name="Queries in this tab")).to_be_visible()
         expect(page.get_by_role("tab")).to_have_count(0)
-
-    @pytest.mark.thorough  # as every page does in test_console_states
-    @pytest.mark.refused
-    def it_fails_and_waits_as_other_lists_do_and_recovers(self, console):
-        made = console()
-        page = made.open("jobs")
-        problem = {
-            "title": "A dependency does not answer",
-            "status": 503,
-            "code": "store_unavailable",
-            "detail": "Redis.",
-        }
-        page.route(
-            re.compile(r"/v1/traces"),
-            lambda route: route.fulfill(status=503, content_type="application/problem+json", body=json.dumps(problem)),
-        )
-        page.goto(f"{made.url}#/traces")
-        expect(page.get_by_role("alert")).to_contain_text("store_unavailable")
-        page.unroute_all()
-        expect(page.get_by_text("No queries yet")).to_be_visible()
-        held: list[Route] = []
-        page.route(re.compile(r"/v1/traces"), lambda route: held.append(route))
-        page.goto(f"{made.url}#/jobs")
-        page.goto(f"{made.url}#/traces")
-        expect(page.get_by_text("This is taking longer than usual")).to_be_visible()
-        for route in held:
-            route.continue_()
-        expect(page.get_by_text("No queries yet")).to_be_visible()
 
 
 class DescribeATrace:

@@ -2,90 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
-import re
 
 import pytest
-from playwright.sync_api import Page, TimeoutError, expect
+from playwright.sync_api import Page, expect
 
 from chordwise.evaluation.measures import ndcg, percentile, recall, reciprocal_rank
 from chordwise.evaluation.significance import paired
-from tests.browser.test_console_states import PROBLEM, refuse
 from tests.support.corpora.console import MANUAL, OTHERS, hand_in
-from tests.support.repository.console_pages import languages_and_widths
-
-_PAGES = {
-    "profiles": ("Profiles", "检索方案"),
-    "profiles/support": ("support", "support"),
-    "profiles/+": ("New profile", "新建检索方案"),
-    "experiments": ("Experiments", "实验"),
-    "experiments/+": ("New experiment", "新建实验"),
-    "feedback": ("Feedback", "用户反馈"),
-    "evaluation": ("Evaluation", "评测"),
-}
 
 
 def save(page: Page, name: str = "Save") -> None:
     """Press the button and wait for the answer to the PUT."""
     with page.expect_response(lambda answer: answer.request.method == "PUT"):
         page.get_by_role("button", name=name, exact=True).click()
-
-
-class DescribePages:
-    @pytest.mark.parametrize(("locale", "width"), languages_and_widths("en-GB", "zh-CN"))
-    def it_shows_every_page_in_both_languages_without_sideways_scrolling(self, console, width, locale, pictures):
-        made = console(width=width, locale=locale)
-        hand_in(made.client, MANUAL)
-        page = made.open("jobs")
-        wide = []
-        for view, titles in _PAGES.items():
-            page.goto(f"{made.url}#/{view}")
-            expect(page.get_by_role("heading", level=1)).to_have_text(titles[locale == "zh-CN"])
-            expect(page.locator("main .skeleton")).to_have_count(0)
-            if made.scrolls_sideways():
-                wide.append(view)
-            if pictures:
-                page.screenshot(path=pictures / f"{view.replace('/', '-')}-{width}-{locale}.png", full_page=True)
-        assert wide == []
-
-    @pytest.mark.refused
-    @pytest.mark.parametrize(
-        ("view", "path"),
-        [
-            ("profiles/support", "profiles/support"),
-            # Every page from its own failure to its recovery: test_console_states.
-            *(
-                pytest.param(*page, marks=pytest.mark.thorough)
-                for page in (
-                    ("profiles", "profiles"),
-                    ("experiments", "experiments"),
-                    ("feedback", "feedback"),
-                    ("evaluation", "profiles"),
-                    ("dictionary", "dictionary"),
-                    ("api-sources", "api-sources"),
-                    ("entities", "entities"),
-                    ("faq", "chunks"),
-                )
-            ),
-        ],
-    )
-    def it_shows_a_problem_and_recovers(self, console, view, path):
-        made = console()
-        hand_in(made.client, MANUAL)
-        page = made.open("upload")
-        page.route(re.compile(rf"/v1/{path}(\?|$)"), refuse)
-        page.goto(f"{made.url}#/{view}")
-        alert = page.get_by_role("alert").filter(has_text="store_unavailable")
-        expect(alert.first).to_contain_text(PROBLEM["request_id"])
-        page.unroute_all()
-        retry = alert.first.get_by_role("button", name="Try again")
-        while alert.count():  # a page that reads again by itself may take the alert away before the click
-            with contextlib.suppress(TimeoutError):
-                retry.click(timeout=1000)
-            page.wait_for_timeout(200)
-        expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
 class DescribeProfiles:
