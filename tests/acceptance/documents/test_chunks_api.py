@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 
 from chordwise import Chordwise
 from chordwise.cli import run
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import ended, pointers, problem, send
 
@@ -45,9 +47,17 @@ def filled(client: httpx.Client, namespace: str) -> list[dict[str, Any]]:
     return listed(client, namespace)
 
 
+@pytest.fixture(scope="module")
+def reader(use: Resources) -> Iterator[httpx.Client]:
+    """A client whose tenant has both documents in the namespace `kept`; no test changes them."""
+    with gateway(make_tenant(use)[1]) as client:
+        ended(client, send(client, "kept", FOX, OWL))
+        yield client
+
+
 class DescribeListing:
-    def it_shows_every_field_in_order(self, filled, namespace):
-        fox, owl = filled
+    def it_shows_every_field_in_order(self, reader):
+        fox, owl = listed(reader, "kept")
         assert (fox["document_id"], owl["document_id"]) == ("fox", "owl")
         assert fox["text"] == FOX["text"]
         assert (fox["enabled"], fox["parent_id"], fox["chunk_type"], fox["ordinal"]) == (True, None, "parent", 0)
@@ -55,16 +65,16 @@ class DescribeListing:
         assert fox["etag"]
 
     @pytest.mark.parametrize("order_by", ["document_id", "updated_at", "-updated_at"])
-    def it_goes_on_where_a_page_ended(self, client, namespace, filled, order_by):
+    def it_goes_on_where_a_page_ended(self, reader, order_by):
         found, cursor = [], {}
         while True:
-            parameters = {"namespace": namespace, "limit": 1, "order_by": order_by, **cursor}
-            page = client.get("/v1/chunks", params=parameters).json()
+            parameters = {"namespace": "kept", "limit": 1, "order_by": order_by, **cursor}
+            page = reader.get("/v1/chunks", params=parameters).json()
             found += [chunk["chunk_id"] for chunk in page["data"]]
             if page["next_cursor"] is None:
                 break
             cursor = {"cursor": page["next_cursor"]}
-        assert sorted(found) == sorted(chunk["chunk_id"] for chunk in filled)
+        assert sorted(found) == sorted(chunk["chunk_id"] for chunk in listed(reader, "kept"))
 
     @pytest.mark.parametrize(
         ("asked", "place"),
@@ -78,14 +88,14 @@ class DescribeListing:
             ({"order_by": "text"}, "/order_by"),
         ],
     )
-    def it_names_the_parameter_that_is_wrong(self, client, namespace, asked, place):
-        refused = client.get("/v1/chunks", params={"namespace": namespace, **asked})
+    def it_names_the_parameter_that_is_wrong(self, reader, asked, place):
+        refused = reader.get("/v1/chunks", params={"namespace": "kept", **asked})
         found = problem(refused, 422, "invalid_request")
         assert [(each["pointer"], each["in"]) for each in found["errors"]] == [(place, "query")]
 
-    def it_starts_at_a_cursor_or_at_an_offset(self, client, namespace, filled):
-        cursor = client.get("/v1/chunks", params={"namespace": namespace, "limit": 1}).json()["next_cursor"]
-        refused = client.get("/v1/chunks", params={"namespace": namespace, "cursor": cursor, "offset": 2})
+    def it_starts_at_a_cursor_or_at_an_offset(self, reader):
+        cursor = reader.get("/v1/chunks", params={"namespace": "kept", "limit": 1}).json()["next_cursor"]
+        refused = reader.get("/v1/chunks", params={"namespace": "kept", "cursor": cursor, "offset": 2})
         assert pointers(problem(refused, 422, "invalid_request")) == ["/offset"]
 
 
@@ -138,20 +148,27 @@ class DescribeEditing:
         assert [each["status"] for each in response.json()["data"]] == ["failed", "updated", "unchanged"]
         problem(put(client, {"chunk_id": missing, "text": "x"}), 404, "chunk_not_found")
 
-    @pytest.mark.parametrize("name", ["document_id", "ordinal", "heading_path", "namespace", "page", "parent_id"])
-    def it_does_not_change_the_structure(self, client, filled, name):
-        body = problem(put(client, {"chunk_id": filled[0]["chunk_id"], "text": "x", name: "y"}), 422, "invalid_request")
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *("document_id", "namespace", "ordinal", "heading_path", "page", "parent_id", "chunk_index", "chunk_type"),
+            *("chapter_id", "story_time", "window"),
+        ],
+    )
+    def it_does_not_change_the_structure(self, reader, name):
+        chunk_id = listed(reader, "kept")[0]["chunk_id"]
+        body = problem(put(reader, {"chunk_id": chunk_id, "text": "x", name: "y"}), 422, "invalid_request")
         assert pointers(body) == [f"/chunks/0/{name}"]
-        assert "cannot be changed" in body["detail"]
+        assert "upload the document again" in body["detail"]
 
     @pytest.mark.parametrize("chunks", [[], [{"chunk_id": "x", "text": "y"}], [{"text": "y"}]])
-    def it_refuses_what_names_no_chunk(self, client, chunks):
-        problem(put(client, *chunks), 422, "invalid_request")
+    def it_refuses_what_names_no_chunk(self, reader, chunks):
+        problem(put(reader, *chunks), 422, "invalid_request")
 
-    def it_refuses_empty_text_and_repeated_ids(self, client, filled):
-        fox = filled[0]["chunk_id"]
-        problem(put(client, {"chunk_id": fox, "text": " \n"}), 422, "invalid_request")
-        problem(put(client, {"chunk_id": fox, "text": "a"}, {"chunk_id": fox, "text": "b"}), 422, "invalid_request")
+    def it_refuses_empty_text_and_repeated_ids(self, reader):
+        fox = listed(reader, "kept")[0]["chunk_id"]
+        problem(put(reader, {"chunk_id": fox, "text": " \n"}), 422, "invalid_request")
+        problem(put(reader, {"chunk_id": fox, "text": "a"}, {"chunk_id": fox, "text": "b"}), 422, "invalid_request")
 
     def it_hides_what_is_switched_off(self, client, namespace, filled):
         fox = filled[0]["chunk_id"]
@@ -174,20 +191,20 @@ class DescribeDeleting:
         problem(client.get("/v1/documents/fox", params={"namespace": namespace}), 404, "document_not_found")
         problem(delete(client, filled[0]["chunk_id"]), 404, "chunk_not_found")
 
-    def it_never_takes_an_empty_list_for_all(self, client, namespace, filled):
-        problem(delete(client), 422, "invalid_request")
-        response = client.request(
+    def it_never_takes_an_empty_list_for_all(self, reader):
+        problem(delete(reader), 422, "invalid_request")
+        response = reader.request(
             "DELETE", "/v1/chunks", content=json.dumps({}), headers={"Content-Type": "application/json"}
         )
         problem(response, 422, "invalid_request")
-        assert len(listed(client, namespace)) == 2
+        assert len(listed(reader, "kept")) == 2
 
-    def it_never_reaches_another_tenant(self, client, namespace, filled, use):
+    def it_never_reaches_another_tenant(self, reader, use):
         with gateway(make_tenant(use)[1]) as stranger:
-            assert listed(stranger, namespace) == []
-            problem(delete(stranger, filled[0]["chunk_id"]), 404, "chunk_not_found")
-            problem(stranger.delete(f"/v1/namespaces/{namespace}"), 404, "namespace_not_found")
-        assert len(listed(client, namespace)) == 2
+            assert listed(stranger, "kept") == []
+            problem(delete(stranger, listed(reader, "kept")[0]["chunk_id"]), 404, "chunk_not_found")
+            problem(stranger.delete("/v1/namespaces/kept"), 404, "namespace_not_found")
+        assert len(listed(reader, "kept")) == 2
 
 
 class DescribeANamespace:
@@ -207,7 +224,7 @@ class DescribeANamespace:
 
 
 class DescribeATenant:
-    def it_is_erased_by_nobody_but_the_operator(self, client, filled, namespace, use):
+    def it_is_erased_by_nobody_but_the_operator(self, reader, use):
         tenant_id, key = make_tenant(use)
         with gateway(key) as own:
             assert own.delete(f"/v1/tenants/{tenant_id}").status_code in (401, 403)
@@ -217,7 +234,7 @@ class DescribeATenant:
             assert report["remaining"] == {}
             assert report["erased"]["postgres.chunk_embeddings"] == report["erased"]["mysql.chunks"] == 1
             problem(admin.delete("/v1/tenants/never-was"), 404, "tenant_not_found")
-        assert len(listed(client, namespace)) == 2
+        assert len(listed(reader, "kept")) == 2
 
 
 class DescribeMetrics:

@@ -18,7 +18,7 @@ from tests.support.clients.operating import eventually
 from tests.support.corpora.documents import begun, document, finished, upload
 
 KB = "kb"
-MANY = 400
+MANY = 150
 BROKEN = {"source": {"bytes": "JVBERi0xLjQKbm8=", "media_type": "application/pdf"}}  # no PDF after its first line
 
 
@@ -89,13 +89,13 @@ class DescribeACancelledLoad:
         assert problem(refused, 403, "quota_exceeded")["quota"]["name"] == "documents"
         assert len(listed(client, status="cancelled")) == job["cancelled"]
 
-    @pytest.mark.parametrize("policy", ["skip", "error"])
-    def it_does_not_stand_in_the_way_of_the_same_documents(self, client, policy):
-        job = cancelled_load(client)
-        gone = sorted(listed(client, status="cancelled"))[:3]
-        again = upload(client, KB, [document(name, "The pump needs oil.") for name in gone], on_conflict=policy)
-        assert (job["cancelled"] >= 3, again["succeeded"], again["failed"]) == (True, 3, 0)
-        assert {name: listed(client)[name] for name in gone} == dict.fromkeys(gone, "succeeded")
+    def it_does_not_stand_in_the_way_of_the_same_documents(self, client):
+        cancelled_load(client)
+        gone = sorted(listed(client, status="cancelled"))
+        for policy, names in (("skip", gone[:3]), ("error", gone[3:6])):
+            again = upload(client, KB, [document(name, "The pump needs oil.") for name in names], on_conflict=policy)
+            assert (again["succeeded"], again["failed"]) == (3, 0)
+            assert {name: listed(client)[name] for name in names} == dict.fromkeys(names, "succeeded")
 
 
 class DescribeAFailedUpload:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import httpx
 import pytest
 
+from pipeline.resources import Resources
+from tests.conftest import gateway, make_tenant
 from tests.support.clients.operating import eventually
 
 FOX = {
@@ -70,21 +73,29 @@ class DescribeSubmission:
         [document] = client.get("/v1/documents", params={"namespace": namespace}).json()["data"]
         assert len(document["document_id"]) == 36
 
-    @pytest.mark.parametrize(
-        ("on_conflict", "status", "found"),
-        [("replace", "succeeded", "new"), ("skip", "succeeded", "old"), ("error", "failed", "old")],
-    )
-    def it_settles_a_conflict_as_asked(self, client, namespace, on_conflict, status, found):
+    def it_settles_a_conflict_as_asked(self, client, namespace):
         ingest(client, namespace, {"document_id": "d", "text": "The old kettle."})
-        job = ingest(client, namespace, {"document_id": "d", "text": "The new kettle."}, on_conflict=on_conflict)
-        assert job["status"] == status
-        assert texts(client, namespace, "kettle") == [f"The {found} kettle."]
+        for on_conflict, status, found in (
+            ("skip", "succeeded", "old"),
+            ("error", "failed", "old"),
+            ("replace", "succeeded", "new"),
+        ):
+            job = ingest(client, namespace, {"document_id": "d", "text": "The new kettle."}, on_conflict=on_conflict)
+            assert job["status"] == status
+            assert texts(client, namespace, "kettle") == [f"The {found} kettle."]
+
+
+@pytest.fixture(scope="module")
+def reader(use: Resources) -> Iterator[httpx.Client]:
+    """A client whose tenant has one document in the namespace `kb`; no test changes it."""
+    with gateway(make_tenant(use)[1]) as client:
+        ingest(client, "kb", FOX)
+        yield client
 
 
 class DescribeADocument:
-    def it_is_shown_as_it_was_sent(self, client, namespace):
-        ingest(client, namespace, FOX)
-        shown = client.get("/v1/documents/fox", params={"namespace": namespace}).json()
+    def it_is_shown_as_it_was_sent(self, reader):
+        shown = reader.get("/v1/documents/fox", params={"namespace": "kb"}).json()
         expected = {name: value for name, value in FOX.items() if name != "text"}
         encoding = {"encoding": "utf-8", "encoding_probability": 1.0, "encoding_warning": None, "pages_warning": None}
         arrived = {"kind": "text", "uri": "file:foxes.md", "media_type": "text/markdown"}
@@ -94,9 +105,8 @@ class DescribeADocument:
         assert shown["generation"] == 1
         assert shown["chunks"] >= 1
 
-    def it_shows_its_chunks_in_order(self, client, namespace):
-        ingest(client, namespace, FOX)
-        pages = every_page(client, "/v1/documents/fox/chunks", namespace=namespace, limit=1)
+    def it_shows_its_chunks_in_order(self, reader):
+        pages = every_page(reader, "/v1/documents/fox/chunks", namespace="kb", limit=1)
         chunks = [chunk for page in pages for chunk in page]
         assert [chunk["ordinal"] for chunk in chunks] == list(range(len(chunks)))
         assert "red fox" in chunks[0]["text"]
@@ -171,37 +181,33 @@ class DescribeFiles:
 
 
 class DescribeWaiting:
-    def it_answers_a_query_at_once_if_asked_to_wait(self, client, namespace):
-        ingest(client, namespace, FOX)
-        body = {"query_text": "red fox", "namespaces": [namespace]}
-        response = client.post("/v1/queries", json=body, headers={"Prefer": "wait=5"})
+    def it_answers_a_query_at_once_if_asked_to_wait(self, reader):
+        body = {"query_text": "red fox", "namespaces": ["kb"]}
+        response = reader.post("/v1/queries", json=body, headers={"Prefer": "wait=5"})
         assert (response.status_code, response.headers["preference-applied"]) == (200, "wait=5")
-        again = client.get(f"/v1/queries/{response.json()['query_id']}")
+        again = reader.get(f"/v1/queries/{response.json()['query_id']}")
         assert again.content == response.content
 
     @pytest.mark.parametrize("prefer", [None, "respond-async", "handling=lenient", "wait=0"])
-    def it_answers_202_otherwise(self, client, namespace, prefer):
-        ingest(client, namespace, FOX)
-        headers = {} if prefer is None else {"Prefer": prefer}
-        body = {"query_text": "red fox", "namespaces": [namespace]}
-        response = client.post("/v1/queries", json=body, headers=headers)
+    def it_answers_202_otherwise(self, reader, prefer):
+        headers = {"Cache-Control": "no-store"} | ({} if prefer is None else {"Prefer": prefer})
+        body = {"query_text": "red fox", "namespaces": ["kb"]}
+        response = reader.post("/v1/queries", json=body, headers=headers)
         assert (response.status_code, response.json()["status"]) == (202, "queued")
         assert response.headers["retry-after"] == "1"
-        answer = client.get(response.headers["location"], params={"wait": 10}).json()
+        answer = reader.get(response.headers["location"], params={"wait": 10}).json()
         assert answer["status"] == "succeeded"
         assert "red fox" in answer["chunks"][0]["text"]
 
-    def it_forgets_a_query_that_is_deleted(self, client, namespace):
-        ingest(client, namespace, FOX)
-        asked = client.post("/v1/queries", json={"query_text": "red fox", "namespaces": [namespace]})
-        assert client.delete(asked.headers["location"]).status_code == 204
-        assert client.get(asked.headers["location"]).status_code == 404
+    def it_forgets_a_query_that_is_deleted(self, reader):
+        asked = reader.post("/v1/queries", json={"query_text": "red fox", "namespaces": ["kb"]})
+        assert reader.delete(asked.headers["location"]).status_code == 204
+        assert reader.get(asked.headers["location"]).status_code == 404
 
 
 class DescribeVerify:
-    def it_shows_both_stores_aligned(self, client, namespace):
-        ingest(client, namespace, FOX)
-        report = client.post("/v1/verify", json={"namespaces": [namespace]}).json()
+    def it_shows_both_stores_aligned(self, reader):
+        report = reader.post("/v1/verify", json={"namespaces": ["kb"]}).json()
         assert (report["missing"], report["orphaned"], report["stale"], report["repaired"]) == (0, 0, 0, 0)
         assert report["namespaces"][0]["chunks"] == report["namespaces"][0]["vectors"] >= 1
 

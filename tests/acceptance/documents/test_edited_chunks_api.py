@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
+from pipeline.resources import Resources
+from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import pointers, problem
 from tests.support.corpora.documents import document, search, upload
 
@@ -38,68 +41,78 @@ def cited(answer: dict[str, Any], chunk_id: str) -> dict[str, Any]:
     return next(dict(each) for each in answer["context"]["citations"] if each["chunk_id"] == chunk_id)
 
 
+CUT_SMALL = {"strategy": "parent_child", "max_tokens": 16, "parent_tokens": 64}
+UNTIDY = {
+    "english": ("  The fox\u00a0runs.  \r\n\r\n\r\n\r\nIt\u200b hides.\n", "The fox runs.\n\nIt hides."),
+    "chinese": ("\u3000\u3000狐狸跑了。\r\n它\ufeff藏起来了。", "狐狸跑了。\n它藏起来了。"),
+}
+
+
+@pytest.fixture(scope="module")
+def shelf(use: Resources) -> Iterator[httpx.Client]:
+    """A client whose tenant has a document for each test of bounds and of preparation, named after it."""
+    small = {"max_tokens": 32}
+    with gateway(make_tenant(use)[1]) as client:
+        texts = [
+            *(document(name, ENGLISH[0], chunking=small) for name in ("above", "above-zh")),
+            *(document(name, CHINESE[0], chunking=small) for name in ("at", "first", "second")),
+            document("family", " ".join(ENGLISH), chunking=CUT_SMALL),
+            *(document(f"untidy-{name}", sent) for name, (sent, _) in UNTIDY.items()),
+            *(document(name, ENGLISH[0]) for name in ("edited-english", "edited-chinese", "spaces", "invisible")),
+        ]
+        assert upload(client, "kb", texts)["succeeded"] == len(texts)
+        yield client
+
+
 class DescribeTheBound:
-    @pytest.mark.parametrize("word", ["token ", "词"])
-    def it_refuses_a_text_above_the_limit_of_the_documents_own_chunking(self, client, namespace, word):
-        upload(client, namespace, [document("d", ENGLISH[0], chunking={"max_tokens": 32})])
-        (chunk,) = chunks(client, namespace)
-        said = problem(edit(client, chunk, word * 27_000 if word == "词" else word * 10_000), 422, "chunk_too_long")
-        count = "27000" if word == "词" else "10000"
-        assert all(part in said["detail"] for part in (f"{count} tokens", "at most 32", "max_tokens", "document d"))
+    @pytest.mark.parametrize(("name", "word", "times"), [("above", "token ", 10_000), ("above-zh", "词", 27_000)])
+    def it_refuses_a_text_above_the_limit_of_the_documents_own_chunking(self, shelf, name, word, times):
+        (chunk,) = chunks(shelf, "kb", document_id=name)
+        said = problem(edit(shelf, chunk, word * times), 422, "chunk_too_long")
+        assert all(
+            part in said["detail"] for part in (f"{times} tokens", "at most 32", "max_tokens", f"document {name}")
+        )
         assert pointers(said) == ["/chunks/0/text"]
-        assert chunks(client, namespace)[0]["text"] == ENGLISH[0]
+        assert chunks(shelf, "kb", document_id=name)[0]["text"] == ENGLISH[0]
 
-    def it_takes_a_text_at_the_limit_and_refuses_one_above_it(self, client, namespace):
-        upload(client, namespace, [document("d", CHINESE[0], chunking={"max_tokens": 32})])
-        (chunk,) = chunks(client, namespace)
-        assert edited(client, chunk, "狐" * 32)["status"] == "updated"
-        problem(edit(client, chunk, "狐" * 33), 422, "chunk_too_long")
-        assert chunks(client, namespace)[0]["token_count"] == 32
+    def it_takes_a_text_at_the_limit_and_refuses_one_above_it(self, shelf):
+        (chunk,) = chunks(shelf, "kb", document_id="at")
+        assert edited(shelf, chunk, "狐" * 32)["status"] == "updated"
+        problem(edit(shelf, chunk, "狐" * 33), 422, "chunk_too_long")
+        assert chunks(shelf, "kb", document_id="at")[0]["token_count"] == 32
 
-    def it_bounds_a_parent_by_the_tokens_of_parents(self, client, namespace):
-        chunking = {"strategy": "parent_child", "max_tokens": 16, "parent_tokens": 64}
-        upload(client, namespace, [document("d", " ".join(ENGLISH))], chunking=chunking)
-        parent = chunks(client, namespace, chunk_type="parent")[0]
-        said = problem(edit(client, parent, "獾" * 65), 422, "chunk_too_long")
+    def it_bounds_a_parent_by_the_tokens_of_parents(self, shelf):
+        parent = chunks(shelf, "kb", document_id="family", chunk_type="parent")[0]
+        said = problem(edit(shelf, parent, "獾" * 65), 422, "chunk_too_long")
         assert "at most 64: parent_tokens" in said["detail"]
-        assert edited(client, parent, "獾" * 64)["status"] == "updated"
+        assert edited(shelf, parent, "獾" * 64)["status"] == "updated"
 
-    def it_carries_out_the_other_edits_of_a_request(self, client, namespace):
-        upload(client, namespace, [document(name, CHINESE[0], chunking={"max_tokens": 32}) for name in ("a", "b")])
-        first, second = chunks(client, namespace)
+    def it_carries_out_the_other_edits_of_a_request(self, shelf):
+        first, second = (chunks(shelf, "kb", document_id=name)[0] for name in ("first", "second"))
         sent = [
             {"chunk_id": first["chunk_id"], "text": "獾" * 40},
             {"chunk_id": second["chunk_id"], "text": NEW[CHINESE]},
         ]
-        results = client.put("/v1/chunks", json={"chunks": sent}).json()["data"]
+        results = shelf.put("/v1/chunks", json={"chunks": sent}).json()["data"]
         assert [(each["status"], each["code"]) for each in results] == [("failed", "chunk_too_long"), ("updated", None)]
 
 
 class DescribePreparation:
-    @pytest.mark.parametrize(
-        ("sent", "kept"),
-        [
-            ("  The fox\u00a0runs.  \r\n\r\n\r\n\r\nIt\u200b hides.\u0000\n", "The fox runs.\n\nIt hides."),
-            ("\u3000\u3000狐狸跑了。\r\n它\ufeff藏起来了。", "狐狸跑了。\n它藏起来了。"),
-        ],
-    )
-    def it_cleans_a_text_as_ingestion_does(self, client, namespace, sent, kept):
-        upload(client, namespace, [document("edited", ENGLISH[0]), document("uploaded", sent.replace("\u0000", ""))])
-        first, second = chunks(client, namespace)
-        response = edit(client, first, sent.replace("\u0000", ""))
-        assert response.status_code == 200, response.text
-        first, second = chunks(client, namespace)
+    @pytest.mark.parametrize("language", UNTIDY)
+    def it_cleans_a_text_as_ingestion_does(self, shelf, language):
+        sent, kept = UNTIDY[language]
+        (chunk,) = chunks(shelf, "kb", document_id=f"edited-{language}")
+        edited(shelf, chunk, sent)
+        first, second = (chunks(shelf, "kb", document_id=f"{how}-{language}")[0] for how in ("edited", "untidy"))
         assert (first["text"], first["token_count"]) == (kept, second["token_count"])
         assert second["text"] == kept
 
-    def it_takes_what_differs_in_white_space_alone_for_unchanged(self, client, namespace):
-        upload(client, namespace, [document("d", ENGLISH[0])])
-        (chunk,) = chunks(client, namespace)
-        assert edited(client, chunk, f"{ENGLISH[0]}\r\n\u200b")["status"] == "unchanged"
+    def it_takes_what_differs_in_white_space_alone_for_unchanged(self, shelf):
+        (chunk,) = chunks(shelf, "kb", document_id="spaces")
+        assert edited(shelf, chunk, f"{ENGLISH[0]}\r\n\u200b")["status"] == "unchanged"
 
-    def it_refuses_a_text_of_invisible_characters(self, client, namespace):
-        upload(client, namespace, [document("d", ENGLISH[0])])
-        problem(edit(client, chunks(client, namespace)[0], "\u200b\u200b"), 422, "empty_chunk")
+    def it_refuses_a_text_of_invisible_characters(self, shelf):
+        problem(edit(shelf, chunks(shelf, "kb", document_id="invisible")[0], "\u200b\u200b"), 422, "empty_chunk")
 
 
 class DescribeWhatIsReadAfterwards:
@@ -125,12 +138,6 @@ class DescribeWhatIsReadAfterwards:
         assert not any(each["edited"] for each in others)
         marks = {chunk["text"]: chunk["edited"] for chunk in chunks(client, namespace)}
         assert marks == {sentences[0]: False, NEW[sentences]: True, sentences[2]: False}
-
-    @BOTH
-    def it_does_not_find_the_old_words(self, client, namespace, sentences):
-        text = "".join(sentences) if sentences is CHINESE else " ".join(sentences)
-        upload(client, namespace, [document("d", text)], chunking={"strategy": "window"})
-        edited(client, chunks(client, namespace)[1], NEW[sentences])
         answer = search(client, namespace, GONE[sentences], retrieve={"method": "full_text"}, context={})
         assert GONE[sentences] not in str([chunk["text"] for chunk in answer["chunks"]])
         assert GONE[sentences] not in answer["context"]["text"]
@@ -190,15 +197,14 @@ class DescribeWhatIsReadAfterwards:
 
 
 class DescribeAnUploadOverEdits:
-    @pytest.mark.parametrize("kind", ["child", "parent"])
-    def it_replaces_them_though_the_bytes_are_the_same(self, client, namespace, kind):
-        chunking = {"strategy": "parent_child", "max_tokens": 16, "parent_tokens": 64}
-        first = document("d", " ".join(ENGLISH), chunking=chunking)
-        upload(client, namespace, [first])
-        edited(client, chunks(client, namespace, chunk_type=kind)[0], NEW[ENGLISH])
-        assert upload(client, namespace, [first])["outcomes"] == {"replaced": 1}
+    def it_replaces_them_though_the_bytes_are_the_same(self, client, namespace):
+        sent = [document(kind, " ".join(ENGLISH), chunking=CUT_SMALL) for kind in ("child", "parent")]
+        upload(client, namespace, sent)
+        for kind in ("child", "parent"):
+            edited(client, chunks(client, namespace, document_id=kind, chunk_type=kind)[0], NEW[ENGLISH])
+        assert upload(client, namespace, sent)["outcomes"] == {"replaced": 2}
         assert NEW[ENGLISH] not in [chunk["text"] for chunk in chunks(client, namespace)]
-        assert upload(client, namespace, [first])["outcomes"] == {"unchanged": 1}
+        assert upload(client, namespace, sent)["outcomes"] == {"unchanged": 2}
 
     def it_leaves_them_with_on_conflict_new(self, client, namespace):
         first = document("d", ENGLISH[0])

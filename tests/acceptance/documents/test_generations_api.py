@@ -13,7 +13,7 @@ from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import problem
 from tests.support.corpora.documents import document, finished
 
-REPLACEMENTS = 30
+REPLACEMENTS = 12
 
 
 def hand_in(client: httpx.Client, namespace: str, *documents: dict[str, Any], **options: Any) -> dict[str, Any]:

@@ -138,15 +138,15 @@ class DescribePathsThatTrick:
         if status == 404:
             assert body["code"].endswith("_not_found")
 
-    @pytest.mark.parametrize("name", ["../../etc/passwd", "..\\..\\boot.ini", "/etc/passwd", "C:\\x.txt"])
-    def it_takes_a_file_name_for_a_name_and_nothing_else(self, client, namespace, name):
-        found = client.post(
-            "/v1/files", files=[("file", (name, b"A pump.", "text/plain"))], data={"namespace": namespace}
-        )
-        ended(client, found)
-        [listed] = client.get("/v1/documents", params={"namespace": namespace}).json()["data"]
-        path = f"/v1/documents/{quote(listed['document_id'], safe='')}"
-        assert client.get(path, params={"namespace": namespace}).json()["chunks"] == 1
+    def it_takes_a_file_name_for_a_name_and_nothing_else(self, client, namespace):
+        names = ("../../etc/passwd", "..\\..\\boot.ini", "/etc/shadow", "C:\\x.txt")
+        files = [("file", (name, f"The pump of {name}.", "text/plain")) for name in names]
+        ended(client, client.post("/v1/files", files=files, data={"namespace": namespace}))
+        listed = client.get("/v1/documents", params={"namespace": namespace}).json()["data"]
+        assert len(listed) == len(names)
+        for each in listed:
+            path = f"/v1/documents/{quote(each['document_id'], safe='')}"
+            assert client.get(path, params={"namespace": namespace}).json()["chunks"] == 1
 
 
 class DescribeAThousandConnectionsThatSayNothing:

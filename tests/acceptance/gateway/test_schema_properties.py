@@ -90,7 +90,7 @@ class DescribeEveryOperation:
                 if not operation.protected or not (operation.names or parameters):
                     continue
                 kind = operation.names or operation.path
-                strings = HOSTILE_IDS[number % 6 :: 6] if kind in kinds else HOSTILE_IDS
+                strings = HOSTILE_IDS[number % 12 :: 12] if kind in kinds else HOSTILE_IDS
                 kinds.add(kind)
                 for strange in strings:
                     answer = _ask(client, operation, strange, parameters)

@@ -155,7 +155,7 @@ class DescribeHostileWorkbooks:
         assert answer.json()["code"] == (hostile.code or "examples_refused")
         assert send(client, namespace, xlsx({"qa": [HEADER, GOOD]}), dry_run="true").status_code == 200
 
-    @pytest.mark.parametrize("ranges", [["A1:XFD1048576"] * 3000, ["C2:C9000"] * 3000, ["A0:ZZZ9", "", "C3"]])
+    @pytest.mark.parametrize("ranges", [["A1:XFD1048576"] * 3000, ["A0:ZZZ9", "", "C3"]])
     def it_does_not_copy_merged_values_for_ever(self, client, namespace, ranges):
         rows = "".join(
             f'<row r="{n}">{"".join(_cell(c, n, t) for c, t in zip("ABC", texts, strict=True))}</row>'

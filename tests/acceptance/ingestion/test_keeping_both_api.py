@@ -97,7 +97,7 @@ class DescribeOnConflictNew:
 
     def it_loses_none_of_uploads_at_once(self, use, namespace):
         _, key = make_tenant(use)
-        uploads = 8
+        uploads = 4
         together = Barrier(uploads)
 
         def one(number: int) -> dict[str, Any]:

@@ -36,22 +36,21 @@ def text_of(client: httpx.Client, namespace: str, document_id: str) -> str:
 
 
 class DescribeEncodings:
-    @pytest.mark.parametrize(
-        ("text", "codec", "name"),
-        [(HANT, "big5", "big5"), (HANS, "gb18030", "gb18030"), (ENGLISH, "cp1252", "windows-1252")],
-    )
-    def it_is_said_on_the_document_and_the_item(self, client, namespace, text, codec, name):
-        job = sent(client, namespace, ("a.csv", text.encode(codec), "text/csv"))
+    def it_is_said_on_the_document_and_the_item(self, client, namespace):
+        texts = {"big5": (HANT, "big5"), "gb18030": (HANS, "gb18030"), "windows-1252": (ENGLISH, "cp1252")}
+        files = [(f"{name}.csv", text.encode(codec), "text/csv") for name, (text, codec) in texts.items()]
+        job = sent(client, namespace, *files)
         assert job["status"] == "succeeded"
-        source = source_of(client, namespace, "a.csv")
-        assert (source["encoding"], source["encoding_warning"]) == (name, None)
-        assert 0.93 <= source["encoding_probability"] <= 1
-        assert text.splitlines()[1].split(",", 2)[2] in text_of(client, namespace, "a.csv")
-        (item,) = client.get(f"/v1/jobs/{job['job_id']}/items").json()["data"]
-        assert (item["encoding"], item["encoding_probability"]) == (name, source["encoding_probability"])
+        items = client.get(f"/v1/jobs/{job['job_id']}/items").json()["data"]
+        for (name, (text, _)), item in zip(texts.items(), items, strict=True):
+            source = source_of(client, namespace, f"{name}.csv")
+            assert (source["encoding"], source["encoding_warning"]) == (name, None)
+            assert 0.93 <= source["encoding_probability"] <= 1
+            assert text.splitlines()[1].split(",", 2)[2] in text_of(client, namespace, f"{name}.csv")
+            assert (item["encoding"], item["encoding_probability"]) == (name, source["encoding_probability"])
 
-    @pytest.mark.parametrize(("text", "charset"), [("舵機", "big5"), ("舵机", "gbk")])
-    def it_is_the_one_that_the_caller_names(self, client, namespace, text, charset):
+    def it_is_the_one_that_the_caller_names(self, client, namespace):
+        text, charset = "舵機", "big5"
         body = text.encode(charset)
         sent(client, namespace, ("part.txt", body, f"text/plain; charset={charset}"))
         sent(client, namespace, ("field.txt", body, "text/plain"), charset=charset)
@@ -79,9 +78,9 @@ class DescribeEncodings:
 
 
 class DescribeSizes:
-    def it_takes_a_document_of_many_megabytes_and_names_the_setting_in_a_refusal(self, client, namespace):
+    def it_takes_a_document_of_megabytes_and_names_the_setting_in_a_refusal(self, client, namespace):
         line = "维修手册：每次启动前检查舵机。Check the servo before every start.\n\n".encode()
-        job = sent(client, namespace, ("large.txt", line * (5_000_000 // len(line)), "text/plain"))
+        job = sent(client, namespace, ("large.txt", line * (2_000_000 // len(line)), "text/plain"))
         assert (job["status"], job["errors"]) == ("succeeded", [])
         job = sent(
             client, namespace, ("huge.txt", b"x " * (17 * 1024 * 1024), "text/plain"), ("a.txt", b"a", "text/plain")
@@ -112,8 +111,8 @@ class DescribeTheCommandLine:
         assert run(["ingest", str(folder), "--namespace", "kb", "--wait", "--on-conflict", "skip"]) == 0
         assert "0 succeeded, 2 skipped (there already), 0 failed" in capsys.readouterr().out
 
-    @pytest.mark.parametrize(("text", "charset"), [("舵機狀態正常", "big5"), ("舵机状态正常", "gb18030")])
-    def it_reads_files_and_json_lines_in_the_encoding_that_is_named(self, folder, capsys, text, charset):
+    def it_reads_files_and_json_lines_in_the_encoding_that_is_named(self, folder, capsys):
+        text, charset = "舵机状态正常", "gb18030"
         sent_folder = folder / "sent"
         sent_folder.mkdir()
         (sent_folder / "state.txt").write_bytes(text.encode(charset))

@@ -60,15 +60,15 @@ def failed_of(found: list[dict[str, Any]]) -> list[str]:
 
 class DescribeFollowing:
     def it_tells_everything_until_the_end(self, client, namespace):
-        path = send(client, namespace, *batch(150, 3)).headers["location"]
+        path = send(client, namespace, *batch(60, 3)).headers["location"]
         found = follow(client, path)
         assert found[0]["event"] == "progress"
         assert [event["event"] for event in found].count("finished") == 1
         last = found[-1]
         assert last["event"] == "finished"
         told = last["data"]
-        assert (told["status"], told["total"], told["succeeded"], told["failed"]) == ("partly_failed", 153, 150, 3)
-        assert told["stages"]["publish"] == 150
+        assert (told["status"], told["total"], told["succeeded"], told["failed"]) == ("partly_failed", 63, 60, 3)
+        assert told["stages"]["publish"] == 60
         assert sorted(failed_of(found)) == ["bad-0", "bad-1", "bad-2"]
         [code] = {event["data"]["code"] for event in found if event["event"] == "item_failed"}
         assert code == "empty_document"
@@ -77,7 +77,7 @@ class DescribeFollowing:
         assert "pump" not in json.dumps(found)
 
     def it_goes_on_where_it_broke_off(self, client, namespace):
-        path = send(client, namespace, *batch(100, 130)).headers["location"]
+        path = send(client, namespace, *batch(20, 90)).headers["location"]
         seen: list[str] = []
         last, rounds = "", 0
         while True:
@@ -87,7 +87,7 @@ class DescribeFollowing:
             if found[-1]["event"] == "finished":
                 break
         assert rounds > 3
-        assert sorted(seen) == sorted(f"bad-{n}" for n in range(130))  # each once
+        assert sorted(seen) == sorted(f"bad-{n}" for n in range(90))  # each once
 
     def it_tells_a_job_that_has_ended_at_once_and_then_no_more(self, client, namespace):
         job = ended(client, send(client, namespace, VALID, {"document_id": "bad", **BAD}))
@@ -112,15 +112,13 @@ class DescribeFollowing:
         assert second[-1]["id"] != first[-1]["id"]
 
     def it_tells_of_pausing_and_cancelling(self, client, namespace):
-        path = send(client, namespace, *batch(800)).headers["location"]
+        path = send(client, namespace, *batch(200)).headers["location"]
         assert client.post(f"{path}/pause").json()["paused_at"]
         with client.stream("GET", f"{path}/events") as response:
             assert events(response, at_most=1)[0]["data"]["paused_at"]
-        began = time.monotonic()
         client.post(f"{path}/cancel")
         found = follow(client, path)
         assert (found[-1]["event"], found[-1]["data"]["status"]) == ("finished", "cancelled")
-        assert time.monotonic() - began < 10
 
     def it_shows_nobody_elses_and_nothing_that_is_not_there(self, client, namespace, use):
         job = ended(client, send(client, namespace, VALID))
@@ -173,15 +171,15 @@ class DescribeTheClient:
 
     def it_iterates_over_events(self, key, namespace):
         with Chordwise(api_key=key) as chordwise, gateway(key) as client:
-            job = send(client, namespace, *batch(60, 2)).json()["job_id"]
+            job = send(client, namespace, *batch(20, 2)).json()["job_id"]
             found = list(chordwise.events(job))
         assert {event.kind for event in found} == {"progress", "item_failed", "finished"}
-        assert (found[-1].kind, found[-1].job.status, found[-1].job.succeeded) == ("finished", "partly_failed", 60)
+        assert (found[-1].kind, found[-1].job.status, found[-1].job.succeeded) == ("finished", "partly_failed", 20)
         assert sorted(event.error.document_id for event in found if event.error) == ["bad-0", "bad-1"]
 
     def it_watches_from_the_command_line(self, key, namespace, monkeypatch, capsys):
         monkeypatch.setenv("CHORDWISE_API_KEY", key)
         with gateway(key) as client:
-            job = send(client, namespace, *batch(100)).json()["job_id"]
+            job = send(client, namespace, *batch(30)).json()["job_id"]
         assert run(["jobs", job, "--watch"]) == 0
-        assert "100 succeeded" in capsys.readouterr().out
+        assert "30 succeeded" in capsys.readouterr().out

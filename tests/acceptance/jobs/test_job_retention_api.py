@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
-import pytest
 
 from pipeline.maintenance.sweep import prune_ledger
 from pipeline.resources import Resources
@@ -120,7 +119,7 @@ class DescribeDeadLetters:
         assert (again["status"], again["failed"]) == ("failed", 1)  # it is as empty as before, and waits anew
 
     def it_takes_the_documents_of_a_cancelled_job_that_is_gone_anew(self, client, namespace, use):
-        sent = send(client, namespace, *({"document_id": f"d{n}", "text": f"Pump {n}."} for n in range(100)))
+        sent = send(client, namespace, *({"document_id": f"d{n}", "text": f"Pump {n}."} for n in range(40)))
         path = sent.headers["location"]
         client.post(f"{path}/pause")
         cancelled = client.post(f"{path}/cancel").json()
@@ -129,9 +128,9 @@ class DescribeDeadLetters:
         assert client.get("/v1/dead-letters").json()["data"] == []
         listed = client.get("/v1/documents", params={"namespace": namespace, "limit": 200}).json()["data"]
         assert len(listed) == cancelled["succeeded"]
-        upload(client, namespace, [document(f"d{n}", f"Pump {n} again.") for n in range(100)])
+        upload(client, namespace, [document(f"d{n}", f"Pump {n} again.") for n in range(40)])
         listed = client.get("/v1/documents", params={"namespace": namespace, "limit": 200}).json()["data"]
-        assert len(listed) == 100
+        assert len(listed) == 40
 
 
 class DescribeWhatNamesAJob:
@@ -196,11 +195,10 @@ class DescribeUsage:
         prune_ledger(use)
         assert client.get("/v1/usage", params=old).json()["data"] == []
 
-    @pytest.mark.parametrize("by", ["day", "model", "purpose"])
-    def it_counts_the_costs_of_a_job_that_is_gone(self, client, namespace, use, by):
+    def it_counts_the_costs_of_a_job_that_is_gone(self, client, namespace, use):
         job = upload(client, namespace, [document("a", "The kettle boils.")])
-        before = client.get("/v1/usage", params={"by": by}).json()
+        before = {by: client.get("/v1/usage", params={"by": by}).json() for by in ("day", "model", "purpose")}
         age(use, job["job_id"])
         prune(use, client, job["job_id"])
-        assert client.get("/v1/usage", params={"by": by}).json() == before
-        assert before["total"]["tokens"] > 0
+        assert {by: client.get("/v1/usage", params={"by": by}).json() for by in before} == before
+        assert all(usage["total"]["tokens"] > 0 for usage in before.values())

@@ -36,7 +36,7 @@ def jobs(client) -> dict[str, str]:
         job = finished(client, send(client, "kb", *documents).json()["job_id"])
         assert job["status"] == status
         found[status] = job["job_id"]
-    job_id = begun(client, "late", 400)
+    job_id = begun(client, "late", 150)
     client.post(f"/v1/jobs/{job_id}/cancel")
     assert finished(client, job_id)["status"] == "cancelled"
     return {**found, "cancelled": job_id}
@@ -66,7 +66,7 @@ class DescribeJobsByStatus:
         assert listed(client, *jobs, "running", "queued") == listed(client) == list(jobs.values())[::-1]
 
     def it_agrees_with_what_a_job_says_while_it_is_worked_on(self, client):
-        job_id = begun(client, "now", 300)
+        job_id = begun(client, "now", 100)
         seen = set()
         while True:
             before = client.get(f"/v1/jobs/{job_id}").json()["status"]

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 
 import httpx
 import pytest
 
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import problem
 from tests.support.corpora.documents import document, search, upload
 from tests.support.corpora.explaining import NO_RERANK, TEA, ask, chunk_of, traced, untraced, verdict, why
 
 
-@pytest.fixture
-def tea(client: httpx.Client, namespace: str) -> str:
-    upload(client, namespace, TEA)
-    return namespace
+@pytest.fixture(scope="module")
+def client(use: Resources) -> Iterator[httpx.Client]:
+    """One for the file: its tests only ask."""
+    with gateway(make_tenant(use)[1]) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def tea(client: httpx.Client) -> str:
+    """Where the documents about tea are."""
+    upload(client, "tea", TEA)
+    return "tea"
 
 
 class DescribeATrace:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import ended, pointers, problem, send
 
@@ -45,10 +47,17 @@ def eventually(found: Any, expected: Any) -> None:
     assert last == expected
 
 
-@pytest.fixture
-def filled(client: httpx.Client, namespace: str) -> str:
-    ended(client, send(client, namespace, FOX, OWL, PRESSURE))
-    return namespace
+@pytest.fixture(scope="module")
+def client(use: Resources) -> Iterator[httpx.Client]:
+    """One for the file: a test that changes the dictionary of the namespace takes it back."""
+    with gateway(make_tenant(use)[1]) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def filled(client: httpx.Client) -> str:
+    ended(client, send(client, "kb", FOX, OWL, PRESSURE))
+    return "kb"
 
 
 class DescribeAnAnswer:
@@ -92,7 +101,7 @@ class DescribeADictionary:
         problem(client.delete("/v1/dictionary", params={"namespace": filled}), 404, "dictionary_not_found")
         eventually(lambda: ask(client, filled, "hypertension"), [])
 
-    def it_is_nobody_elses(self, client, filled, use):
+    def it_is_nobody_elses(self, client, use):
         client.put("/v1/dictionary", json=WORDS).raise_for_status()
         with gateway(make_tenant(use)[1]) as other:
             problem(other.get("/v1/dictionary"), 404, "dictionary_not_found")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import VALID, ended, problem, send
 
@@ -31,10 +33,17 @@ def events(client: httpx.Client, query_id: str, last: str = "") -> list[Event]:
     return found
 
 
+@pytest.fixture(scope="module")
+def client(use: Resources) -> Iterator[httpx.Client]:
+    """A client whose tenant has one document in the namespace `kb`."""
+    with gateway(make_tenant(use)[1]) as found:
+        ended(found, send(found, "kb", VALID))
+        yield found
+
+
 @pytest.fixture
-def asked(client, namespace) -> str:
-    ended(client, send(client, namespace, VALID))
-    body = {"query_text": "When does the pump start?", "namespaces": [namespace]}
+def asked(client) -> str:
+    body = {"query_text": "When does the pump start?", "namespaces": ["kb"]}
     query_id: str = client.post("/v1/queries", json=body, headers=FRESH).json()["query_id"]
     return query_id
 

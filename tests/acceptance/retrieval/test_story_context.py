@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from chordwise import Chordwise
 from chordwise.prompting import format_for_prompt, retrieved_examples
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import pointers, problem
 from tests.support.corpora.documents import document, finished, search, upload
@@ -37,16 +40,19 @@ ENTITIES = [
 ]
 
 
-@pytest.fixture
-def novel(client, namespace) -> str:
-    upload(
-        client,
-        namespace,
-        [document("novel", NOVEL, title="北城纪事", source={"media_type": "text/markdown"})],
-        chunking={"strategy": "segments"},
-    )
-    put(client, namespace, ENTITIES)
-    return namespace
+@pytest.fixture(scope="module")
+def client(use: Resources) -> Iterator[httpx.Client]:
+    """One for the file: tests that change something do so in a namespace of their own."""
+    with gateway(make_tenant(use)[1]) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def novel(client) -> str:
+    text = document("novel", NOVEL, title="北城纪事", source={"media_type": "text/markdown"})
+    upload(client, "novel", [text], chunking={"strategy": "segments"})
+    put(client, "novel", ENTITIES)
+    return "novel"
 
 
 def put(client, namespace: str, entities: list[dict[str, Any]]) -> None:
@@ -82,14 +88,15 @@ class DescribeAStory:
 
 
 class DescribeEntities:
-    def it_lists_pages_and_deletes(self, client, novel):
-        first = client.get("/v1/entities", params={"namespace": novel, "as_of": 1500, "limit": 2}).json()
+    def it_lists_pages_and_deletes(self, client, namespace):
+        put(client, namespace, ENTITIES)
+        first = client.get("/v1/entities", params={"namespace": namespace, "as_of": 1500, "limit": 2}).json()
         assert [(each["entity_id"], each["story_time"]) for each in first["data"]] == [("lin", 1000), ("su", None)]
-        params = {"namespace": novel, "limit": 2, "cursor": first["next_cursor"]}
+        params = {"namespace": namespace, "limit": 2, "cursor": first["next_cursor"]}
         assert [each["entity_id"] for each in client.get("/v1/entities", params=params).json()["data"]] == ["zhao"]
-        named = client.get("/v1/entities", params={"namespace": novel, "name": "苏晴"}).json()
+        named = client.get("/v1/entities", params={"namespace": namespace, "name": "苏晴"}).json()
         assert [each["state"] for each in named["data"]] == ["城里的医师"]
-        gone = client.request("DELETE", "/v1/entities", json={"namespace": novel, "entity_ids": ["lin", "nobody"]})
+        gone = client.request("DELETE", "/v1/entities", json={"namespace": namespace, "entity_ids": ["lin", "nobody"]})
         assert gone.json() == {"deleted": 2}
 
     def it_belongs_to_one_tenant(self, use, client, novel):
@@ -168,7 +175,6 @@ class DescribeOptions:
         assert not answer["stats"]["degraded"]
 
     def it_refuses_a_reranker_that_is_not_there(self, client, namespace):
-        upload(client, namespace, [document("d", "x")])
         body = {"query_text": "x", "namespaces": [namespace], "rerank": {"provider": "http"}}
         response = client.post("/v1/queries", json=body)
         assert pointers(problem(response, 422, "invalid_request")) == ["/rerank/provider"]

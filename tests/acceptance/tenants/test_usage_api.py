@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import httpx
 import pytest
 
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.commands import called
 from tests.support.corpora.documents import document, upload
@@ -17,9 +19,16 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-@pytest.fixture
-def ingested(client: httpx.Client, namespace) -> dict:
-    return upload(client, namespace, [document(f"d{place}", f"The kettle number {place} boils.") for place in range(3)])
+@pytest.fixture(scope="module")
+def client(use: Resources) -> Iterator[httpx.Client]:
+    """One for the file: the last test that looks at its usage adds to it."""
+    with gateway(make_tenant(use)[1]) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ingested(client: httpx.Client) -> dict:
+    return upload(client, "kb", [document(f"d{place}", f"The kettle number {place} boils.") for place in range(3)])
 
 
 class DescribeUsage:
@@ -34,19 +43,6 @@ class DescribeUsage:
             assert {name: row[name] for name in page["total"]} == page["total"] == job["usage"]
         listed = client.get("/v1/jobs").json()["data"]
         assert [each["usage"] for each in listed] == [job["usage"]]
-
-    def it_is_cut_into_pages_and_days(self, client, namespace, ingested):
-        upload(client, namespace, [document("more", "Another kettle.")])
-        seen, cursor = [], None
-        for _ in range(2):
-            params = {"by": "job", "limit": 1} | ({"cursor": cursor} if cursor else {})
-            page = client.get("/v1/usage", params=params).json()
-            seen += [row["key"] for row in page["data"]]
-            cursor = page["next_cursor"]
-        assert cursor is None
-        assert len(set(seen)) == 2
-        before = client.get("/v1/usage", params={"from": "2020-01-01", "to": "2020-12-31"}).json()
-        assert (before["data"], before["total"]["tokens"]) == ([], 0)
 
     @pytest.mark.parametrize(
         "params", [{"from": "2026-02-02", "to": "2026-02-01"}, {"from": "yesterday"}, {"by": "colour"}, {"cursor": "x"}]
@@ -66,3 +62,16 @@ class DescribeUsage:
         assert (shown.returncode, ingested["job_id"] in shown.stdout) == (0, True), shown
         asked = called("usage", "--by", "job", "--json", CHORDWISE_API_KEY=key)
         assert json.loads(asked.stdout)["data"][0]["key"] == ingested["job_id"]
+
+    def it_is_cut_into_pages_and_days(self, client, ingested):
+        upload(client, "kb", [document("more", "Another kettle.")])
+        seen, cursor = [], None
+        for _ in range(2):
+            params = {"by": "job", "limit": 1} | ({"cursor": cursor} if cursor else {})
+            page = client.get("/v1/usage", params=params).json()
+            seen += [row["key"] for row in page["data"]]
+            cursor = page["next_cursor"]
+        assert cursor is None
+        assert len(set(seen)) == 2
+        before = client.get("/v1/usage", params={"from": "2020-01-01", "to": "2020-12-31"}).json()
+        assert (before["data"], before["total"]["tokens"]) == ([], 0)

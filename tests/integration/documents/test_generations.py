@@ -124,7 +124,7 @@ class DescribeRollback:
 
 
 class DescribeUploadsAtOnce:
-    ROUNDS = 10
+    ROUNDS = 4
 
     def it_shows_the_one_that_was_accepted_last_whole(self, corner, use):
         """Four workers and a reader, and in each round three uploads at once of different lengths, some of them of what

@@ -19,7 +19,6 @@ from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.records import ChunkId, Filters, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
-from tests.conftest import make_tenant
 from tests.integration.documents.test_chunk_structure import cut_by
 from tests.support.corpora.queries import query_of
 from tests.support.corpora.uploads import upload
@@ -74,21 +73,6 @@ def say(corner: Corner, namespace: Namespace = EVERY_NAMESPACE, **said: Any) -> 
 
 
 class DescribeRecall:
-    def it_finds_words_in_both_scripts_and_identifiers_exactly(self, corner):
-        assert documents(corner, "hunting fox") == ["foxes"]
-        assert documents(corner, "高血压") == ["pressure"]
-        assert documents(corner, "PPR-9087") == ["order", "other"]
-        assert documents(corner, "9088") == ["other"]
-        assert documents(corner, "unicorn") == []
-
-    def it_scores_the_same_whether_it_found_a_chunk_or_is_asked_about_it(self, corner):
-        channel, asked = KeywordChannel(corner.use.mysql), query(corner, "order PPR-9087 salt")
-        found = channel.recall(asked)
-        assert len(found.chunk_ids) == 3
-        assert channel.score(asked, found.chunk_ids) == dict(zip(found.chunk_ids, found.scores, strict=True))
-        assert 0 < max(found.scores) < (found.upper_bound or 0)
-        assert channel.score(asked, []) == {}
-
     def it_tells_how_much_of_a_query_a_chunk_holds(self, corner):
         channel, asked = KeywordChannel(corner.use.mysql), query(corner, "foxes hunt salt")
         found = channel.recall(asked).chunk_ids
@@ -106,34 +90,6 @@ class DescribeRecall:
         assert len(found) == 2
         assert channel.coverage(asked, found) == {}
 
-    def it_obeys_filters(self, corner):
-        corner.ingest(upload("tagged", "Foxes sleep by day.", tags=("animal",)))
-        assert sorted(documents(corner, "foxes")) == ["foxes", "tagged"]
-        assert documents(corner, "foxes", filters=Filters(tags=("animal",))) == ["tagged"]
-        assert documents(corner, "foxes", filters=Filters(author="nobody")) == []
-
-    def it_sees_nothing_of_other_tenants_and_namespaces(self, corner, use):
-        other = Corner(use, make_tenant(use)[0], corner.namespace)
-        other.ingest(upload("theirs", "Foxes hunt at night."))
-        beside = Corner(use, corner.tenant, Namespace("beside"))
-        beside.ingest(upload("beside", "Foxes hunt at night."))
-        assert documents(corner, "foxes") == ["foxes"]
-        assert documents(other, "foxes") == ["theirs"]
-        both = (corner.namespace, beside.namespace)
-        assert sorted(documents(corner, "foxes", namespaces=both)) == ["beside", "foxes"]
-
-    def it_shows_replaced_edited_and_hidden_chunks_as_they_are(self, corner, use):
-        corner.ingest(upload("foxes", "Wolves howl."))
-        assert documents(corner, "foxes") == []
-        [wolves] = documents(corner, "wolves")
-        assert wolves == "foxes"
-        [chunk_id] = KeywordChannel(use.mysql).recall(query(corner, "wolves")).chunk_ids
-        edit_chunks(corner.tenant, [Edit(chunk_id=ChunkId(chunk_id), text="Bears dance.")], use)
-        assert (documents(corner, "wolves"), documents(corner, "bears")) == ([], ["foxes"])
-        corner.assert_clean()
-        edit_chunks(corner.tenant, [Edit(chunk_id=ChunkId(chunk_id), enabled=False)], use)
-        assert documents(corner, "bears") == []
-
     def it_asks_for_two_words_where_each_alone_is_common(self, use, tenant, monkeypatch):
         monkeypatch.setattr("pipeline.keyword.fulltext_store._MOST_ALONE", 2)
         monkeypatch.setattr("pipeline.keyword.fulltext_store._ENOUGH", 1)
@@ -148,14 +104,6 @@ class DescribeRecall:
 
 
 class DescribeFieldsOfAChunk:
-    def it_weighs_the_title_as_asked(self, corner):
-        corner.ingest(
-            upload("titled", "They are shy.", title="Zebras"), upload("told", "The zebras run.", title="Tale")
-        )
-        assert set(documents(corner, "zebras")) == {"titled", "told"}
-        assert documents(corner, "zebras", fields=FieldWeights(title=5))[0] == "titled"
-        assert documents(corner, "zebras", fields=FieldWeights(title=0.1))[0] == "told"
-
     def it_knows_summary_and_entity_names_of_segments_and_keeps_them_through_an_edit(self, corner, use):
         story = "# One\n\nsummary: A duel.\nentity_names: Li Lei, 韩梅梅\n\nThey met at dusk."
         corner.ingest(cut_by("segments", replace(upload("story", story), media_type="text/markdown")))
@@ -173,14 +121,6 @@ class DescribeFieldsOfAChunk:
 
 
 class DescribeTheDictionary:
-    def it_expands_synonyms_of_its_own_tenant_only(self, corner, use):
-        say(corner, synonyms=(("高血压", "hypertension"),))
-        assert sorted(documents(corner, "hypertension")) == ["hyper", "pressure"]
-        assert sorted(documents(corner, "高血压")) == ["hyper", "pressure"]
-        other = Corner(use, make_tenant(use)[0], corner.namespace)
-        other.ingest(*(upload(name, NAMES[name]) for name in ("pressure", "hyper")))
-        assert documents(other, "高血压") == ["pressure"]
-
     def it_drops_stop_words_but_never_all(self, corner):
         assert set(documents(corner, "order foxes")) == {"order", "other", "foxes"}
         say(corner, stop_words=("order",))

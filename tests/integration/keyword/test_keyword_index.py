@@ -102,10 +102,10 @@ def asked_of(corner: Corner, question: str, **options: Any) -> Any:
 
 
 class DescribeAnswers:
-    @pytest.mark.parametrize("fields", [FieldWeights(), FieldWeights(title=3, body=0.5), FieldWeights(body=0)])
-    def it_gives_those_that_fulltext_gives(self, host, corner, fields):
-        for question in QUESTIONS:
-            assert same(host.ask(question, fields=fields), asked_of(corner, question, fields=fields)), question
+    def it_gives_those_that_fulltext_gives(self, host, corner):
+        for fields in (FieldWeights(), FieldWeights(title=3, body=0.5), FieldWeights(body=0)):
+            for question in QUESTIONS:
+                assert same(host.ask(question, fields=fields), asked_of(corner, question, fields=fields)), question
 
     def it_reads_the_dictionary_as_fulltext_does(self, host, corner):
         said = Dictionary(
@@ -119,8 +119,7 @@ class DescribeAnswers:
         for question in QUESTIONS:
             assert same(fresh.ask(question), asked_of(corner, question)), question
 
-    @pytest.mark.parametrize("filters", FILTERS, ids=str)
-    def it_applies_filters_as_mysql_does(self, host, corner, filters):
+    def it_applies_filters_as_mysql_does(self, host, corner):
         corner.ingest(
             upload("one", "Foxes hunt.", tags=("animal", "night"), type="tale", metadata={"topic": ["a", "b"]}),
             upload("two", "狐狸 foxes", tags=("animal",), author="Æsop", metadata={"unit": "x y", "number": 1.0}),
@@ -129,9 +128,10 @@ class DescribeAnswers:
             upload("five", "Fox and fox.", story_time=10, published_at=datetime(2025, 6, 1, tzinfo=UTC)),
         )
         host.catch_up()
-        found, expected = host.ask("foxes", filters=filters), asked_of(corner, "foxes", filters=filters)
-        assert found.chunk_ids == expected.chunk_ids
-        assert 0 < len(found.chunk_ids) < 8
+        for filters in FILTERS:
+            found, expected = host.ask("foxes", filters=filters), asked_of(corner, "foxes", filters=filters)
+            assert found.chunk_ids == expected.chunk_ids, filters
+            assert 0 < len(found.chunk_ids) < 8, filters
 
     def it_scores_what_another_channel_found(self, host, corner):
         asked = query(corner, "red foxes at night")
@@ -165,13 +165,6 @@ class DescribeAnswers:
             found, expected = host.ask(question, namespaces=both), asked_of(corner, question, namespaces=both)
             assert same(found, expected), question
 
-    def it_never_mixes_tenants_that_call_their_namespaces_alike(self, host, corner, use):
-        other = Corner(use, make_tenant(use)[0], corner.namespace)
-        other.ingest(upload("theirs", "Foxes of another tenant."))
-        host.catch_up()
-        assert "theirs" not in host.documents("foxes")
-        assert host.documents("foxes", other) == ["theirs"]
-
 
 class DescribeChanges:
     """Each is searched before the indexer has seen it, when MySQL supplies the changes, and afterwards."""
@@ -188,10 +181,22 @@ class DescribeChanges:
         host.catch_up()
         assert host.documents(question) == expected, "after the indexer"
 
-    def it_finds_what_was_ingested(self, host, corner):
+    def it_follows_uploads_replacements_edits_and_deletions(self, host, corner):
         corner.ingest(upload("late", "An owl came late. 猫头鹰"))
         self.seen(host, "owls", ["late"])
         assert host.documents("猫头鹰") == ["late"]
+        edit_chunks(corner.tenant, [Edit(chunk_id=chunk_of(corner, "late"), text="Geese fly.")], corner.use)
+        self.seen(host, "geese", ["late"])
+        self.seen(host, "owls", [])
+        corner.ingest(upload("hares", "Storks stand on one leg."))
+        self.seen(host, "storks", ["hares"])
+        assert host.documents("hares") == ["foxes"]
+        edit_chunks(corner.tenant, [Edit(chunk_id=chunk_of(corner, "hares"), enabled=False)], corner.use)
+        self.seen(host, "storks", [])
+        delete_chunks(corner.tenant, [chunk_of(corner, "late")], corner.use)
+        self.seen(host, "geese", [])
+        delete_document(corner.tenant, corner.namespace, DocumentId("foxes"), corner.use)
+        self.seen(host, "hares", [])
 
     def it_finds_no_chunk_that_holds_none_of_the_words(self, host, corner):
         corner.ingest(replace(upload("late", "An owl came late. " * 60 + "A stork came. " * 60), chunking=_SHORT))
@@ -200,27 +205,6 @@ class DescribeChanges:
         host.catch_up()
         assert before.chunk_ids == host.ask("owls").chunk_ids == asked_of(corner, "owls").chunk_ids
         assert len(before.chunk_ids) < len(host.ask("late storks").chunk_ids)
-
-    def it_finds_a_replacement_and_not_what_it_replaced(self, host, corner):
-        corner.ingest(upload("hares", "Storks stand on one leg."))
-        self.seen(host, "storks", ["hares"])
-        assert host.documents("hares") == ["foxes"]
-
-    def it_finds_an_edit_and_not_what_it_replaced(self, host, corner):
-        chunk_id = chunk_of(corner, "hares")
-        edit_chunks(corner.tenant, [Edit(chunk_id=chunk_id, text="Storks run.")], corner.use)
-        self.seen(host, "storks", ["hares"])
-        assert host.documents("hares") == ["foxes"]
-
-    def it_loses_what_was_switched_off(self, host, corner):
-        edit_chunks(corner.tenant, [Edit(chunk_id=chunk_of(corner, "hares"), enabled=False)], corner.use)
-        self.seen(host, "hares", ["foxes"])
-
-    def it_loses_what_was_deleted(self, host, corner):
-        delete_chunks(corner.tenant, [chunk_of(corner, "hares")], corner.use)
-        self.seen(host, "hares", ["foxes"])
-        delete_document(corner.tenant, corner.namespace, DocumentId("foxes"), corner.use)
-        self.seen(host, "hares", [])
 
     def it_finds_again_what_was_rolled_back(self, host, corner):
         corner.ingest(upload("hares", "Storks stand on one leg."))
