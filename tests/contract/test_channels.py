@@ -26,7 +26,7 @@ from pipeline.retrieval.run_chord import recall
 from tests.conftest import make_tenant
 from tests.support.corpora.queries import query_of
 from tests.support.corpora.uploads import upload
-from tests.support.servers.business_api import BusinessApi, business_api, says, slowly
+from tests.support.servers.business_api import BusinessApi, business_api, says
 from tests.support.servers.proxy import Proxy
 from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import submit, work_off
@@ -297,30 +297,9 @@ class DescribeApiChannel(ChannelContract):
         with pytest.raises(Unavailable):
             make_channels(here)[self.name].recall(asking(tenant_with))
 
-    def it_does_not_wait_for_a_slow_api(self, here, api, tenant_with, monkeypatch):
-        monkeypatch.setitem(api.answers, "/mine/kb", slowly(8.0, {"hits": []}))
-        started = time.monotonic()
-        with pytest.raises(Unavailable):
-            make_channels(here)[self.name].recall(asking(tenant_with, timeout_ms=200))
-        assert time.monotonic() - started < 0.2 + SPARE_S
-
     def it_goes_on_with_the_sources_that_answer(self, here, api, tenant_with, monkeypatch):
         monkeypatch.setitem(api.answers, "/mine/elsewhere", says(b"<html>", status=200))
         found = make_channels(here)[self.name].recall(asking(tenant_with, namespaces=("kb", "elsewhere")))
         assert {each.document_id for each in found.brought} == {"reset", "change", "twin-a", "twin-b"}
         assert found.guard == {"lost": {"code": "api_source_failed", "detail": "elsewhere: the answer is not JSON"}}
         assert threading.active_count() < 200
-
-    def it_leaves_a_source_alone_that_failed_again_and_again_and_asks_the_other(
-        self, here, api, tenant_with, monkeypatch
-    ):
-        monkeypatch.setitem(api.answers, "/mine/elsewhere", says({"error": "down"}, status=503))
-        channel = make_channels(here)[self.name]
-        asked = asking(tenant_with, namespaces=("kb", "elsewhere"))
-        for _ in range(here.settings.breaker_failures):
-            assert channel.recall(asked).guard["lost"]["code"] == "api_source_unavailable"
-        seen = len(api.asked)
-        found = channel.recall(asked)
-        assert {each.document_id for each in found.brought} >= {"reset", "change"}
-        assert found.guard["lost"]["code"] == "circuit_open"
-        assert len(api.asked) == seen + 1, "the source that failed is not called"

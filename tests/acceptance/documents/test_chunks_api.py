@@ -223,20 +223,6 @@ class DescribeANamespace:
         assert texts(client, namespace + "b", "owl") == [OWL["text"]]
 
 
-class DescribeATenant:
-    def it_is_erased_by_nobody_but_the_operator(self, reader, use):
-        tenant_id, key = make_tenant(use)
-        with gateway(key) as own:
-            assert own.delete(f"/v1/tenants/{tenant_id}").status_code in (401, 403)
-        with gateway(key) as own, gateway(os.environ["CHORDWISE_ADMIN_KEY"]) as admin:
-            ended(own, send(own, namespace, FOX))
-            report = admin.delete(f"/v1/tenants/{tenant_id}").json()
-            assert report["remaining"] == {}
-            assert report["erased"]["postgres.chunk_embeddings"] == report["erased"]["mysql.chunks"] == 1
-            problem(admin.delete("/v1/tenants/never-was"), 404, "tenant_not_found")
-        assert len(listed(reader, "kept")) == 2
-
-
 class DescribeMetrics:
     def it_tells_what_the_reconciler_found(self, client):
         body = client.get("/v1/metrics").text

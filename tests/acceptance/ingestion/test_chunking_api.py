@@ -105,16 +105,6 @@ class DescribeEachStrategy:
         assert [chunk["chunk_type"] for chunk in listed(client, namespace)] == ["qa", "qa"]
         assert search(client, namespace, "Why?")["chunks"][0]["text"].startswith("question: Why?")
 
-    def it_holds_back_what_has_not_happened_yet(self, client, namespace):
-        text = "# One\n\nstory_time: 10\n\nThe red fox hunts.\n\n# Two\n\nstory_time: 20\n\nThe red fox sleeps."
-        document = {"document_id": "s", "text": text, "source": {"media_type": "text/markdown"}}
-        upload(client, namespace, [document], chunking={"strategy": "segments"})
-        assert [chunk["story_time"] for chunk in listed(client, namespace)] == [10, 20]
-        for method in ("full_text", "semantic", "hybrid"):
-            answer = search(client, namespace, "red fox", story_time=15, retrieve={"method": method})
-            assert [chunk["text"] for chunk in answer["chunks"]] == ["The red fox hunts."]
-            assert answer["chunks"][0]["metadata"]["story_time"] == 10
-
     @pytest.mark.parametrize(
         ("chunking", "where"),
         [

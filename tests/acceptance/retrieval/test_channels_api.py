@@ -262,14 +262,6 @@ class DescribeTheFallback:
             upload(found, "chinese", [document("d", "苍鹭站在芦苇中。")])
             yield found
 
-    def it_comes_after_what_is_not_sure(self, client):
-        answer = search(client, "english", "quarterly tax forms heron", fallback={"hint": self.HINT, "threshold": 1.0})
-        assert answer["stats"]["fallback"] == "hint:below_threshold"
-        assert [chunk["source"] for chunk in answer["chunks"]][-1] == "fallback"
-        assert answer["chunks"][0]["document_id"] == "d"
-        scores = [chunk["score"] for chunk in answer["chunks"]]
-        assert scores == sorted(scores, reverse=True)
-
     @pytest.mark.parametrize(("namespace", "question"), [("english", "tax forms"), ("chinese", "税务表格")])
     def it_is_missed_where_nothing_sure_was_found(self, client, namespace, question):
         answer = search(client, namespace, question, retrieve={"method": "semantic"})

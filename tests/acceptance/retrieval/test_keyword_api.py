@@ -61,12 +61,6 @@ def filled(client: httpx.Client) -> str:
 
 
 class DescribeAnAnswer:
-    def it_marks_the_words_of_the_query(self, client, filled):
-        [first, *_] = ask(client, filled, "hunting ppr-9087")
-        assert (first["document_id"], marked(first)) == ("fox", ["hunts", "PPR-9087"])
-        [pressure] = ask(client, filled, "高血压")
-        assert marked(pressure) == ["高血压"]
-
     def it_weighs_fields_as_asked(self, client, filled):
         def order(**fields: float) -> list[str]:
             return [chunk["document_id"] for chunk in ask(client, filled, "foxes", options={"fields": fields})]

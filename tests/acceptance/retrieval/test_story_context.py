@@ -1,4 +1,4 @@
-"""Contexts through the gateway: a novel with its chapters, story times and entities; examples; pages; whole documents."""
+"""Contexts through the gateway: the entities of a novel, examples as a conversation, whole documents."""
 
 from __future__ import annotations
 
@@ -16,22 +16,6 @@ from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import pointers, problem
 from tests.support.corpora.documents import document, finished, search, upload
 
-NOVEL = """# 第三章
-
-chapter_id: 3
-story_time: 1200
-人物：林远、苏晴
-
-林远在城门口等候商队，城门紧闭。
-
-# 第四章
-
-chapter_id: 4
-story_time: 2400
-人物：林远
-
-林远推开城门，商队终于进城。
-"""
 ENTITIES = [
     {"entity_id": "lin", "name": "林远", "type": "人物", "story_time": 1000, "state": {"位置": "城外"}},
     {"entity_id": "lin", "name": "林远", "type": "人物", "story_time": 2000, "state": {"位置": "城内"}},
@@ -49,8 +33,6 @@ def client(use: Resources) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def novel(client) -> str:
-    text = document("novel", NOVEL, title="北城纪事", source={"media_type": "text/markdown"})
-    upload(client, "novel", [text], chunking={"strategy": "segments"})
     put(client, "novel", ENTITIES)
     return "novel"
 
@@ -58,33 +40,6 @@ def novel(client) -> str:
 def put(client, namespace: str, entities: list[dict[str, Any]]) -> None:
     response = client.put("/v1/entities", json={"namespace": namespace, "entities": entities})
     assert (response.status_code, response.json()) == (200, {"written": len(entities)})
-
-
-class DescribeAStory:
-    def it_shows_chapter_and_story_time_and_entities_as_they_were(self, client, novel):
-        options = {"header": "story", "entities": True, "max_tokens": 500}
-        answer = search(client, novel, "林远 城门 商队", story_time=1500, context=options)
-        context = answer["context"]
-        assert context["text"] == "[来源：第3章，故事时间：1200]\n林远在城门口等候商队，城门紧闭。"
-        assert 0 < context["token_count"] <= 500
-        assert [(each["id"], each["state"], each["story_time"]) for each in context["entities"]] == [
-            ("lin", {"位置": "城外"}, 1000),
-            ("su", "城里的医师", None),
-        ]
-        (citation,) = context["citations"]
-        assert (citation["document_id"], citation["namespace"], citation["title"]) == ("novel", novel, "北城纪事")
-        assert citation["end"] - citation["start"] == len(answer["chunks"][0]["text"])
-
-    def it_puts_a_rule_between_passages_and_shows_the_last_state_without_a_time(self, client, novel):
-        answer = search(client, novel, "林远 城门 商队", context={"header": "story", "entities": True})
-        first, second = answer["context"]["text"].split("\n\n---\n\n")
-        assert {first[:8], second[:8]} == {"[来源：第3章，", "[来源：第4章，"}
-        assert answer["context"]["entities"][0]["state"] == {"位置": "城内"}
-
-    def it_is_empty_before_the_story_begins(self, client, novel):
-        answer = search(client, novel, "林远 城门", story_time=5, context={"header": "story", "entities": True})
-        assert answer["chunks"] == []
-        assert answer["context"] == {"text": "", "token_count": 0, "citations": [], "entities": []}
 
 
 class DescribeEntities:

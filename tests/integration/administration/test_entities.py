@@ -10,7 +10,7 @@ import pytest
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
 from pipeline.database.unit_of_work import reading
 from pipeline.entities.entity import EntityState
-from pipeline.maintenance.erase import delete_namespace, erase_tenant
+from pipeline.maintenance.erase import delete_namespace
 from pipeline.query.plan import ContextOptions, Plan
 from pipeline.query.request import Query
 from pipeline.ranking.hits import Hydrated
@@ -20,7 +20,6 @@ from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.build_context import build_context, states_named
 from pipeline.settings import Settings
 from pipeline.tenants.namespace_store import Namespaces
-from tests.conftest import make_tenant
 from tests.support.corpora.queries import query_of
 
 pytestmark = pytest.mark.own_databases
@@ -85,13 +84,6 @@ class DescribeAsOf:
     def it_lists_the_latest_state_that_is_not_later(self, use, tenant, story, as_of, found):
         assert listed(use, tenant, story, as_of=as_of) == found
 
-    def it_pages_and_looks_for_names_as_they_are_then(self, use, tenant, story):
-        assert listed(use, tenant, story, limit=1) == [("lin", 300)]
-        assert listed(use, tenant, story, after="lin") == [("su", None)]
-        assert listed(use, tenant, story, name="su  ying") == [("su", None)]
-        assert listed(use, tenant, story, name="林远") == []
-        assert listed(use, tenant, story, name="林远", as_of=250) == [("lin", 200)]
-
     def it_replaces_the_state_at_the_same_time(self, use, tenant, story):
         put_states(tenant, [state(story, "lin", "林远", 200, place="road")], use)
         (found, _) = list_states(tenant, use, story, as_of=200, name=None, after="", limit=9)
@@ -128,17 +120,6 @@ class DescribeNamedEntities:
         assert [each["state"].get("place") for each in found] == places
         assert all(set(each) == {"id", "name", "type", "state", "story_time", "namespace"} for each in found)
 
-    def it_keeps_tenants_and_namespaces_apart(self, use, tenant, story):
-        other = Namespace(f"{story}-2")
-        stranger = make_tenant(use)[0]
-        put_states(tenant, [state(other, "lin", "林远", 100, place="elsewhere")], use)
-        assert states_named(asking(stranger), [passage(story, "林远")], use) == []
-        assert listed(use, stranger, story) == []
-        assert delete_entities(stranger, story, ["lin"], use) == 0
-        both = states_named(asking(tenant, 150), [passage(other, "林远"), passage(story, "林远")], use)
-        assert [(each["namespace"], each["state"]["place"]) for each in both] == [(other, "elsewhere"), (story, "南城")]
-        assert states_named(asking(tenant, 150), [passage(story, "林远"), passage(other, "Su Ying")], use)[1:] == []
-
 
 class DescribeGoing:
     def it_goes_with_its_namespace_and_no_other(self, use, tenant, story):
@@ -147,12 +128,6 @@ class DescribeGoing:
         assert delete_namespace(tenant, story, use) is not None
         assert listed(use, tenant, story) == []
         assert listed(use, tenant, other) == [("x", None)]
-
-    def it_goes_with_its_tenant(self, use, tenant, story):
-        erased = erase_tenant(tenant, use)
-        assert erased is not None
-        assert erased.erased["mysql.entity_states"] == 4
-        assert erased.remaining == {}
 
 
 class DescribeTheContext:

@@ -245,16 +245,6 @@ class DescribeQueries:
         assert channel.recall(asked(corner, "the owl")) == channel.recall(asked(corner, "the owl", number))
         assert channel.recall(asked(corner, "the owl", 99)) == channel.recall(asked(corner, "the owl", number))
 
-    def it_finds_out_within_a_second(self, corner, use):
-        other = Resources(use.settings)
-        fill(corner, 1)
-        number = start(use)
-        run(use, number)
-        assert other.spaces.live().active.number == 1
-        migrate_model.switch(number, use, **NO_GATE)
-        until(lambda: other.spaces.live().active.number == number, seconds=2)
-        other.close()
-
     def it_loads_a_new_model_in_a_process_without_queries(self, corner, use):
         other = Resources(use.settings)
         fill(corner, 1)

@@ -6,7 +6,6 @@ import io
 import os
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, product
@@ -18,7 +17,7 @@ from sqlalchemy import text
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.worker_heartbeats import WorkerHeartbeat
-from pipeline.errors import QueueFull, QuotaExceeded
+from pipeline.errors import QuotaExceeded
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_next, take, take_next
 from pipeline.ingestion.yield_turn import Turn
@@ -206,14 +205,6 @@ class DescribeTurns:
 
 
 class DescribeQuotas:
-    def it_refuses_more_documents_than_the_tenant_may_have(self, use, tenants):
-        small = sharing(use, quota_documents=3)
-        send(small, tenants[0], 3)
-        send(small, tenants[0], 3)  # the same ones again: replaced, not more
-        with pytest.raises(QuotaExceeded):
-            send(small, tenants[0], 1, prefix="more")
-        send(small, tenants[1], 1)
-
     def it_refuses_more_when_there_are_enough_chunks(self, use, tenants):
         small = sharing(use, quota_chunks=2)
         send(small, tenants[0], 2)
@@ -221,22 +212,6 @@ class DescribeQuotas:
             pass
         with pytest.raises(QuotaExceeded):
             send(small, tenants[0], 1)
-
-    def it_asks_to_come_back_when_the_queue_is_full_and_never_for_what_cannot_fit(self, use, tenants):
-        small = sharing(use, quota_queued=4)
-        with pytest.raises(QuotaExceeded):
-            send(small, tenants[0], 5)
-        send(small, tenants[0], 3)
-        with pytest.raises(QueueFull) as refused:
-            send(small, tenants[0], 2, prefix="more")
-        assert refused.value.retry_after_s > 0
-        while ingest_next(use, ring=lambda *_: None):
-            pass
-        send(small, tenants[0], 2, prefix="more")
-
-    def it_prefers_the_tenants_own_limit(self, use, tenants):
-        in_mysql(use, "UPDATE tenants SET quota_documents = 0 WHERE tenant_id = :tenant", tenant=tenants[0])
-        send(sharing(use, quota_documents=1), tenants[0], 3, prefix=uuid.uuid4().hex[:8])
 
     def it_stores_nothing_of_what_it_refuses(self, use, tenants):
         with pytest.raises(QuotaExceeded):

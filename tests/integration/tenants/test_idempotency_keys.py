@@ -9,9 +9,8 @@ import uuid
 import pytest
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.tenants.idempotency import Answered, Claimed, Running
+from pipeline.tenants.idempotency import Answered, Running
 from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
-from tests.conftest import make_tenant
 
 HOUR_S = 3600.0
 ANSWER = Answered(fingerprint=b"f" * 32, status=202, answer=b"sealed")
@@ -54,18 +53,6 @@ def digest() -> bytes:
 
 
 class DescribeAKey:
-    def it_is_claimed_by_one(self, keys, digest):
-        assert isinstance(keys.insert(digest, lease_s=HOUR_S, ttl_s=HOUR_S), Claimed)
-        assert keys.insert(digest, lease_s=HOUR_S, ttl_s=HOUR_S) is None
-        found = keys.claim(digest, lease_s=HOUR_S, ttl_s=HOUR_S)
-        assert isinstance(found, Running)
-        assert HOUR_S - 60 < found.lease_left_s <= HOUR_S
-
-    def it_gives_the_answer_to_whoever_comes_later(self, keys, digest):
-        claimed = keys.insert(digest, lease_s=HOUR_S, ttl_s=HOUR_S)
-        assert keys.keep(digest, claimed.token, ANSWER, ttl_s=HOUR_S)
-        assert keys.claim(digest, lease_s=HOUR_S, ttl_s=HOUR_S) == ANSWER
-
     def it_is_taken_over_from_the_dead_with_the_id_of_their_work(self, keys, digest):
         dead = keys.insert(digest, lease_s=0.05, ttl_s=HOUR_S)
         time.sleep(0.1)
@@ -112,10 +99,6 @@ class DescribeAKey:
         with unit_of_work(use.mysql) as work:
             looking = SweptAfterALook(work.connection, keys)
             assert IdempotencyKeys(looking, tenant).claim(digest, lease_s=HOUR_S, ttl_s=HOUR_S) is None
-
-    def it_is_another_one_of_another_tenant(self, use, keys, digest):
-        keys.insert(digest, lease_s=HOUR_S, ttl_s=HOUR_S)
-        assert isinstance(Keys(use, make_tenant(use)[0]).insert(digest, lease_s=HOUR_S, ttl_s=HOUR_S), Claimed)
 
     def it_is_forgotten_when_it_has_expired(self, use, tenant, keys, digest):
         claimed = keys.insert(digest, lease_s=HOUR_S, ttl_s=HOUR_S)

@@ -68,11 +68,6 @@ class DescribeABucket:
         leaving.cancel()
         assert (await staying).left == 1
 
-    async def it_is_each_tenants_own(self, rates, tenant):
-        for _ in range(4):
-            await rates.take(tenant, SLOW)
-        assert (await rates.take(TenantId(f"{tenant}-b"), SLOW)).admitted
-
     async def it_says_so_when_redis_is_away(self):
         nobody = redis.asyncio.Redis.from_url("redis://127.0.0.1:1/0", socket_connect_timeout=0.2)
         with pytest.raises(StoreUnavailable):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import re
 import socket
@@ -60,10 +59,6 @@ class DescribeChordwise:
         assert (result.chunks[0].text, result.chunks[0].sources[0].channel) == ("hello 世界", "keyword")
         assert result.stats.latency_ms["total"] == 3.5
 
-    def it_takes_one_document_as_well_as_many(self, stub, client):
-        assert client.ingest({"document_id": "d", "text": "t"}, namespace="kb").total == 1
-        assert list(stub.documents["kb"]) == ["d"]
-
     def it_takes_paths_of_files_folders_and_json_lines(self, stub, client, tmp_path):
         (tmp_path / "sub").mkdir()
         (tmp_path / "sub" / "字.md").write_text("# 一", encoding="utf-8")
@@ -100,28 +95,6 @@ class DescribeChordwise:
     def it_returns_failed_documents_as_part_of_the_job(self, client):
         done = client.wait(client.ingest([{"text": "bad"}, {"text": "good"}], namespace="kb"))
         assert (done.status, done.failed, done.errors[0].code) == ("partly_failed", 1, "empty_document")
-
-    def it_follows_a_query_that_takes_longer(self, stub, client):
-        stub.late_queries = True
-        assert client.query("x", namespaces=["kb"]).chunks == ()
-        assert stub.paths() == ["POST /v1/queries", "GET /v1/queries/query-1"]
-
-    def it_lists_all_pages_and_deletes(self, client):
-        client.ingest([{"document_id": f"d{n}", "text": "t"} for n in range(150)], namespace="kb")
-        assert len(client.documents(namespace="kb", limit=None)) == 150
-        client.delete_document("d0", namespace="kb")
-        assert len(client.documents(limit=120)) == 120
-        assert [(one.namespace, one.documents) for one in client.namespaces()] == [("kb", 149)]
-        with pytest.raises(ProblemError) as caught:
-            client.delete_document("d0", namespace="kb")
-        assert (caught.value.status, caught.value.code) == (404, "not_found")
-
-    def it_compares_the_stores(self, stub, client):
-        stub.drift = {"missing": 1, "orphaned": 2, "stale": 0}
-        assert not client.verify("kb").aligned
-        assert client.verify(repair=True).repaired == 3
-        assert client.verify().aligned
-        assert [request.json()["namespaces"] for request in stub.received] == [["kb"], None, None]
 
     def it_reports_an_unready_server_instead_of_raising(self, stub, client):
         stub.dependencies["redis"] = {"status": "failed", "detail": "connection refused"}
@@ -190,25 +163,3 @@ class DescribeAsyncChordwise:
             }
 
         assert methods(AsyncChordwise) == methods(Chordwise)
-
-    async def it_ingests_waits_and_finds(self, stub):
-        stub.looks_until_done = 3
-        async with AsyncChordwise() as client:
-            sent = await client.ingest([{"document_id": "d1", "text": "hello"}], namespace="kb")
-            done = await client.wait(sent)
-            answers = await asyncio.gather(*(client.query("hello", namespace="kb") for _ in range(5)))
-        assert done.succeeded == 1
-        assert [[hit.document_id for hit in answer.chunks] for answer in answers] == [["d1"]] * 5
-
-    async def it_sends_files(self, stub, tmp_path):
-        (tmp_path / "a.md").write_text("x")
-        async with AsyncChordwise() as client:
-            assert (await client.ingest_files([tmp_path], namespace="kb")).total == 1
-        assert "a.md" in stub.documents["kb"]
-
-    async def it_tries_again_and_raises_the_same_errors(self, stub):
-        stub.next += [Reply(drop=True), problem(404, "not_found", "no such job")]
-        async with AsyncChordwise() as client:
-            with pytest.raises(ProblemError, match="no such job"):
-                await client.job("j")
-        assert len(stub.received) == 2

@@ -198,14 +198,6 @@ class DescribeJsonTables:
 
 
 class DescribeHtmlTables:
-    def it_reads_roles_as_tags(self):
-        body = (
-            '<div role="table"><div role="rowgroup"><div role="row"><span role="columnheader">Name</span>'
-            '<span role="columnheader">Qty</span></div></div><div role="row"><span role="cell">Pump</span>'
-            '<span role="cell">4</span></div></div>'
-        )
-        assert text_of("roles.html", body) == "Name | Qty\nPump | 4"
-
     def it_reads_a_row_of_cells_with_a_heading_as_a_page(self):
         body = "<table><tr><td>Menu</td><td><h1>Valves</h1><p>Turn slowly.</p></td></tr></table>"
         assert "Valves\n\nTurn slowly." in text_of("page.html", body)

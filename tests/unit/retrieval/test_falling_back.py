@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipeline.channels.channel import Recalled
-from pipeline.errors import StoreUnavailable
 from pipeline.query.plan import FallbackPlan, Plan
 from pipeline.query.request import Query, Understanding
 from pipeline.records import ChannelName, Namespace
@@ -58,23 +55,3 @@ class DescribeFallingBack:
         faq = FaqAtTheEdge()
         found, _ = give_fallback(FallbackPlan(faq=True, hint="Call."), faq, route=None)
         assert (found.chunks, found.given, faq.asked) == ((), None, [])
-
-    def it_asks_where_it_is_told_to(self):
-        faq = FaqAtTheEdge()
-        found, journal = give_fallback(FallbackPlan(faq=True, namespaces=("faq",)), faq)
-        assert faq.asked[0].plan.channels[ChannelName.FAQ].options == {"namespaces": ["faq"]}
-        assert (found.chunks, found.given, journal.degradations) == ((), None, [])
-
-    @pytest.mark.parametrize(
-        ("faq", "left_s", "code"),
-        [
-            (FaqAtTheEdge(StoreUnavailable("away")), 3.0, "store_unavailable"),
-            (None, 3.0, "no_time"),
-            (FaqAtTheEdge(), -1.0, "no_time"),
-        ],
-    )
-    def it_has_the_hint_whatever_happens(self, faq, left_s, code):
-        found, journal = give_fallback(FallbackPlan(faq=True, hint="Call."), faq, left_s=left_s)
-        assert [chunk.text for chunk in found.chunks] == ["Call."]
-        assert (found.given, found.chunks[0].source) == ("hint:empty", "fallback")
-        assert [(lost.part, lost.code) for lost in journal.degradations] == [("fallback", code)]

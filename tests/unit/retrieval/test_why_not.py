@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
@@ -84,11 +83,6 @@ class DescribeTheStage:
         run = trace(keyword=channel(status="failed"), semantic=BOTH["semantic"])
         assert found(run, scores={"semantic": 0.4}).detail.endswith("The keyword channel did not answer.")
 
-    def it_names_the_least_score_of_the_channel(self):
-        asked = query(channels={"semantic": ChannelPlan(min_score=0.6)})
-        finding = found(trace(semantic=channel({"a": 0.9})), scores={"semantic": 0.55}, asked=asked)
-        assert (finding.reason, finding.value, finding.limit) == ("below_min_score", 0.55, 0.6)
-
     def it_knows_the_namespaces_that_a_channel_searches_in_their_place(self):
         asked = query(channels={"faq": ChannelPlan(options={"namespaces": ["m"]})})
         finding = found(trace(faq=channel({})), replace(THERE, namespace="m"), asked=asked)
@@ -103,27 +97,6 @@ class DescribeTheStage:
 
 
 class DescribeTheFilter:
-    @pytest.mark.parametrize(
-        ("filters", "fields", "reason", "words"),
-        [
-            (Filters(type="a"), DocumentFields(type="b"), "type", "asks for a; it has b."),
-            (Filters(type="a"), DocumentFields(), "type", "asks for a; it has none."),
-            (Filters(tags=("a",)), DocumentFields(), "tags", "asks for ['a']; it has none."),
-            (Filters(metadata={"x": 1}), DocumentFields(metadata={"x": 2}), "metadata", "it has {'x': 2}."),
-            (Filters(story_time=1), DocumentFields(story_time=2), "story_time", "asks for 1; it has 2."),
-            (
-                Filters(start=datetime(2026, 1, 2, tzinfo=UTC)),
-                DocumentFields(published_at=datetime(2026, 1, 1, tzinfo=UTC)),
-                "start",
-                "asks for 2026-01-02T00:00:00+00:00; it has 2026-01-01T00:00:00+00:00.",
-            ),
-        ],
-    )
-    def it_is_named_with_what_it_asks_for_and_what_there_is(self, filters, fields, reason, words):
-        finding = found(standing=replace(THERE, fields=fields), asked=query(filters=filters))
-        assert (finding.stage, finding.reason) == ("filter", reason)
-        assert finding.detail.endswith(words)
-
     def it_says_more_than_the_drop_that_it_made(self):
         run = trace(drops=[("x", "filter", "filter_type", None, None)], **BOTH)
         asked = query(filters=Filters(type="a"))

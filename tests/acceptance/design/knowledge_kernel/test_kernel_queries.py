@@ -101,14 +101,6 @@ class DescribeOverrides:
             answer = ask(client, "clean the filter", ["kb"], retrieve=quality)
             assert [each["metadata"]["quality_grade"] for each in answer["chunks"]] == ["优秀", "良好"]
 
-    def it_filters_by_metadata(self, kernel):
-        for filters, namespaces in (
-            ({"metadata": {"site": "north"}}, {"kb_pumps"}),
-            ({"metadata": {"site": "x"}}, set()),
-        ):
-            answer = ask(kernel, "valve of the pump", BOTH, filters=filters)
-            assert {each["namespace"] for each in answer["chunks"]} == namespaces
-
 
 class DescribeRouting:
     @pytest.mark.parametrize(
@@ -196,21 +188,6 @@ class DescribeRerank:
 
 
 class DescribeASecondRetrieval:
-    @pytest.mark.parametrize(
-        "second",
-        [
-            {"min_hits": 3},
-            {"min_score": 0.5, "min_documents": 2},
-            {"pool": 300},
-            {"score_threshold": 0.1, "method": "hybrid", "expand": True},
-        ],
-    )
-    def it_is_an_error_when_it_is_configured_in_part(self, kernel, second):
-        body = {"query_text": "valve", "namespaces": ["kb_pumps"], "retrieve": {"second": second}}
-        assert pointers(problem(kernel.post("/v1/queries", json=body), 422, "invalid_request")) == ["/retrieve/second"]
-        refused = kernel.put("/v1/profiles/half", json={"config": {"retrieve": {"second": second}}})
-        assert pointers(problem(refused, 422, "invalid_request")) == ["/config/retrieve/second"]
-
     def it_relaxes_the_threshold_when_too_few_were_found(self, kernel):
         retrieve = {"score_threshold": 0.99, "second": {"min_hits": 3, "score_threshold": 0.0}}
         answer = ask(kernel, "open valve 7 of the pump", ["kb_pumps"], retrieve=retrieve)

@@ -7,7 +7,7 @@ import json
 import pytest
 from rich.console import Console
 
-from chordwise import AsyncChordwise, Chordwise, InvalidInput, ProblemError
+from chordwise import Chordwise, InvalidInput, ProblemError
 from chordwise.api.explanations import Trace
 from chordwise.cli import run
 from chordwise.cli.query_command import show_trace
@@ -63,18 +63,6 @@ def stub(monkeypatch, tmp_path):
 
 
 class DescribeTheClient:
-    def it_gets_a_trace_by_answer_or_id(self, stub):
-        stub.next += [Reply(body=ANSWER), Reply(body=TRACE), Reply(body=TRACE)]
-        with Chordwise() as client:
-            answer = client.query("x", namespace="kb", trace=True)
-            found = client.trace(answer)
-            assert client.trace("a/b").query_id == "query-1"
-        assert stub.paths()[1:] == ["GET /v1/queries/query-2/trace", "GET /v1/queries/a%2Fb/trace"]
-        assert found.explained == tuple(TRACE["explained"])
-        assert (found.stages[0].stage, len(found.stages[0].hits)) == ("fuse", 2)
-        assert (found.drops[0].value, found.drops[0].limit) == (0.1, 0.4)
-        assert found.raw["from_the_future"] == 1
-
     def it_asks_why_not(self, stub):
         stub.next += [Reply(body=WHY), problem(404, "chunk_not_found", "There is no such chunk.")]
         with Chordwise() as client:
@@ -96,13 +84,6 @@ class DescribeTheClient:
         assert stub.received[0].json() == {"plan": {"top_k": 3}}
         assert (found.of, found.answer.query_id, found.difference.overlap) == ("query-1", "query-2", 0.5)
         assert found.difference.plan == ({"pointer": "/top_k"},)
-
-    async def it_does_the_same_without_blocking(self, stub):
-        stub.next += [Reply(body=TRACE), Reply(body=WHY), Reply(body=REPLAY)]
-        async with AsyncChordwise() as client:
-            assert (await client.trace("q")).returned == ("c1",)
-            assert (await client.why_not("q", "c2")).stage == "recall"
-            assert (await client.replay("q", {})).query_id == "query-2"
 
 
 class DescribeTheCommands:

@@ -55,13 +55,6 @@ class DescribeIngest:
         assert "1 file of other kinds skipped: " in out
         assert stub.documents["kb"]["d1"] == {"document_id": "d1", "text": "one", "type": "manual", "tags": ["a", "b"]}
 
-    def it_waits_until_everything_can_be_found(self, call, stub, folder):
-        stub.looks_until_done = 2
-        status, out, _ = call("ingest", folder, "-n", "kb", "--wait", "--on-conflict", "skip")
-        assert status == 0
-        assert "3 succeeded, 0 failed, 3 chunks, in " in out
-        assert stub.received[0].json()["on_conflict"] == "skip"
-
     def it_fails_with_the_reason_when_a_document_did(self, call, tmp_path):
         (tmp_path / "x.jsonl").write_text('{"id": "d1", "text": "bad"}\n{"id": "d2", "text": "good"}')
         status, out, err = call("ingest", tmp_path / "x.jsonl", "-n", "kb", "--wait")
@@ -126,14 +119,6 @@ class DescribeIngest:
         status, _, err = call("ingest", folder, "-n", "kb")
         assert (status, len(err.splitlines()), len(stub.received)) == (1, 1, 1)
 
-    def it_has_addresses_fetched_beside_files(self, call, stub, folder):
-        status, _, err = call("ingest", "https://a.example/x", folder / "a.md", "-n", "kb", "--priority", "interactive")
-        assert (status, err) == (0, "")
-        sent = stub.received[0].json()
-        assert sent["documents"] == [{"source": {"uri": "https://a.example/x"}}]
-        assert sent["priority"] == "interactive"
-        assert b'name="priority"' in stub.received[1].body
-
     @pytest.mark.parametrize("wrong", [["no-such-file"], ["https://a.example/", "--priority", "soon"]])
     def it_refuses_what_is_not_there(self, call, wrong):
         assert call("ingest", *wrong, "-n", "kb")[0] == 2
@@ -186,26 +171,11 @@ class DescribeJobs:
         assert "2: 1 succeeded, 1 failed, 0 cancelled" in out
         assert "empty_document" in out
 
-    def it_watches_to_the_end_and_fails_with_the_job(self, call, stub):
-        stub.looks_until_done = 3
-        status, out, err = call("jobs", "job-1", "--watch")
-        assert (status, err) == (1, "chordwise: d1: there is no text\nchordwise: job job-1 partly failed\n")
-        assert out.startswith("0 of 2 documents finished")
-
-    def it_prints_one_json_document(self, call):
-        assert json.loads(call("jobs", "--json")[1])["data"][0]["job_id"] == "job-1"
-        assert json.loads(call("jobs", "job-1", "--json")[1])["from_the_future"] is True
-
     def it_says_what_is_not_there(self, call):
         assert call("jobs", "nope") == (1, "", "chordwise: there is no such job (404 not_found)\n")
 
 
 class DescribeVerify:
-    def it_is_content_when_the_stores_agree(self, call):
-        status, out, err = call("verify")
-        assert (status, err) == (0, "")
-        assert out.splitlines()[-1] == "aligned: 0 missing, 0 orphaned, 0 stale"
-
     def it_fails_on_drift_and_is_content_once_it_is_repaired(self, call, stub):
         stub.drift = {"missing": 1, "orphaned": 2, "stale": 3}
         status, out, err = call("verify", "--namespace", "kb")
@@ -382,11 +352,6 @@ class DescribeUsage:
             "by": ["day"],
             "limit": ["200"],
         }
-
-    def it_prints_json(self, call, stub):
-        status, out, _ = call("usage", "--json")
-        assert status == 0
-        assert [row["key"] for row in json.loads(out)["data"]] == ["2026-03-01", "2026-03-02"]
 
     def it_knows_what_it_can_group_by(self, call, stub):
         status, _, err = call("usage", "--by", "colour")

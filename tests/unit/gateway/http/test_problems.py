@@ -7,7 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from api_gateway.http.problems import MOST_ERRORS, Problem, from_error, invalid, places, pointer, printable, quoted
+from api_gateway.http.problems import MOST_ERRORS, from_error, invalid, places, pointer, printable, quoted
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from pipeline import errors
 from pipeline.database.engines import Conflict
@@ -58,20 +58,6 @@ class DescribeTheTable:
 
 
 class DescribeTheResponse:
-    def it_follows_rfc_9457(self):
-        response = Problem(404, "x_not_found", "There is no x.").response(SCOPE)
-        assert response.status_code == 404
-        assert response.headers["content-type"] == "application/problem+json"
-        assert json.loads(response.body) == {
-            "type": "urn:chordwise:problem:x_not_found",
-            "title": "There is no such resource",
-            "status": 404,
-            "detail": "There is no x.",
-            "instance": "/v1/queries/a%20b",
-            "code": "x_not_found",
-            "request_id": "r-1",
-        }
-
     def it_shows_a_limited_number_of_places(self):
         found = [{"pointer": f"/{number}", "detail": "is wrong"} for number in range(MOST_ERRORS + 1)]
         assert len(json.loads(invalid(found).response(SCOPE).body)["errors"]) == MOST_ERRORS
