@@ -30,6 +30,7 @@ BUG = {
     "request_id": "b7a1c5d2-0000-4000-8000-000000000000",
 }
 READS_NOTHING = {"find", "preview", "transfer", "upload"}  # before the user has typed something
+SAME_IN_BOTH = {"keys", "webhooks"}  # "API Key" and "Webhook", as Chinese programmers say
 WORDS = {
     "en-GB": {"slow": "This is taking longer than usual", "again": "Try again"},
     "zh-CN": {"slow": "响应比平时慢", "again": "重试"},
@@ -72,7 +73,7 @@ def tenant_key(use: Resources) -> Iterator[tuple[str, list[str]]]:
     with gateway(key) as client:
         hand_in(client, MANUAL | {"title": "A_title_without_any_place_to_break_it_" * 3}, *OTHERS)
         job = fail_one(client)
-        client.post("/v1/webhooks", json={"url": f"https://example.com/{'long' * 60}"}).raise_for_status()
+        client.post("/v1/webhooks", json={"url": f"http://127.0.0.1:9/{'long' * 60}"}).raise_for_status()
         query = {"query_text": "reset", "namespaces": ["kb"]}
         traced = client.post("/v1/rag/debug", json=query).raise_for_status().json()["query_id"]
     records = [f"jobs/{job['job_id']}", "documents/kb/reset", f"traces/{traced}", f"tenants/{tenant_id}"]
@@ -80,6 +81,7 @@ def tenant_key(use: Resources) -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.mark.refused
+@pytest.mark.parametrize("half", [0, 1], ids=["every other page", "those between"])
 @pytest.mark.parametrize(
     ("locale", "width", "theme", "thorough"),
     [
@@ -90,13 +92,13 @@ def tenant_key(use: Resources) -> Iterator[tuple[str, list[str]]]:
     ],
     ids=["en-360-dark", "zh-1360-light", "en-1360-light", "zh-360-dark"],
 )
-def it_waits_fails_and_recovers_and_fits(console, tenant_key, pictures, locale, width, theme, thorough):
+def it_waits_fails_recovers_and_fits(console, tenant_key, pictures, locale, width, theme, thorough, half):
     key, records = tenant_key
     made = console(key=key, locale=locale, width=width, color_scheme=theme)
     made.page.clock.install()
     page = made.open("nowhere")
     traffic, words, found = Traffic(page), WORDS[locale], list[str]()
-    for number, view in enumerate((*PAGES, *records)):
+    for number, view in enumerate((*PAGES, *records)[half::2]):
         is_record = view in records
         if not is_record:
             traffic.way = "held"
@@ -112,7 +114,7 @@ def it_waits_fails_and_recovers_and_fits(console, tenant_key, pictures, locale, 
         expect(page.locator("main [aria-busy=true], main .skeleton"), view).to_have_count(0)
         expect(page.get_by_role("alert"), view).to_have_count(0)
         found += wrong_of(made, view, locale, is_record)
-        if thorough or number % 4 == (0 if theme == "dark" else 2):
+        if thorough or number % 2 == (0 if theme == "dark" else 1):
             found += [f"{view}: {barrier}" for barrier in barriers(page)]
         if pictures:
             page.screenshot(path=pictures / f"{view.replace('/', '-')}-{width}-{locale}.png", full_page=True)
@@ -141,7 +143,7 @@ def wrong_of(made: Any, view: str, locale: str, is_record: bool) -> Iterator[str
     if made.scrolls_sideways():
         yield f"{view}: scrolls sideways"
     title = made.page.locator("main h1").inner_text()
-    if not is_record and bool(re.search(r"[\u4e00-\u9fff]", title)) != (locale == "zh-CN"):
+    if not is_record and view not in SAME_IN_BOTH and bool(re.search(r"[\u4e00-\u9fff]", title)) != (locale == "zh-CN"):
         yield f"{view}: is titled {title}"
     if keys := re.findall(r"\b[a-z_]+\.[a-z_]+\b", made.page.locator("nav").inner_text()):
         yield f"{view}: {keys} have no words"

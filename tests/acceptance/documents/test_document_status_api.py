@@ -74,7 +74,7 @@ class DescribeACancelledLoad:
         one = client.get(f"/v1/documents/{next(iter(gone))}", params={"namespace": KB, "wait": 20}).json()
         assert (one["status"], one["generation"], one["chunks"]) == ("cancelled", None, 0)
 
-    def it_comes_back_when_it_is_retried(self, client):
+    def it_is_ingested_when_retried(self, client):
         job = cancelled_load(client)
         assert client.post(f"/v1/jobs/{job['job_id']}/retry").status_code == 200
         assert listed(client, status="cancelled") == {}
@@ -136,7 +136,7 @@ class DescribeAnUploadOnItsWay:
         assert len(listed(client)) == used(client) == MANY
         assert client.post(f"/v1/jobs/{job_id}/cancel").status_code == 200
 
-    def it_is_refused_a_status_that_is_none(self, client):
+    def it_refuses_an_unknown_status(self, client):
         found = problem(client.get("/v1/documents?status=gone"), 422, "invalid_request")
         assert found["errors"][0]["pointer"] == "/status"
 

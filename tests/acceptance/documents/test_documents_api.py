@@ -53,14 +53,14 @@ def every_page(client: httpx.Client, path: str, **parameters: Any) -> list[list[
 
 
 class DescribeSubmission:
-    def it_answers_202_with_the_job_and_where_to_look(self, client, namespace):
+    def it_answers_202_with_the_job_and_its_location(self, client, namespace):
         response = client.post("/v1/documents", json={"namespace": namespace, "documents": [FOX]})
         body = response.json()
         assert response.status_code == 202
         assert body == {"job_id": body["job_id"], "status": "queued", "total": 1}
         assert response.headers["location"] == f"/v1/jobs/{body['job_id']}"
 
-    def it_ends_in_a_job_that_counts(self, client, namespace):
+    def it_counts_documents_and_chunks_in_the_job(self, client, namespace):
         job = ingest(client, namespace, FOX, {"document_id": "owl", "text": "The owl sees well."})
         assert (job["status"], job["total"], job["succeeded"], job["failed"]) == ("succeeded", 2, 2, 0)
         assert job["chunks"] >= 2
@@ -155,7 +155,7 @@ class DescribeLists:
 
 
 class DescribeFiles:
-    def it_takes_every_format_of_this_slice(self, client, namespace):
+    def it_takes_text_markdown_html_and_json_lines(self, client, namespace):
         files = [
             ("file", ("note.txt", b"The pump starts.", "text/plain")),
             ("file", ("guide/start.md", b"# Start\n\nTurn the red key.", "application/octet-stream")),
@@ -189,7 +189,7 @@ class DescribeWaiting:
         assert again.content == response.content
 
     @pytest.mark.parametrize("prefer", [None, "respond-async", "handling=lenient", "wait=0"])
-    def it_answers_202_otherwise(self, reader, prefer):
+    def it_answers_202_unless_asked_to_wait(self, reader, prefer):
         headers = {"Cache-Control": "no-store"} | ({} if prefer is None else {"Prefer": prefer})
         body = {"query_text": "red fox", "namespaces": ["kb"]}
         response = reader.post("/v1/queries", json=body, headers=headers)

@@ -34,7 +34,7 @@ def text_of(client: httpx.Client, namespace: str) -> str:
 
 
 class DescribeGenerations:
-    def it_says_of_each_item_what_it_came_to(self, client, namespace):
+    def it_names_the_outcome_of_each_item(self, client, namespace):
         assert hand_in(client, namespace, document("a", "one"))["outcomes"] == {"created": 1}
         same = hand_in(client, namespace, document("a", "one"), document("b", "b"))
         assert (same["outcomes"], same["chunks"], same["reused"]) == ({"unchanged": 1, "created": 1}, 2, 1)
@@ -45,7 +45,7 @@ class DescribeGenerations:
         assert (first["status"], first["outcome"], first["code"]) == ("failed", "refused", "document_exists")
         assert text_of(client, namespace) == "one"
 
-    def it_goes_back_and_forth(self, client, namespace):
+    def it_rolls_back_and_undoes_the_rollback(self, client, namespace):
         for text in ("one", "two"):
             hand_in(client, namespace, document("a", text))
         before = generations(client, namespace)
@@ -78,7 +78,7 @@ class DescribeGenerations:
             problem(stranger.post(path, json=body), 404, "document_not_found")
             problem(stranger.get("/v1/documents/a/generations", params=body), 404, "document_not_found")
 
-    def it_can_be_done_from_the_command_line(self, use, namespace, monkeypatch, capsys):
+    def it_rolls_back_on_the_command_line(self, use, namespace, monkeypatch, capsys):
         _, key = make_tenant(use)
         monkeypatch.setenv("CHORDWISE_API_KEY", key)
         with gateway(key) as client:

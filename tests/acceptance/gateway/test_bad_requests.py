@@ -66,19 +66,19 @@ class DescribeAnUnreadableBody:
         "media_type",
         ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", "multipart/form-data"],
     )
-    def it_may_be_of_the_wrong_media_type(self, client, media_type):
+    def it_is_refused_with_the_wrong_media_type(self, client, media_type):
         response = client.post("/v1/documents", content=b"{}", headers={"Content-Type": media_type})
         problem(response, 415, "unsupported_media_type")
 
-    def it_may_have_no_media_type(self, client):
+    def it_is_refused_without_a_media_type(self, client):
         problem(client.post("/v1/documents", content=b"{}"), 415, "unsupported_media_type")
 
-    def it_may_be_compressed(self, client):
+    def it_is_refused_when_compressed(self, client):
         headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
         problem(client.post("/v1/documents", content=b"{}", headers=headers), 415, "unsupported_media_type")
 
     @pytest.mark.parametrize("chunked", [False, True])
-    def it_may_be_too_large(self, client, chunked):
+    def it_is_refused_when_too_large(self, client, chunked):
         piece = b'{"query_text": "' + b"x" * 1_100_000 + b'"}'
         content = (piece[start : start + 65536] for start in range(0, len(piece), 65536)) if chunked else piece
         headers = {"Content-Type": "application/json"}
@@ -99,13 +99,13 @@ class DescribeABadKey:
         ],
     )
     @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/documents", "/v1/namespaces", f"/v1/queries/{NOTHING}"])
-    def it_is_401(self, client, path, header, code):
+    def it_is_answered_with_401(self, client, path, header, code):
         headers = {} if header is None else {"Authorization": header.encode("latin-1")}
         response = httpx.get(f"{client.base_url}".rstrip("/") + path, headers=headers, trust_env=False)
         problem(response, 401, code)
         assert response.headers["www-authenticate"] == "Bearer"
 
-    def it_is_401_when_revoked(self, client, revoked_key):
+    def it_is_answered_with_401_when_revoked(self, client, revoked_key):
         headers = {"Authorization": f"Bearer {revoked_key}"}
         problem(client.get("/v1/jobs", headers=headers), 401, "invalid_api_key")
 
@@ -179,13 +179,13 @@ class DescribeABadQuery:
         response = client.post("/v1/queries", content=json.dumps(body), headers={"Content-Type": "application/json"})
         assert pointers(problem(response, 422, "invalid_request")) == [pointer]
 
-    def it_may_name_a_namespace_that_does_not_exist(self, client, namespace):
+    def it_is_refused_for_a_namespace_that_does_not_exist(self, client, namespace):
         body = {"query_text": "pump", "namespaces": [namespace]}
         found = problem(client.post("/v1/queries", json=body), 404, "namespace_not_found")
         assert namespace in found["detail"]
         assert pointers(found) == ["/namespaces/0"]
 
-    def it_may_name_another_tenant(self, client, namespace):
+    def it_is_refused_for_another_tenant(self, client, namespace):
         body = {"query_text": "pump", "namespaces": [namespace], "tenant_id": "somebody-else"}
         problem(client.post("/v1/rag/query", json=body), 403, "tenant_mismatch")
 
@@ -209,12 +209,12 @@ class DescribeAnUnknownThing:
             ("GET", "/v1/jobs/", "route_not_found"),
         ],
     )
-    def it_is_404(self, client, method, path, code):
+    def it_is_answered_with_404(self, client, method, path, code):
         response = client.request(method, path)
         assert response.json()["code"] == code
         assert response.status_code == 404
 
-    def it_may_be_another_tenants_job_query_or_document(self, client, other_client, namespace):
+    def it_hides_jobs_queries_and_documents_of_other_tenants(self, client, other_client, namespace):
         submitted = send(client, namespace, VALID)
         ended(client, submitted)
         asked = client.post("/v1/queries", json={"query_text": "pump", "namespaces": [namespace]})
@@ -252,7 +252,7 @@ class DescribeABadParameter:
 
     @pytest.mark.parametrize("cursor", ["x", "%00", "WyJqb2JzIl0", "WyJkb2N1bWVudHMiLCJhIiwiYiJd", "===="])
     @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/namespaces"])
-    def it_may_be_a_cursor_nobody_gave(self, client, path, cursor):
+    def it_refuses_an_unknown_cursor(self, client, path, cursor):
         response = client.get(f"{path}?cursor={cursor}")
         assert (response.status_code, response.json()["code"]) == (422, "invalid_cursor")
 
@@ -268,7 +268,7 @@ class DescribeAWrongMethod:
             ("DELETE", "/healthz", "GET"),
         ],
     )
-    def it_is_405_and_says_what_is_allowed(self, client, method, path, allowed):
+    def it_is_answered_with_405_and_the_allowed_methods(self, client, method, path, allowed):
         response = client.request(method, path)
         problem(response, 405, "method_not_allowed")
         assert response.headers["allow"] == allowed
@@ -276,10 +276,10 @@ class DescribeAWrongMethod:
 
 class DescribeTheRequestId:
     @pytest.mark.parametrize("given", ["mine-1", "x" * 128, "!~"])
-    def it_is_the_callers(self, client, given):
+    def it_is_taken_from_the_request(self, client, given):
         assert client.get("/v1/nothing", headers={"X-Request-ID": given}).headers["x-request-id"] == given
 
     @pytest.mark.parametrize("given", ["", "x" * 129, "a b", "é"])
-    def it_is_a_new_one_if_the_callers_is_not_fit(self, client, given):
+    def it_is_generated_for_an_unusable_one(self, client, given):
         response = client.get("/healthz", headers={"X-Request-ID": given.encode("latin-1")})
         assert uuid.UUID(response.headers["x-request-id"])

@@ -48,7 +48,7 @@ def own_gateway(logs: Path, **environment: str) -> Iterator[str]:
 
 
 class DescribeAnAnswer:
-    def it_is_that_of_a_large_book_too(self, client, namespace):
+    def it_holds_the_rows_of_a_large_workbook(self, client, namespace):
         """A book too large for Redis."""
         rows = [{"user_input": f"第{number}个问题？", "agent_response": "答" * 4000} for number in range(300)]
         body = orjson.dumps({"namespace": namespace, "examples": {"qa_examples": rows}})
@@ -57,7 +57,7 @@ class DescribeAnAnswer:
         answer = client.post("/v1/examples", params={"dry_run": "true"}, content=body, headers=headers).json()
         assert (answer["status"], answer["statistics"]["qa"]["accepted"]) == ("validated", 300)
 
-    def it_comes_from_the_same_job_when_the_same_key_comes_again(self, client, namespace):
+    def it_names_the_same_job_for_a_repeated_idempotency_key(self, client, namespace):
         headers = {"Idempotency-Key": f"book-{namespace}"}
         body = {"namespace": namespace, "examples": BOOK}
         first, again = (client.post("/v1/examples", json=body, headers=headers) for _ in range(2))
@@ -99,7 +99,7 @@ class DescribeAGatewayWithoutWorkers:
         ],
         ids=["preview", "preview of a file", "dry run", "workbook", "verify", "edit"],
     )
-    def it_says_so_in_time(self, alone, method, path, request_):
+    def it_answers_503_before_the_deadline(self, alone, method, path, request_):
         url, key = alone
         with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30) as client:
             began = time.monotonic()
@@ -110,7 +110,7 @@ class DescribeAGatewayWithoutWorkers:
         assert int(answer.headers["retry-after"]) >= 1
         assert WAIT_S <= took_s < WAIT_S + SPARE_S
 
-    def it_says_so_to_the_python_client(self, alone):
+    def it_raises_in_the_python_client(self, alone):
         url, key = alone
         with Chordwise(url, key, retries=0) as client, pytest.raises(ProblemError) as raised:
             client.verify()

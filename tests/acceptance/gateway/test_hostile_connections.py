@@ -59,7 +59,7 @@ class DescribeAnUploadThatIsTooLarge:
 
 
 class DescribeAnUploadThatNeverEnds:
-    def it_is_nothing_if_its_sender_hangs_up(self, client, key):
+    def it_leaves_no_job_when_its_sender_hangs_up(self, client, key):
         for half in (b"", b'{"namespace": "kb", "docu'):
             with connected() as connection:
                 connection.sendall(head(key, "POST /v1/documents", JSON, "Content-Length: 4000") + half)
@@ -94,12 +94,12 @@ class DescribeAnUploadThatNeverEnds:
 
 class DescribeHeadersThatInject:
     @pytest.mark.parametrize("value", ["a\x01b", "a b", "é", "x" * 129, ""])
-    def it_gives_no_odd_request_id_back(self, key, value):
+    def it_returns_no_unprintable_request_id(self, key, value):
         status, headers, _ = exchange(head(key, "GET /v1/jobs", f"X-Request-ID: {value}"))
         assert status in (200, 400)
         assert headers.get("x-request-id") != value
 
-    def it_lets_nobody_smuggle_a_header(self, client, namespace):
+    def it_puts_no_file_name_into_a_header(self, client, namespace):
         name = "a\r\nSet-Cookie: x=1.txt"
         files = [("file", (name, b"A pump.", "text/plain"))]
         found = client.post("/v1/files", files=files, data={"namespace": namespace})
@@ -131,14 +131,14 @@ class DescribePathsThatTrick:
             "/v1/jobs;a=b",
         ],
     )
-    def it_finds_nothing_and_sends_nobody_elsewhere(self, key, path):
+    def it_answers_404_and_redirects_nobody(self, key, path):
         status, headers, body = exchange(head(key, f"GET {path}"))
         assert status in (400, 404)
         assert "location" not in headers
         if status == 404:
             assert body["code"].endswith("_not_found")
 
-    def it_takes_a_file_name_for_a_name_and_nothing_else(self, client, namespace):
+    def it_takes_a_file_name_for_no_path(self, client, namespace):
         names = ("../../etc/passwd", "..\\..\\boot.ini", "/etc/shadow", "C:\\x.txt")
         files = [("file", (name, f"The pump of {name}.", "text/plain")) for name in names]
         ended(client, client.post("/v1/files", files=files, data={"namespace": namespace}))

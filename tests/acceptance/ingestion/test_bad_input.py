@@ -82,12 +82,12 @@ class DescribeABadDocument:
         ]
         assert client.get("/v1/documents/good", params={"namespace": namespace}).status_code == 200
 
-    def it_is_told_once_for_every_bad_one_when_none_is_good(self, client, namespace):
+    def it_names_every_bad_document_when_none_is_good(self, client, namespace):
         body = problem(send(client, namespace, {"text": ""}, {"text": 5}), 422, "no_valid_document")
         assert pointers(body) == ["/documents/0/text", "/documents/1/text"]
         assert client.get("/v1/documents", params={"namespace": namespace}).json()["data"] == []
 
-    def it_gives_way_to_a_later_one_of_the_same_name(self, client, namespace):
+    def it_is_superseded_by_a_later_one_of_the_same_id(self, client, namespace):
         job = ended(client, send(client, namespace, VALID, VALID | {"text": "Another text."}))
         assert (job["status"], job["outcomes"]) == ("succeeded", {"superseded": 1, "created": 1})
         first, _ = client.get(f"/v1/jobs/{job['job_id']}/items").json()["data"]
@@ -160,7 +160,7 @@ class DescribeBadFiles:
             "/file/3/3/text": "invalid_document",
         }
 
-    def it_can_show_a_number_that_is_too_large_for_an_integer(self, client, namespace):
+    def it_stores_a_number_that_is_too_large_for_an_integer(self, client, namespace):
         lines = b'{"id": "l1", "text": "A pump.", "order": 123456789012345678901234567890}\n{"id": "l2", "text": 1e999}'
         files = [("file", ("lines.jsonl", lines, None))]
         job = ended(client, client.post("/v1/files", files=files, data={"namespace": namespace}))

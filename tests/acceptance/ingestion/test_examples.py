@@ -56,7 +56,7 @@ class DescribeABook:
         assert "内部备注" not in str(hit)
 
     @pytest.mark.parametrize(("rows", "strict"), [([GOOD, BAD], "true"), ([BAD], "false")])
-    def it_stays_out_whole(self, client, namespace, rows, strict):
+    def it_imports_nothing_of_a_strict_import_with_a_bad_row(self, client, namespace, rows, strict):
         answer = send(client, namespace, xlsx({"qa": [HEADER, *rows]}), strict=strict)
         body = problem(answer, 422, "examples_refused")
         assert body["errors"][0]["column"] == "quality_grade"
@@ -117,7 +117,7 @@ class DescribeWhatIsStored:
         assert found["duplicates"]["surplus"] == 1
         assert "qa-twin" in group
 
-    def it_is_nobody_elses(self, client, namespace):
+    def it_is_shown_to_its_tenant_alone(self, client, namespace):
         answer = client.get("/v1/examples/statistics", params={"namespace": namespace})
         problem(answer, 404, "namespace_not_found")
         problem(client.get("/v1/examples/verification", params={"job_id": "nobody's"}), 404, "job_not_found")
@@ -169,7 +169,7 @@ class DescribeHostileWorkbooks:
         assert answer.status_code == (413 if len(ranges) > 3 else 200), answer.text
         assert time.monotonic() - began < 20
 
-    def it_names_what_is_no_book(self, client, namespace):
+    def it_refuses_a_file_that_is_no_workbook(self, client, namespace):
         problem(send(client, namespace, b"text", "book.txt"), 415, "unsupported_media_type")
         problem(send(client, namespace, b"{", "book.json"), 422, "malformed_document")
         problem(send(client, namespace, b"[]", "book.json"), 422, "malformed_document")

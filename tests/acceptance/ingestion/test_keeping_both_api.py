@@ -60,7 +60,7 @@ class DescribeOnConflictNew:
         assert found_documents(search(client, namespace, FIRST[language]))[0] == "d1"
         assert found_documents(search(client, namespace, SECOND[language]))[0] == other
 
-    def it_makes_no_third_of_the_same_bytes(self, client, namespace):
+    def it_stores_the_same_bytes_once(self, client, namespace):
         upload(client, namespace, [document("d1", FIRST["english"])])
         other = sent_new(client, namespace, document("d1", SECOND["english"]))["renamed"][0]["document_id"]
         again = sent_new(client, namespace, document("d1", SECOND["english"]))
@@ -132,7 +132,7 @@ class DescribeOnConflictNew:
         (renamed,) = sent(SECOND["chinese"])["renamed"]
         assert listed(client, namespace).keys() == {"说明.md", renamed["document_id"]}
 
-    def it_is_told_by_the_command_line(self, use, namespace, tmp_path, monkeypatch, capsys):
+    def it_is_printed_by_the_command_line(self, use, namespace, tmp_path, monkeypatch, capsys):
         _, key = make_tenant(use)
         monkeypatch.setenv("CHORDWISE_API_KEY", key)
         note = tmp_path / "note.txt"
@@ -184,7 +184,7 @@ class DescribeDuplicates:
         upload(client, namespace, [document("other", blank, source={"media_type": "text/plain"})])
         assert described(client, namespace, "other")["duplicate_of"] is None
 
-    def it_is_a_line_of_the_command_line(self, use, namespace, tmp_path, monkeypatch, capsys):
+    def it_is_printed_by_the_command_line(self, use, namespace, tmp_path, monkeypatch, capsys):
         _, key = make_tenant(use)
         monkeypatch.setenv("CHORDWISE_API_KEY", key)
         for name in ("a.txt", "b.txt", "c.txt"):

@@ -117,7 +117,7 @@ class DescribeSources:
 
 @pytest.mark.alone  # they count what every test leaves behind
 class DescribeDeadLetterCounters:
-    def it_returns_to_where_they_were_after_a_replay(self, client, namespace, web):
+    def it_falls_again_after_a_replay(self, client, namespace, web):
         before = metric(client, "chordwise_dead_letters", reason="rejected")
         job = ended(client, send(client, namespace, *({"source": {"uri": web.url(f"/{n}")}} for n in range(3))))
         assert job["failed"] == 3
@@ -142,7 +142,7 @@ class DescribeDeadLetterCounters:
 
 
 class DescribeQuotas:
-    def it_shows_them_and_refuses_with_numbers(self, use, namespace, settings):
+    def it_shows_limits_and_refuses_uploads_beyond_them(self, use, namespace, settings):
         tenant, key = make_tenant(use)
         with gateway(key) as client:
             assert client.get("/v1/quotas").json() == {

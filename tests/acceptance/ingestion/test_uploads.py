@@ -36,7 +36,7 @@ def text_of(client: httpx.Client, namespace: str, document_id: str) -> str:
 
 
 class DescribeEncodings:
-    def it_is_said_on_the_document_and_the_item(self, client, namespace):
+    def it_is_shown_on_the_document_and_the_item(self, client, namespace):
         texts = {"big5": (HANT, "big5"), "gb18030": (HANS, "gb18030"), "windows-1252": (ENGLISH, "cp1252")}
         files = [(f"{name}.csv", text.encode(codec), "text/csv") for name, (text, codec) in texts.items()]
         job = sent(client, namespace, *files)
@@ -49,7 +49,7 @@ class DescribeEncodings:
             assert text.splitlines()[1].split(",", 2)[2] in text_of(client, namespace, f"{name}.csv")
             assert (item["encoding"], item["encoding_probability"]) == (name, source["encoding_probability"])
 
-    def it_is_the_one_that_the_caller_names(self, client, namespace):
+    def it_is_taken_from_the_request(self, client, namespace):
         text, charset = "舵機", "big5"
         body = text.encode(charset)
         sent(client, namespace, ("part.txt", body, f"text/plain; charset={charset}"))

@@ -134,7 +134,7 @@ class DescribeTheCommandLine:
         status, out, _ = ingest(tmp_path / "page.html", "--json")
         assert [each["warning"] for each in json.loads(out)["warnings"]] == [warnings["page.html"]]
 
-    def it_is_the_same_from_python(self, client, tmp_path):
+    def it_keeps_files_of_equal_names_apart_in_python(self, client, tmp_path):
         for folder in ("a", "b"):
             (tmp_path / folder).mkdir()
             (tmp_path / folder / "r.txt").write_text(folder)

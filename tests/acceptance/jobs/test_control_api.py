@@ -127,7 +127,7 @@ class DescribeDeadLetters:
     def it_replays_nothing_that_was_not_named(self, client, namespace, body):
         problem(client.post("/v1/dead-letters/replay", json=body), 422, "invalid_request")
 
-    def it_drops_one(self, client, namespace):
+    def it_drops_a_dead_letter(self, client, namespace):
         job = failed(client, namespace, "a")
         [letter] = letters(client)
         assert client.delete(f"/v1/dead-letters/{letter['id']}").status_code == 204
@@ -139,7 +139,7 @@ class DescribeDeadLetters:
             problem(refused, 404, "dead_letter_not_found")
         assert client.get(f"/v1/jobs/{job['job_id']}").json()["failed"] == 1
 
-    def it_shows_nobody_elses(self, client, namespace, use):
+    def it_hides_dead_letters_of_other_tenants(self, client, namespace, use):
         failed(client, namespace, "a")
         [letter] = letters(client)
         with gateway(make_tenant(use)[1]) as stranger:

@@ -59,7 +59,7 @@ def failed_of(found: list[dict[str, Any]]) -> list[str]:
 
 
 class DescribeFollowing:
-    def it_tells_everything_until_the_end(self, client, namespace):
+    def it_sends_every_event_until_the_job_ends(self, client, namespace):
         path = send(client, namespace, *batch(60, 3)).headers["location"]
         found = follow(client, path)
         assert found[0]["event"] == "progress"
@@ -76,7 +76,7 @@ class DescribeFollowing:
         assert done == sorted(done)
         assert "pump" not in json.dumps(found)
 
-    def it_goes_on_where_it_broke_off(self, client, namespace):
+    def it_resumes_after_the_last_event_id(self, client, namespace):
         path = send(client, namespace, *batch(20, 90)).headers["location"]
         seen: list[str] = []
         last, rounds = "", 0
@@ -89,7 +89,7 @@ class DescribeFollowing:
         assert rounds > 3
         assert sorted(seen) == sorted(f"bad-{n}" for n in range(90))  # each once
 
-    def it_tells_a_job_that_has_ended_at_once_and_then_no_more(self, client, namespace):
+    def it_sends_the_end_of_a_finished_job_once(self, client, namespace):
         job = ended(client, send(client, namespace, VALID, {"document_id": "bad", **BAD}))
         path = f"/v1/jobs/{job['job_id']}"
         found = follow(client, path)
@@ -120,7 +120,7 @@ class DescribeFollowing:
         found = follow(client, path)
         assert (found[-1]["event"], found[-1]["data"]["status"]) == ("finished", "cancelled")
 
-    def it_shows_nobody_elses_and_nothing_that_is_not_there(self, client, namespace, use):
+    def it_answers_404_for_unknown_jobs_and_those_of_other_tenants(self, client, namespace, use):
         job = ended(client, send(client, namespace, VALID))
         with gateway(make_tenant(use)[1]) as stranger:
             problem(stranger.get(f"/v1/jobs/{job['job_id']}/events"), 404, "job_not_found")

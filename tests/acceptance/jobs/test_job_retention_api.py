@@ -56,7 +56,7 @@ def send_part(client: httpx.Client, part: bytes) -> httpx.Response:
 
 
 class DescribeJobs:
-    def it_is_gone_for_every_route_and_its_documents_and_costs_are_not(self, client, namespace, use):
+    def it_is_deleted_without_its_documents_and_costs(self, client, namespace, use):
         old = upload(client, namespace, [document("old", "The kettle boils.")])
         young = upload(client, namespace, [document("young", "The teapot pours.")])
         before = client.get("/v1/usage", params={"by": "job"}).json()

@@ -81,7 +81,7 @@ class DescribeJobsByStatus:
                 break
         assert "running" in seen or "queued" in seen
 
-    def it_names_a_status_that_is_none(self, client):
+    def it_refuses_an_unknown_status(self, client):
         answer = client.get("/v1/jobs", params={"status": "失败"})
         assert pointers(problem(answer, 422, "invalid_request")) == ["/status/0"]
 

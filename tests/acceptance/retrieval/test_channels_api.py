@@ -251,23 +251,22 @@ class DescribeQueriesToApis:
         assert api.asked == []
 
 
+@pytest.fixture(scope="module")
+def herons(use: Resources) -> Iterator[httpx.Client]:
+    """A client whose tenant has a document about herons in each language."""
+    with gateway(make_tenant(use)[1]) as client:
+        upload(client, "english", [document("d", "The heron stands in the reeds.")])
+        upload(client, "chinese", [document("d", "苍鹭站在芦苇中。")])
+        yield client
+
+
 class DescribeTheFallback:
-    HINT = "Please call 555 0100."
-
-    @pytest.fixture(scope="class")
-    def client(self, use: Resources) -> Iterator[httpx.Client]:
-        """A client whose tenant has a heron in two languages."""
-        with gateway(make_tenant(use)[1]) as found:
-            upload(found, "english", [document("d", "The heron stands in the reeds.")])
-            upload(found, "chinese", [document("d", "苍鹭站在芦苇中。")])
-            yield found
-
     @pytest.mark.parametrize(("namespace", "question"), [("english", "tax forms"), ("chinese", "税务表格")])
-    def it_is_missed_where_nothing_sure_was_found(self, client, namespace, question):
-        answer = search(client, namespace, question, retrieve={"method": "semantic"})
+    def it_is_named_as_not_configured_where_nothing_sure_was_found(self, herons, namespace, question):
+        answer = search(herons, namespace, question, retrieve={"method": "semantic"})
         assert (found_documents(answer), answer["stats"]["fallback"]) == (["d"], "none_configured")
 
-    def it_leaves_an_empty_answer_empty_by_default_and_says_so(self, client):
-        answer = search(client, "english", "anything", retrieve={"method": "full_text"})
+    def it_leaves_an_empty_answer_empty_by_default_and_says_so(self, herons):
+        answer = search(herons, "english", "anything", retrieve={"method": "full_text"})
         assert (answer["chunks"], answer["stats"]["fallback"]) == ([], "none_configured")
         assert json.dumps(answer["stats"]["degradations"]) == "[]"

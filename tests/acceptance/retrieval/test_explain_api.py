@@ -103,7 +103,7 @@ class DescribeATrace:
         recalled = {hit["chunk_id"] for hit in trace["channels"]["semantic"]["hits"]}
         assert recalled >= set(trace["returned"]) != set()
 
-    def it_is_there_for_those_who_asked_for_it(self, client, tea):
+    def it_is_kept_for_queries_that_asked_for_it(self, client, tea):
         without = untraced(client, tea, "green tea")
         problem(client.get(f"/v1/queries/{without['query_id']}/trace"), 404, "trace_not_kept")
         problem(client.get(f"/v1/queries/{uuid.uuid4()}/trace"), 404, "query_not_found")
@@ -117,7 +117,7 @@ class DescribeATrace:
         plain = search(client, tea, "green tea")
         assert [chunk["chunk_id"] for chunk in plain["chunks"]] == answer["trace"]["returned"]
 
-    def it_tells_of_a_question_to_nobody(self, client, tea):
+    def it_shows_a_query_that_no_channel_was_asked(self, client, tea):
         answer = ask(client, tea, "hello", understand={"router": "rules"})
         assert answer["chunks"] == []
         finding = why(client, answer, chunk_of(client, tea, "green"))

@@ -77,7 +77,7 @@ class DescribeAnAnswer:
             ({"title": 0, "body": 0, "summary": 0, "entity_names": 0}, "/retrieve/channels/keyword/options/fields"),
         ],
     )
-    def it_refuses_weights_that_cannot_be(self, client, namespace, fields, pointer):
+    def it_refuses_impossible_weights(self, client, namespace, fields, pointer):
         retrieve = {"channels": {"keyword": {"options": {"fields": fields}}}}
         body = {"query_text": "x", "namespaces": [namespace], "retrieve": retrieve}
         assert pointer in pointers(problem(client.post("/v1/queries", json=body), 422, "invalid_request"))
@@ -95,7 +95,7 @@ class DescribeADictionary:
         problem(client.delete("/v1/dictionary", params={"namespace": filled}), 404, "dictionary_not_found")
         eventually(lambda: ask(client, filled, "hypertension"), [])
 
-    def it_is_nobody_elses(self, client, use):
+    def it_is_shown_to_its_tenant_alone(self, client, use):
         client.put("/v1/dictionary", json=WORDS).raise_for_status()
         with gateway(make_tenant(use)[1]) as other:
             problem(other.get("/v1/dictionary"), 404, "dictionary_not_found")
@@ -111,5 +111,5 @@ class DescribeADictionary:
             ({"antonyms": []}, "/antonyms"),
         ],
     )
-    def it_refuses_what_makes_no_sense(self, client, body, pointer):
+    def it_refuses_impossible_entries(self, client, body, pointer):
         assert pointer in pointers(problem(client.put("/v1/dictionary", json=body), 422, "invalid_request"))

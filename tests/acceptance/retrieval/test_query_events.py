@@ -49,7 +49,7 @@ def asked(client) -> str:
 
 
 class DescribeFollowingAQuery:
-    def it_tells_every_step_and_ends_with_the_result(self, client, asked):
+    def it_sends_every_step_and_then_the_result(self, client, asked):
         found = events(client, asked)
         names = [name for _, name, _ in found]
         assert names[:2] == ["queued", "running"]
@@ -62,20 +62,20 @@ class DescribeFollowingAQuery:
         assert found[-1][2] == client.get(f"/v1/queries/{asked}").json()
         assert found[-1][2]["status"] == "succeeded"
 
-    def it_goes_on_where_it_broke_off(self, client, asked):
+    def it_resumes_after_the_last_event_id(self, client, asked):
         whole = events(client, asked)
         for place, (last, _, _) in enumerate(whole[:-1]):
             assert [name for _, name, _ in events(client, asked, last)] == [name for _, name, _ in whole[place + 1 :]]
 
-    def it_has_no_more_for_one_who_saw_the_end(self, client, asked):
+    def it_answers_204_after_the_last_event(self, client, asked):
         last = events(client, asked)[-1][0]
         assert client.get(f"/v1/queries/{asked}/events", headers={"Last-Event-ID": last}).status_code == 204
 
     @pytest.mark.parametrize("last", ["nonsense", "finished+x", "-1"])
-    def it_begins_anew_for_an_id_it_does_not_know(self, client, asked, last):
+    def it_begins_anew_for_an_unknown_event_id(self, client, asked, last):
         assert events(client, asked, last)[0][1] == "queued"
 
-    def it_is_not_there_for_others(self, client, use, asked):
+    def it_answers_404_to_other_tenants(self, client, use, asked):
         problem(client.get(f"/v1/queries/{uuid.uuid4()}/events"), 404, "query_not_found")
         _, key = make_tenant(use)
         with gateway(key) as stranger:

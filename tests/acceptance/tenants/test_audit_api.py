@@ -137,7 +137,7 @@ class DescribeTheAudit:
             {"limit": 0},
         ],
     )
-    def it_refuses_what_makes_no_sense(self, client, params):
+    def it_refuses_impossible_parameters(self, client, params):
         answer = client.get("/v1/audit", params=params)
         assert answer.status_code == 422
         assert answer.headers["content-type"] == "application/problem+json"
@@ -153,7 +153,7 @@ def settled(use, tenant_and_client, namespace) -> tuple[httpx.Client, str]:
 
 
 class DescribeAnswersGivenAgain:
-    def it_gives_one_again_until_something_changes(self, settled):
+    def it_returns_a_kept_answer_until_a_document_changes(self, settled):
         client, namespace = settled
         first = search(client, namespace, "green tea")
         again = search(client, namespace, "green tea")
@@ -166,7 +166,7 @@ class DescribeAnswersGivenAgain:
         assert not changed["stats"]["cached"]
         assert [chunk["text"] for chunk in changed["chunks"]] == ["Green tea is bitter."]
 
-    def it_asks_again_when_told_to(self, settled):
+    def it_keeps_to_cache_control(self, settled):
         client, namespace = settled
         body = {"query_text": "green tea", "namespaces": [namespace]}
 
@@ -180,7 +180,7 @@ class DescribeAnswersGivenAgain:
         assert not cached("max-age=0, No-Cache")
         assert cached("")
 
-    def it_answers_a_kept_one_later_too(self, settled):
+    def it_returns_a_kept_answer_to_a_query_that_does_not_wait(self, settled):
         client, namespace = settled
         search(client, namespace, "green tea")
         accepted = client.post("/v1/queries", json={"query_text": "green tea", "namespaces": [namespace]})

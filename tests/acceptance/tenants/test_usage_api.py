@@ -47,7 +47,7 @@ class DescribeUsage:
     @pytest.mark.parametrize(
         "params", [{"from": "2026-02-02", "to": "2026-02-01"}, {"from": "yesterday"}, {"by": "colour"}, {"cursor": "x"}]
     )
-    def it_refuses_what_makes_no_sense(self, client, params):
+    def it_refuses_impossible_parameters(self, client, params):
         answer = client.get("/v1/usage", params=params)
         assert answer.status_code == 422
         assert answer.headers["content-type"] == "application/problem+json"

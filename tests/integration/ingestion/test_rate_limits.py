@@ -129,7 +129,7 @@ class DescribeRateLimitsThatLast:
 
 
 class DescribeASlowService:
-    def it_costs_no_lease_and_no_attempt(self, served):
+    def it_loses_no_lease_and_counts_no_attempt(self, served):
         served.service.always["embeddings"] = slow(2.5)
         ticket = served.submit(texts(4))
         limits = {"ingest_lease_s": 1.0, "parser_timeout_s": 0.5, "embedding_timeout_s": 20.0}
@@ -216,7 +216,7 @@ class DescribeVectorsThatAreThere:
 
 
 class DescribeWithoutRedis:
-    def it_goes_on_alone_and_slower(self, served):
+    def it_keeps_to_a_tenth_of_the_rate(self, served):
         away = {"redis_url": SecretStr("redis://127.0.0.1:1/0"), "embedding_requests_per_minute": 60 * 100}
         job = served.work(served.submit(texts(15)), embedding_batch_texts=1, **away)
         assert (job.status, attempts(served)) == ("succeeded", {1})

@@ -262,7 +262,7 @@ class DescribeRecovery:
         assert host.method() == "index"
         assert host.documents("hares run") == ["hares", "foxes"]
 
-    def it_builds_anew_what_was_deleted_under_it(self, host, corner):
+    def it_rebuilds_an_index_whose_folder_was_deleted(self, host, corner):
         shutil.rmtree(folder_of(host.root, corner.tenant))
         assert (host.method(), host.documents("hares run")) == ("fulltext", ["hares", "foxes"])
         self.rebuilt(host)
@@ -277,7 +277,7 @@ class DescribeRecovery:
             assert same(found, expected), question
 
     @pytest.mark.parametrize("suffix", ["store", "json"])
-    def it_builds_anew_what_was_cut_off(self, host, corner, suffix):
+    def it_rebuilds_an_index_whose_files_are_truncated(self, host, corner, suffix):
         host.indexer.close()
         for file in folder_of(host.root, corner.tenant).glob(f"*.{suffix}"):
             file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
@@ -310,7 +310,7 @@ class DescribeRecovery:
         assert recount(corner.tenant, corner.namespace, corner.use, repair=True).repaired == 1
         assert host.method() == "index"
 
-    def it_builds_anew_what_the_log_cannot_bring_up_to_date(self, host, corner):
+    def it_rebuilds_an_index_behind_the_change_log(self, host, corner):
         corner.ingest(upload("late", "An owl came late."))
         corner.execute("DELETE FROM publications WHERE tenant_id = :tenant")
         assert host.method() == "fulltext"

@@ -35,7 +35,8 @@ class DescribeChunks:
             yield client
 
     def it_lists_them_with_their_structure_in_its_order(self, kernel):
-        found = [*listed(kernel, "kb_animals"), *listed(kernel, "kb_pumps")]
+        pumps = listed(kernel, "kb_pumps")
+        found = [*pumps, *listed(kernel, "kb_animals")]
         needed = {
             "chunk_id",
             "document_id",
@@ -48,7 +49,7 @@ class DescribeChunks:
             "metadata",
         }
         assert all(needed | {"updated_at"} <= each.keys() for each in found)
-        keys = [(each["document_id"], each["parent_id"] or "", each["chunk_index"]) for each in found]
+        keys = [(each["document_id"], each["parent_id"] or "", each["chunk_index"]) for each in pumps]
         assert keys == sorted(keys)
         assert {each["chunk_type"] for each in found} == {"parent", "child", "sentence"}
         assert {each["parent_id"] for each in found if each["chunk_type"] == "parent"} == {None}
