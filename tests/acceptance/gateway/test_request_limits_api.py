@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx
 import pytest
 
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import problem
 from tests.support.stacks.connections import in_mysql
 
 
-@pytest.fixture
-def slow(use) -> Iterator[httpx.Client]:
-    """A tenant that may send 30 requests a minute, 5 at once."""
+@contextmanager
+def slow_tenant(use: Resources) -> Iterator[httpx.Client]:
+    """A new tenant that may send 30 requests a minute, 5 at once."""
     tenant_id, key = make_tenant(use)
     in_mysql(use, "UPDATE tenants SET quota_requests_per_minute = 30 WHERE tenant_id = :tenant", tenant=tenant_id)
     with gateway(key) as found:
+        yield found
+
+
+@pytest.fixture
+def slow(use: Resources) -> Iterator[httpx.Client]:
+    with slow_tenant(use) as found:
         yield found
 
 
@@ -39,10 +47,11 @@ class DescribeRequestLimits:
         assert refused.headers["ratelimit-policy"] == '"requests";q=5;w=10'
         assert refused.headers["ratelimit"].startswith('"requests";r=0;t=')
 
-    def it_limits_no_other_tenant_and_no_probe(self, slow, client):
+    def it_limits_no_other_tenant_and_no_probe(self, slow, use):
         for _ in range(8):
             slow.get("/v1/jobs")
-        assert client.get("/v1/jobs").status_code == 200
+        with slow_tenant(use) as other:
+            assert other.get("/v1/jobs").status_code == 200
         assert "ratelimit" not in slow.get("/healthz").headers
         assert slow.get("/healthz").status_code == 200
 
