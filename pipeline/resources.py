@@ -272,8 +272,15 @@ class Resources:
 
     def queries(self, tenant_id: TenantId) -> Queries:
         """Return one tenant's running and answered queries."""
-        ttl_s, quota = self.settings.query_ttl_s, self.settings.quota_answer_bytes
-        return Queries(self.redis, tenant_id, ttl_s=ttl_s, quota=quota, memory=self.redis_memory)
+        use = self.settings
+        return Queries(
+            self.redis,
+            tenant_id,
+            ttl_s=use.query_ttl_s,
+            cached_s=use.result_cache_ttl_s,
+            quota=use.quota_answer_bytes,
+            memory=self.redis_memory,
+        )
 
     def traces(self, tenant_id: TenantId) -> KeptTraces:
         """Return one tenant's kept traces."""

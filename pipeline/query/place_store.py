@@ -1,6 +1,6 @@
 """Places of work under way, in Redis: shared by all gateways, and free again by themselves when their time is over.
 
-A place is an entry of two sorted sets, of its pool and of its tenant, with the time of Redis' clock at which it ends.
+A place is an entry of its pool's sorted set, with the time of Redis' clock at which it ends.
 """
 
 from __future__ import annotations
@@ -11,45 +11,50 @@ from typing import Final
 import redis
 
 from pipeline.database.engines import redis_errors
-from pipeline.query.places import Place, Verdict, own_key, place_id, pool_key
+from pipeline.query.places import Place, Verdict, place_id, pool_key
 from pipeline.records import TenantId
 
 _KEY_KEPT_S: Final = 6 * 3600  # longer than any place is held
 
-# Defines take(pool's key, tenant's key, id, seconds, most, time), with the rule of `places.verdict`. Few places are not
-# given back, so those whose time is over are removed by one call of some dozens. A key outlives every place in it.
+# Defines take(pool's key, id, seconds, most, time), with the rule of `places.verdict`. The tenant's places are counted only in
+# a pool that is half full: before that, even all of them would be within its share. Few places are not given back, so those
+# whose time is over are removed by one call of some dozens. A key outlives every place in it.
 TAKE_PLACE = f"""
-local function take(all, own, id, seconds, most, clock)
-  local now = tonumber(clock[1]) + tonumber(clock[2]) / 1e6
-  if clock[2] % 50 == 0 then
-    redis.call('ZREMRANGEBYSCORE', all, '-inf', now)
-    redis.call('ZREMRANGEBYSCORE', own, '-inf', now)
+local function own_of(pool, tenant, after)
+  local own = 0
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', pool, after, '+inf')) do
+    if string.sub(id, 1, #tenant) == tenant then own = own + 1 end
   end
+  return own
+end
+
+local function take(pool, id, seconds, most, clock)
+  local now = tonumber(clock[1]) + tonumber(clock[2]) / 1e6
+  if clock[2] % 50 == 0 then redis.call('ZREMRANGEBYSCORE', pool, '-inf', now) end
   if most > 0 then
     local after = string.format('(%.3f', now)
-    local held = redis.call('ZCOUNT', all, after, '+inf')
+    local held = redis.call('ZCOUNT', pool, after, '+inf')
     if held >= most then return 0 end
-    if redis.call('ZCOUNT', own, after, '+inf') >= most - held then return -1 end
+    if 2 * held >= most and own_of(pool, string.match(id, '^.*/'), after) >= most - held then return -1 end
   end
-  for _, key in ipairs({{all, own}}) do
-    redis.call('ZADD', key, string.format('%.3f', now + seconds), id)
-    redis.call('EXPIRE', key, {_KEY_KEPT_S})
-  end
+  redis.call('ZADD', pool, string.format('%.3f', now + seconds), id)
+  redis.call('EXPIRE', pool, {_KEY_KEPT_S})
   return 1
 end
 """
 
-# Gives back the place that a stored query holds. Its field `place` has both keys and the entry.
+# Gives back the place that a stored query holds. Its field `place` has the key of the pool and the entry, and between them,
+# for workers of the release before, nothing; the release before had the key of the tenant's places there.
 GIVE_BACK_PLACE = """
 local function give_back(place)
-  local all, own, id = string.match(place or '', '(%S*) (%S*) (%S*)')
-  if id then redis.call('ZREM', all, id); redis.call('ZREM', own, id) end
+  local pool, id = string.match(place or '', '^(%S+) %S* (%S+)$')
+  if id then redis.call('ZREM', pool, id) end
 end
 """
 
 _TAKE = f"""
 {TAKE_PLACE}
-return take(KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), redis.call('TIME'))
+return take(KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), redis.call('TIME'))
 """
 
 _HELD = """
@@ -69,19 +74,15 @@ class Places:
 
     def take(self, tenant_id: TenantId, work_id: str, place: Place) -> Verdict:
         """Take a place for a piece of work that is no query. Raises StoreUnavailable."""
-        keys = pool_key(place.pool), own_key(tenant_id, place.pool)
+        arguments = place_id(tenant_id, work_id), f"{place.left_s:.3f}", str(place.most)
         with redis_errors():
-            reply = self._redis.eval(
-                _TAKE, 2, *keys, place_id(tenant_id, work_id), f"{place.left_s:.3f}", str(place.most)
-            )
+            reply = self._redis.eval(_TAKE, 1, pool_key(place.pool), *arguments)
         return Verdict(int(reply))  # type: ignore[arg-type]
 
     def give_back(self, tenant_id: TenantId, work_id: str, pool: str) -> None:
         """Give back such a place. Raises StoreUnavailable."""
-        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
-            for key in (pool_key(pool), own_key(tenant_id, pool)):
-                pipe.zrem(key, place_id(tenant_id, work_id))
-            pipe.execute()
+        with redis_errors():
+            self._redis.zrem(pool_key(pool), place_id(tenant_id, work_id))
 
     def held(self, pools: Sequence[str]) -> dict[str, int]:
         """Return how many places of each pool are held. Raises StoreUnavailable."""

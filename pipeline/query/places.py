@@ -197,11 +197,6 @@ def pool_key(pool: str) -> str:
     return f"chordwise:places:{pool}"
 
 
-def own_key(tenant_id: TenantId, pool: str) -> str:
-    """Return the Redis key of those that a tenant holds."""
-    return f"{tenant_id}:places:{pool}"
-
-
 def place_id(tenant_id: TenantId, work_id: str) -> str:
-    """Return the entry of a piece of work."""
+    """Return the entry of a piece of work, whose id has no slash."""
     return f"{tenant_id}/{work_id}"

@@ -25,13 +25,20 @@ from pipeline.deadline import Deadline
 from pipeline.errors import StoreFull
 from pipeline.query.compression import compressed, decompressed
 from pipeline.query.place_store import GIVE_BACK_PLACE, TAKE_PLACE
-from pipeline.query.places import Place, Verdict, own_key, place_id, pool_key
+from pipeline.query.places import Place, Verdict, place_id, pool_key
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, ChannelStep, QueryState, Understood
 from pipeline.query.wake_names import WAKE_CHANNEL, wake_name
 from pipeline.records import ChannelName, ChunkId, JobId, QueryId, TenantId
 from pipeline.telemetry.tracing import OutsideCall
-from pipeline.tenants.answer_memory_store import ACCOUNT, LEAST_KEPT_S, account_key, answer_limit, too_many_answers
+from pipeline.tenants.answer_memory_store import (
+    ACCOUNT,
+    CHARGED,
+    LEAST_KEPT_S,
+    account_key,
+    answer_limit,
+    too_many_answers,
+)
 from pipeline.tenants.audit import AuditRow
 from pipeline.tenants.audit_store import MOST_WAITING, NOTE, list_key, packed
 
@@ -73,13 +80,13 @@ local kept_s = lifetime(tonumber(ARGV[3]), tonumber(ARGV[4]), fill(tonumber(ARGV
 kept_s = math.max(kept_s, tonumber(ARGV[8]))
 local place = ''
 if KEYS[3] then
-  local taken = take(KEYS[3], KEYS[4], ARGV[10], tonumber(ARGV[11]), tonumber(ARGV[12]), clock)
+  local taken = take(KEYS[3], ARGV[10], tonumber(ARGV[11]), tonumber(ARGV[12]), clock)
   if taken ~= 1 then return taken end
-  place = table.concat({{KEYS[3], KEYS[4], ARGV[10]}}, ' ')
+  place = KEYS[3] .. '  ' .. ARGV[10]
 end
 local charged = charge(KEYS[2], kept_s, reserved)
 redis.call(
-  'HSET', KEYS[1], 'query', ARGV[1], 'opened', ARGV[2], 'left', ARGV[9], 'place', place, 'charged', charged
+  'HSET', KEYS[1], 'query', ARGV[1], 'opened', ARGV[2], 'left', ARGV[9], 'place', place, 'charged', charged, 'kept', kept_s
 )
 redis.call('EXPIRE', KEYS[1], kept_s)
 return nil
@@ -87,36 +94,33 @@ return nil
 
 # Writes the answer unless there is one, replaces the estimate of its bytes, gives back the query's place, drops what only
 # running queries need, records it for the audit, caches it under the question's key if that is allowed and Redis is not
-# nearly full, and wakes waiting callers, in one step.
-_ANSWER = f"""{ACCOUNT}{GIVE_BACK_PLACE}
-local opened, answered, charged, place, query = unpack(redis.call(
-  'HMGET', KEYS[1], 'opened', 'answer_status', 'charged', 'place', 'query'
+# nearly full, and wakes waiting callers, in one step. The query's lifetime stays the one that it was opened with.
+_ANSWER = f"""{CHARGED}{GIVE_BACK_PLACE}
+local opened, answered, charged, place, kept_s, query = unpack(redis.call(
+  'HMGET', KEYS[1], 'opened', 'answer_status', 'charged', 'place', 'kept', 'query'
 ))
 if not opened or answered then return 0 end
-redis.call('HDEL', KEYS[1], unpack(ARGV, 15))
-local used, limit = used_of(KEYS[5]) - charged_bytes(charged), tonumber(ARGV[14])
-local share = tonumber(ARGV[13])
-local kept_s = lifetime(tonumber(ARGV[3]), tonumber(ARGV[12]), fill(share, used, limit))
-local bytes = math.ceil((#ARGV[1] + #ARGV[11] + #query) * {_SPREAD}) + {_OVERHEAD_BYTES}
+redis.call('HDEL', KEYS[1], unpack(ARGV, 12))
+local bytes = math.ceil((#ARGV[1] + #ARGV[10] + #query) * {_SPREAD}) + {_OVERHEAD_BYTES}
 redis.call(
-  'HSET', KEYS[1], 'answer', ARGV[1], 'answer_status', ARGV[2], 'charged', recharge(KEYS[5], charged, kept_s, bytes)
+  'HSET', KEYS[1], 'answer', ARGV[1], 'answer_status', ARGV[2], 'charged', recharge(KEYS[5], charged, bytes)
 )
-redis.call('EXPIRE', KEYS[1], kept_s)
 give_back(place)
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 {NOTE}
-if ARGV[9] ~= '0' and share < {NEARLY_FULL} then
-  redis.call('SET', KEYS[3], ARGV[10], 'EX', math.min(tonumber(ARGV[9]), kept_s))
+kept_s = tonumber(kept_s) or {LEAST_KEPT_S} -- a query of the release before
+if ARGV[3] ~= '0' and tonumber(ARGV[11]) < {NEARLY_FULL} then
+  redis.call('SET', KEYS[3], ARGV[9], 'EX', math.min(tonumber(ARGV[3]), kept_s))
 end
-if ARGV[11] ~= '' then
-  redis.call('HSET', KEYS[4], 'trace', ARGV[11], 'requested', '1')
+if ARGV[10] ~= '' then
+  redis.call('HSET', KEYS[4], 'trace', ARGV[10], 'requested', '1')
   redis.call('EXPIRE', KEYS[4], kept_s)
 end
 return 1
 """
 
 # Deletes a query with its trace, also where Redis has no space left.
-_CANCEL = f"""{ACCOUNT}{DROP_ENTRY}{GIVE_BACK_PLACE}
+_CANCEL = f"""{CHARGED}{DROP_ENTRY}{GIVE_BACK_PLACE}
 local charged, place = unpack(redis.call('HMGET', KEYS[1], 'charged', 'place'))
 give_back(place)
 local deleted = redis.call('DEL', KEYS[1]) + redis.call('DEL', KEYS[2])
@@ -182,8 +186,9 @@ _WAITED_AT_ONCE_S = 0.5  # below the socket's own timeout
 
 
 class Queries:
-    """One tenant's queries. ``ttl_s``: how long an answer is kept while there is space; ``quota``: the bytes that the
-    tenant's queries may occupy, 0 for any number; ``memory`` returns the memory of Redis."""
+    """One tenant's queries. ``ttl_s``: how long a query is kept with its answer while there is space; ``cached_s``: how long
+    if others may get the answer from the answer cache; ``quota``: the bytes that the tenant's queries may occupy, 0 for any
+    number; ``memory`` returns the memory of Redis."""
 
     def __init__(
         self,
@@ -191,20 +196,23 @@ class Queries:
         tenant_id: TenantId,
         *,
         ttl_s: int,
+        cached_s: int = 0,
         quota: int = 0,
         memory: ReadMemory = lambda: UNLIMITED,
     ) -> None:
         self._redis = client
         self._tenant_id = tenant_id
         self._ttl_s = ttl_s
+        self._cached_s = cached_s
         self._quota = quota
         self._memory = memory
 
     def open(self, query: Query, place: Place | None = None) -> Verdict:
         """Store a query before it is sent to the channels, unless the ``place`` that it needs is taken. Raises
         TooManyAnswers if the tenant has no space for it, StoreFull if nobody has."""
+        ttl_s = max(self._ttl_s, self._cached_s) if query.cache_key else self._ttl_s
         with redis_errors():
-            refused = self._redis.eval(*self._opening(query, place))
+            refused = self._redis.eval(*self._opening(query, place, ttl_s=ttl_s))
         if isinstance(refused, int):
             return Verdict(refused)
         self._admit(query, refused)
@@ -302,19 +310,19 @@ class Queries:
         *,
         status: str = "succeeded",
         note: AuditRow | None = None,
-        keep: tuple[str, int] | None = None,
+        keep: bool = False,
         trace: bytes | None = None,
     ) -> bool:
         """Store the answer to a query, as it was opened, and wake waiting callers; False if there was one, or the query is
-        gone. ``note``: its row for the audit; ``keep``: its cache key and lifetime in seconds; ``trace``: stored beside it."""
+        gone. ``note``: its row for the audit; ``keep``: cache it under the query's key; ``trace``: stored beside it."""
         with redis_errors():
             return bool(self._redis.eval(*self._answering(query, answer, status, note, keep, trace)))
 
     def open_answered(self, query: Query, answer: bytes, *, note: AuditRow) -> None:
         """Store a query together with its answer, in one round trip. Raises as `open` does."""
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
-            pipe.eval(*self._opening(query))
-            pipe.eval(*self._answering(query, answer, "succeeded", note, None))  # does nothing if it was not opened
+            pipe.eval(*self._opening(query, ttl_s=self._ttl_s))
+            pipe.eval(*self._answering(query, answer, "succeeded", note))  # does nothing if it was not opened
             refused, _ = pipe.execute()
         self._admit(query, refused)
 
@@ -324,13 +332,13 @@ class Queries:
             first: bytes | None = self._redis.get(self._cache_key(cache_key))  # type: ignore[assignment]
         return None if first is None else self.field(QueryId(first.decode()), "answer")
 
-    def _opening(self, query: Query, place: Place | None = None) -> tuple[Any, ...]:
+    def _opening(self, query: Query, place: Place | None = None, *, ttl_s: int) -> tuple[Any, ...]:
         """Return the arguments of the script that stores a query."""
         memory = self._memory()
         keys: tuple[str, ...] = (self._key(query.query_id), account_key(self._tenant_id))
         taking: tuple[str, ...] = ()
         if place is not None:
-            keys += (pool_key(place.pool), own_key(self._tenant_id, place.pool))
+            keys += (pool_key(place.pool),)
             taking = (place_id(self._tenant_id, query.query_id), f"{place.left_s:.3f}", str(place.most))
         return (
             _OPEN,
@@ -338,7 +346,7 @@ class Queries:
             *keys,
             compressed(QUERY.dump_json(replace(query, reads_packed=True))),
             f"{time.time():.4f}",
-            str(self._ttl_s),
+            str(ttl_s),
             str(LEAST_KEPT_S),
             f"{memory.share:.4f}",
             str(answer_limit(memory, self._quota)),
@@ -365,34 +373,30 @@ class Queries:
         answer: bytes,
         status: str,
         note: AuditRow | None,
-        keep: tuple[str, int] | None,
+        keep: bool = False,
         trace: bytes | None = None,
     ) -> tuple[Any, ...]:
         """Return the arguments of the script that stores an answer."""
-        cache_key, seconds = keep or ("", 0)
         memory = self._memory()
         return (
             _ANSWER,
             5,
             self._key(query.query_id),
             list_key(self._tenant_id),
-            self._cache_key(cache_key),
+            self._cache_key(query.cache_key),
             trace_key(self._tenant_id, query.query_id),
             account_key(self._tenant_id),
             compressed(answer),
             status,
-            str(max(self._ttl_s, seconds)),
+            str(self._cached_s if keep else 0),
             WAKE_CHANNEL,
             wake_name("query", self._tenant_id, query.query_id),
             b"" if note is None else packed(note),
             self._tenant_id,
             str(memory.scaled(MOST_WAITING, MOST_WAITING // 20)),
-            str(seconds),
             query.query_id,
             trace or b"",
-            str(LEAST_KEPT_S),
             f"{memory.share:.4f}",
-            str(answer_limit(memory, self._quota)),
             *_only_running(query),
         )
 

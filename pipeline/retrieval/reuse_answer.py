@@ -96,12 +96,10 @@ class AnswerCache:
         return rendered
 
 
-def cache_entry(query: Query, answer: Answer, size: int, use: Resources) -> tuple[str, int] | None:
-    """Return the key and the seconds for which a complete answer of ``size`` bytes is cached; else None."""
+def may_be_cached(query: Query, answer: Answer, size: int, use: Resources) -> bool:
+    """Return whether an answer of ``size`` bytes is cached: a complete one to a query with a cache key."""
     is_complete = answer.status == "succeeded" and not answer.stats.degraded
-    if not query.cache_key or not is_complete or size > _MOST_BYTES or not use.settings.result_cache_ttl_s:
-        return None
-    return query.cache_key, use.settings.result_cache_ttl_s
+    return bool(query.cache_key and is_complete and size <= _MOST_BYTES and use.settings.result_cache_ttl_s)
 
 
 def _read(raw: bytes | None) -> Answer | None:

@@ -32,7 +32,7 @@ from pipeline.retrieval.compose import compose, empty_answer, record_losses, ren
 from pipeline.retrieval.measure import log_answer, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row
 from pipeline.retrieval.record_trace import keep_trace, may_keep, packed_trace
-from pipeline.retrieval.reuse_answer import cache_entry
+from pipeline.retrieval.reuse_answer import may_be_cached
 from pipeline.retrieval.understand import await_understanding, understand
 from pipeline.telemetry.tracing import OutsideCall, recorded_calls
 
@@ -164,7 +164,7 @@ def _store(asked: Query, arrived: Arrived, composed: Answer, use: Resources) -> 
         rendered,
         status=composed.status,
         note=search_row(query, composed, use),
-        keep=cache_entry(query, composed, len(rendered), use),
+        keep=may_be_cached(query, composed, len(rendered), use),
         trace=packed_trace(arrived, composed) if query.trace else None,
     )
     if first:

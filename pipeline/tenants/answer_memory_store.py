@@ -22,9 +22,9 @@ LEAST_KEPT_S: Final = 60  # seconds for which an answer can be fetched, however 
 _SHARE_OF_FREE: Final = 0.5  # one tenant takes a third of the free memory at most, two take a half together
 _LONGEST_WAIT_S: Final = 60  # of a Retry-After: answers of other queries may expire before what is counted here
 
-# Functions of scripts. An account's slots end at multiples of a power of two that is at most a sixteenth of the lifetime,
-# so an account has few slots. `charge` returns the slot and the bytes in the form that `charged_bytes`, `discharge` and
-# `recharge` take. A key with a slot lives at least as long as the slot.
+# Functions of scripts that open a query. An account's slots end at multiples of a power of two that is at most a sixteenth of
+# the lifetime, so an account has few slots. `charge` returns the slot and the bytes in the form that `discharge` and
+# `recharge` take. The slot ends after the query, and the account after its slots.
 ACCOUNT: Final = f"""{LIFETIME}
 local clock = redis.call('TIME')
 local now = tonumber(clock[1])
@@ -56,30 +56,6 @@ local function charge(account, seconds, bytes)
   return slot .. ':' .. bytes
 end
 
-local function charged_bytes(charged)
-  local slot, bytes = string.match(charged or '', '^(%d+):(%d+)$')
-  if not slot or tonumber(slot) <= now then return 0 end
-  return tonumber(bytes), tonumber(slot)
-end
-
-local function discharge(account, charged)
-  local bytes, slot = charged_bytes(charged)
-  if not slot then return end
-  -- A full Redis refuses the new number: then the account is too large until the slot ends.
-  local left = redis.pcall('HINCRBY', account, slot, -bytes)
-  if type(left) == 'number' and left <= 0 then redis.call('HDEL', account, slot) end
-end
-
-local function recharge(account, charged, seconds, bytes)
-  local before, slot = charged_bytes(charged)
-  if slot == slot_after(seconds) then
-    redis.call('HINCRBY', account, slot, bytes - before)
-    return slot .. ':' .. bytes
-  end
-  discharge(account, charged)
-  return charge(account, seconds, bytes)
-end
-
 local function wait_for(slots, excess)
   table.sort(slots, function(one, other) return one[1] < other[1] end)
   for _, slot in ipairs(slots) do
@@ -92,6 +68,24 @@ end
 local function fill(share, used, limit)
   if limit > 0 then return math.max(share, used / limit) end
   return share
+end
+"""
+
+# Functions of scripts that find a query, so that its slot has not ended.
+CHARGED: Final = """
+local function discharge(account, charged)
+  local slot, bytes = string.match(charged or '', '^(%d+):(%d+)$')
+  if not slot then return end
+  -- A full Redis refuses the new number: then the account is too large until the slot ends.
+  local left = redis.pcall('HINCRBY', account, slot, -bytes)
+  if type(left) == 'number' and left <= 0 then redis.call('HDEL', account, slot) end
+end
+
+local function recharge(account, charged, bytes)
+  local slot, before = string.match(charged or '', '^(%d+):(%d+)$')
+  if not slot then return '' end
+  redis.call('HINCRBY', account, slot, bytes - before)
+  return slot .. ':' .. bytes
 end
 """
 

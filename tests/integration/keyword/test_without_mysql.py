@@ -26,7 +26,7 @@ from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.ask_channels import ask_side_by_side
 from pipeline.retrieval.compose import compose
 from pipeline.retrieval.load_text import hydrate
-from pipeline.retrieval.reuse_answer import cache_entry
+from pipeline.retrieval.reuse_answer import may_be_cached
 from pipeline.tenants.namespace_store import Namespaces
 from tests.conftest import make_tenant
 from tests.integration.keyword.test_keyword_channel import query
@@ -180,11 +180,11 @@ class DescribeADictionaryThatIsNotReadInTime:
             found = self.composed(asked, host.channel, host.channel, use)
         assert found.chunks
         assert self.losses(found) == [("keyword", "dictionary_not_read")]
-        assert cache_entry(asked, found, 10, use) is None
+        assert not may_be_cached(asked, found, 10, use)
         later = replace(asked, query_id="later")
         found = self.composed(later, host.channel, host.channel, use)
         assert self.losses(found) == []
-        assert cache_entry(later, found, 10, use) is not None
+        assert may_be_cached(later, found, 10, use)
 
     def it_is_a_loss_where_only_the_composing_process_did_not_know_it(self, host, asked):
         use = host.corner.use
@@ -192,7 +192,7 @@ class DescribeADictionaryThatIsNotReadInTime:
         with dictionaries_locked(use):
             found = self.composed(asked, host.channel, Host(host.corner, host.root).channel, use)
         assert self.losses(found) == [("keyword", "dictionary_not_read")]
-        assert cache_entry(asked, found, 10, use) is None
+        assert not may_be_cached(asked, found, 10, use)
 
     def it_is_named_beside_a_namespace_that_the_index_lacks(self, host, away):
         found = channel(away).recall(query(host.corner, "foxes", namespaces=(host.corner.namespace, Namespace("else"))))

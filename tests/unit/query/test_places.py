@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import fakeredis
 import pytest
 from hypothesis import given
@@ -16,12 +19,12 @@ from pipeline.query.places import (
     Verdict,
     held_back_s,
     most_places,
-    own_key,
+    place_id,
     pool_key,
     retry_after_s,
     verdict,
 )
-from pipeline.query.query_store import Queries
+from pipeline.query.query_store import Queries, query_key
 from pipeline.records import TenantId
 from tests.support.corpora.queries import query_of
 
@@ -171,6 +174,16 @@ class DescribeThePlacesInRedis:
         assert [taken(places, tenant, 9) for tenant in (BUSY, CALM)] == [4, 2]
         assert places.held(["query", "model"]) == {"query": 6, "model": 0}
 
+    @pytest.mark.parametrize("most", [1, 4, 7, 16])
+    def it_follows_the_rule_however_many_are_taken_by_whom(self, places, most):
+        chance = random.Random(most)
+        held: Counter[TenantId] = Counter()
+        for number in range(3 * most):
+            tenant = chance.choice([BUSY, BUSY, CALM, TenantId("bus")])
+            expected = verdict(most=most, held=held.total(), own=held[tenant])
+            assert places.take(tenant, str(number), place(most=most)) is expected
+            held[tenant] += expected is TAKEN
+
     def it_has_places_for_each_kind_of_work(self, places):
         assert taken(places, BUSY, 9) == 4
         assert places.take(BUSY, "slow", Place(pool="model", most=8, left_s=60)) is TAKEN
@@ -183,9 +196,8 @@ class DescribeThePlacesInRedis:
 
     def it_frees_the_places_of_a_gateway_that_died_when_their_time_is_over(self, places, redis):
         taken(places, BUSY, 9)
-        for key in (pool_key("query"), own_key(BUSY, "query")):
-            for entry, ends_at in redis.zrange(key, 0, -1, withscores=True):
-                redis.zadd(key, {entry: ends_at - 3.5})
+        for entry, ends_at in redis.zrange(pool_key("query"), 0, -1, withscores=True):
+            redis.zadd(pool_key("query"), {entry: ends_at - 3.5})
         assert places.held(["query"]) == {"query": 0}
         assert taken(places, BUSY, 9) == 4
 
@@ -202,6 +214,16 @@ class DescribeThePlaceOfAQuery:
         assert queries.open(query, place()) is TAKEN
         assert places.held(["query"]) == {"query": 1}
         assert queries.load(query.query_id) == query
+        queries.answer(query, b"{}")
+        assert places.held(["query"]) == {"query": 0}
+
+    @pytest.mark.parametrize("stored", ["{pool}  {place}", "{pool} busy:places:query {place}"])
+    def it_is_given_back_by_both_releases_during_an_upgrade(self, places, redis, stored):
+        queries = Queries(redis, BUSY, ttl_s=60)
+        query = query_of("绿茶", tenant_id=BUSY)
+        queries.open(query, place())
+        written = stored.format(pool=pool_key("query"), place=place_id(BUSY, query.query_id))
+        redis.hset(query_key(BUSY, query.query_id), "place", written)
         queries.answer(query, b"{}")
         assert places.held(["query"]) == {"query": 0}
 

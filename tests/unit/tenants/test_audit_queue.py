@@ -22,7 +22,7 @@ A = TenantId("a")
 
 @pytest.fixture
 def queries(redis: fakeredis.FakeRedis) -> Queries:
-    return Queries(redis, A, ttl_s=60)
+    return Queries(redis, A, ttl_s=60, cached_s=30)
 
 
 def asked(query_id: str) -> Query:
@@ -47,9 +47,10 @@ def row(audit_id: str = "q1", **changes: Any) -> AuditRow:
     )
 
 
-def answered(queries: Queries, query_id: str, **more: Any) -> bool:
-    queries.open(asked(query_id))
-    return queries.answer(asked(query_id), b"{}", note=row(query_id), **more)
+def answered(queries: Queries, query_id: str, *, cache_key: str = "") -> bool:
+    query = replace(asked(query_id), cache_key=cache_key)
+    queries.open(query)
+    return queries.answer(query, b"{}", note=row(query_id), keep=bool(cache_key))
 
 
 class DescribeAWaitingRow:
@@ -103,14 +104,14 @@ class DescribeTheQueue:
 
 class DescribeAKeptAnswer:
     def it_is_found_under_its_key_by_its_tenant_alone(self, queries, redis):
-        assert answered(queries, "q1", keep=("k", 30))
+        assert answered(queries, "q1", cache_key="k")
         assert queries.cached_answer("k") == b"{}"
         assert Queries(redis, TenantId("b"), ttl_s=60).cached_answer("k") is None
         assert 0 < redis.ttl("a:answer:k") <= 30
 
     def it_is_not_kept_by_who_came_second_or_without_a_key(self, queries):
         answered(queries, "q1")
-        queries.answer(asked("q1"), b"{}", keep=("k", 30))
+        queries.answer(replace(asked("q1"), cache_key="k"), b"{}", keep=True)
         assert queries.cached_answer("k") is None
         assert queries.cached_answer("") is None
 
