@@ -60,16 +60,15 @@ class SingleClock(PersistentScheduler):  # type: ignore[misc]
     def _is_active(self) -> bool:
         active = bool(self._active)
         with tolerate_outage(log.warning, "clock_lock_not_read", active=active):
-            self._heartbeats.sign(self._sign)
-            active = self._has_the_time() and self._lock.hold()
+            skew_s = self._heartbeats.sign(self._sign)
+            active = self._has_the_time(skew_s) and self._lock.hold()
         if active != self._active:
             log.info("clock_active" if active else "clock_standby")
         return active
 
-    def _has_the_time(self) -> bool:
+    def _has_the_time(self, skew_s: float) -> bool:
         """Return whether this host's clock is near that of Redis. Let a standby take over if not: messages carry the time at
         which they expire, and workers would drop those of a slow clock."""
-        skew_s = self._lock.skew_s()
         was_wrong, self._wrong = self._wrong, abs(skew_s) >= WORST_SKEW_S
         if self._wrong:
             self._lock.let_go()

@@ -113,15 +113,17 @@ class WorkerHeartbeats:
         """Return every worker with a heartbeat in the last `EXPIRES_S` seconds, by name."""
         return [_heartbeat(record) for record in self._records.all()]
 
-    def sign(self, sign: ProcessSign, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def sign(self, sign: ProcessSign, *, clock: Callable[[], float] = time.monotonic) -> float:
         """Write a process's sign of life, with the distance of this host's clock to that of Redis: a server that stood still
-        carries out a write long after it was sent, so the time of a sign tells nothing of the clock."""
+        carries out a write long after it was sent, so the time of a sign tells nothing of the clock. Return the seconds that
+        the clock of Redis is ahead at least."""
         resumed_s = _resumed(sign.process_id, clock())
         with redis_errors():
             ahead_s = seconds_ahead(self._redis)
         record = asdict(sign) | {"ahead_s": ahead_s, "resumed_s": resumed_s, "kept_s": FORGOTTEN_S}
         self._signs.write(sign.process_id, record)
         _signed[sign.process_id] = clock()
+        return distance(0.0, *ahead_s)
 
     def withdraw_sign(self, sign: ProcessSign) -> None:
         """Delete the sign of a process that ends in order, so that nobody misses it."""

@@ -5,7 +5,6 @@ from typing import Final
 
 import redis
 
-from pipeline.database.clock_skew import redis_skew
 from pipeline.database.engines import redis_errors
 
 KEY: Final = "chordwise:clock"
@@ -30,11 +29,6 @@ class ClockLock:
         """Take or renew the lock; return whether this clock holds it. Raises StoreUnavailable."""
         with redis_errors():
             return bool(self._redis.eval(_HOLD, 1, KEY, self._own, str(self._milliseconds)))
-
-    def skew_s(self) -> float:
-        """Return the seconds that the clock of Redis is ahead of this host's at least. Raises StoreUnavailable."""
-        with redis_errors():
-            return redis_skew(self._redis)
 
     def let_go(self) -> None:
         """Free the lock for a standby at once. Raises StoreUnavailable."""
