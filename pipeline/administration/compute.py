@@ -18,7 +18,7 @@ from pipeline.jobs.computation import (
     Failed,
     Further,
 )
-from pipeline.jobs.computation_store import drop_expired_bodies, tenants_with_expired_bodies
+from pipeline.jobs.computation_store import drop_expired_bodies
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit import act_as
@@ -80,12 +80,7 @@ def _perform(computation: Computation, performer: Performer) -> Done | Further:
     return outcome
 
 
-def drop_expired(use: Resources) -> int:
+def drop_expired(tenant_id: TenantId, use: Resources) -> int:
     """Delete large bodies of computations that no caller waits for any more; return the number of rows."""
     with unit_of_work(use.mysql) as work:
-        tenants = tenants_with_expired_bodies(work.connection)
-    dropped = 0
-    for tenant_id in tenants:
-        with unit_of_work(use.mysql) as work:
-            dropped += drop_expired_bodies(work.connection, tenant_id)
-    return dropped
+        return drop_expired_bodies(work.connection, tenant_id)

@@ -12,7 +12,7 @@ import structlog
 
 from pipeline.administration.call_store import call_store
 from pipeline.database.encryption import SecretCipher
-from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured
 from pipeline.jobs.ledger_store import Ledger
@@ -31,7 +31,6 @@ from pipeline.webhooks.endpoint_store import (
     Sending,
     Webhooks,
     claim,
-    has_work,
     prune,
     tenants_following_progress,
 )
@@ -157,12 +156,6 @@ def redeliver(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resou
         if use.outbox_filled is not None:
             work.after_commit(use.outbox_filled)
         return True
-
-
-def is_due(use: Resources) -> bool:
-    """Return whether a delivery is due, or an endpoint follows the progress of jobs. Raises StoreUnavailable."""
-    with reading(use.mysql) as connection:
-        return has_work(connection)
 
 
 def deliver(use: Resources, poster: Poster | None = None, *, seconds: float = 60.0) -> int:

@@ -1,8 +1,8 @@
 """Statements of the MySQL stores, and the conditions that many of them share."""
 
 import re
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -54,10 +54,27 @@ def tenant_ids(connection: Connection, statement: str, **values: Any) -> list[Te
     return [TenantId(tenant_id) for tenant_id in connection.execute(sql(statement), values).scalars()]
 
 
-def tenants_with(statement: str) -> Callable[..., list[TenantId]]:
-    """Return a function that runs such a statement over a connection, with further values by name; ``:now``: in UTC."""
+@dataclass(frozen=True, slots=True)
+class TenantsWith:
+    """A statement across tenants that selects those with something to do; ``:now`` in it: in UTC."""
 
-    def read(connection: Connection, **values: Any) -> list[TenantId]:
-        return tenant_ids(connection, statement, now=datetime.now(UTC).replace(tzinfo=None), **values)
+    statement: str
 
-    return read
+    def __call__(self, connection: Connection, **values: Any) -> list[TenantId]:
+        """Return the tenants; ``values``: further ones of the statement."""
+        return tenant_ids(connection, self.statement, now=_now(), **values)
+
+
+def tenants_with_each(
+    connection: Connection, statements: Mapping[str, TenantsWith], **values: Any
+) -> dict[str, list[TenantId]]:
+    """Return what each of several such statements selects, by the names given, in one round trip."""
+    looks = [f"SELECT '{name}' AS look, tenant_id FROM ({each.statement}) {name}" for name, each in statements.items()]
+    found: dict[str, list[TenantId]] = {name: [] for name in statements}
+    for name, tenant_id in connection.execute(sql(" UNION ALL ".join(looks)), {"now": _now(), **values}):
+        found[name].append(TenantId(tenant_id))
+    return found
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)

@@ -22,12 +22,12 @@ from pipeline.database.statements import (
     OF_DOCUMENT,
     OF_DOCUMENTS,
     OF_GENERATION,
+    TenantsWith,
     columns,
     generation_columns,
     same_document,
     same_generation,
     sql,
-    tenants_with,
 )
 from pipeline.documents.document_store import Documents, field_columns, fields_of
 from pipeline.documents.document_views import GenerationView, History
@@ -306,7 +306,7 @@ class Retired(_Tables):
         self._delete(generations, "retired_generations")
 
 
-tenants_with_retired = tenants_with("SELECT DISTINCT tenant_id FROM retired_generations WHERE due_at <= :now")
+tenants_with_retired = TenantsWith("SELECT DISTINCT tenant_id FROM retired_generations WHERE due_at <= :now")
 
 
 class GenerationRows(_Tables):
@@ -391,7 +391,7 @@ class RetainedGenerations(_Tables):
 _FORGET_RETAINED = sql(f"DELETE FROM kept_generations WHERE {OF_DOCUMENTS}")
 
 # One index lookup per tenant: there may be as many retained generations as documents.
-tenants_with_expired = tenants_with(
+tenants_with_expired = TenantsWith(
     "SELECT t.tenant_id FROM tenants t WHERE EXISTS (SELECT 1 FROM kept_generations k"
     " WHERE k.tenant_id = t.tenant_id AND k.kept_until <= :now)"
 )

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from pipeline.database.mysql_tables import generations
 from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, record_of
-from pipeline.database.statements import OF_GENERATION, columns, same_document, same_generation, sql, tenants_with
+from pipeline.database.statements import OF_GENERATION, TenantsWith, columns, same_document, same_generation, sql
 from pipeline.documents.chunk_store import chunk_passage, passage_of
 from pipeline.documents.cut_document import RecordedChunk
 from pipeline.documents.document_store import fields_of
@@ -165,7 +165,7 @@ class OutdatedTerms(TenantStore):
             self._connection.execute(_SETTLE, values)
 
 
-tenants_with_outdated_terms = tenants_with(
+tenants_with_outdated_terms = TenantsWith(
     f"SELECT DISTINCT tenant_id FROM generations WHERE terms_version < {VERSION:d} AND chunk_count IS NOT NULL"
 )
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine
 from pipeline.database.engines import redis_errors
 from pipeline.database.redis_memory import UNLIMITED, ReadMemory
 from pipeline.database.rows import TenantStore, now
-from pipeline.database.statements import sql, tenants_with
+from pipeline.database.statements import TenantsWith, sql
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.computation import (
     LIMITS,
@@ -219,7 +219,7 @@ class _Bodies(TenantStore):
 
 
 # That have a body with no waiting caller, because its gateway died.
-tenants_with_expired_bodies = tenants_with(
+tenants_with_expired_bodies = TenantsWith(
     "SELECT DISTINCT tenant_id FROM computation_bodies WHERE expires_at < :now LIMIT 1000"
 )
 

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from pipeline.database.rows import TenantStore
-from pipeline.database.statements import same_generation, sql, tenants_with
+from pipeline.database.statements import TenantsWith, same_generation, sql
 from pipeline.documents.generation_store import GenerationRows
 from pipeline.documents.outcome_store import of_dead_letters
 from pipeline.records import JobId
@@ -58,7 +58,7 @@ class EndedJobs(TenantStore):
         return len(ended)
 
 
-tenants_with_jobs_ended = tenants_with("SELECT DISTINCT tenant_id FROM jobs WHERE finished_at < :before")
+tenants_with_jobs_ended = TenantsWith("SELECT DISTINCT tenant_id FROM jobs WHERE finished_at < :before")
 
 
 def _bounded(jobs: Sequence[Any], items: int) -> list[JobId]:

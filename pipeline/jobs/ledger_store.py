@@ -11,7 +11,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, insert_many, now, placeholders, record_of
-from pipeline.database.statements import same_document, same_generation, sql, tenants_with
+from pipeline.database.statements import TenantsWith, same_document, same_generation, sql
 from pipeline.documents.outcome_store import DocumentOutcomes
 from pipeline.errors import LeaseLost
 from pipeline.jobs.outbox_store import Outbox
@@ -315,7 +315,7 @@ class Ledger(TenantStore):
             self._run(statement, job=job_id, ordinals=ordinals, now=now(), **values)
 
 
-tenants_with_open_jobs = tenants_with("SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL")
+tenants_with_open_jobs = TenantsWith("SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL")
 
 
 _DUE = sql(

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
-from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import ErasureUnfinished
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.maintenance.build_indexes import drop_indexes
@@ -95,19 +95,13 @@ def finish_erasures(use: Resources, *, due: bool = False) -> int:
     """Continue the erasures that are not settled, ``due``: that may be settled by now; return how many."""
     before = now() - settling_time(use) if due else datetime.max.replace(microsecond=0)
     with unit_of_work(use.mysql) as work:
-        waiting = erasure_store.unsettled(work.connection, requested_before=before)
+        waiting = erasure_store.tenants_with_unsettled_erasure(work.connection, erased_before=before)
     continued = 0
     for tenant_id in waiting:
         with tolerate_outage(log.warning, "erasure_postponed", tenant_id=tenant_id):
             _erase(tenant_id, use)
             continued += 1
     return continued
-
-
-def has_due_erasures(use: Resources) -> bool:
-    """Return whether an erasure may be settled by now. Raises StoreUnavailable."""
-    with reading(use.mysql) as connection:
-        return bool(erasure_store.unsettled(connection, requested_before=now() - settling_time(use)))
 
 
 def settling_time(use: Resources) -> timedelta:

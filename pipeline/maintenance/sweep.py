@@ -1,7 +1,7 @@
 """Sweep: release expired leases, close finished jobs, drop, expire and prune rows, renew the terms of older chunks."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -11,13 +11,15 @@ from typing import Final
 import structlog
 
 from pipeline.administration.call_store import call_store
+from pipeline.administration.compute import drop_expired
 from pipeline.administration.delete_documents import delete_some_within
 from pipeline.administration.drop_replaced import DROPPED_AT_ONCE, drop_retired
 from pipeline.administration.edit_webhooks import forget_old
 from pipeline.administration.keep_files import forget_file
 from pipeline.database.engines import Conflict, redis_errors
 from pipeline.database.rows import now
-from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
+from pipeline.database.statements import tenants_with_each
+from pipeline.database.unit_of_work import UnitOfWork, reading, retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
@@ -26,19 +28,23 @@ from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTer
 from pipeline.errors import TenantGone, Unavailable
 from pipeline.ingestion.claimed_items import close_jobs
 from pipeline.ingestion.yield_turn import Ring, is_left_alone
+from pipeline.jobs.computation_store import tenants_with_expired_bodies
 from pipeline.jobs.job_retention_store import EndedJobs, keep_jobs_since, keep_usage_since, tenants_with_jobs_ended
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
 from pipeline.jobs.turn_store import Turns
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.terms import tokenizer_of
+from pipeline.maintenance.erase import settling_time
 from pipeline.records import ChunkId, DocumentId, IngestQueue, JobId, Namespace, TenantId
 from pipeline.resources import Resources
+from pipeline.tenants.erasure_store import tenants_with_unsettled_erasure
 from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
 from pipeline.tenants.namespace_store import Namespaces, Publications, tenants_with_old_publications
 from pipeline.tenants.usage_store import Usage, tenants_with_usage
 from pipeline.vector_stores.attachment_store import Attachments, tenants_with_old_marks
-from pipeline.vector_stores.collection_store import VectorStores, expired_stores
-from pipeline.vector_stores.file_store import expired_files
+from pipeline.vector_stores.collection_store import VectorStores, expired_stores, tenants_with_expired_stores
+from pipeline.vector_stores.file_store import expired_files, tenants_with_expired_files
+from pipeline.webhooks.endpoint_store import tenants_following_progress, tenants_with_due_deliveries
 
 log = structlog.get_logger(__name__)
 
@@ -57,22 +63,44 @@ _forget_jobs = call_store(EndedJobs, EndedJobs.forget)
 _forget_usage = call_store(Usage, Usage.forget)
 
 
-def sweep(use: Resources, *, ring: Ring) -> int:
-    """Sweep all tenants and ring for the first jobs with due items in each queue; return the bells rung. ``ring`` returns
-    False for a bell that the broker did not take. Harmless to running work."""
-    with unit_of_work(use.mysql) as work:  # one transaction: an idle installation does this every few seconds
-        tenants = tenants_with_open_jobs(work.connection)
-        with_expired = tenants_with_expired(work.connection)
-        with_retired = tenants_with_retired(work.connection)
-        with_answers = tenants_with_expired_keys(work.connection)
-        with_publications = tenants_with_old_publications(work.connection)
-        outdated = tenants_with_outdated_terms(work.connection)
-    rung = _for_each(tenants, use, partial(_sweep_tenant, ring=ring))
-    _for_each(with_expired, use, release_kept)
-    _for_each(with_answers, use, partial(_forget_answers, limit=_FORGOTTEN_AT_ONCE))
-    _for_each(with_publications, use, partial(_prune, limit=_PUBLICATIONS_AT_ONCE))
-    _for_each(outdated, use, renew_terms)
-    _for_each(with_retired, use, drop_retired)  # last, as it alone needs PostgreSQL
+_WORK: Final = {
+    "jobs": tenants_with_open_jobs,
+    "kept": tenants_with_expired,
+    "answers": tenants_with_expired_keys,
+    "publications": tenants_with_old_publications,
+    "terms": tenants_with_outdated_terms,
+    "marks": tenants_with_old_marks,
+    "bodies": tenants_with_expired_bodies,
+    "files": tenants_with_expired_files,
+    "stores": tenants_with_expired_stores,
+    "retired": tenants_with_retired,
+    "deliveries": tenants_with_due_deliveries,
+    "progress": tenants_following_progress,
+    "erasures": tenants_with_unsettled_erasure,
+}
+
+
+def find_work(use: Resources) -> dict[str, list[TenantId]]:
+    """Return the tenants with each kind of periodic work, by its name in `_WORK`. One statement finds them: an idle
+    installation does this every few seconds. Raises StoreUnavailable."""
+    with reading(use.mysql) as connection:
+        return tenants_with_each(connection, _WORK, erased_before=now() - settling_time(use))
+
+
+def sweep(use: Resources, *, ring: Ring, found: Mapping[str, Sequence[TenantId]] | None = None) -> int:
+    """Sweep the tenants that `find_work` ``found``, and ring for the first jobs with due items in each queue; return the
+    bells rung. ``ring`` returns False for a bell that the broker did not take. Harmless to running work."""
+    found = find_work(use) if found is None else found
+    rung = _for_each(found["jobs"], use, partial(_sweep_tenant, ring=ring))
+    _for_each(found["kept"], use, release_kept)
+    _for_each(found["answers"], use, partial(_forget_answers, limit=_FORGOTTEN_AT_ONCE))
+    _for_each(found["publications"], use, partial(_prune, limit=_PUBLICATIONS_AT_ONCE))
+    _for_each(found["terms"], use, renew_terms)
+    _for_each(found["marks"], use, partial(_drop_marks, limit=_MARKS_AT_ONCE))
+    _for_each(found["bodies"], use, drop_expired)
+    if found["files"] or found["stores"]:
+        expire(use)
+    _for_each(found["retired"], use, drop_retired)  # last, as it alone needs PostgreSQL
     return rung
 
 
@@ -202,8 +230,6 @@ def expire(use: Resources) -> int:
     with unit_of_work(use.mysql) as work:
         files = expired_files(work.connection, limit=_AT_ONCE)
         stores = expired_stores(work.connection, limit=_AT_ONCE)
-        marked = tenants_with_old_marks(work.connection)
-    _for_each(marked, use, partial(_drop_marks, limit=_MARKS_AT_ONCE))
     forgotten = sum(_for_each([owner], use, partial(_forget_file, file_id=file_id)) for owner, file_id in files)
     emptied = sum(_for_each([owner], use, partial(_empty, namespace=namespace)) for owner, namespace in stores)
     if forgotten or emptied:

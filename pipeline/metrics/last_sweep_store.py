@@ -7,6 +7,7 @@ import redis
 from pipeline.database.engines import redis_errors
 
 _KEY: Final = "chordwise:last_sweep"
+_NOTE: Final = "local time = redis.call('TIME') redis.call('SET', KEYS[1], string.format('%d.%06d', time[1], time[2]))"
 
 
 class LastSweep:
@@ -18,7 +19,7 @@ class LastSweep:
     def note(self) -> None:
         """Record that a sweep has ended now."""
         with redis_errors():
-            self._redis.set(_KEY, repr(_seconds(self._redis.time())))  # type: ignore[arg-type]
+            self._redis.eval(_NOTE, 1, _KEY)
 
     def age_s(self) -> float | None:
         """Return the seconds since the last sweep, at least 0; None if none is known, as after Redis lost its data."""

@@ -18,7 +18,7 @@ from sqlalchemy import select
 from pipeline.database.engines import redis_errors
 from pipeline.database.mysql_tables import audit
 from pipeline.database.rows import TenantStore, follows, insert_many, now, record_of, to_json, to_naive
-from pipeline.database.statements import sql, tenants_with
+from pipeline.database.statements import TenantsWith, sql
 from pipeline.records import Actor, TenantId
 from pipeline.tenants.audit import ArmSearches, AuditFilter, AuditRow, acting
 
@@ -115,7 +115,7 @@ class Audit(TenantStore):
         return self._run(_FORGET, before=to_naive(before), limit=limit).rowcount
 
 
-tenants_with_audit = tenants_with("SELECT DISTINCT tenant_id FROM audit")
+tenants_with_audit = TenantsWith("SELECT DISTINCT tenant_id FROM audit")
 
 
 def _row(row: Any) -> AuditRow:

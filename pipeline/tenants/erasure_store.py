@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.rows import now, to_json
-from pipeline.database.statements import sql, tenant_ids
+from pipeline.database.statements import TenantsWith, sql
 from pipeline.database.tenant_presence import close_tenant
 from pipeline.records import TenantId
 
@@ -21,7 +21,6 @@ _OF_THE_INSTALLATION = re.compile(
     rb"chordwise:(installation|audit:(waiting|swept|lost)|circuits(:opened)?|ledger:pruned|metrics(:\d+)?|pace:.+"
     rb"|vectors(:[^:]+)?)"
 )
-_ANY_TIME = datetime.max.replace(microsecond=0)
 _ROWS_AT_ONCE = 5000
 _KEYS_AT_ONCE = 1000
 
@@ -153,11 +152,6 @@ def reopen(connection: Connection, tenant_id: TenantId) -> None:
     connection.execute(_REOPEN, {"tenant": tenant_id})
 
 
-def unsettled(connection: Connection, *, requested_before: datetime = _ANY_TIME) -> list[TenantId]:
-    """Return the tenants whose erasure is not settled."""
-    return tenant_ids(connection, _UNSETTLED, before=requested_before)
-
-
 _REQUEST = sql(
     "INSERT INTO erasures (tenant_id, requested_at, erased) VALUES (:tenant, :now, '{}')"
     " ON DUPLICATE KEY UPDATE requested_at = requested_at"
@@ -181,8 +175,8 @@ _SETTLE = sql(
 
 _REPORT = sql("SELECT erased FROM erasures WHERE tenant_id = :tenant FOR UPDATE")
 
-_UNSETTLED = (
-    "SELECT e.tenant_id FROM erasures e WHERE e.settled_at IS NULL AND e.requested_at < :before"
+tenants_with_unsettled_erasure = TenantsWith(
+    "SELECT e.tenant_id FROM erasures e WHERE e.settled_at IS NULL AND e.requested_at < :erased_before"
     " AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.tenant_id = e.tenant_id)"
 )
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Executable
 
 from pipeline.database.rows import TenantStore, record_of
-from pipeline.database.statements import sql, tenants_with
+from pipeline.database.statements import TenantsWith, sql
 from pipeline.tenants.idempotency import Answered, Claimed, Running
 
 
@@ -64,7 +64,7 @@ def _micro(seconds: float) -> int:
 
 _NOW = "UTC_TIMESTAMP(6)"
 
-tenants_with_expired_keys = tenants_with(f"SELECT DISTINCT tenant_id FROM idempotency_keys WHERE expires_at <= {_NOW}")
+tenants_with_expired_keys = TenantsWith(f"SELECT DISTINCT tenant_id FROM idempotency_keys WHERE expires_at <= {_NOW}")
 
 _INSERT = sql(
     "INSERT IGNORE INTO idempotency_keys (tenant_id, digest, work_id, token, claimed_until, expires_at)"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json
-from pipeline.database.statements import same_document, sql, tenants_with
+from pipeline.database.statements import TenantsWith, same_document, sql
 from pipeline.records import DocumentId, Namespace
 from pipeline.tenants.accounts import NamespaceView
 
@@ -47,7 +47,7 @@ class Publications(TenantStore):
 
 
 # Of which rows are older than `KEPT_FOR`.
-tenants_with_old_publications = tenants_with(
+tenants_with_old_publications = TenantsWith(
     "SELECT tenant_id FROM publications GROUP BY tenant_id"
     f" HAVING MIN(revised_at) < :now - INTERVAL {KEPT_FOR.days} DAY"
 )

@@ -11,7 +11,7 @@ import structlog
 from sqlalchemy import Engine
 
 from pipeline.database.rows import TenantStore, insert_many
-from pipeline.database.statements import sql, tenants_with
+from pipeline.database.statements import TenantsWith, sql
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import PipelineError, TenantGone
 from pipeline.metrics.meter_store import Meter
@@ -98,7 +98,7 @@ _FORGET = sql(
 )
 
 # With counts of days before this one, by one index lookup each.
-tenants_with_usage = tenants_with(
+tenants_with_usage = TenantsWith(
     "SELECT t.tenant_id FROM tenants t WHERE EXISTS (SELECT 1 FROM embedding_usage u"
     " WHERE u.tenant_id = t.tenant_id AND u.day < :before)"
 )

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection
-
 from pipeline.database.rows import (
     TenantStore,
     as_utc,
@@ -20,8 +18,8 @@ from pipeline.database.rows import (
     to_json,
     to_naive,
 )
-from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, same_document, sql, tenant_ids
-from pipeline.records import Chunking, DocumentId, JobId, Namespace, TenantId
+from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, TenantsWith, same_document, sql
+from pipeline.records import Chunking, DocumentId, JobId, Namespace
 from pipeline.vector_stores.collection import Attached, ListPosition, Status, Tally
 
 _MARKED_FOR_HOURS = 24
@@ -264,10 +262,9 @@ class Attachments(TenantStore):
         return int(self._run(DROP_MARKS, before=_marked_before(), limit=limit).rowcount)
 
 
-def tenants_with_old_marks(connection: Connection) -> list[TenantId]:
-    """Return the tenants with marks of files removed a day ago."""
-    statement = "SELECT DISTINCT tenant_id FROM attachments WHERE detached_at < :before"
-    return tenant_ids(connection, statement, before=_marked_before())
+tenants_with_old_marks = TenantsWith(  # of files removed a day ago
+    f"SELECT DISTINCT tenant_id FROM attachments WHERE detached_at < :now - INTERVAL {_MARKED_FOR_HOURS} HOUR"
+)
 
 
 def _marked_before() -> datetime:

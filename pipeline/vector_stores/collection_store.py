@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from pipeline.database.mysql_tables import vector_stores
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json, to_naive
-from pipeline.database.statements import sql
+from pipeline.database.statements import TenantsWith, sql
 from pipeline.records import Namespace, TenantId
 from pipeline.vector_stores.collection import ListPosition, VectorStore
 
@@ -101,10 +101,12 @@ _LOCK_EXPIRED = sql(
     "SELECT 1 FROM vector_stores WHERE tenant_id = :tenant AND namespace = :namespace"
     " AND expires_at <= :now AND (emptied_at IS NULL OR emptied_at < expires_at) FOR UPDATE"
 )
-_EXPIRED = sql(
-    "SELECT s.tenant_id, s.namespace FROM vector_stores s WHERE s.expires_at <= :now"
-    " AND (s.emptied_at IS NULL OR s.emptied_at < s.expires_at) ORDER BY s.expires_at LIMIT :limit"
+_HAVE_EXPIRED = (
+    "FROM vector_stores s WHERE s.expires_at <= :now AND (s.emptied_at IS NULL OR s.emptied_at < s.expires_at)"
 )
+_EXPIRED = sql(f"SELECT s.tenant_id, s.namespace {_HAVE_EXPIRED} ORDER BY s.expires_at LIMIT :limit")
+
+tenants_with_expired_stores = TenantsWith(f"SELECT DISTINCT s.tenant_id {_HAVE_EXPIRED}")
 
 
 def _store(row: Any) -> VectorStore:

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from pipeline.database.mysql_tables import stored_file_bodies, stored_files
 from pipeline.database.rows import TenantStore, follows, now, placeholders, record_of, slices, to_naive
-from pipeline.database.statements import same_generation, sql
+from pipeline.database.statements import TenantsWith, same_generation, sql
 from pipeline.records import JobId, Namespace, TenantId
 from pipeline.vector_stores.collection import StoredFile
 
@@ -87,6 +87,8 @@ def expired_files(connection: Connection, *, limit: int) -> list[tuple[TenantId,
     rows = connection.execute(_EXPIRED, {"now": now(), "limit": limit})
     return [(TenantId(row.tenant_id), row.file_id) for row in rows]
 
+
+tenants_with_expired_files = TenantsWith("SELECT DISTINCT tenant_id FROM stored_files WHERE expires_at <= :now")
 
 _EXPIRED = sql(
     "SELECT s.tenant_id, s.file_id FROM stored_files s WHERE s.expires_at <= :now ORDER BY s.expires_at LIMIT :limit"

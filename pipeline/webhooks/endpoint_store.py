@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, and_, delete, s
 
 from pipeline.database.mysql_tables import webhook_deliveries, webhooks
 from pipeline.database.rows import TenantStore, follows, now, record_of
-from pipeline.database.statements import sql, tenants_with
+from pipeline.database.statements import TenantsWith, sql
 from pipeline.records import TenantId
 from pipeline.webhooks.endpoint import Delivery, DeliveryState, Event, Webhook
 from pipeline.webhooks.standard_webhooks import DeliveryResult
@@ -145,13 +145,12 @@ def prune(connection: Connection, *, delivered_s: float, dead_s: float, progress
     return deleted
 
 
-_FOLLOWING = "FROM webhooks WHERE disabled_at IS NULL AND events LIKE '%job.progress%'"
-tenants_following_progress = tenants_with(f"SELECT DISTINCT tenant_id {_FOLLOWING}")
-
-
-def has_work(connection: Connection) -> bool:
-    """Return whether a delivery is due, or an endpoint wants to hear of the progress of jobs."""
-    return bool(connection.execute(_HAS_WORK, {"now": now()}).scalar_one())
+tenants_following_progress = TenantsWith(
+    "SELECT DISTINCT tenant_id FROM webhooks WHERE disabled_at IS NULL AND events LIKE '%job.progress%'"
+)
+tenants_with_due_deliveries = TenantsWith(
+    "SELECT DISTINCT tenant_id FROM webhook_deliveries WHERE state = 'pending' AND next_attempt_at <= :now"
+)
 
 
 class Deliveries(TenantStore):
@@ -211,10 +210,6 @@ def _delivery(row: Any) -> Delivery:
     return record_of(Delivery, row, event=Event(row.event), state=DeliveryState(row.state))
 
 
-_HAS_WORK = sql(
-    "SELECT EXISTS (SELECT 1 FROM webhook_deliveries WHERE state = 'pending' AND next_attempt_at <= :now)"
-    f" OR EXISTS (SELECT 1 {_FOLLOWING})"
-)
 _DUE = sql(
     "SELECT tenant_id, webhook_id, delivery_id FROM ("
     # Deliveries under way came first and keep their turn, so they count among the few of their endpoint.

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import structlog
 from celery import shared_task
 
-from pipeline.administration import compute, edit_webhooks
+from pipeline.administration import edit_webhooks
 from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.maintenance import backfill, build_indexes
 from pipeline.maintenance import reconcile as reconciling
 from pipeline.maintenance import sweep as upkeep
-from pipeline.maintenance.erase import finish_erasures, has_due_erasures
+from pipeline.maintenance.erase import finish_erasures
+from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval import record_search
 from workers.base import LoggedTask
@@ -30,32 +31,23 @@ log = structlog.get_logger(__name__)
 def sweep() -> None:
     """Send stalled work again, delete expired data, and enqueue the periodic tasks that have something to do."""
     use = for_ingestion()
+    found = upkeep.find_work(use)
     _each(
-        partial(_enqueue_due, for_queries()), partial(_sweep, use)
-    )  # looks are single statements, without transactions
+        partial(_enqueue_due, for_queries(), found),  # further looks are single statements, without transactions
+        partial(upkeep.sweep, use, ring=ring_for, found=found),
+        partial(upkeep.prune_in_turn, use),
+    )
     use.last_sweep.note()
 
 
-def _enqueue_due(use: Resources) -> None:
+def _enqueue_due(use: Resources, found: Mapping[str, Sequence[TenantId]]) -> None:
     """Enqueue the tasks that may take long or hang, so that the sweep does not wait for them; none that has nothing to do."""
-    for name, is_due in (
-        (TaskName.WEBHOOKS, edit_webhooks.is_due),
-        (TaskName.AUDIT, _is_audit_due),
-        (TaskName.MIGRATE, backfill.is_due),
-    ):
-        if is_due(use):
-            enqueue_upkeep(name)
-
-
-def _is_audit_due(use: Resources) -> bool:
-    return record_search.is_due(use) or has_due_erasures(use)
-
-
-def _sweep(use: Resources) -> None:
-    upkeep.sweep(use, ring=ring_for)
-    upkeep.expire(use)
-    upkeep.prune_in_turn(use)
-    compute.drop_expired(use)
+    if found["deliveries"] or found["progress"]:
+        enqueue_upkeep(TaskName.WEBHOOKS)
+    if found["erasures"] or record_search.is_due(use):
+        enqueue_upkeep(TaskName.AUDIT)
+    if backfill.is_due(use):
+        enqueue_upkeep(TaskName.MIGRATE)
 
 
 @shared_task(name=TaskName.MIGRATE.value, base=LoggedTask, send_events=False)

@@ -96,12 +96,12 @@ class DescribeALargeBody:
     def it_goes_by_itself_when_its_gateway_died(self, use, tenant):
         use.computations(tenant).open(asked(tenant, ComputationKind.BOOK, {}, LARGE), begin_s=20)
         there = bodies(tenant, use)
-        drop_expired(use)
+        drop_expired(tenant, use)
         in_mysql(
             use, "UPDATE computation_bodies SET expires_at = '2020-01-01' WHERE tenant_id = :tenant", tenant=tenant
         )
         assert bodies(tenant, use) == there > 1
-        drop_expired(use)
+        drop_expired(tenant, use)
         assert bodies(tenant, use) == 0
 
 
