@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from heapq import heapify, heappop, heapreplace
 from itertools import pairwise
 from typing import Literal
 
@@ -272,7 +273,8 @@ def diversified(hits: Sequence[Hit], *, diversity: float, top_k: int) -> list[Hi
     lambda is ``1 - diversity``, relevance the score over the best score, likeness the greatest one to a hit chosen
     before. The first of equals.
 
-    ``score`` stays the relevance, so it may rise in the result; ``likeness`` explains why.
+    ``score`` stays the relevance, so it may rise in the result; ``likeness`` explains why. What a hit is worth only falls as
+    others are chosen, so a hit is compared with these when it comes first: most of hundreds never are.
     """
     if diversity <= 0:
         return list(hits[:top_k])
@@ -280,12 +282,14 @@ def diversified(hits: Sequence[Hit], *, diversity: float, top_k: int) -> list[Hi
     words = [shingles(hit.passage.text) for hit in hits]
     gain = [(1 - diversity) * (hit.score / best if best > 0 else 0.0) for hit in hits]
     nearest = [0.0] * len(hits)
-    left = list(range(len(hits)))
-    chosen: list[Hit] = []
-    while left and len(chosen) < top_k:
-        taken = max(left, key=lambda index: (gain[index] - diversity * nearest[index], -index))
-        left.remove(taken)
-        chosen.append(replace(hits[taken], likeness=nearest[taken]))
-        for index in left:
-            nearest[index] = max(nearest[index], likeness(words[index], words[taken]))
-    return chosen
+    chosen: list[int] = []
+    waiting = [(-worth, index, 0) for index, worth in enumerate(gain)]
+    heapify(waiting)
+    while waiting and len(chosen) < top_k:
+        _, first, compared = waiting[0]
+        if compared == len(chosen):
+            chosen.append(heappop(waiting)[1])
+            continue
+        nearest[first] = max(nearest[first], *(likeness(words[first], words[other]) for other in chosen[compared:]))
+        heapreplace(waiting, (diversity * nearest[first] - gain[first], first, len(chosen)))
+    return [replace(hits[index], likeness=nearest[index]) for index in chosen]

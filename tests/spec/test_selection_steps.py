@@ -210,6 +210,27 @@ class DescribeDiversity:
         found = diversified(self.HITS, diversity=0.5, top_k=3)
         assert [(each.score, round(each.likeness, 2)) for each in found] == [(1.0, 0.0), (0.5, 0.0), (0.9, 0.88)]
 
+    @given(
+        st.lists(st.tuples(st.integers(0, 4), st.sets(st.sampled_from("abcdefg"), max_size=4)), max_size=12),
+        st.sampled_from([0.2, 0.5, 1.0]),
+        st.integers(1, 12),
+    )
+    def it_chooses_each_time_what_is_worth_most_beside_those_before(self, found, diversity, top_k):
+        hits = [hit(f"{at}", score / 4, text=" ".join(sorted(words)) or "…") for at, (score, words) in enumerate(found)]
+        best, said, left, order = max((each.score for each in hits), default=0.0), [], list(hits), []
+        while left and len(order) < top_k:
+
+            def worth(each):
+                alike = max((likeness(shingles(each.passage.text), words) for words in said), default=0.0)
+                return (1 - diversity) * (each.score / best if best else 0.0) - diversity * alike, alike
+
+            taken = max(left, key=lambda each: worth(each)[0])  # the first of equals
+            order.append((taken.chunk_id, worth(taken)[1]))
+            said.append(shingles(taken.passage.text))
+            left.remove(taken)
+        chosen = diversified(hits, diversity=diversity, top_k=top_k)
+        assert [(each.chunk_id, each.likeness) for each in chosen] == order
+
     def it_names_what_it_passed_over(self):
         _, dropped = select(self.HITS, plan(2, diversity=0.5))
         assert reasons(dropped) == {"b": "too_alike"}
