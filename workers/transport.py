@@ -215,6 +215,12 @@ class RedisTransport(over_redis.Transport):
 
     Channel = RedisChannel
 
+    def register_with_event_loop(self, connection: Any, loop: Any) -> None:
+        """Let the loop of a worker wait for messages, but not wake once a second for queues that expire: a worker takes tasks
+        from none."""
+        super().register_with_event_loop(connection, loop)  # type: ignore[no-untyped-call]
+        self.cycle._binding_expiry_tref.cancel()
+
     def _deliver(self, message: Any, queue: str) -> Any:
         if flaw := envelope_flaw(message):
             log.error("message_dropped", reason=flaw, queue=queue)
