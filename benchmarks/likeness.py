@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.models.make_models import make_embedder
-from pipeline.ranking.selection import likeness, shingles
+from pipeline.ranking.selection import likeness, numbered, shingles
 from pipeline.settings import load
 
 _PASSAGES, _PAIRS = 2500, 400
@@ -70,14 +70,15 @@ def main(folder: Path) -> None:
                 (1, passages[near], vectors[near]),
             ):
                 one, two = random.sample([shingles(passages[position]), shingles(other)], 2)
-                rated["words said before"][kind].append(likeness(one, two))
+                rated["words said before"][kind].append(likeness(*numbered([one, two])))
                 rated["Jaccard"][kind].append(len(one & two) / len(one | two))
                 rated["cosine"][kind].append(float(vectors[position] @ vector))
         started = time.process_time()
         read = [shingles(text) for text in passages[:300]]
         reading = (time.process_time() - started) / len(read)
         started = time.process_time()
-        for one, two in itertools.product(read[:100], read[-100:]):
+        words = numbered(read)
+        for one, two in itertools.product(words[:100], words[-100:]):
             likeness(one, two)
         comparing = (time.process_time() - started) / 10_000
         areas = ", ".join(f"{name} {area(*kinds):.3f}" for name, kinds in rated.items())

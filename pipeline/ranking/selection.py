@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import reduce
 from heapq import heapify, heappop, heapreplace
 from itertools import pairwise
+from operator import or_
 from typing import Literal
 
 from pipeline.keyword.normal_form import content_hash, normal_form
@@ -262,10 +264,16 @@ def shingles(text: str) -> frozenset[str]:
     return frozenset(words)
 
 
-def likeness(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return the share of ``one``'s words in ``other``, in [0, 1]; 0 without words. A text that repeats a part is more
-    similar than one that adds to it."""
-    return len(one & other) / len(one) if one else 0.0
+def numbered(texts: Sequence[frozenset[str]]) -> list[int]:
+    """Return each text's words as the bits of a number, the same bit for the same word."""
+    bits: dict[str, int] = {}
+    return [reduce(or_, (1 << bits.setdefault(word, len(bits)) for word in words), 0) for words in texts]
+
+
+def likeness(one: int, other: int) -> float:
+    """Return the share of ``one``'s words (`numbered`) in ``other``, in [0, 1]; 0 without words. A text that repeats a part is
+    more similar than one that adds to it."""
+    return (one & other).bit_count() / one.bit_count() if one else 0.0
 
 
 def diversified(hits: Sequence[Hit], *, diversity: float, top_k: int) -> list[Hit]:
@@ -279,7 +287,7 @@ def diversified(hits: Sequence[Hit], *, diversity: float, top_k: int) -> list[Hi
     if diversity <= 0:
         return list(hits[:top_k])
     best = max((hit.score for hit in hits), default=0.0)
-    words = [shingles(hit.passage.text) for hit in hits]
+    words = numbered([shingles(hit.passage.text) for hit in hits])
     gain = [(1 - diversity) * (hit.score / best if best > 0 else 0.0) for hit in hits]
     nearest = [0.0] * len(hits)
     chosen: list[int] = []

@@ -17,6 +17,7 @@ from pipeline.ranking.selection import (
     diversified,
     graded,
     likeness,
+    numbered,
     select,
     shingles,
     similarity_of,
@@ -221,7 +222,8 @@ class DescribeDiversity:
         while left and len(order) < top_k:
 
             def worth(each):
-                alike = max((likeness(shingles(each.passage.text), words) for words in said), default=0.0)
+                own = shingles(each.passage.text)
+                alike = max((len(own & words) / len(own) for words in said if own), default=0.0)
                 return (1 - diversity) * (each.score / best if best else 0.0) - diversity * alike, alike
 
             taken = max(left, key=lambda each: worth(each)[0])  # the first of equals
@@ -258,14 +260,15 @@ class DescribeDiversity:
         ],
     )
     def it_measures_how_much_was_said_already(self, one, said, alike):
-        assert likeness(shingles(one), shingles(said)) == alike
+        assert likeness(*numbered([shingles(one), shingles(said)])) == alike
 
     @settings(max_examples=30)
     @given(st.text(max_size=40), st.text(max_size=40))
     def it_finds_a_text_to_be_like_itself_and_whatever_holds_it(self, one, other):
         first, both = shingles(one), shingles(f"{other} {one}")
-        assert likeness(first, both) == (1.0 if first else 0.0)
-        assert 0 <= likeness(both, first) <= 1
+        part, whole = numbered([first, both])
+        assert likeness(part, whole) == (1.0 if first else 0.0)
+        assert 0 <= likeness(whole, part) <= 1
 
 
 class DescribeTheSafetyNet:
