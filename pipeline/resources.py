@@ -22,6 +22,7 @@ from pipeline.database.engines import (
     mysql_engine,
     mysql_errors,
     postgres_engine,
+    postgres_errors,
     redis_client,
     redis_errors,
 )
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 
 _QUICK_REDIS_S = 0.5  # an optional read must not cost much time when Redis is unavailable
 _USUAL_THREADS = 4  # threads of a query worker
+_POOLS = {"mysql": mysql_errors, "postgres": postgres_errors, "postgres_indexed": postgres_errors}  # with their errors
 
 
 @dataclass(frozen=True)
@@ -298,12 +300,20 @@ class Resources:
         with suppress(Unavailable), redis_errors():
             self.redis.ping()
 
+    def stay_connected(self) -> None:
+        """Use a connection of each pool. After a minute without use it would be replaced, while a query waits. Raises
+        StoreUnavailable."""
+        for name, errors in _POOLS.items():
+            if name in self.__dict__:
+                with errors(), self.__dict__[name].connect() as connection:
+                    connection.exec_driver_sql("SELECT 1")
+
     def close(self) -> None:
         """Close every connection that was opened."""
         first, last = ("usage_book", "meter"), ("fetches", "redis", "quick_redis", "spaces", "rerankers", "rewriter")
         for name in [name for name in first if name in self.__dict__]:
             self.__dict__[name].close()
-        for name in {"mysql", "postgres", "postgres_indexed"} & self.__dict__.keys():
+        for name in _POOLS.keys() & self.__dict__.keys():
             self.__dict__[name].dispose()
         for name in [name for name in (*last, "writer", "parser") if name in self.__dict__]:
             self.__dict__[name].close()

@@ -102,9 +102,10 @@ def warm_up(use: Resources) -> None:
             prepare_references(use.embedder)
             if use.settings.llm_model:
                 _ = use.rewriter  # its client takes longer to load than a query waits for it
-            use.spaces.follow()
+            use.spaces.follow(stay_connected=use.stay_connected)
+            _ = use.postgres_indexed
         with use.mysql.connect(), use.postgres.connect():
-            pass
+            use.stay_connected()
     except (Unavailable, Misconfigured) as error:
         log.warning("warm_up_failed", code=error.code, detail=str(error))
     except SQLAlchemyError as error:

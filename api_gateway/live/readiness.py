@@ -21,6 +21,7 @@ from redis.exceptions import RedisError
 
 from api_gateway.live.lane import LaneFacts
 from pipeline.caches import RecentValues
+from pipeline.database.bounded_waits import STAY_CONNECTED_S
 from pipeline.database.disk_space import servers_here
 from pipeline.database.redis_checks import ping_broker
 from pipeline.database.worker_heartbeats import (
@@ -351,7 +352,7 @@ async def _processes(probes: Probes) -> dict[str, Check]:
 async def keep_sign(gateway: Gateway) -> None:
     """Give signs of life for this gateway's host for as long as the gateway runs, with the disks of servers on it."""
     disks: tuple[DiskSpace, ...] = ()
-    looked_at = float("-inf")
+    looked_at = used_at = float("-inf")
     while True:
         if time.monotonic() - looked_at >= _DISKS_EVERY_S:
             use, looked_at = gateway.quick, time.monotonic()
@@ -360,6 +361,11 @@ async def keep_sign(gateway: Gateway) -> None:
                 disks = await anyio.to_thread.run_sync(look, abandon_on_cancel=True)
         with suppress(Unavailable):  # the check of Redis reports it
             await gateway.run(gateway.quick.heartbeats.sign, replace(gateway.sign, disks=disks))
+        if time.monotonic() - used_at >= STAY_CONNECTED_S:
+            used_at = time.monotonic()
+            for use in (gateway.quick, gateway.answer_cache.use):
+                with suppress(Unavailable):
+                    await gateway.run_or_leave(use.stay_connected)
         await asyncio.sleep(SIGN_EVERY_S)
 
 

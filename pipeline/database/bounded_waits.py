@@ -33,6 +33,7 @@ _HEARD_S: Final = 1.0  # after a greeting no call asks for another one
 _REFUSED_S: Final = 0.5  # after the server greeted nobody, no call connects
 _SHORT_S: Final = 1.5  # a wait of this limit is over before a greeting would help
 _IDLE_S: Final = 60.0  # a proxy or a failover drops idle connections, some without a sign
+STAY_CONNECTED_S: Final = 25.0  # between two uses of a connection that shall not be idle for so long
 _MYSQL_PORT: Final = 3306
 _DEMOTED: Final = (
     1290,

@@ -205,6 +205,7 @@ def _pool(url: URL, size: int, timeout_s: float, **options: Any) -> Engine:
         max_overflow=size,
         pool_timeout=timeout_s,
         pool_recycle=1800,
+        pool_use_lifo=True,  # one query after the other uses the same connection, which is not idle for a minute
         hide_parameters=True,  # errors are logged, and the parameters may contain a user's text
         **options,
     )

@@ -9,6 +9,7 @@ import structlog
 from sqlalchemy import Connection, Engine
 
 from pipeline.caches import RefreshingValue
+from pipeline.database.bounded_waits import STAY_CONNECTED_S
 from pipeline.database.unit_of_work import reading
 from pipeline.deadline import Deadline
 from pipeline.embedding import space_store
@@ -61,14 +62,19 @@ class Spaces:
         ``patient`` False expects. Raises Unavailable if never read."""
         return self._live.refresh() if fresh else self._live.get(patient=patient)
 
-    def follow(self, *, every_s: float = _FOLLOW_S) -> None:
-        """Read the live spaces periodically in the background, so that an idle process loads a new model in time."""
-        threading.Thread(target=self._follow, args=(every_s,), name="spaces", daemon=True).start()
+    def follow(self, *, every_s: float = _FOLLOW_S, stay_connected: Callable[[], None] = lambda: None) -> None:
+        """Read the live spaces periodically in the background, so that an idle process loads a new model in time, and call
+        ``stay_connected`` twice a minute."""
+        threading.Thread(target=self._follow, args=(every_s, stay_connected), name="spaces", daemon=True).start()
 
-    def _follow(self, every_s: float) -> None:
+    def _follow(self, every_s: float, stay_connected: Callable[[], None]) -> None:
+        next_use = Deadline.after(STAY_CONNECTED_S, clock=self._clock)
         while not self._closed.wait(every_s):
             try:
                 self.live(patient=False)
+                if next_use.has_passed:
+                    next_use = Deadline.after(STAY_CONNECTED_S, clock=self._clock)
+                    stay_connected()
             except PipelineError as error:
                 _report(error)
 
