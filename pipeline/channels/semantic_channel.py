@@ -14,7 +14,7 @@ from pipeline.embedding.distance import ORTHOGONAL, Distance
 from pipeline.embedding.reference_sentences import SPACED, UNSPACED, found_across
 from pipeline.errors import PipelineError
 from pipeline.keyword.terms import holds_unspaced
-from pipeline.models.local_embedder import LocalEmbedder, LocalEncoder, query_vectors, reference_vectors
+from pipeline.models.local_embedder import LOCAL, LocalEmbedder, query_vectors, reference_vectors
 from pipeline.models.ports import Embedder, Matrix
 from pipeline.query.channel_options import SemanticOptions, options_of
 from pipeline.query.request import Query, Recalled
@@ -125,7 +125,7 @@ class SemanticChannel:
         """Return the query's vector, computed once; the first request embeds the reference sentences as well."""
 
         def embed() -> Matrix:
-            has_references = isinstance(space.embedder, LocalEncoder) or space.number in self._references
+            has_references = isinstance(space.embedder, LOCAL) or space.number in self._references
             vectors = self._embedded(query, space, [query.query_text, *(() if has_references else _REFERENCES)])
             if not has_references:
                 self._references.put(space.number, References.of(vectors[1:]))
@@ -138,7 +138,7 @@ class SemanticChannel:
         """Return the vectors of the reference sentences; None if the model does not give them."""
 
         def embed() -> References:
-            if not isinstance(space.embedder, LocalEncoder):
+            if not isinstance(space.embedder, LOCAL):
                 return References.of(self._embedded(query, space, _REFERENCES))
             seconds = query.timeout_ms_of(self.name) / 1000
             parts = [reference_vectors(space.embedder, some, timeout_s=seconds) for some in (SPACED, UNSPACED)]

@@ -177,6 +177,9 @@ class LocalEncoder:
         return vectors
 
 
+LOCAL: Final = (LocalEmbedder, LocalEncoder)  # models of this process, which cost nothing
+
+
 def query_vectors(embedder: Embedder, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
     """Embed texts as questions. Raises what the embedder raises."""
     if isinstance(embedder, LocalEncoder):
@@ -195,8 +198,8 @@ def reference_vectors(embedder: Embedder, sentences: tuple[str, ...], *, timeout
 
 
 def prepare_references(embedder: Embedder) -> None:
-    """Embed the reference sentences of both kinds of writing if the model is slow. Raises the embedder's errors."""
-    if isinstance(embedder, LocalEncoder):
+    """Embed the reference sentences of both kinds of writing with a local model. Raises the embedder's errors."""
+    if isinstance(embedder, LOCAL):
         for sentences in (SPACED, UNSPACED):
             reference_vectors(embedder, sentences)
 
