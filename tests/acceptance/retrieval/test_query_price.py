@@ -19,7 +19,7 @@ import redis
 from tests.conftest import gateway, make_tenant
 from tests.support.corpora.documents import document, until_indexed, upload
 
-MOST_COMMANDS = 44  # inside of scripts too, of which the gateway and the workers send a fourth
+MOST_COMMANDS = 38  # inside of scripts too, of which the gateway and the workers send a third
 MOST_SENT = 12
 MOST_BYTES = 22_000
 MOST_STATEMENTS = 3  # the nearest vectors, the vectors of other hits, the texts
