@@ -78,8 +78,8 @@ def main(folder: Path) -> None:
         reading = (time.process_time() - started) / len(read)
         started = time.process_time()
         words = numbered(read)
-        for one, two in itertools.product(words[:100], words[-100:]):
-            likeness(one, two)
+        for first, second in itertools.product(words[:100], words[-100:]):
+            likeness(first, second)
         comparing = (time.process_time() - started) / 10_000
         areas = ", ".join(f"{name} {area(*kinds):.3f}" for name, kinds in rated.items())
         print(f"{collection.name}: {areas}; {reading * 1e6:.0f} us a text, {comparing * 1e6:.1f} us a pair")
