@@ -281,8 +281,8 @@ def diversified(hits: Sequence[Hit], *, diversity: float, top_k: int) -> list[Hi
     lambda is ``1 - diversity``, relevance the score over the best score, likeness the greatest one to a hit chosen
     before. The first of equals.
 
-    ``score`` stays the relevance, so it may rise in the result; ``likeness`` explains why. What a hit is worth only falls as
-    others are chosen, so a hit is compared with these when it comes first: most of hundreds never are.
+    ``score`` stays the relevance, so it may rise in the result; ``likeness`` explains why. The worth of a hit only falls as
+    others are chosen, so a hit is compared with these when it comes first, and most of hundreds are compared with few.
     """
     if diversity <= 0:
         return list(hits[:top_k])
