@@ -16,6 +16,7 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, asked_query, retrieved
 from api_gateway.resources.route_parts import read_shape
+from chordwise.contract.answer import sureness
 from pipeline.filters.python_filters import (
     LOOKED_AT,
     HitCondition,
@@ -113,8 +114,8 @@ class DifyRequest(_Tolerant):
 
 
 class DifyRecord(BaseModel):
-    """A passage. `score` is its confidence, from 0 to 1 and comparable between questions; records are in the order of
-    the answer, which reranking may have changed."""
+    """A passage. `score` is its confidence, from 0 to 1 and comparable between questions, 0.5 where nothing can be told;
+    records are in the order of the answer, which reranking may have changed."""
 
     content: str
     score: float
@@ -148,7 +149,7 @@ def record(chunk: dict[str, Any]) -> dict[str, Any]:
     """Return a hit as a record for Dify. Its metadata are the fields that conditions apply to."""
     return {
         "content": chunk["text"],
-        "score": chunk["confidence"],
+        "score": sureness(chunk["confidence"]),
         "title": chunk["title"] or chunk["document_id"],
         "metadata": fields_named(
             chunk["metadata"], **{name: chunk[name] for name in ("title", "document_id", "chunk_id", "namespace")}
@@ -254,7 +255,7 @@ async def retrieval(caller: Reader) -> Response:
     answer = retrieved(await answer_of(query, caller, cache_control=cache_control))
     stats = answer["stats"]
     least = (setting and setting.score_threshold) or 0.0
-    records = [record(chunk) for chunk in answer["chunks"] if chunk["confidence"] >= least]
+    records = [record(chunk) for chunk in answer["chunks"] if sureness(chunk["confidence"]) >= least]
     remarks = [*stats["remarks"], *(f"{loss['part']}: {loss['detail']}" for loss in stats["degradations"])]
     return json_response({"records": records, **({"remarks": remarks} if remarks else {})})
 

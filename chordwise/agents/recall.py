@@ -44,11 +44,12 @@ class RecallRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallHit:
-    """A passage with its ``source``: the strongest channel, or ``both``. ``confidence``: from 0 to 1."""
+    """A passage with its ``source``: the strongest channel, or ``both``. ``confidence``: from 0 to 1, None
+    where nothing can be told."""
 
     source: str
     score: float
-    confidence: float
+    confidence: float | None
     reason: str
     content: str
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -157,7 +158,7 @@ def _hit(hit: Hit, query_id: str) -> RecallHit:
     return RecallHit(
         source=hit.source or "",
         score=hit.score,
-        confidence=hit.confidence or 0.0,
+        confidence=hit.confidence,
         reason=hit.reason or "",
         content=hit.text,
         metadata=passage_metadata(hit, query_id),

@@ -78,7 +78,7 @@ class Rerank(answer.RerankMove, Result):
 class Hit(answer.AnswerChunk, Result):
     """A chunk that answers a query. ``source`` is the strongest channel, ``sources`` are all of them."""
 
-    confidence: float | None = None  # type: ignore[assignment]  # older servers send none
+    confidence: float | None = None  # older servers send none
 
 
 class Citation(answer.Citation, Result):

@@ -2,9 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from chordwise.contract.record import Answered, absent_not_null
+
+EVEN: Final = 0.5  # the confidence that null counts as in every threshold
+
+
+def sureness(confidence: float | None) -> float:
+    """Return a confidence as thresholds compare it: null, which says that nothing can be told, counts as 0.5."""
+    return EVEN if confidence is None else confidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +44,9 @@ class Span(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerChunk(Answered):
-    """A hit. `score` orders this answer; `confidence` can be compared between queries. `source`: the strongest channel, or
-    `both` where words and meaning found it. `feedback`: the part of the fused score that came from candidates like it.
+    """A hit. `score` orders this answer; `confidence` can be compared between queries, and is null where neither words nor
+    meaning can tell whether the query is answered, as `remarks` then says. `source`: the strongest channel, or `both` where
+    words and meaning found it. `feedback`: the part of the fused score that came from candidates like it.
     `highlights`, on request: the words of the query in `text`, synonyms included."""
 
     chunk_id: str
@@ -48,7 +56,7 @@ class AnswerChunk(Answered):
     text: str
     metadata: Mapping[str, Any]
     score: float
-    confidence: float
+    confidence: float | None
     source: str
     sources: tuple[HitSource, ...]
     reason: str

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any, Final
 
 from chordwise.async_client import AsyncChordwise
+from chordwise.contract.answer import sureness
 from chordwise.evaluation.ask import ask_concurrently
 from chordwise.evaluation.collection import JudgedQuery
 
@@ -16,9 +17,10 @@ _TOP_K = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """One hit: its confidence in [0, 1], whether its document is relevant, and its position, counted from 1."""
+    """One hit: its confidence in [0, 1], None where nothing can be told, whether its document is relevant, and its
+    position, counted from 1."""
 
-    confidence: float
+    confidence: float | None
     relevant: bool
     rank: int
 
@@ -34,26 +36,30 @@ class Bin:
 
 
 def bins_of(hits: Sequence[Judged]) -> list[Bin]:
-    """Return the reliability diagram: the bins that hold hits, from the least to the most confident."""
-    by_bin: dict[int, list[Judged]] = {}
+    """Return the reliability diagram of the hits with a confidence: the bins that hold any, from the least to the most
+    confident."""
+    by_bin: dict[int, list[tuple[float, bool]]] = {}
     for hit in hits:
-        by_bin.setdefault(min(BINS - 1, int(hit.confidence * BINS)), []).append(hit)
+        if hit.confidence is not None:
+            number = min(BINS - 1, int(hit.confidence * BINS))
+            by_bin.setdefault(number, []).append((hit.confidence, hit.relevant))
     return [
         Bin(
             low=number / BINS,
             hits=len(members),
-            confidence=sum(hit.confidence for hit in members) / len(members),
-            relevant=sum(hit.relevant for hit in members) / len(members),
+            confidence=sum(confidence for confidence, _ in members) / len(members),
+            relevant=sum(relevant for _, relevant in members) / len(members),
         )
         for number, members in sorted(by_bin.items())
     ]
 
 
 def expected_calibration_error(hits: Sequence[Judged]) -> float:
-    """Return the mean of ``|relevant - confidence|`` over the ten bins, each weighted by its hits; 0 for no hits
-    (Naeini, Cooper and Hauskrecht, Obtaining well calibrated probabilities using Bayesian binning, AAAI 2015)."""
-    total = max(1, len(hits))
-    return sum(group.hits * abs(group.relevant - group.confidence) for group in bins_of(hits)) / total
+    """Return the mean of ``|relevant - confidence|`` over the ten bins, each weighted by its hits; 0 without hits that have
+    a confidence (Naeini, Cooper and Hauskrecht, Obtaining well calibrated probabilities using Bayesian binning, AAAI 2015)."""
+    bins = bins_of(hits)
+    total = max(1, sum(group.hits for group in bins))
+    return sum(group.hits * abs(group.relevant - group.confidence) for group in bins) / total
 
 
 def threshold_that_keeps(best: Sequence[float], share: float) -> float:
@@ -76,7 +82,7 @@ async def ask_judged(
     async def ask(query: JudgedQuery) -> list[Judged]:
         answer = await client.query(query.text, **{"top_k": _TOP_K, **options})
         return [
-            Judged(confidence=hit.confidence or 0.0, relevant=query.grades.get(hit.document_id, 0) > 0, rank=rank)
+            Judged(confidence=hit.confidence, relevant=query.grades.get(hit.document_id, 0) > 0, rank=rank)
             for rank, hit in enumerate(answer.chunks, start=1)
         ]
 
@@ -84,8 +90,8 @@ async def ask_judged(
 
 
 def best_of(answers: Sequence[Sequence[Judged]]) -> list[float]:
-    """Return the highest confidence of each answer, 0 for an empty one."""
-    return [max((hit.confidence for hit in answer), default=0.0) for answer in answers]
+    """Return the highest confidence of each answer as thresholds compare it, 0 for an empty one."""
+    return [max((sureness(hit.confidence) for hit in answer), default=0.0) for answer in answers]
 
 
 _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")

@@ -25,7 +25,7 @@ const job = await client.waitForJob(upload, { signal: AbortSignal.timeout(60_000
 console.log("upload", job.status);
 
 const answer = await client.ask({ query_text: "how hot is the water for green tea", namespaces: [namespace], top_k: 1 });
-for (const hit of answer.chunks) console.log(`${hit.score.toFixed(2)} ${hit.confidence.toFixed(2)} ${hit.title}: ${hit.text}`);
+for (const hit of answer.chunks) console.log(`${hit.score.toFixed(2)} ${hit.confidence?.toFixed(2) ?? "-"} ${hit.title}: ${hit.text}`);
 
 for await (const document of client.items((params) => client.listDocuments(params), { namespace, limit: 2 })) {
   console.log("document", document.document_id);

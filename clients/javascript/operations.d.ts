@@ -36,7 +36,7 @@ export interface Answer {
   error?: ProblemBody | null;
 }
 
-/** A hit. `score` orders this answer; `confidence` can be compared between queries. `source`: the strongest channel, or `both` where words and meaning found it. `feedback`: the part of the fused score that came from candidates like it. `highlights`, on request: the words of the query in `text`, synonyms included. */
+/** A hit. `score` orders this answer; `confidence` can be compared between queries, and is null where neither words nor meaning can tell whether the query is answered, as `remarks` then says. `source`: the strongest channel, or `both` where words and meaning found it. `feedback`: the part of the fused score that came from candidates like it. `highlights`, on request: the words of the query in `text`, synonyms included. */
 export interface AnswerChunk {
   chunk_id: string;
   document_id: string;
@@ -45,7 +45,7 @@ export interface AnswerChunk {
   text: string;
   metadata: Record<string, unknown>;
   score: number;
-  confidence: number;
+  confidence: number | null;
   source: string;
   sources: HitSource[];
   reason: string;

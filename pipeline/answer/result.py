@@ -102,7 +102,7 @@ def _chunk(hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
         AnswerChunk,
         hydrated,
         score=hit.score,
-        confidence=round(hit.confidence, 4),
+        confidence=None if hit.confidence is None else round(hit.confidence, 4),
         source=_label(sources),
         sources=sources,
         reason=_reason(sources, fused.feedback, hit, envelopes),

@@ -18,94 +18,124 @@ _MONTHS: Final = {
     name: month
     for month, names in enumerate(
         (
-            "january jan januar janvier enero",
-            "february feb februar fevrier febrero",
-            "march mar marz mars marzo",
-            "april apr avril abril",
-            "may mai mayo",
-            "june jun juni juin junio",
-            "july jul juli juillet julio",
-            "august aug aout agosto",
-            "september sep sept septembre septiembre",
-            "october oct oktober okt octobre octubre",
-            "november nov novembre noviembre",
-            "december dec dezember dez decembre diciembre",
+            "january jan januar janvier enero gennaio janeiro januari ocak января",
+            "february feb februar fevrier febrero febbraio fevereiro februari subat февраля",
+            "march mar marz mars marzo marco maart mart марта",
+            "april apr avril abril aprile nisan апреля",
+            "may mai mayo maggio maio mei mayis мая",
+            "june jun juni juin junio giugno junho haziran июня",
+            "july jul juli juillet julio luglio julho temmuz июля",
+            "august aug aout agosto augustus agustos августа",
+            "september sep sept septembre septiembre settembre setembro eylul сентября",
+            "october oct oktober okt octobre octubre ottobre outubro ekim октября",
+            "november nov novembre noviembre novembro kasim ноября",
+            "december dec dezember dez decembre diciembre dicembre dezembro aralik декабря",
         ),
         start=1,
     )
     for name in names.split()
 }
-_NAME: Final = rf"(?P<name>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})(?![a-z])\.?"
+_NAME: Final = rf"(?P<name>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})(?![^\W\d_])\.?"
 _YEAR: Final = r"(?P<y>(?:1[5-9]|20|21)\d\d)"
 _NUMERAL: Final = "〇零一二三四五六七八九十"
 _VALUES: Final = {sign: value for value, sign in enumerate("〇一二三四五六七八九")} | {"零": 0}
+_TO: Final = r" ?(?:-|~|〜|to|until|through|and|bis|au|al|至|到|から) ?(?:the )?"
 
 # Applied to folded text (`terms.fold`): lower case, digits and signs of one width, simplified characters.
 _SIGNED: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?<![\d.,-]){_YEAR}(?P<sign>[-/.])(?P<m>\d\d?)(?P=sign)(?P<d>\d\d?)(?![\d-])",
+        rf"(?<![\d.,])(?<!\d-){_YEAR}(?P<sign>[-/.])(?P<m>\d\d?)(?P=sign)(?P<d>\d\d?)(?![\d-])",
         rf"(?<![\d/.-])(?P<d>\d\d?)(?P<sign>[/.-])(?P<m>\d\d?)(?P=sign){_YEAR}(?![\d/-])",
+    )
+)
+_MONTH_ALONE: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?<![\d.,/-]){_YEAR}-(?P<m>0[1-9]|1[0-2])(?![\d-])",
+        rf"(?<![\d.,/-])(?P<m>0[1-9]|1[0-2])/{_YEAR}(?![\d/-])",
     )
 )
 _WITH_HAN: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?<!\d){_YEAR} ?年 ?(?P<m>\d\d?) ?月(?: ?(?P<d>\d\d?) ?[日号])?",
-        r"(?<![年\d] )(?<![年\d])(?P<m>\d\d?) ?月 ?(?P<d>\d\d?) ?[日号]",
+        rf"(?<!\d){_YEAR} ?[年년] ?(?P<m>\d\d?) ?[月월](?: ?(?P<d>\d\d?) ?[日号일])?",
+        r"(?<![年년\d] )(?<![年년\d])(?P<m>\d\d?) ?[月월] ?(?P<d>\d\d?) ?[日号일]",
     )
+)
+_HAN_RANGE: Final = re.compile(
+    rf"(?:(?<!\d){_YEAR} ?年 ?)?(?<!\d)(?P<m>\d\d?) ?月 ?(?P<d>\d\d?) ?[日号]?{_TO}(?P<last>\d\d?) ?[日号]"
 )
 _WITH_NAMES: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?<![\d.,])(?:(?P<d>\d\d?)(?:st|nd|rd|th|er|\.)? (?:of |de )?)?{_NAME},? (?:de |del )?{_YEAR}(?!\d)",
-        rf"(?<![a-z]){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?,? {_YEAR}(?!\d)",
+        rf"(?<![\d.,])(?:(?P<d>\d\d?)(?:st|nd|rd|th|er|\.)?[ -](?:of |de )?)?{_NAME}(?:,? (?:de |del )?|-){_YEAR}(?!\d)",
+        rf"(?<![^\W\d_]){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?,? {_YEAR}(?!\d)",
         rf"(?<![\d.,])(?P<d>\d\d?)(?:st|nd|rd|th|\.)? (?:of )?{_NAME}(?!,? (?:de |del )?\d)",
-        rf"(?<![a-z]){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?(?![\d:,.-]*\d)(?!,? \d{{4}})",
+        rf"(?<![^\W\d_]){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?(?![\d:,.-]*\d)(?!,? \d{{4}})",
+    )
+)
+_RANGES_WITH_NAMES: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?<![\d.,-])(?P<d>\d\d?)(?:st|nd|rd|th|\.)?{_TO}(?P<last>\d\d?)(?:st|nd|rd|th|\.)? (?:of |de )?{_NAME}"
+        rf"(?:,? (?:de |del )?{_YEAR}(?!\d))?",
+        rf"(?<![^\W\d_]){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?{_TO}(?P<last>\d\d?)(?:st|nd|rd|th)?(?![\d:])(?:,? {_YEAR}(?!\d))?",
     )
 )
 _EIGHT_DIGITS: Final = re.compile(r"(?<!\d)(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)(?!\d)")
 _HAS_SIGNED: Final = re.compile(r"\d[-/.]\d\d?[-/.]\d")
+_HAS_MONTH_ALONE: Final = re.compile(r"\d{4}-\d\d(?![\d-])|(?<![\d/])\d\d/\d{4}")
 _HAS_NAME: Final = re.compile(_NAME)
 _HAN_DATE: Final = re.compile(
     rf"(?P<y>[{_NUMERAL}]{{4}})年(?P<m>[{_NUMERAL}]{{1,2}})月(?:(?P<d>[{_NUMERAL}]{{1,3}})[日号])?"
 )
 _TIME: Final = re.compile(
     r"(?<![\d:.])(?P<h>\d\d?):(?P<m>[0-5]\d)(?::[0-5]\d)?(?![\d:])(?: ?(?P<half>[ap])\.?m(?![a-z]))?"
-    r"|(?<![\d:.,])(?P<h2>\d\d?) ?(?P<half2>[ap])\.?m(?![a-z])"
+    r"|(?<![\d:.,])(?P<h2>\d\d?) ?(?P<half2>[ap])\.?m(?![a-z])|(?<![\d:.,])(?P<h3>\d\d?)\.(?P<m3>[0-5]\d) ?uhr(?![a-z])"
 )
 _HAN_TIME: Final = re.compile(
-    r"(?P<part>凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|夜里)?(?<!\d)(?P<h>\d\d?) ?[点时]"
-    r"(?:(?P<m>[0-5]?\d) ?分|(?P<half>半)|(?P<whole>钟|整))?"
+    r"(?P<part>凌晨|早上|早晨|上午|午前|中午|下午|午后|傍晚|晚上|夜里|오전|오후)? ?(?<!\d)(?P<h>\d\d?) ?[点时시] ?"
+    r"(?:(?P<m>[0-5]?\d) ?[分분]|(?P<half>半|반)|(?P<quarter>[13])刻|(?P<whole>钟|整))?"
 )
-_AFTERNOON: Final = ("下午", "傍晚", "晚上", "夜里")
+_AFTERNOON: Final = ("下午", "午后", "傍晚", "晚上", "夜里", "오후")
 
 
 def dates_and_times(folded: str) -> Iterator[Form]:
     """Yield the terms of the dates and times of day in a folded text: ``date:2024-03-05`` and its month
     ``date:2024-03``, ``date:03-05`` for a day without a year, ``time:14:30``.
 
-    A date of which day and month can be exchanged (3/5/2024) names both days.
+    A date of which day and month can be exchanged (3/5/2024) names both days, and a range (5 to 8 March) its days.
     """
     patterns: list[re.Pattern[str]] = [_EIGHT_DIGITS]
+    ranges: list[re.Pattern[str]] = []
     if _HAS_SIGNED.search(folded):
         patterns += _SIGNED
-    if "月" in folded:
+    if _HAS_MONTH_ALONE.search(folded):
+        patterns += _MONTH_ALONE
+    if "月" in folded or "월" in folded:
         patterns += _WITH_HAN
+        ranges.append(_HAN_RANGE)
     if _HAS_NAME.search(folded):
         patterns += _WITH_NAMES
+        ranges += _RANGES_WITH_NAMES
     for pattern in patterns:
         for match in pattern.finditer(folded):
             yield from _terms_of(match)
-    if ":" in folded or "m" in folded:
+    for pattern in ranges:
+        for match in pattern.finditer(folded):
+            yield from _days_of(match)
+    if ":" in folded or "m" in folded or "uhr" in folded:
         for match in _TIME.finditer(folded):
             half = match["half"] or match["half2"]
-            yield from _time(int(match["h"] or match["h2"]), int(match["m"] or 0), half, match)
-    if "点" in folded or "时" in folded:
+            minute = int(match["m"] or match["m3"] or 0)
+            yield from _time(int(match["h"] or match["h2"] or match["h3"]), minute, half, match)
+    if any(map(folded.__contains__, "点时시")):
         for match in _HAN_TIME.finditer(folded):
-            if match["m"] or match["half"] or match["whole"] or match["part"]:
+            if any(map(match.__getitem__, ("m", "half", "quarter", "whole", "part"))):
                 half = "p" if match["part"] in _AFTERNOON else None
-                yield from _time(int(match["h"]), 30 if match["half"] else int(match["m"] or 0), half, match)
+                minute = 30 if match["half"] else 15 * int(match["quarter"] or 0) or int(match["m"] or 0)
+                yield from _time(int(match["h"]), minute, half, match)
 
 
 def han_dates(folded: str) -> Iterator[Form]:
@@ -125,6 +155,17 @@ def _terms_of(match: re.Match[str]) -> Iterator[Form]:
     is_ambiguous = "sign" in found and found["sign"] in "/-" and match.start("d") < match.start("m")
     if is_ambiguous and day is not None and day != month:
         yield from _named(year, day, month, match)
+
+
+def _days_of(match: re.Match[str]) -> Iterator[Form]:
+    """Yield the terms of the days of a range within a month; the last is a date by itself where it has the month's name."""
+    found = match.groupdict()
+    month = _MONTHS[found["name"]] if found.get("name") else int(found["m"])
+    year = int(found["y"]) if found.get("y") else None
+    for day in range(int(found["d"]), min(31, int(found["last"])) + ("name" not in found)):
+        for form in _named(year, month, day, match):
+            if len(form.term) != len("date:2024-03"):
+                yield form
 
 
 def _named(year: int | None, month: int, day: int | None, match: re.Match[str]) -> Iterator[Form]:

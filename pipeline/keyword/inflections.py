@@ -172,12 +172,12 @@ def _stems(language: Language, piece: str) -> tuple[tuple[str, str], ...]:
     if stemmer is None:
         stemmer = snowballstemmer.stemmer(language)
         setattr(_per_thread, language, stemmer)
-    terms = analyze(piece)
+    terms, asked = analyze(piece), query_terms(piece)
     pairs: list[tuple[str, str]] = []
     for word in _WORD.findall(normal_form("NFKC", piece).casefold()) if terms else ():  # a tatweel alone is no term
         stem = fold(str(stemmer.stemWord(word)))
         if language in _SPOKEN_IN.get(word, ()) or stem in terms:
             continue
         own = query_terms(word)
-        pairs.append((own[0] if own and own[0] in terms else terms[0], stem))
+        pairs.append((own[0] if own and own[0] in asked else terms[0], stem))
     return tuple(pairs)

@@ -11,7 +11,7 @@ from itertools import combinations, islice, pairwise
 from typing import Final, NamedTuple
 
 from pipeline.keyword.dates import Form, dates_and_times, han_dates
-from pipeline.keyword.rewritings import in_digits, numeral, rewritings
+from pipeline.keyword.rewritings import decimal, in_digits, numeral, rewritings
 
 _DAY: Final = re.compile("date:.{10}")
 _DIGITS: Final = re.compile("[0-9]+")
@@ -33,20 +33,30 @@ _ONE_DIGIT: Final = ("1", "7")
 _THREE_DIGITS: Final = re.compile("21|22|23|24|25|26|29|35|37|38|42|50|59|67|68|69|80|85|87|88|89|96|97|99")
 # An IBAN in its groups of four, and the number of a standard (GB/T 19001, ISO/IEC 27001).
 _CODE: Final = re.compile(
-    r"(?<![a-z0-9])(?:[a-z]{2}\d\d(?: [a-z0-9]{4}){2,7}(?: [a-z0-9]{1,3})?|[a-z]{2,4}/[a-z]{1,4}[ -]?\d{2,6})(?![a-z0-9])"
+    r"(?<![a-z0-9])(?:[a-z]{2}\d\d(?: [a-z0-9]{4}){2,7}(?: [a-z0-9]{1,3})?"
+    r"|[a-z]{2,4}\d{0,2}/[a-z]{1,4}[ -]?\d{2,6}(?:\.\d{1,3})?)(?![a-z0-9])"
 )
 _SEPARATORS: Final = re.compile(r"[ /-]")
 
-_CAMEL: Final = re.compile(r"(?<![A-Za-z0-9])(?:[a-z]{2,}(?:[A-Z][a-z0-9]+)+|(?:[A-Z][a-z]+){3,})(?![A-Za-z])")
+_PERCENT: Final = re.compile(
+    r"(?<![a-z0-9_.,])(?P<number>\d{1,3}(?:[.,]\d{1,3})?) ?"
+    r"(?:%|(?:per ?cent|prozent|pour ?cent|por ?cien?to|per ?cento|yuzde)(?![a-z])"
+    "|процент|パーセント|퍼센트)"
+)
+_HAN_PERCENT: Final = re.compile("百分之([〇零一二三四五六七八九两十百]{1,5}(?:点[〇零一二三四五六七八九]{1,3})?)")
+
+_CAMEL: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:[a-z]{2,}(?:[A-Z][a-z0-9]+)+[A-Z]{0,4}|(?:[A-Z][a-z]+){3,}|[A-Z]{2,6}(?:[A-Z][a-z]+){2,})"
+    r"(?![A-Za-z])"
+)
 _HUMPED: Final = re.compile("[A-Z](?<=[a-z][A-Z])")
-_HUMP: Final = re.compile(r"[A-Z]?[a-z]+|[0-9]+")
 _WORD: Final = re.compile("[a-z0-9]+")
 _PIECE: Final = re.compile("[a-z]+|[0-9]+")
 _JOINS: Final = re.compile(r" ?[-·•_./& ] ?|")
 _HUMPS: Final = re.compile(
     r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*(?:[a-z][A-Z]|[A-Z]{2}[a-z]))[A-Za-z0-9]{3,40}(?![A-Za-z0-9])"
 )
-_HUMP_OR_ACRONYM: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_HUMP: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _PARTICLES: Final = frozenset(["in", "out", "up", "on", "off", "down", "over", "back", "away"])
 _WITH_PARTICLE: Final = re.compile(
     "(?P<verb>[a-z]{2,7})(?<!ed)(?<!ing)(?<![^s]s)(?P<particle>in|out|up|on|off|down|over|back|away)"
@@ -64,7 +74,7 @@ _LONGEST_SPLIT: Final = 24  # characters
 _SHORT_WORD: Final = 4  # characters of an abbreviation: PhD
 _MOST_WORDS: Final = 40  # of a query that are joined with others
 _MOST_TOGETHER: Final = 4
-_MOST_PIECES: Final = 4
+_MOST_PIECES: Final = 5
 _LONGEST_CODE: Final = 34  # characters; the longest IBAN
 
 
@@ -86,7 +96,11 @@ class Spelling(NamedTuple):
 
 
 def compounds(folded: str) -> Iterator[Form]:
-    """Yield compounds of two or three words of letters without their hyphens: wi-fi as wifi."""
+    """Yield compounds of two or three words of letters without their hyphens (wi-fi as wifi), and words behind an article
+    without it (l'eau as eau)."""
+    if "'" in folded:
+        for match in _ELISION.finditer(folded):
+            yield Form(match[1], *match.span())
     if "-" in folded:
         for match in _COMPOUND.finditer(folded):
             joined = match[0].replace("-", "")
@@ -109,10 +123,22 @@ def _exact_forms(folded: str) -> Iterator[Form]:
     """Yield numbers, codes, dates and times. Only what surrounds digits is searched: a tenth of the time."""
     for start, end in _near_digits(folded):
         part = folded[start:end]
-        for form in (*_codes(part), *dates_and_times(part)):
+        for form in (*_codes(part), *dates_and_times(part), *_percents(part)):
             yield Form(form.term, start + form.start, start + form.end)
     if "年" in folded:
         yield from han_dates(folded)
+    if "百分之" in folded:
+        for match in _HAN_PERCENT.finditer(folded):
+            yield Form(_percent(decimal(match[1])), *match.span())
+
+
+def _percents(part: str) -> Iterator[Form]:
+    """Yield percentages, as signs and as words of several languages: 12,5 % as percent:12.5."""
+    return (Form(_percent(match["number"].replace(",", ".")), *match.span()) for match in _PERCENT.finditer(part))
+
+
+def _percent(number: str) -> str:
+    return f"percent:{float(number):g}"
 
 
 def _near_digits(folded: str) -> Iterator[tuple[int, int]]:
@@ -176,7 +202,7 @@ def _names(text: str, folded: str) -> Iterator[Spelling]:
     for match in _CAMEL.finditer(text):
         yield Spelling(match[0].lower(), (tuple(part.lower() for part in _HUMP.findall(match[0])),))
     for match in _HUMPS.finditer(text):
-        if len(parts := _HUMP_OR_ACRONYM.findall(match[0])) > 1 and not _CAMEL.fullmatch(match[0]):
+        if len(parts := _HUMP.findall(match[0])) > 1 and not _CAMEL.fullmatch(match[0]):
             yield Spelling(match[0].lower(), (" ".join(parts).lower(),))
     for match in _HARDWARE.finditer(folded):
         yield Spelling(match[0], ((_COLON_OR_DASH.sub("", match[0]),),), Certainty.EXACT)
@@ -210,12 +236,14 @@ def _in_parts(word: str) -> Iterator[Spelling]:
 def _codes(part: str) -> Iterator[Form]:
     """Yield numbers and codes that are written in groups, joined, and telephone numbers also without the code of their
     country and the zero before an area's. Numbers that are one plain word yield nothing."""
-    if "/" in part or " " in part:
-        for match in _CODE.finditer(part):
-            yield Form(_SEPARATORS.sub("", match[0]), *match.span())
+    whole = list(_CODE.finditer(part)) if "/" in part or " " in part else []
+    for match in whole:
+        yield Form(_SEPARATORS.sub("", match[0]), *match.span())
     if sum(map(part.count, "0123456789")) < _FEWEST_DIGITS:
         return
     for match in (*_NUMBER.finditer(part), *_DOTTED.finditer(part)):
+        if any(code.start() <= match.start() < code.end() for code in whole):
+            continue
         written = match[0]
         is_international = written.startswith(("+", "00"))
         digits = _NO_DIGITS.sub("", _TRUNK.sub("", written) if is_international else written)

@@ -26,12 +26,12 @@ _VALUES: Final = {sign: max(0, place - 1) for place, sign in enumerate(_SIGNS)} 
 _SCALES: Final = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "亿": 100_000_000}
 _LARGE: Final = 10_000
 _NUMERAL: Final = re.compile(
-    r"(?P<percent>百分之)?[一二三四五六七八九两十壹贰叁肆伍陆柒捌玖拾][〇零一二三四五六七八九两十百千万亿壹贰叁肆伍陆柒捌玖拾佰仟]{0,15}"
+    r"(?<!百分之)[一二三四五六七八九两十壹贰叁肆伍陆柒捌玖拾][〇零一二三四五六七八九两十百千万亿壹贰叁肆伍陆柒捌玖拾佰仟]{0,15}"
 )
-_MEASURES: Final = "天年月日周次个级层楼号点时分章节条款项届代期卷册版"
+_MEASURES: Final = "天年月日周次个级层楼号点时分章节条款项届代期卷册版丁番回"
 _MOST: Final = 10**10
 _NUMBER: Final = re.compile(
-    r"(?<![\d.,])(?P<digits>\d{1,9}|\d{1,3}(?:,\d{3})+|\d{1,4}\.\d{1,2}(?=万|亿))(?![\d,]|\.\d)(?P<scale>万|亿)?(?P<percent>%)?"
+    r"(?<![\d.,])(?P<digits>\d{1,9}|\d{1,3}(?:,\d{3})+|\d{1,4}\.\d{1,2}(?=万|亿))(?![\d,%]|\.\d)(?P<scale>万|亿)?(?P<rest>(?<=万)\d千)?"
 )
 _HAN: Final = re.compile("[\u4e00-\u9fff]")
 _BESIDE: Final = re.compile(" ?(?P<han>[\u4e00-\u9fff]{1,2})")
@@ -54,11 +54,13 @@ def rewritings(folded: str) -> Iterator[Rewriting]:
         yield from _names_with_numbers(folded)
         yield from _times(folded)
         yield from _quarters(folded)
+        yield from _dotted(folded)
+        yield from _thousands(folded)
 
 
 _SPOKEN: Final = re.compile(
     r"(?P<era>令和|平成|昭和)(?P<year>\d{1,2}|元)(?=年\d)"
-    r"|(?:凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|夜里)?[一二三四五六七八九两十]{1,3}点(?:[一二三四五六七八九十]{1,3}分|半|整|钟)?"
+    r"|(?:凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|夜里)?[一二三四五六七八九两十]{1,3}点(?:[一二三四五六七八九十]{1,3}分|半|整|钟|[一三]刻)?"
     r"|(?<![年〇零一二三四五六七八九十])[一二三四五六七八九十]{1,2}月[一二三四五六七八九十]{1,3}[日号]"
     r"|(?<![\d.,:])(?P<hour>\d\d?) ?(?:h|uhr) ?(?P<minute>[0-5]\d)(?!\d)"
 )
@@ -98,6 +100,12 @@ def _value(numeral: str) -> int:
     return total + section + digit * max(1, scale // 10)  # 一万二 is 12000
 
 
+def decimal(numeral: str) -> str:
+    """Return a Chinese numeral in digits: 十二点五 as 12.5."""
+    whole, _, behind = numeral.partition("点")
+    return f"{_value(whole)}.{''.join(str(_VALUES[sign]) for sign in behind)}"
+
+
 def numeral(value: int) -> str:
     """Return the Chinese numeral of a number below ten thousand millions."""
     if value >= _LARGE:
@@ -122,47 +130,49 @@ def _in_wan(value: int) -> str:
 def _numerals(folded: str) -> Iterator[Rewriting]:
     """Yield Chinese numerals in digits and in other numerals, with the characters beside them."""
     for match in _NUMERAL.finditer(folded):
-        written = match[0].removeprefix("百分之")
+        written = match[0]
         before, behind = folded[max(0, match.start() - 1) : match.start()], folded[match.end() : match.end() + 1]
         is_framed = before == "第" or (behind in _MEASURES and written not in "一两十")
-        if not (is_framed or len(written) > 1 or match["percent"]) or (value := _value(written)) > _MOST:
+        if not (is_framed or len(written) > 1) or (value := _value(written)) > _MOST:
             continue
         before, behind = (sign if _HAN.fullmatch(sign) else "" for sign in (before, behind))
         plain = written.translate(_FORMAL)
         others = [other for other in (plain, plain.translate(_TO_FORMAL)) if other != written]
         if value >= _LARGE and value % 1000 == 0:
             others.append(f"{_in_wan(value)}万")
-        if match["percent"]:
-            yield Rewriting(match[0], words=((str(value),),), is_sure=False)
-            continue
         yield Rewriting(f"{before}{written}{behind}", tuple(f"{before}{other}{behind}" for other in others))
-        around = [sign for sign in (before, behind) if sign and sign not in _NOT_INDEXED_ALONE]
+        around = [sign for sign in (behind or before) if sign not in _NOT_INDEXED_ALONE]
         yield Rewriting(f"{before}{written}{behind}", words=((str(value), *around),), is_sure=bool(around))
 
 
 def _numbers_with_han(folded: str) -> Iterator[Rewriting]:
     """Yield numbers beside Han characters in Chinese numerals, with these characters."""
     for match in _NUMBER.finditer(folded):
-        if match["percent"]:
-            if match["digits"].isdigit():
-                yield Rewriting(match["digits"], (f"百分之{numeral(int(match['digits']))}",))
-            continue
         found = _BESIDE.match(folded, match.end())
         behind = found["han"] if found else ""
         before = folded[max(0, match.start() - 1) : match.start()]
         before = before if _HAN.fullmatch(before) else ""
         value = round(float(match["digits"].replace(",", "")) * _SCALES.get(match["scale"] or "", 1))
+        value += 1000 * int(match["rest"][0]) if match["rest"] else 0
         if not (before or behind or match["scale"]) or not 0 < value <= _MOST:
             continue
         numerals = {numeral(value): None}
         numerals |= {_LEADING_TWO.sub("两", written): None for written in numerals}
+        numerals |= {numeral(value).translate(_TO_FORMAL): None}
         texts = [f"{before}{written}{behind[:1]}" for written in numerals]
         if not match["scale"] and value >= _LARGE and value % 1000 == 0:
             texts.append(f"{_in_wan(value)}万{behind[:1]}")
+            if value >= _SCALES["亿"] and value % 10**6 == 0:
+                texts.append(f"{value / _SCALES['亿']:g}亿{behind[:1]}")
+            texts.append(f"{value // _LARGE}万{value % _LARGE // 1000}千{behind[:1]}")
         words = ((str(value), *behind[:1]),) if match["scale"] else ()
         # The characters behind a number are a bigram of the query, with the scale.
         behind = behind[:1] if match["scale"] else behind
-        yield Rewriting(f"{match['digits'].replace(',', '')}{match['scale'] or ''}{behind}", tuple(texts), words)
+        yield Rewriting(
+            f"{match['digits'].replace(',', '')}{match['scale'] or ''}{match['rest'] or ''}{behind}",
+            tuple(texts),
+            words,
+        )
 
 
 _AMOUNT: Final = re.compile(
@@ -178,8 +188,6 @@ def _amounts(folded: str) -> Iterator[Rewriting]:
         if (sign is not None and sign == point) or not (sign or point):
             continue
         digits = re.sub(r"\D", "", match["whole"])
-        if sign == "," and not point:
-            continue  # 1,000 and 1000 are one term
         grouped = f"{int(digits):,}"
         ends = (f".{match['cents']}", f",{match['cents']}") if point else ("", "")
         texts = {
@@ -189,15 +197,24 @@ def _amounts(folded: str) -> Iterator[Rewriting]:
             grouped.replace(",", " ") + ends[1]: None,
             grouped.replace(",", "'") + ends[0]: None,
         }
-        yield Rewriting(match[0], tuple(text for text in texts if text != match[0]))
+        own = {match[0], digits if sign == "," and not point else ""}  # 1,000 and 1000 are one term
+        yield Rewriting(match[0], tuple(text for text in texts if text not in own))
 
 
 _UNITS: Final = (
-    ("kg", "公斤", "千克"), ("km", "公里", "千米"), ("cm", "厘米"), ("mm", "毫米"), ("ml", "毫升"), ("mg", "毫克"),
+    ("kg", "公斤", "千克", "kilogram"), ("km", "公里", "千米", "kilometre", "kilometer"), ("cm", "厘米", "centimetre"),
+    ("mm", "毫米", "millimetre"), ("ml", "毫升", "millilitre"), ("mg", "毫克", "milligram"),
+    ("km/h", "公里每小时", "kilometres per hour", "kilometers per hour", "kph"),
     ("m2", "平方米", "平米"), ("m3", "立方米"), ("kw", "千瓦"), ("kwh", "千瓦时", "度"), ("w", "瓦"), ("v", "伏", "伏特"),
-    ("ma", "毫安"), ("t", "吨"), ("g", "克"), ("l", "升"), ("m", "米"), ("h", "小时"), ("min", "分钟"),
+    ("ma", "毫安"), ("t", "吨", "tonne"), ("g", "克"), ("l", "升", "litre", "liter"), ("m", "米", "metre", "meter"),
+    ("h", "小时", "hour"), ("min", "分钟", "minute"),
 )  # fmt: skip
-_SAME_UNIT: Final = {name: [other for other in names if other != name] for names in _UNITS for name in names}
+_SAME_UNIT: Final = {
+    written: [other for other in names if other != name]
+    for names in _UNITS
+    for name in names
+    for written in ((name, f"{name}s") if name.isascii() and name.isalpha() and len(name) > 3 else (name,))
+}
 _MEASURED: Final = re.compile(
     r"(?<![\w.])(?P<number>\d{1,9}(?:\.\d{1,3})?) ?"
     rf"(?P<unit>{'|'.join(sorted(_SAME_UNIT, key=len, reverse=True))})(?![a-z0-9])"
@@ -233,6 +250,7 @@ def _names_with_numbers(folded: str) -> Iterator[Rewriting]:
 
 
 _TIME: Final = re.compile(r"(?<![\d:.])(?P<h>[01]?\d|2[0-3]):(?P<m>[0-5]\d)(?![\d:])")
+_QUARTERS_OF_HOUR: Final = {15: ("一刻",), 45: ("三刻",)}
 _PARTS_OF_DAY: Final = ((6, "凌晨"), (12, "上午"), (18, "下午"), (24, "晚上"))
 
 
@@ -241,35 +259,84 @@ def _times(folded: str) -> Iterator[Rewriting]:
     for match in _TIME.finditer(folded):
         hour, minute = int(match["h"]), int(match["m"])
         part = next(name for end, name in _PARTS_OF_DAY if hour < end)
-        minutes = ("半", "三十分") if minute == 30 else (f"{numeral(minute)}分",) if minute else ("整", "")
+        minutes: tuple[str, ...] = (f"{numeral(minute)}分", *_QUARTERS_OF_HOUR.get(minute, ()))
+        if minute in (0, 30):
+            minutes = ("半", "三十分") if minute else ("整", "")
         hours = f"{part}{numeral((hour - 1) % 12 + 1)}点"
         yield Rewriting(match[0], (*(f"{hours}{end}" for end in minutes), f"{hour}h{match['m']}"))
 
 
+_ORDINALS: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
 _QUARTER: Final = re.compile(
-    r"(?<![a-z0-9])q(?P<q>[1-4])[ /-]?(?P<y>20\d\d)(?!\d)|(?<!\d)(?P<y2>20\d\d)年第?(?P<q2>[一二三四1-4])季度?"
+    r"(?<![a-z0-9])q(?P<q>[1-4])[ /-]?(?P<y>20\d\d)(?!\d)"
+    r"|(?<!\d)(?P<y2>20\d\d)(?:年第?(?P<q2>[一二三四1-4])季度?|[ /-]?q(?P<q3>[1-4])(?!\d))"
+    rf"|(?<![a-z0-9])(?P<q4>{'|'.join(_ORDINALS)}) quarter,? (?:of )?(?P<y3>20\d\d)(?!\d)"
 )
 
 
 def _quarters(folded: str) -> Iterator[Rewriting]:
     """Yield quarters of a year as in English and in Chinese."""
     for match in _QUARTER.finditer(folded):
-        year, quarter = match["y"] or match["y2"], match["q"] or match["q2"]
+        year = match["y"] or match["y2"] or match["y3"]
+        quarter = match["q"] or match["q2"] or match["q3"] or str(_ORDINALS[match["q4"]])
         number = int(quarter) if quarter.isdigit() else _value(quarter)
-        texts = [f"q{number} {year}"]
+        texts = [f"q{number} {year}", f"{year} q{number}"]
+        ordinals = [name for name, value in _ORDINALS.items() if value == number]
+        texts += [f"{name} quarter {of}{year}" for name in ordinals for of in ("of ", "")]
         texts += [f"{year}年{name}季度" for name in (f"第{numeral(number)}", numeral(number), f"第{number}")]
         yield Rewriting(match[0], tuple(texts))
 
 
+_SEPARATED: Final = re.compile(r"(?<![\w.-])(\d{3})([. -])(\d{3})\2(\d{4})(?![\w-]|\.\d)")
+
+
+def _dotted(folded: str) -> Iterator[Rewriting]:
+    """Yield telephone numbers of North America with points, and with points as one number."""
+    for match in _SEPARATED.finditer(folded):
+        groups = match.group(1, 3, 4)
+        yield Rewriting(match[0], ("".join(groups) if match[2] == "." else ".".join(groups),))
+
+
+_THOUSANDS: Final = {"k": 3, "thousand": 3, "million": 6, "mio": 6, "millionen": 6, "billion": 9}
+_SCALED: Final = re.compile(
+    r"(?<![\w.,])(?P<number>\d{1,3}(?:[.,]\d{1,3})?) ?"
+    rf"(?P<scale>{'|'.join(sorted(_THOUSANDS, key=len, reverse=True))})(?![a-z0-9])"
+)
+_PLAIN: Final = re.compile(r"(?<![\w.,/-])(?:\d{1,3}(?:,\d{3}){1,3}|\d{4,12})(?!\w|[.,]\d)")
+
+
+def _thousands(folded: str) -> Iterator[Rewriting]:
+    """Yield numbers of thousands and millions in digits (2.5 million: 2,500,000), and the reverse."""
+    for match in _SCALED.finditer(folded):
+        value = float(match["number"].replace(",", ".")) * 10 ** _THOUSANDS[match["scale"]]
+        if value.is_integer():
+            yield Rewriting(match[0], (f"{value:.0f}",))
+    for match in _PLAIN.finditer(folded):
+        value = int(match[0].replace(",", ""))
+        is_year = value < _LARGE and match[0].isdigit()
+        if value % 1000 or is_year or folded[match.end() : match.end() + 1] in _SCALES:
+            continue
+        names = ("k", " k", " thousand") if value < 10**6 else (" million",) if value < 10**9 else (" billion",)
+        number = value / 10 ** (3 if value < 10**6 else 6 if value < 10**9 else 9)
+        if number == round(number, 2):
+            yield Rewriting(match[0], tuple(f"{number:g}{name}" for name in names))
+
+
 _KATAKANA: Final = re.compile("[\u30a1-\u30f6ー]{2,}")
-_HIRAGANA: Final = re.compile("[\u3041-\u3096]{3,}")
+_HIRAGANA: Final = re.compile("[\u3041-\u3096ー]{3,}")
+_LONG_END: Final = re.compile("(?<=[\u30a1-\u30f6])ー$")
 
 
 def _kana(folded: str) -> Iterator[Rewriting]:
-    """Yield words in katakana also in hiragana, and the reverse."""
+    """Yield words in katakana also in hiragana, and the reverse, each with the Han character behind it; サーバー as サーバ."""
     for pattern, shift in ((_KATAKANA, -0x60), (_HIRAGANA, 0x60)):
         for match in pattern.finditer(folded):
-            yield Rewriting(match[0], ("".join(sign if sign == "ー" else chr(ord(sign) + shift) for sign in match[0]),))
+            behind = folded[match.end() : match.end() + 1]
+            behind = behind if _HAN.fullmatch(behind) else ""
+            texts = ["".join(sign if sign == "ー" else chr(ord(sign) + shift) for sign in match[0])]
+            if _LONG_END.search(match[0]):
+                texts.append(match[0][:-1])
+            yield Rewriting(match[0] + behind, tuple(text + behind for text in texts))
 
 
 # In Hindi a nasal before a consonant of its class is written as a letter or as a point.

@@ -20,7 +20,7 @@ from pipeline.records import Scope
 
 # Increment this whenever the terms of the same text change, and note the digest in
 # tests/unit/documents/test_unchanged_uploads.py. The sweeper (`maintenance.sweep`) rewrites the terms of older rows.
-VERSION = 4
+VERSION = 5
 
 # Scripts written without spaces between words, and hangul, whose words change their endings: cut into bigrams.
 _HAN = "\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U000323af"
@@ -48,14 +48,26 @@ _JOINERS = re.compile(r"[-._@&]")
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([a-z]{1,4})")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)")
+_DOTTED_WORDS = re.compile(r"[a-z]{2,}\.[a-z]{2,3}")
+_VERSION_AND_MORE = re.compile(r"(\d+(?:\.\d+)+)-([a-z0-9]*[a-z][a-z0-9-]*)")
 
-# One spelling for characters typed in several ways; signs that NFKC would join to the word before them become spaces.
+# One spelling for characters typed in several ways, and for digits of other scripts; signs that NFKC would join to the
+# word before them become spaces.
 _ONE_SPELLING = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u02bc\u2032\uff07", "'"),
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-"),
         **dict.fromkeys("\u2122\u00ae\u00a9\u2120", " "),
-        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", None),
+        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad\u093c", None),
+        **dict(zip("\u0958\u0959\u095a\u095b\u095c\u095d\u095e\u095f", "कखगजडढफय", strict=True)),  # without their point
+        **{
+            chr(zero + digit): str(digit)
+            for zero in (
+                *(0x0660, 0x06F0, 0x0966, 0x09E6, 0x0A66, 0x0AE6, 0x0BE6, 0x0C66, 0x0CE6, 0x0D66),
+                *(0x0E50, 0x0ED0, 0x1040, 0x17E0),
+            )
+            for digit in range(10)
+        },
     }
 )
 _TYPED_IN_SEVERAL_WAYS = re.compile(f"[{''.join(map(chr, _ONE_SPELLING))}]")
@@ -338,6 +350,8 @@ def _terms_of(word: str) -> tuple[str, ...]:
         return tuple(stem(part) for part in parts)
     if all(len(part) == 1 and part.isalpha() for part in parts):
         return ("".join(parts),)  # U.S. is us, e.g. is eg
+    if (version := _VERSION_AND_MORE.fullmatch(word)) and len(parts) > 2:
+        return (word.replace("-", ""), version[1], *map(stem, version[2].split("-")))  # 1.4.0-rc1
     if all(part.isdigit() for part in parts):
         # The parts of a date are meaningful, those of 3.14 or 10.0.0.1 are not.
         return (word, *parts) if "-" in word else (word,)
@@ -346,7 +360,8 @@ def _terms_of(word: str) -> tuple[str, ...]:
     stems = tuple(stem(part) for part in parts)
     if len(parts[0]) > 1 and _COMPOUND.fullmatch(word):
         return stems  # well-known ranks better by its parts alone; e-mail and x-ray stay whole as well
-    return (word.replace("-", "").replace("_", "")[:_LONGEST_TERM], *stems)
+    whole = word.replace("-", "").replace("_", "")
+    return ((whole.replace(".", "") if _DOTTED_WORDS.fullmatch(word) else whole)[:_LONGEST_TERM], *stems)  # Node.js
 
 
 _terms_by_word, _terms_by_piece, _content_by_piece = (

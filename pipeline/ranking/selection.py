@@ -12,6 +12,7 @@ from itertools import pairwise
 from operator import or_
 from typing import Literal
 
+from chordwise.contract.answer import sureness
 from pipeline.keyword.normal_form import content_hash, normal_form
 from pipeline.query.plan import DecayPlan, LadderPlan, Plan, QualityPlan
 from pipeline.query.request import QueryMoment
@@ -113,7 +114,7 @@ def similarity_of(hit: Hit, *, zero: float | None) -> float:
     for part in hit.fused.contributions:
         if part.channel == ChannelName.SEMANTIC and part.score is not None:
             return min(1.0, max(0.0, cosine_of(part.score, zero)))
-    return hit.confidence
+    return sureness(hit.confidence)
 
 
 def stepped_down(
@@ -152,9 +153,9 @@ def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
     """
     how = plan.retrieve.selection
     limit = plan.retrieve.score_threshold
-    kept = [hit for hit in hits if hit.confidence >= limit]
-    below = (hit for hit in hits if hit.confidence < limit)
-    dropped = [hit.as_drop("threshold", "below_score_threshold", hit.confidence, limit) for hit in below]
+    kept = [hit for hit in hits if sureness(hit.confidence) >= limit]
+    below = (hit for hit in hits if sureness(hit.confidence) < limit)
+    dropped = [hit.as_drop("threshold", "below_score_threshold", sureness(hit.confidence), limit) for hit in below]
     if how.quality is not None:
         kept, poor = graded(kept, how.quality)
         dropped += poor

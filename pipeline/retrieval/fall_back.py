@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from chordwise.contract.answer import AnswerChunk, HitSource
+from chordwise.contract.answer import AnswerChunk, HitSource, sureness
 from pipeline.channels.channel import Channel
 from pipeline.query.channel_options import FaqOptions, options_of, searched_namespaces
 from pipeline.query.plan import ChannelPlan, FallbackPlan
@@ -136,7 +136,7 @@ def reason_for(plan: FallbackPlan, chunks: Sequence[AnswerChunk]) -> Reason | No
         return None
     if not chunks:
         return "empty"
-    return "below_threshold" if max(chunk.confidence for chunk in chunks) < plan.threshold else None
+    return "below_threshold" if max(sureness(chunk.confidence) for chunk in chunks) < plan.threshold else None
 
 
 def hint_passage(text: str, *, tenant_id: TenantId, namespace: str) -> Hydrated:

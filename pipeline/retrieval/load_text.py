@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, TypeVar
 
+from chordwise.contract.answer import sureness
 from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.engines import outage_of
 from pipeline.database.unit_of_work import reading
@@ -41,7 +42,7 @@ def load_text(arrived: Arrived, fused: Sequence[Fused], use: Resources) -> list[
     return arrived.journal.step("fuse", _hits(fused, passages, sure), drops)
 
 
-def _hits(fused: Sequence[Fused], passages: Mapping[str, Hydrated], sure: Mapping[str, float]) -> list[Hit]:
+def _hits(fused: Sequence[Fused], passages: Mapping[str, Hydrated], sure: Mapping[str, float | None]) -> list[Hit]:
     return [
         Hit(fused=hit, passage=passages[hit.chunk_id], score=hit.score, confidence=sure[hit.chunk_id])
         for hit in fused
@@ -61,7 +62,9 @@ def _unread(fused: Sequence[Fused], passages: Mapping[str, Hydrated], plan: Plan
             yield Drop(chunk_id=hit.chunk_id, stage="fuse", reason="below_what_was_read", value=position, limit=read)
 
 
-def hydrate(arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float], use: Resources) -> dict[str, Hydrated]:
+def hydrate(
+    arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float | None], use: Resources
+) -> dict[str, Hydrated]:
     """Return the text of the best hits; later hits replace those that are not shown, fail the filters, or are not
     whole. Of a document replaced since the query began, only chunks of the newest recalled generation are returned.
     While MySQL is away the texts are those of this host's index. ``sure``: the confidences."""
@@ -96,7 +99,11 @@ def hydrate(arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float],
 
 
 def _enough(
-    read: Sequence[Fused], chunks: Mapping[ChunkId, StoredChunk], sure: Mapping[str, float], unread: float, query: Query
+    read: Sequence[Fused],
+    chunks: Mapping[ChunkId, StoredChunk],
+    sure: Mapping[str, float | None],
+    unread: float,
+    query: Query,
 ) -> bool:
     if counts_alone(query.plan):
         return len(chunks) >= needed(query.plan)
@@ -266,7 +273,7 @@ def enough(read: Sequence[Hit], unread: float, plan: Plan, present: QueryMoment)
         return False
     hits = decayed(read, retrieve.time_decay, present) if retrieve.time_decay is not None else list(read)
     hits, _ = deduplicated(hits, how.dedupe)
-    hits = [hit for hit in hits if hit.confidence >= retrieve.score_threshold]
+    hits = [hit for hit in hits if sureness(hit.confidence) >= retrieve.score_threshold]
     near_tie = 0.0
     if how.quality is not None:
         if len(hits) <= how.quality.enough:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chordwise.contract.answer import SecondRetrieval
+from chordwise.contract.answer import SecondRetrieval, sureness
 from pipeline.channels.channel import Channel
 from pipeline.query.plan import ChannelPlan, Method, Plan, UnderstandPlan
 from pipeline.query.request import Degradation, Envelope, Query
@@ -151,7 +151,7 @@ def shortcomings(hits: Sequence[Hit], plan: Plan) -> list[str]:
     if wanted is not None and len(documents) < wanted:
         reasons.append(f"min_documents: {len(documents)} of {wanted}")
     if second.min_score is not None:
-        best = max((hit.confidence for hit in hits), default=0.0)
+        best = max((sureness(hit.confidence) for hit in hits), default=0.0)
         if best < second.min_score:
             reasons.append(f"min_score: {best:.4f} of {second.min_score:g}")
     return reasons

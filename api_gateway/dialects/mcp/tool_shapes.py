@@ -41,7 +41,7 @@ class Passage(Shape):
     chunk_id: str
     text: str
     score: float
-    confidence: float
+    confidence: float | None
 
 
 class FoundDocument(Shape):
@@ -124,7 +124,7 @@ class ExplainedPassage(Shape):
     document_id: str
     namespace: str
     score: float
-    confidence: float
+    confidence: float | None
     reason: str
     sources: list[HitSource]
 

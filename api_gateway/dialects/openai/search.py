@@ -19,6 +19,7 @@ from api_gateway.http.problems import invalid, places
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, asked_query, read_by, retrieved
 from api_gateway.resources.route_parts import read_own
+from chordwise.contract.answer import sureness
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import shown_attributes
 from pipeline.answer.mask_answers import masked_value
@@ -149,7 +150,7 @@ def _scored(answer: dict[str, Any], namespace: Namespace) -> list[_Result]:
     surest = 0.0
     for chunk in reversed(answer["chunks"]):
         if chunk["namespace"] == namespace:
-            surest = max(surest, chunk["confidence"])
+            surest = max(surest, sureness(chunk["confidence"]))
             results.append(_Result(chunk["chunk_id"], chunk["document_id"], chunk["text"], surest))
     return results[::-1]
 

@@ -61,7 +61,7 @@ class RecallHit(Shape):
 
     source: str
     score: float
-    confidence: float
+    confidence: float | None
     reason: str
     content: str
     metadata: dict[str, Any]

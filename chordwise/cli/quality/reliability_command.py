@@ -57,8 +57,8 @@ def reliability(
 
     DIR is a folder as for eval. Every query is asked once for ten chunks, without reranking. Printed are the expected
     calibration error of the first hits and of all, and the reliability diagram: the share of relevant
-    hits at each level of confidence; --diagram draws it. With --unanswerable also how many questions a threshold keeps
-    and refuses.
+    hits at each level of confidence; --diagram draws it. Hits without a confidence count apart. With
+    --unanswerable also how many questions a threshold keeps and refuses.
     """
     collection = read_collection(folder)
     queries = collection.queries[:limit]
@@ -95,6 +95,7 @@ def _measure(
     return {
         "queries": len(answers),
         "unanswerable": len(others),
+        "untold": round(sum(hit.confidence is None for hit in first) / max(1, len(first)), 4),
         "ece_first": round(expected_calibration_error(first), 4),
         "ece_all": round(expected_calibration_error(hits), 4),
         "bins_first": _as_json(bins_of(first)),
@@ -141,7 +142,8 @@ def _read_questions(path: Path, language: str | None) -> list[JudgedQuery]:
 def _show(result: dict[str, Any]) -> None:
     screen.say(
         f"{result['collection']}: {screen.plural(result['queries'], 'query', 'queries')}, expected calibration error"
-        f" {result['ece_first']:.3f} of first hits, {result['ece_all']:.3f} of all hits"
+        f" {result['ece_first']:.3f} of first hits, {result['ece_all']:.3f} of all hits; {result['untold']:.0%} of the first"
+        " hits have no confidence"
     )
     columns = ("confidence", "first hits", "mean", "relevant", "all hits", "mean ", "relevant ")
     by_low = [{row["low"]: row for row in result[part]} for part in ("bins_first", "bins_all")]

@@ -11,6 +11,7 @@ import { Rate } from "./rate.js";
 import { idOf, Written } from "./written.js";
 
 const SURE = 0.4; // the fallback's threshold where a trace does not say another
+const EVEN = 0.5; // what a confidence of null counts as in a threshold
 
 export function Answer({ answer, other, writes }) {
   const { chunks } = answer;
@@ -18,10 +19,12 @@ export function Answer({ answer, other, writes }) {
   if (!chunks.length) return html`<${Empty} title=${t("play.nothing_found")}><p>${t("play.nothing_found_text")}</p><//>`;
   const most = Math.max(...chunks.map((chunk) => sumOf(chunk.sources)));
   const places = other && new Map(other.chunks.map((chunk, place) => [chunk.chunk_id, place + 1]));
-  const best = Math.max(...chunks.map((chunk) => chunk.confidence ?? 0));
+  const best = Math.max(...chunks.map((chunk) => chunk.confidence ?? EVEN));
+  const untold = chunks.every((chunk) => chunk.confidence == null);
   const limit = answer.trace?.plan?.fallback?.threshold ?? SURE;
   return html`
     ${best < limit && html`<p class="note warn unsure" role="status"><strong>${t("sure.not")}</strong> ${t("sure.not_text", { best: percent(best), limit: percent(limit) })}</p>`}
+    ${untold && html`<p class="note unsure" role="status">${t("sure.untold")}</p>`}
     ${writes && html`<${Written} answer=${answer} />`}
     <details class="hint scales"><summary>${t("sure.scales")}</summary><p>${t("sure.score")}</p><p>${t("sure.confidence")}</p></details>
     <ol class="hits">
