@@ -6,7 +6,6 @@ from typing import Final, Literal
 
 from pipeline.records import ChannelName
 
-Evidence = Literal["words_and_meaning", "words", "meaning"]
 Writing = Literal["spaced", "unspaced"]
 
 _USUAL: Final = {ChannelName.KEYWORD: 0.7, ChannelName.SEMANTIC: 0.3}  # CHORDWISE_RECALL_SOURCE_WEIGHTS
@@ -15,62 +14,32 @@ ONNX: Final = "onnx:"  # in front of the folder of a sentence encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The product of two logistic models: the probability that the query is answered at all, and that this hit answers
-    it.
+    """The probability that the first hit is relevant which meaning alone found: ``s(intercept + meaning * m) * s(leading)``.
 
-    ``x = intercept + words * sqrt(w) + meaning * m`` is the evidence for a hit. ``w``: its BM25 score over the query's
-    bound, in [0, 1]. ``m``: how far its cosine lies above that of unrelated texts, ``(cosine - background) / (1 -
-    background)``, in [0, 1]. The probability is ``s(x) * s(leading + gap * min(0, x - x1) + place * ln(p))``, where
-    ``s`` is the logistic function, ``x1`` the evidence for the first hit, and ``p`` the hit's rank, from 1.
+    ``m``: how far its cosine lies above that of unrelated texts, ``(cosine - background) / (1 - background)``, in [0, 1];
+    ``s``: the logistic function.
     """
 
     intercept: float
-    words: float = 0.0
-    meaning: float = 0.0
+    meaning: float
     leading: float
-    gap: float
-    place: float
 
 
-Calibrations = Mapping[tuple[Evidence, Writing], Calibration]
+Calibrations = Mapping[Writing, Calibration]
 
 # Fitted by maximum likelihood on judged collections, and on the same collections with queries about other subjects,
-# four answerable queries to an unanswerable one. Method and reliability: docs/retrieval.md, docs/decisions/0044 and
-# 0057.
-_WORDS: Final[Calibrations] = {
-    ("words", "spaced"): Calibration(intercept=-12.12, words=27.41, leading=0.82, gap=0.25, place=-0.95),
-    ("words", "unspaced"): Calibration(intercept=-8.71, words=21.24, leading=1.62, gap=1.16, place=-2.2),
-}
+# four answerable queries to an unanswerable one: docs/decisions/0044 and 0057.
 WORDLLAMA_CALIBRATIONS: Final[Calibrations] = {
-    **_WORDS,
-    ("words_and_meaning", "spaced"): Calibration(
-        intercept=-12.71, words=17.88, meaning=14.14, leading=0.8, gap=0.22, place=-0.9
-    ),
-    ("words_and_meaning", "unspaced"): Calibration(
-        intercept=-10.18, words=19.67, meaning=5.04, leading=1.52, gap=1.19, place=-1.72
-    ),
-    ("meaning", "spaced"): Calibration(intercept=-13.15, meaning=32.8, leading=0.08, gap=0.04, place=-1.07),
-    ("meaning", "unspaced"): Calibration(intercept=-3.21, meaning=8.62, leading=-0.09, gap=1.23, place=-1.76),
+    "spaced": Calibration(intercept=-13.15, meaning=32.8, leading=0.08),
+    "unspaced": Calibration(intercept=-3.21, meaning=8.62, leading=-0.09),
 }
-
 _USE_CALIBRATIONS: Final[Calibrations] = {
-    **_WORDS,
-    ("words_and_meaning", "spaced"): Calibration(
-        intercept=-14.19, words=26.3, meaning=12.49, leading=0.6, gap=0.16, place=-1.01
-    ),
-    ("words_and_meaning", "unspaced"): Calibration(
-        intercept=-9.12, words=19.06, meaning=4.46, leading=1.31, gap=0.42, place=-2.87
-    ),
-    ("meaning", "spaced"): Calibration(intercept=-7.49, meaning=26.28, leading=-0.72, gap=0.0, place=-0.92),
-    ("meaning", "unspaced"): Calibration(intercept=-2.61, meaning=10.39, leading=0.32, gap=1.31, place=-1.71),
+    "spaced": Calibration(intercept=-7.49, meaning=26.28, leading=-0.72),
+    "unspaced": Calibration(intercept=-2.61, meaning=10.39, leading=0.32),
 }
-
 _E5_CALIBRATIONS: Final[Calibrations] = {  # for English those of wordllama: not fitted
     **WORDLLAMA_CALIBRATIONS,
-    ("words_and_meaning", "unspaced"): Calibration(
-        intercept=-11.03, words=13.69, meaning=14.08, leading=1.53, gap=0.48, place=-2.98
-    ),
-    ("meaning", "unspaced"): Calibration(intercept=-8.72, meaning=22.89, leading=1.27, gap=0.73, place=-2.54),
+    "unspaced": Calibration(intercept=-8.72, meaning=22.89, leading=1.27),
 }
 
 

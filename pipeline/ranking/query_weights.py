@@ -13,7 +13,7 @@ _UNREAD: Final = 4.0
 _LEAST_UNREAD: Final = 0.2  # in one language, too, some of the first ten hold no word of a query
 _ALL_UNREAD: Final = 0.6
 _ALL_COVERED: Final = 0.6  # from here on the words are the query's own language
-_PAIRS: Final = 1.8  # a query in pairs of characters has many that are no word
+PAIRS: Final = 1.8  # a query in pairs of characters has many that are no word
 _SLOPE: Final = 2.5
 _USUAL_LEAD: Final = 0.2
 _MOST: Final = 0.5
@@ -53,7 +53,7 @@ class QueryEvidence:
         first = words[0] / bound if words and bound else 0.0
         nearest = [ChunkId(chunk_id) for chunk_id, _ in meaning[:_FIRST]]
         return cls(
-            covered=min(1.0, max(0.0, first) * (_PAIRS if unspaced else 1.0)),
+            covered=min(1.0, max(0.0, first) * (PAIRS if unspaced else 1.0)),
             unread=sum(scored.get(chunk_id) == 0 for chunk_id in nearest) / len(nearest) if nearest else 0.0,
             lead=lead_of([score for _, score in meaning]),
             long=long,

@@ -17,8 +17,9 @@ from pipeline.filters.python_filters import SHOWN_FIELDS, may_be_more, unmet
 from pipeline.keyword_index.host_words import IndexAtRevision
 from pipeline.query.plan import Plan
 from pipeline.query.request import Query, QueryMoment, copied
+from pipeline.ranking.confidence import UNTOLD, Confidences
 from pipeline.ranking.fusion import Fused
-from pipeline.ranking.hits import Drop, Hit, Hydrated, confidences, fields_of
+from pipeline.ranking.hits import Drop, Hit, Hydrated, fields_of
 from pipeline.ranking.selection import CHOICE, capped, decayed, deduplicated, grade_of
 from pipeline.records import ChannelName, ChunkId, DocumentFields
 from pipeline.resources import Resources
@@ -36,7 +37,9 @@ _NOT_ALL = (
 
 def load_text(arrived: Arrived, fused: Sequence[Fused], use: Resources) -> list[Hit]:
     """Return the fused candidates that can be shown, with their text, as deep as the answer may need."""
-    sure = confidences(arrived.query.query_text, fused, arrived.usable)
+    sure = Confidences(arrived.query.query_text, fused, arrived.usable)
+    if fused and sure.is_untold and UNTOLD not in arrived.journal.remarks:
+        arrived.journal.remarks.append(UNTOLD)
     passages = hydrate(arrived, fused, sure, use)
     drops = _unread(fused, passages, arrived.query.plan)
     return arrived.journal.step("fuse", _hits(fused, passages, sure), drops)

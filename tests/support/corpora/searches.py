@@ -134,11 +134,16 @@ class Searches:
 
     def fused(self, query: Query) -> tuple[list[Fused], Journal]:
         """Return the fused hits of a query, best first, and the journal of the composition."""
+        hits, arrived = self.composed(query)
+        return hits, arrived.journal
+
+    def composed(self, query: Query) -> tuple[list[Fused], Arrived]:
+        """Return the fused hits of a query, best first, and what they were composed of."""
         channels = {name: channel for name, channel in self._channels.items() if name in query.channels}
         envelopes = {name: envelope_of(channel, channel.recall(query)) for name, channel in channels.items()}
         arrived = Arrived(query=query, envelopes=envelopes, elapsed_ms={})
         fused = add_coverage(arrived, fuse(arrived, channels), channels)
-        return support_neighbours(arrived, fused, None, channels), arrived.journal  # type: ignore[arg-type]
+        return support_neighbours(arrived, fused, None, channels), arrived  # type: ignore[arg-type]
 
     def first(self, text: str, method: str = "hybrid") -> str:
         """Return the passage in the first place; empty without hits."""

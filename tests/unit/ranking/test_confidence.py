@@ -14,8 +14,9 @@ from pipeline.keyword.terms import holds_unspaced
 from pipeline.local_models import LOCAL_MODELS, calibrations_of
 from pipeline.models.local_embedder import LocalEmbedder
 from pipeline.query.request import Envelope
+from pipeline.ranking.confidence import Confidences
 from pipeline.ranking.fusion import Contribution, Fused
-from pipeline.ranking.hits import confidences, cosine_of
+from pipeline.ranking.hits import cosine_of
 from pipeline.records import ChannelName, ChunkId
 
 KEYWORD, SEMANTIC, FAQ = ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ
@@ -23,9 +24,11 @@ ENGLISH, CHINESE = "how does a wing stall", "机翼为什么会失速"
 unit = floats(0, 1)
 
 
-def envelopes(*, background: float = 0.0) -> dict[ChannelName, Envelope]:
+def envelopes(*, background: float = 0.0, words: tuple[float, ...] = (1.0,)) -> dict[ChannelName, Envelope]:
+    """The results of three channels. ``words``: the scores of the keyword channel; one alone has the widest spread."""
+    names = tuple(f"w{place}" for place in range(len(words)))
     return {
-        KEYWORD: Envelope(channel=KEYWORD, status="ok", upper_bound=1.0),
+        KEYWORD: Envelope(channel=KEYWORD, status="ok", upper_bound=1.0, chunk_ids=names, scores=words),
         SEMANTIC: Envelope(channel=SEMANTIC, status="ok", upper_bound=1.0, zero=0.0, background=background),
         FAQ: Envelope(channel=FAQ, status="ok", upper_bound=1.0),
     }
@@ -36,26 +39,44 @@ def hit(name: str, rank: int | None = 1, **scores: float) -> Fused:
     return Fused(chunk_id=ChunkId(name), score=1.0, contributions=parts)
 
 
-def confidence(query: str, fused: Fused, *, background: float = 0.0) -> float:
-    return confidences(query, [fused], envelopes(background=background))[fused.chunk_id]
+def confidence(query: str, fused: Fused, **known: object) -> float | None:
+    return Confidences(query, [fused], envelopes(**known))[fused.chunk_id]  # type: ignore[arg-type]
 
 
 class DescribeConfidences:
     @pytest.mark.parametrize(("query", "background"), [(ENGLISH, 0.05), (CHINESE, 0.5)])
     def it_tells_an_answer_from_an_unrelated_text(self, query, background):
         assert confidence(query, hit("a", keyword=0.5, semantic=0.8), background=background) > 0.6
-        assert confidence(query, hit("a", keyword=0.05, semantic=background + 0.1), background=background) < 0.1
+        assert confidence(query, hit("a", keyword=0.05, semantic=background + 0.1), background=background) < 0.2
         assert confidence(query, hit("a", semantic=background), background=background) < 0.1
-        assert confidence(query, hit("a", keyword=0.0, semantic=0.3), background=0.25) < 0.01
+        assert confidence(query, hit("a", keyword=0.0, semantic=0.3), background=0.25) < 0.02
+
+    @pytest.mark.parametrize("query", [ENGLISH, CHINESE])
+    def it_is_no_number_where_ten_passages_hold_the_words_alike(self, query):
+        alike = tuple(0.5 - place / 100 for place in range(10))
+        assert confidence(query, hit("a", keyword=0.5, semantic=0.6), words=alike) is None
+        assert confidence(query, hit("a", keyword=0.5, semantic=0.6, faq=0.9), words=alike) == 0.9
+        assert confidence(query, hit("a", keyword=0.5, semantic=0.6), words=alike[:9]) is not None
+        weak = tuple(score / 5 for score in alike)
+        assert confidence(query, hit("a", keyword=0.1, semantic=0.6), words=weak) < 0.1
+
+    def it_is_higher_where_the_first_passages_stand_out(self):
+        standing, others = ((0.4, *[score] * 9) for score in (0.05, 0.15))
+        found = [confidence(ENGLISH, hit("a", keyword=0.4, semantic=0.5), words=each) for each in (standing, others)]
+        assert found[0] > 0.6 > found[1]
+
+    def it_is_not_capped_in_any_script(self):
+        for query in (ENGLISH, CHINESE, "كيف يفقد الجناح قوة الرفع"):
+            assert confidence(query, hit("a", keyword=0.9, semantic=0.9)) > 0.95
 
     @pytest.mark.parametrize("query", [ENGLISH, CHINESE])
     @given(scores=lists(tuples(unit, unit), min_size=1, max_size=20))
     def it_is_a_probability_and_falls_with_the_place(self, query, scores):
         fused = [hit(f"c{n}", keyword=words, semantic=meaning) for n, (words, meaning) in enumerate(scores)]
-        found = confidences(query, fused, envelopes())
+        found = Confidences(query, fused, envelopes())
         assert all(0 <= found[each.chunk_id] <= 1 for each in reversed(fused))
         same = [hit(f"c{n}", keyword=0.5, semantic=0.5) for n in range(len(scores))]
-        found = confidences(query, same, envelopes())
+        found = Confidences(query, same, envelopes())
         ordered = [found[each.chunk_id] for each in same]
         assert ordered == sorted(ordered, reverse=True)
 
@@ -77,12 +98,9 @@ class DescribeConfidences:
 
 
 class DescribeCalibrations:
-    @given(name=sampled_from(sorted(LOCAL_MODELS)), kind=sampled_from(sorted(calibrations_of(None))))
-    def it_lets_more_evidence_and_an_earlier_place_count_more(self, name, kind):
-        model = calibrations_of(name)[kind]
-        assert model.words >= 0
-        assert model.meaning >= 0
-        assert model.gap >= 0 > model.place
+    @given(name=sampled_from(sorted(LOCAL_MODELS)), writing=sampled_from(["spaced", "unspaced"]))
+    def it_lets_more_evidence_count_more(self, name, writing):
+        assert calibrations_of(name)[writing].meaning >= 0
 
     @pytest.mark.parametrize(("sentences", "unspaced"), [(SPACED, False), (UNSPACED, True)])
     def it_has_reference_sentences_that_are_unlike_each_other(self, sentences, unspaced):
