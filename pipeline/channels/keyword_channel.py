@@ -22,6 +22,7 @@ from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.keyword.fulltext_store import KeywordIndex
 from pipeline.keyword.matching import FieldWeights
 from pipeline.keyword.query_words import QueryWords, TermsRow, WordIndex, words_of
+from pipeline.keyword.terms import terms_in_order
 from pipeline.keyword_index.host_words import HostWords, IndexAtRevision
 from pipeline.keyword_index.index_faults import IndexDamaged
 from pipeline.query.channel_options import KeywordOptions, options_of
@@ -129,6 +130,14 @@ class KeywordChannel:
             engine, words = self._begun(connection, query)
             rows = engine.on(connection).rows(chunk_ids)
         return words.score(rows, self._fields(query))
+
+    @_without_damage
+    def foreign(self, query: Query, chunk_ids: Sequence[ChunkId]) -> frozenset[ChunkId]:
+        """Return those of these chunks that hold no word of the query at all, words of grammar included."""
+        with reading_if_asked(self.mysql) as connection:
+            engine, words = self._begun(connection, query)
+            rows = engine.on(connection).rows(chunk_ids)
+        return words.unshared(rows, terms_in_order(query.query_text), tenant_id=query.tenant_id)
 
     @_without_damage
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:

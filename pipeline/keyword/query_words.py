@@ -107,6 +107,18 @@ class QueryWords:
         held = coverage(self.keyword_query, [(block, self.tokens[of]) for of, (_, block) in blocks.items()], fields)
         return dict(zip((chunk_id for chunk_ids, _ in blocks.values() for chunk_id in chunk_ids), held, strict=True))
 
+    def unshared(self, rows: Sequence[TermsRow], terms: Sequence[str], *, tenant_id: TenantId) -> frozenset[ChunkId]:
+        """Return the chunks of those rows of the query's namespaces that hold none of these terms."""
+        tokens = {
+            namespace: frozenset(token.encode() for token in written.values())
+            for namespace, written in _tokens(terms, tenant_id, self.tokens).items()
+        }
+        return frozenset(
+            row.chunk_id
+            for row in rows
+            if row.namespace in tokens and tokens[row.namespace].isdisjoint(row.terms.split())
+        )
+
     def _blocks(self, rows: Sequence[TermsRow]) -> dict[Namespace, tuple[list[ChunkId], IndexRows]]:
         """Group rows by the query's namespaces, without those of other namespaces."""
         grouped: defaultdict[Namespace, list[TermsRow]] = defaultdict(list)

@@ -155,9 +155,9 @@ class Arrived:
             return planned
         return {channel: planned[channel] * envelope.trust for channel, envelope in self.usable.items()}
 
-    def evidence(self, completed: Completed) -> QueryEvidence | None:
+    def evidence(self, completed: Completed, *, foreign: int | None = None) -> QueryEvidence | None:
         """Return what the keyword and the semantic channel found, if the plan weighs by it; None if it does not, or without
-        both of them. ``completed``: their scores of what only others recalled."""
+        both of them. ``completed``: their scores of what only others recalled; ``foreign``: see `QueryEvidence.of`."""
         how, usable = self.query.plan.retrieve.fusion, self.usable
         words, meaning = usable.get(ChannelName.KEYWORD), usable.get(ChannelName.SEMANTIC)
         if how.strategy == "rrf" or not how.query_weights or words is None or meaning is None:
@@ -170,6 +170,7 @@ class Arrived:
             unspaced=holds_unspaced(self.query.query_text),
             long=long_share(len(query_terms(self.query.query_text))),
             beyond_words=meaning.beyond_words,
+            foreign=foreign,
         )
 
     @cached_property

@@ -17,6 +17,7 @@ from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.database.unit_of_work import reading
 from pipeline.errors import FusionPluginFailed
 from pipeline.keyword.fulltext_store import KeywordIndex
+from pipeline.keyword.inflections import is_english
 from pipeline.query.request import Query
 from pipeline.ranking.fusion import (
     CONSIDERED,
@@ -34,7 +35,7 @@ from pipeline.ranking.fusion import (
     weighted_fusion,
 )
 from pipeline.ranking.hits import Drop
-from pipeline.ranking.query_weights import QueryEvidence, semantic_factor
+from pipeline.ranking.query_weights import QueryEvidence, semantic_factor, unread_of
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, WeakChannel
@@ -42,6 +43,7 @@ from pipeline.retrieval.ask_channels import in_time, start_call
 
 log = structlog.get_logger(__name__)
 
+_BY_WORDS = 0.5  # a model that reads word by word knows passages in other words of its language, not other languages
 _PLUGIN_S = 0.2  # a rule over a few hundred numbers takes milliseconds; a hanging one must not use up the deadline
 
 
@@ -50,7 +52,7 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel]) -> list[Fuse
     fusion, journal = arrived.query.plan.retrieve.fusion, arrived.journal
     rankings, weak = arrived.admitted
     completed = {} if fusion.strategy == "rrf" else _complete(arrived, rankings, channels)
-    weights, evidence = _weights(arrived, rankings, completed)
+    weights, evidence = _weights(arrived, rankings, completed, channels)
     journal.remarks.extend(_remarks(arrived, weak, weights, evidence))
     started = time.perf_counter()
     own = _by_plugin(arrived, rankings, weights, completed) if fusion.strategy == "custom" else None
@@ -72,14 +74,39 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel]) -> list[Fuse
 
 
 def _weights(
-    arrived: Arrived, rankings: Sequence[Ranking], completed: Completed
+    arrived: Arrived, rankings: Sequence[Ranking], completed: Completed, channels: Mapping[ChannelName, Channel]
 ) -> tuple[dict[ChannelName, float], QueryEvidence | None]:
     """Return the weights of the channels with a ranking, and the evidence by which they follow the query, if any."""
     weights = {ranking.channel: arrived.reading_weights[ranking.channel] for ranking in rankings}
-    evidence = arrived.evidence(completed) if {ChannelName.KEYWORD, ChannelName.SEMANTIC} <= weights.keys() else None
+    evidence = None
+    if {ChannelName.KEYWORD, ChannelName.SEMANTIC} <= weights.keys():
+        evidence = arrived.evidence(completed, foreign=_foreign(arrived, completed, channels))
     if evidence is not None:
         weights[ChannelName.SEMANTIC] *= semantic_factor(evidence)
     return weights, evidence
+
+
+def _foreign(arrived: Arrived, completed: Completed, channels: Mapping[ChannelName, Channel]) -> int | None:
+    """Return how many of the first hits by meaning hold no word of an English query, words of grammar included; None
+    where that does not matter. The rows were read when the hits were scored by words."""
+    query, keyword = arrived.query, channels.get(ChannelName.KEYWORD)
+    meaning, fusion = arrived.usable[ChannelName.SEMANTIC], arrived.query.plan.retrieve.fusion
+    matters = fusion.query_weights and meaning.beyond_words > _BY_WORDS and is_english(query.query_text)
+    if not isinstance(keyword, KeywordChannel) or not matters:
+        return None
+    unread = unread_of(meaning.admitted, completed.get(ChannelName.KEYWORD, {}))
+    if not unread:
+        return 0
+    found = in_time(
+        start_call(keyword.foreign, query, unread),
+        arrived,
+        deadline=query.deadline.at_most(query.timeout_ms_of(ChannelName.KEYWORD) / 1000),
+        part="fuse",
+        otherwise="the languages of the hits by meaning were not compared with the query's",
+        bug="channel_bug",
+        channel=ChannelName.KEYWORD,
+    )
+    return None if found is None else len(found)
 
 
 def add_coverage(arrived: Arrived, fused: Sequence[Fused], channels: Mapping[ChannelName, Channel]) -> list[Fused]:

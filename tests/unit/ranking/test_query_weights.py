@@ -26,6 +26,8 @@ def evidence(**known: float | None) -> QueryEvidence:
         ({"covered": 0.6, "unread": 1.0}, 1.0),  # a passage holds most of the question
         ({"covered": 0.0, "unread": 0.2}, 1.0),
         ({"covered": 0.0, "unread": 1.0, "beyond_words": 0.0}, 1.0),  # the model reads one language
+        ({"covered": 0.0, "unread": 1.0, "foreign": 0.0}, 1.0),  # English passages in other words
+        ({"covered": 0.3, "unread": 0.6, "foreign": 0.6}, 20.09),  # passages in another language
         ({"lead": 0.2, "long": 1.0}, 1.0),
         ({"lead": 0.01, "long": 1.0}, 0.622),
         ({"lead": 0.9, "long": 1.0}, 1.649),
@@ -37,9 +39,19 @@ def it_counts_meaning_more_where_words_cannot_judge(known, factor):
     assert semantic_factor(evidence(**known)) == pytest.approx(factor, rel=1e-3)
 
 
-@given(builds(QueryEvidence, covered=share, unread=share, lead=one_of(none(), share), long=share, beyond_words=share))
+@given(
+    builds(
+        QueryEvidence,
+        covered=share,
+        unread=share,
+        lead=one_of(none(), share),
+        long=share,
+        beyond_words=share,
+        foreign=one_of(none(), share),
+    )
+)
 def it_stays_within_its_bounds(found):
-    assert 0.6 < semantic_factor(found) < 91
+    assert 0.6 < semantic_factor(found) < 666
 
 
 class DescribeEvidence:
