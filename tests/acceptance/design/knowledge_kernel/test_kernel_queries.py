@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from chordwise.contract.answer import sureness
 from chordwise.prompting import format_markdown
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import pointers, problem
@@ -85,7 +86,7 @@ class DescribeOverrides:
         whole = ask(kernel, "open valve 7", ["kb_pumps"], top_k=50)["chunks"]
         kept = ask(kernel, "open valve 7", ["kb_pumps"], top_k=50, retrieve={"score_threshold": threshold})["chunks"]
         assert [each["chunk_id"] for each in kept] == [
-            each["chunk_id"] for each in whole if each["confidence"] >= threshold
+            each["chunk_id"] for each in whole if sureness(each["confidence"]) >= threshold
         ]
         assert len(kept) < len(whole)
 
