@@ -17,7 +17,7 @@ from pipeline.records import ChannelName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class LogOdds:
     """The log odds that the first hit is relevant: ``intercept + standing * sqrt(w) * spread + meaning * m``."""
 
     intercept: float
@@ -27,8 +27,8 @@ class Rule:
 
 # Fitted by `python -m benchmarks.confidence` to 23 judged collections in 13 languages, half of the answers of each taken
 # out; for every script and model the same: docs/decisions/0102.
-BOTH: Final = Rule(intercept=-5.3, standing=10.05, meaning=2.23)
-WORDS: Final = Rule(intercept=-3.8, standing=9.67)
+BOTH: Final = LogOdds(intercept=-5.3, standing=10.05, meaning=2.23)
+WORDS: Final = LogOdds(intercept=-3.8, standing=9.67)
 _PLACE: Final = 0.6
 _FIRST: Final = 10
 _WELL_COVERED: Final = 0.55
@@ -43,7 +43,7 @@ UNTOLD: Final = (
 class Confidences(dict[str, float | None]):
     """Confidences by chunk id, computed on first access: most fused hits never need one.
 
-    ``s(x) / p ** 0.6`` with the logistic function ``s``, the hit's rank ``p`` from 1, and its evidence ``x`` by a `Rule`.
+    ``s(x) / p ** 0.6`` with the logistic function ``s``, the hit's rank ``p`` from 1, and its evidence ``x`` by `LogOdds`.
     ``w``: the share of the query's worth that the hit holds (BM25 over its bound; times 1.8 in pairs of characters).
     ``spread``: how far the tenth score by words lies below the first, as a share of the first. ``m``: how far the hit's
     cosine lies above that of unrelated texts, ``(cosine - background) / (1 - background)``, times the share of the query
