@@ -68,7 +68,7 @@ class Confidences(dict[str, float | None]):
         self.is_untold = covered is not None and math.sqrt(covered) >= _WELL_COVERED and self._spread < _FLAT
 
     def __missing__(self, chunk_id: str) -> float | None:
-        hit = self._fused[self._places[chunk_id] - 1]
+        hit = self._fused[self._places[chunk_id] - 1]  # type: ignore[index]
         own = [stated for part in hit.contributions if (stated := _own(part, self._envelopes)) is not None]
         told = None if self.is_untold else self._told(hit)
         known = own if told is None else [*own, told]
@@ -90,7 +90,7 @@ class Confidences(dict[str, float | None]):
 
     def _told(self, hit: Fused) -> float:
         standing, read = self.signs(hit)
-        place = self._places[hit.chunk_id] ** _PLACE
+        place = math.pow(self._places[hit.chunk_id], _PLACE)
         if standing is not None:
             rule = WORDS if read is None else BOTH
             return _logistic(rule.intercept + rule.standing * standing + rule.meaning * (read or 0.0)) / place
