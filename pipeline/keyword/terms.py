@@ -49,7 +49,7 @@ _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([a-z]{1,4})")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)")
 _DOTTED_WORDS = re.compile(r"[a-z]{2,}\.[a-z]{2,3}")
-_VERSION_AND_MORE = re.compile(r"(\d+(?:\.\d+)+)-([a-z0-9]*[a-z][a-z0-9-]*)")
+_VERSION_AND_MORE = re.compile(r"(\d+(?:\.\d+)+)-([0-9-]*+[a-z][a-z0-9-]*)")
 
 # One spelling for characters typed in several ways, and for digits of other scripts; signs that NFKC would join to the
 # word before them become spaces.

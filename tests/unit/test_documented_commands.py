@@ -113,6 +113,7 @@ IN_LINES = {
     "py-spy ": "measures by hand; not a dependency",
     "pytest tests/integration/ingestion/test_rate_limits.py": "is a test",
     "python -m benchmarks.embedding ": "embeds judged collections for minutes; started by hand",
+    "python -m benchmarks.confidence ": "asks judged collections for minutes; started by hand",
     "python -m benchmarks.likeness FOLDER": "needs a judged collection that is fetched; the module is imported below",
     "python -m pipeline.sandbox.parse": "speaks with its parent process: tests/unit/sandbox/test_parsing_formats_sandbox.py",
     "python -m pipeline.tenants.bootstrap ": "tests/acceptance/docs/test_tenancy_docs.py",
