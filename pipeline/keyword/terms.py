@@ -360,8 +360,9 @@ def _terms_of(word: str) -> tuple[str, ...]:
     stems = tuple(stem(part) for part in parts)
     if len(parts[0]) > 1 and _COMPOUND.fullmatch(word):
         return stems  # well-known ranks better by its parts alone; e-mail and x-ray stay whole as well
-    whole = word.replace("-", "").replace("_", "")
-    return ((whole.replace(".", "") if _DOTTED_WORDS.fullmatch(word) else whole)[:_LONGEST_TERM], *stems)  # Node.js
+    if _DOTTED_WORDS.fullmatch(word):
+        return (stem(word.replace(".", "")), *stems)  # Node.js, as nodejs
+    return (word.replace("-", "").replace("_", "")[:_LONGEST_TERM], *stems)
 
 
 _terms_by_word, _terms_by_piece, _content_by_piece = (

@@ -36,7 +36,7 @@ class DescribeAnalyze:
             ("ＰＰＲ　５００", "ppr 500"),
             ("PPR-9087", "ppr9087 ppr 9087"),
             ("PPR9087", "ppr9087"),
-            ("node.js", "nodejs node js"),
+            ("node.js", "nodej node js"),
             ("E1234", "e1234"),
             ("foo_bar", "foobar foo bar"),
             ("v2.3.1", "v2.3.1 2.3.1"),
