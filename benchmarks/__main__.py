@@ -18,6 +18,7 @@ from benchmarks import (
     console,
     corpus,
     curves,
+    graphs,
     growth,
     hosts,
     ingest,
@@ -39,6 +40,7 @@ _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query", "semantic")
 _ON_REQUEST = (
     "console",
+    "graphs",
     "growth",
     "hosts",
     "index",
@@ -54,6 +56,7 @@ _ON_REQUEST = (
 )
 _WITHOUT_CORPUS = {
     "console",
+    "graphs",
     "growth",
     "hosts",
     "index",
@@ -135,6 +138,13 @@ def main(arguments: list[str]) -> int:
         report("lanes", lanes.run(texts, namespace=namespace, seed=seed, count=count(_LANE_QUERIES)), lanes.show)
     if "semantic" in sections:
         report("semantic", semantic.run(seed=seed, quick=chosen.quick), semantic.show)
+    if "graphs" in sections:
+        measured = (chosen.chunks,) if chosen.chunks else sizes(graphs)
+        report(
+            "graphs",
+            graphs.run(folder=chosen.folder, sizes=measured, seed=seed, keep=partial(store, "graphs")),
+            graphs.show,
+        )
     if "growth" in sections:
         results = growth.run(
             sizes=(chosen.chunks,) if chosen.chunks else sizes(growth),
@@ -169,10 +179,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--large",
         action="store_true",
-        help=f"growth: also {growth.LARGE:,} chunks; index: {keyword_large.LARGE:,}",
+        help=f"growth, graphs: also {growth.LARGE:,} chunks; index: {keyword_large.LARGE:,}",
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, help="parsers: the words kept of the PDF files and Word documents in it")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="parsers: the words kept of the PDF files and Word documents in it; graphs: judged collections and texts",
+    )
     parser.add_argument("--no-peers", action="store_true", help="do not install and measure other products")
     return parser
 

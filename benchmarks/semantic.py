@@ -58,7 +58,7 @@ def run(*, seed: int, quick: bool) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     builds: list[dict[str, Any]] = []
     for size in _QUICK_SIZES if quick else _SIZES:
-        with _databases(settings()) as moved:
+        with databases(settings()) as moved:
             use = Resources(moved)
             upgrade(use.mysql, use.postgres, moved)
             clusters = Clusters.of(size, dimension=moved.embedding_dim, seed=seed)
@@ -145,16 +145,16 @@ def _ask(use: Resources, tenant_id: TenantId, questions: Matrix, filters: Filter
     asked = {"namespaces": [_NAMESPACE], "filters": filters, "limit": _ASKED}
     for question in questions[:8]:
         search.nearest(question, **asked)  # type: ignore[arg-type]
-    pids = [_backend(engine) for engine in (use.postgres, use.postgres_indexed)]
+    pids = [backend(engine) for engine in (use.postgres, use.postgres_indexed)]
     ids, methods, latencies_ms = [], set(), []
-    before = sum(_ticks(pid) for pid in pids)
+    before = sum(ticks(pid) for pid in pids)
     for question in questions:
         began = time.perf_counter()
         answer = search.nearest(question, **asked)  # type: ignore[arg-type]
         latencies_ms.append((time.perf_counter() - began) * 1000)
         ids.append([str(chunk_id) for chunk_id, _ in answer.hits])
         methods.add(answer.guard.method)
-    cpu = (sum(_ticks(pid) for pid in pids) - before) * _TICKS_MS / len(questions)
+    cpu = (sum(ticks(pid) for pid in pids) - before) * _TICKS_MS / len(questions)
     return _Answers(ids, methods, p50_ms=round(statistics.median(latencies_ms), 2), cpu_ms=round(cpu, 2))
 
 
@@ -170,18 +170,21 @@ def _builds(postgres: Engine, size: int) -> list[dict[str, Any]]:
         ]
 
 
-def _backend(engine: Engine) -> int:
+def backend(engine: Engine) -> int:
+    """Return the process of a pool's connection."""
     with engine.connect() as connection:
         return int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
 
 
-def _ticks(pid: int) -> int:
+def ticks(pid: int) -> int:
+    """Return the processor time that a process has used, in hundredths of a second."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 
 
 @contextmanager
-def _databases(base: Settings) -> Iterator[Settings]:
+def databases(base: Settings) -> Iterator[Settings]:
+    """Provide databases of their own, dropped at the end."""
     name = f"chordwise_bench_{uuid.uuid4().hex[:8]}"
     own_redis = make_url(base.redis_url.get_secret_value()).set(database="15")  # an installation has one of its own
     _empty(own_redis)

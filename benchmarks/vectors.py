@@ -25,11 +25,14 @@ def fill(
     namespace: Namespace,
     metadata: Callable[[int], Mapping[str, Any]] = lambda _: {},
     table: str = "chunk_embeddings",
+    first: int = 0,
+    resized: int | None = None,
 ) -> None:
-    """Insert one chunk for each vector, and the namespace in MySQL. ``metadata`` is that of the n-th chunk."""
+    """Insert one chunk for each vector, and the namespace in MySQL. ``metadata`` is that of the n-th chunk; ``first``: the
+    number of the first one, ``resized``: how many the namespace has then."""
     scope = Scope(tenant_id=tenant_id, namespace=namespace)
     chunks, fields = [], {}
-    for number in range(len(vectors)):
+    for number in range(first, first + len(vectors)):
         generation = Generation(scope=scope, document_id=DocumentId(f"d{number}"), number=1)
         fields[generation] = DocumentFields(metadata=metadata(number))
         passage = Passage(text="x", start=0, end=1, token_count=1)
@@ -48,7 +51,7 @@ def fill(
     for start in range(0, len(chunks), _PER_DOCUMENT):
         part = slice(start, start + _PER_DOCUMENT)
         store.upsert(chunks[part], vectors[part], fields=fields, model="made-up")
-    resize(use, tenant_id, namespace, len(vectors))
+    resize(use, tenant_id, namespace, len(vectors) if resized is None else resized)
 
 
 def resize(use: Resources, tenant_id: TenantId, namespace: Namespace, chunks: int) -> None:

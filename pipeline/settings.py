@@ -121,7 +121,10 @@ class Settings(BaseSettings):
     recall_source_weights: Weights = {"keyword": 0.7, "semantic": 0.3, "faq": 0.1}
     keyword_engine: Literal["mysql", "tantivy"] = "tantivy"
     keyword_index_dir: Path = Path("~/.cache/chordwise/keyword-index")
-    semantic_index_memory_mb: Annotated[int, Field(ge=16, le=1_000_000)] = 1024
+    vector_index: Literal["auto", "hnsw", "ivfflat"] = "auto"
+    vector_index_m: Annotated[int, Field(ge=2, le=100)] = 16
+    vector_index_ef_construction: Annotated[int, Field(ge=4, le=1000)] = 64
+    semantic_index_memory_mb: Annotated[int, Field(ge=16, le=1_000_000)] = 1536
     breaker_failures: Annotated[int, Field(ge=1, le=1000)] = 5
     recall_timeout_ms: ChannelTime = 800
     recall_retry: Annotated[int, Field(ge=0, le=3)] = 1
@@ -231,6 +234,8 @@ class Settings(BaseSettings):
             )
         if self.context_tokenizer not in ("estimate", "llama-2") and not Path(self.context_tokenizer).is_file():
             raise ValueError("CHORDWISE_CONTEXT_TOKENIZER must be estimate, llama-2 or the path of a tokenizer.json")
+        if self.vector_index_ef_construction < 2 * self.vector_index_m:
+            raise ValueError("CHORDWISE_VECTOR_INDEX_EF_CONSTRUCTION must be at least twice CHORDWISE_VECTOR_INDEX_M")
         if 0 < self.previous_generation_kept_s < self.retired_grace_s:
             raise ValueError("CHORDWISE_PREVIOUS_GENERATION_KEPT_S must be 0 or at least five times a query's deadline")
         return self

@@ -18,6 +18,7 @@ from pipeline.documents.document_views import KINDS, Totals
 from pipeline.jobs.job_views import LedgerBacklog
 from pipeline.metrics.definitions import METRICS, Field, MetricSpec, QueueDepth
 from pipeline.resources import Resources
+from pipeline.semantic.index_plan import IndexSummary
 from workers.names import Queue
 from workers.roles import ROLE_OF, ROLES
 
@@ -230,6 +231,36 @@ class LedgerMetrics:
             yield _gauge("chordwise_dead_letters", failed, "reason", backlog.dead_letters)
 
 
+class VectorIndexMetrics:
+    """The vector indexes of large tenants, read from PostgreSQL for each scrape; none while it does not answer."""
+
+    def __init__(self) -> None:
+        self._summaries: Sequence[IndexSummary] = ()
+
+    def take(self, summaries: Sequence[IndexSummary]) -> None:
+        """Show these."""
+        self._summaries = summaries
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield a sample for each table and kind, of recall and time once they were measured."""
+        for name, (attribute, help_) in _VECTOR_INDEXES.items():
+            family = GaugeMetricFamily(f"chordwise_vector_{name}", help_, labels=["table", "kind"])
+            for each in self._summaries:
+                if (value := getattr(each, attribute)) is not None:
+                    family.add_metric([each.table, each.kind], value)
+            yield family
+
+
+# Metric: attribute of a summary, description.
+_VECTOR_INDEXES: Final = {
+    "indexes": ("indexes", "Vector indexes that searches use."),
+    "index_rows": ("rows", "Vectors in their ranges."),
+    "index_disk_bytes": ("disk_bytes", "Their size, in bytes."),
+    "index_lowest_recall": ("recall", "The lowest recall@10 that one of them was measured to have."),
+    "index_slowest_ms": ("search_ms", "The longest time that a search through one of them took, in milliseconds."),
+}
+
+
 def _alignment(totals: Totals) -> Iterator[Metric]:
     found = "Differences between the stores that were found."
     differences = CounterMetricFamily("chordwise_alignment_found", found, labels=["kind"])
@@ -248,3 +279,5 @@ def _alignment(totals: Totals) -> Iterator[Metric]:
 
 LEDGER = LedgerMetrics()
 REGISTRY.register(LEDGER)
+VECTOR_INDEXES = VectorIndexMetrics()
+REGISTRY.register(VECTOR_INDEXES)

@@ -22,12 +22,13 @@ from api_gateway.http.metrics import (
     STORES_MATCH,
     STORES_UP,
     STREAMS,
+    VECTOR_INDEXES,
     WAITERS,
 )
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import answering, readiness
 from api_gateway.resources.route_parts import CurrentGateway
-from pipeline.administration.read_metrics import read_ledger
+from pipeline.administration.read_metrics import read_ledger, read_vector_indexes
 from pipeline.errors import PipelineError, WrongInstallation
 from pipeline.outages import tolerate_outage
 from pipeline.query.places import WorkKind
@@ -174,6 +175,7 @@ def _page(gateway: Gateway, names: Collection[str] | None, up: Mapping[str, bool
         for store, answers in up.items():
             STORES_UP.labels(store).set(answers)
         _read_mysql(gateway, answers=up["mysql"])
+        _read_postgres(gateway, answers=up["postgres"])
         _compare(gateway, answer=up["mysql"] and up["postgres"] and up["redis"])
         _read_redis(gateway, answers=up["redis"])
         return generate_latest(REGISTRY if names is None else _Chosen(names))
@@ -186,6 +188,15 @@ def _read_mysql(gateway: Gateway, *, answers: bool) -> None:
         return
     with tolerate_outage(log.warning, "stores_not_read"):
         LEDGER.take(*read_ledger(gateway.quick))
+
+
+def _read_postgres(gateway: Gateway, *, answers: bool) -> None:
+    """Read the vector indexes."""
+    VECTOR_INDEXES.take(())
+    if not answers:
+        return
+    with tolerate_outage(log.warning, "stores_not_read"):
+        VECTOR_INDEXES.take(read_vector_indexes(gateway.quick))
 
 
 def _compare(gateway: Gateway, *, answer: bool) -> None:

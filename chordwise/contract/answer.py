@@ -141,8 +141,8 @@ class SecondRetrieval(Answered):
 
 
 _RECALL = (
-    "How each channel searched, where it has several ways: `method` is `exact`, `ivfflat`, or "
-    "`ivfflat+exact_fallback`, "
+    "How each channel searched, where it has several ways: `method` is `exact`, `hnsw`, `ivfflat` or `hnsw+ivfflat`, "
+    "with `+exact_fallback` if indexes gave too few, "
     "of the keyword channel `index` or `fulltext`; `rows`: how many chunks it compared; "
     "`may_be_short`: something may be missing; `indexes`: how many vector indexes were asked; `recall`: the least share of "
     "the ten nearest chunks that they were measured to find."

@@ -1879,7 +1879,7 @@ export interface Stats {
   config_version: number;
   experiment_bucket: string | null;
   remarks: string[];
-  /** How each channel searched, where it has several ways: `method` is `exact`, `ivfflat`, or `ivfflat+exact_fallback`, of the keyword channel `index` or `fulltext`; `rows`: how many chunks it compared; `may_be_short`: something may be missing; `indexes`: how many vector indexes were asked; `recall`: the least share of the ten nearest chunks that they were measured to find. */
+  /** How each channel searched, where it has several ways: `method` is `exact`, `hnsw`, `ivfflat` or `hnsw+ivfflat`, with `+exact_fallback` if indexes gave too few, of the keyword channel `index` or `fulltext`; `rows`: how many chunks it compared; `may_be_short`: something may be missing; `indexes`: how many vector indexes were asked; `recall`: the least share of the ten nearest chunks that they were measured to find. */
   recall: Record<string, Record<string, unknown>>;
   fallback: string | null;
   ladder: Rung | null;

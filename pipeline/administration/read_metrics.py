@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import redis
 
+from pipeline.database.engines import postgres_errors
 from pipeline.database.redis_memory import RedisMemory
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.worker_heartbeats import (
@@ -25,6 +26,8 @@ from pipeline.metrics.definitions import Field, QueueDepth
 from pipeline.metrics.meter_store import read_totals, read_window
 from pipeline.metrics.queue_depth_store import counted_depths, queue_depths
 from pipeline.resources import Resources
+from pipeline.semantic.index_plan import IndexSummary
+from pipeline.semantic.vector_index_store import summaries
 from pipeline.tenants.audit_store import AuditQueue
 
 CountMessages = Callable[[Sequence[str]], Mapping[str, int]]
@@ -78,6 +81,12 @@ def read_queues(
     if broker is not None:
         return queue_depths(broker, queues, now=time.time())
     return counted_depths(use.quick_redis, count_messages(queues), use.heartbeats.all(), now=time.time())
+
+
+def read_vector_indexes(use: Resources) -> list[IndexSummary]:
+    """Return the vector indexes of all tenants, by table and kind. Raises StoreUnavailable."""
+    with postgres_errors(), use.postgres.connect() as connection:
+        return summaries(connection)
 
 
 def read_ledger(use: Resources) -> tuple[LedgerBacklog, Totals]:

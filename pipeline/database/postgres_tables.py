@@ -101,12 +101,15 @@ vector_indexes = Table(
     Column("first_seq", BigInteger),
     Column("end_seq", BigInteger),  # the first number after the range
     Column("built_rows", BigInteger),  # how many rows it held when it was built
-    Column("lists", Integer),
-    Column("probes", Integer),  # lists to read for the nearest ten
+    Column("graph", Text),  # the options of an HNSW graph; null: lists of IVFFlat
+    Column("lists", Integer),  # of a graph the largest ef_search
+    Column("probes", Integer),  # lists to read for the nearest ten, or the ef_search of a graph
     Column("recall", REAL),  # measured with these probes and so many questions
     Column("questions", Integer),
     Column("measured_at", TIMESTAMP(timezone=True)),
-    Column("deep_probes", Integer),  # lists to read for the nearest hundred
+    Column("deep_probes", Integer),  # the same for the nearest hundred
+    Column("search_ms", REAL),  # how long such a search took
+    Column("graph_ms", REAL),  # of lists: how long it took through a graph that was tried and not kept
     CheckConstraint("state IN ('wanted', 'building', 'ready', 'retiring')", name="vector_indexes_state_check"),
 )
 

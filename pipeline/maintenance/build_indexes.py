@@ -1,6 +1,7 @@
 """Build approximate indexes for tenants that outgrow exact search, measure their recall, and drop unneeded ones."""
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -23,14 +24,20 @@ from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.resources import Resources
 from pipeline.semantic import question_text_store, vector_index_store
 from pipeline.semantic.index_plan import (
+    LEAST_GRAPH,
+    MOST_EF_SEARCH,
+    RECALL_GOAL,
+    IndexPolicy,
     IndexRow,
     Step,
     by_tenant,
     covering,
     gaps,
+    graph_options,
     inherited,
     is_growing,
     list_count,
+    most_graph_rows,
     plan_range,
     plan_repairs,
     tail_name,
@@ -44,11 +51,9 @@ log = structlog.get_logger(__name__)
 
 QuestionVectors = NDArray[np.float32]
 
-# Of the lists; tried in this order.
+# Of the lists, or of the largest ef_search; tried in this order.
 _SHARES = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.085, 0.1, 0.12, 0.145, 0.18, 0.22, 0.3, 0.4, 0.5, 0.7, 1.0)
-# The recall to guarantee for any question. The sample of questions is small, so the measured recall must exceed it by
-# `_MARGIN` / sqrt(number of questions).
-_GOAL = 0.97
+# The sample of questions is small, so the measured recall must exceed the goal by `_MARGIN` / sqrt(number of questions).
 # Numbers of nearest rows that are measured. With a filter that 10 % pass, the best ten are about the nearest hundred.
 _FEW, _DEEP = 10, 100
 _MARGIN = 0.09  # two standard errors of a recall of 0.97 to 0.99, with ten rows a question
@@ -74,39 +79,55 @@ def measure(
 ) -> int:
     """Measure a ready index whose recall is unknown or was measured a day ago; return 1 if measured, else 0.
 
-    Chooses the fewest lists that find enough of the nearest ten, and of the nearest hundred, of its range; all lists
-    find everything. Records nothing without questions or without a model.
+    Records nothing without questions or without a model.
     """
     if row.state != "ready" or (row.measured_s is not None and row.measured_s < _FRESH_S):
         return 0
+    literals = _literals(row, space, use, questions=questions)
+    if literals:
+        _measure(row, literals, builder, use)
+    return 1 if literals else 0
+
+
+def _literals(
+    row: IndexRow, space: EmbeddingSpace, use: Resources, *, questions: Callable[..., QuestionVectors | None]
+) -> list[str]:
+    """Return the vectors to measure an index with, none without questions or without a model."""
     count = max(_FEWEST_QUESTIONS, min(_MOST_QUESTIONS, _ROWS_COMPARED // max(1, row.chunks)))
     try:
         vectors = questions(row.tenant_id, space, use, count=count)
     except PipelineError as error:
         log.warning("vector_index_not_measured", tenant_id=row.tenant_id, index=row.name, code=error.code)
-        return 0
-    if vectors is None or not len(vectors):
-        return 0
-    literals = [halfvec_literal(vector) for vector in vectors]
-    truth = _nearest(row, literals, builder, use, probes=None)
-    enough = min(1.0, _GOAL + _MARGIN / math.sqrt(len(literals)))
-    chosen: dict[int, tuple[int, float]] = {}
-    for share in _SHARES:
+        return []
+    return [] if vectors is None else [halfvec_literal(vector) for vector in vectors]
+
+
+def _measure(row: IndexRow, literals: Sequence[str], builder: IndexBuilder, use: Resources) -> tuple[float, float]:
+    """Choose the fewest lists, or the smallest ef_search, that find enough of the nearest ten, and of the nearest hundred,
+    of its range; all lists find everything, a graph may find too little. Record them, and return the recall and the
+    milliseconds of a search for the ten."""
+    truth = _nearest(row, literals, builder, use, probes=None)[0]
+    enough = min(1.0, RECALL_GOAL + _MARGIN / math.sqrt(len(literals)))
+    chosen: dict[int, tuple[int, float, float]] = {}
+    # Searches walk a graph at least as far as they need rows.
+    for share in [share for share in _SHARES if not row.graph or share * row.lists >= _DEEP]:
         probes = math.ceil(share * row.lists)
-        nearest = _nearest(row, literals, builder, use, probes=probes)
+        nearest, took_ms = _nearest(row, literals, builder, use, probes=probes)
         for best in (_FEW, _DEEP):
             # Identical passages have equal distances and may swap places, so even all lists may not reach the goal.
             if best not in chosen and ((recall := _recall(truth, nearest, best)) >= enough or probes == row.lists):
-                chosen[best] = probes, recall
+                chosen[best] = probes, recall, took_ms
         if len(chosen) == 2:
             break
-    (probes, recall), deep_probes = chosen[_FEW], max(chosen[_FEW][0], chosen[_DEEP][0])
-    builder.record_recall(row, probes=probes, deep_probes=deep_probes, recall=recall, questions=len(literals))
+    (probes, recall, took_ms), deep_probes = chosen[_FEW], max(chosen[_FEW][0], chosen[_DEEP][0])
+    count, measured = len(literals), {"recall": recall, "search_ms": took_ms}
+    builder.record_recall(row, probes=probes, deep_probes=deep_probes, questions=count, **measured)
     use.meter.observe("chordwise_vector_index_recall", recall)
     chosen_lists = {"lists": row.lists, "probes": probes, "deep_probes": deep_probes}
-    ids = {"tenant_id": row.tenant_id, "index": row.name}
-    log.info("vector_index_measured", **ids, recall=round(recall, 3), **chosen_lists, questions=len(literals))
-    return 1
+    ids = {"tenant_id": row.tenant_id, "index": row.name, "kind": row.kind}
+    figures = {name: round(value, 3) for name, value in measured.items()}
+    log.info("vector_index_measured", **ids, **figures, **chosen_lists, questions=count)
+    return recall, took_ms
 
 
 def questions_of(tenant_id: TenantId, space: EmbeddingSpace, use: Resources, *, count: int) -> QuestionVectors | None:
@@ -124,14 +145,16 @@ def questions_of(tenant_id: TenantId, space: EmbeddingSpace, use: Resources, *, 
 
 def _nearest(
     row: IndexRow, literals: Sequence[str], builder: IndexBuilder, use: Resources, *, probes: int | None
-) -> list[list[str]]:
+) -> tuple[list[list[str]], float]:
+    """Return the nearest rows of each question, and the median time of a search in milliseconds."""
     distance = use.settings.pgvector_distance
-    nearest = []
+    nearest, took_s = [], []
     for literal in literals:
         began = time.monotonic()
         nearest.append(builder.nearest(row, literal, distance=distance, limit=_DEEP, probes=probes))
-        time.sleep(min(_LONGEST_PAUSE_S, time.monotonic() - began))  # half of the time belongs to searches
-    return nearest
+        took_s.append(time.monotonic() - began)
+        time.sleep(min(_LONGEST_PAUSE_S, took_s[-1]))  # half of the time belongs to searches
+    return nearest, 1000 * statistics.median(took_s)
 
 
 def _recall(truth: Sequence[Sequence[str]], results: Sequence[Sequence[str]], best: int) -> float:
@@ -171,7 +194,7 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
             for space in searched:
                 rows = [row for row in builder.recorded() if (row.tenant_id, row.table) == (tenant_id, space.table)]
                 if chunks > exact_chunks or covering(rows):
-                    built, grows = _adjust(rows, chunks, tenant_id, space, builder, use)
+                    built, grows = _adjust(rows, chunks, tenant_id, space, builder, use, questions=questions)
                     changes += built
                     growing |= {(tenant_id, space.table)} if grows else set()
         # Measure only the indexes that searches use, not those that a larger range has replaced.
@@ -223,8 +246,26 @@ def _repair(step: Step, builder: IndexBuilder) -> None:
         builder.change(step, "ready" if step.action == "adopt" else "retiring")
 
 
+def _policy(space: EmbeddingSpace, builder: IndexBuilder, use: Resources) -> IndexPolicy:
+    settings = use.settings
+    m, memory_mb = settings.vector_index_m, settings.semantic_index_memory_mb
+    return IndexPolicy(
+        choice=settings.vector_index if builder.takes_graphs() else "ivfflat",
+        graph=graph_options(m, settings.vector_index_ef_construction),
+        least_rows=LEAST_GRAPH * use.exact_chunks,
+        most_rows=most_graph_rows(space.dimension, m=m, memory_mb=memory_mb),
+    )
+
+
 def _adjust(
-    rows: list[IndexRow], chunks: int, tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources
+    rows: list[IndexRow],
+    chunks: int,
+    tenant_id: TenantId,
+    space: EmbeddingSpace,
+    builder: IndexBuilder,
+    use: Resources,
+    *,
+    questions: Callable[..., QuestionVectors | None],
 ) -> tuple[int, bool]:
     """Record the uncovered range or build the index missing most; return how many, and whether the tenant grows."""
     ranges = covering(rows)
@@ -234,20 +275,56 @@ def _adjust(
         counts = {row.name: builder.count(row) for row in ranges}
         rows = [replace(row, chunks=counts.get(row.name, row.chunks)) for row in rows]
     exact_chunks = use.exact_chunks
-    step = plan_range(rows, tail, tenant_id=tenant_id, table=space.table, exact_chunks=exact_chunks)
+    policy = _policy(space, builder, use)
+    step = plan_range(rows, tail, tenant_id=tenant_id, table=space.table, exact_chunks=exact_chunks, policy=policy)
     grows = is_growing(rows, tail)
     if step.action == "note":
         builder.record(step, "wanted")
         return 0, grows
+    if step.action == "adopt":  # it was replaced a moment ago, and is wanted again
+        builder.change(step, "ready")
+        return 1, grows
     _build(step, rows, tenant_id, space, builder, use)
+    if step.action == "build" or _is_kept(step, ranges, space, builder, use, questions=questions):
+        builder.change(step, "ready")
     return 1, grows
+
+
+def _is_kept(
+    step: Step,
+    ranges: Sequence[IndexRow],
+    space: EmbeddingSpace,
+    builder: IndexBuilder,
+    use: Resources,
+    *,
+    questions: Callable[..., QuestionVectors | None],
+) -> bool:
+    """Compare a graph with the lists of its range by the same questions. Drop it if it does not find enough, or is not
+    cheaper; keep it if there are no questions any more: it is measured later."""
+    graph = next(row for row in builder.recorded() if row.name == step.name)
+    lists = next(row for row in ranges if (row.first, row.end) == (step.first, step.end))
+    if not (literals := _literals(graph, space, use, questions=questions)):
+        return True
+    _, lists_ms = _nearest(lists, literals, builder, use, probes=lists.probes or lists.lists)
+    recall, graph_ms = _measure(graph, literals, builder, use)
+    is_kept = recall >= RECALL_GOAL and graph_ms < lists_ms
+    figures = {"recall": round(recall, 3), "graph_ms": round(graph_ms, 2), "lists_ms": round(lists_ms, 2)}
+    log.info("vector_graph_compared", tenant_id=step.tenant_id, index=step.name, is_kept=is_kept, **figures)
+    if not is_kept:
+        builder.drop(step.name)
+        builder.forget(graph.tenant_id, step.table, step.name)
+        builder.record_graph(lists, graph_ms=graph_ms if recall >= RECALL_GOAL else math.inf)
+    return is_kept
 
 
 def _build(
     step: Step, rows: list[IndexRow], tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources
 ) -> None:
     lists = list_count(step.chunks, dimension=space.dimension, memory_mb=use.settings.semantic_index_memory_mb)
-    builder.record(step, "building", lists=lists, probes=inherited(covering(rows), step.chunks, lists=lists))
+    lists = MOST_EF_SEARCH if step.graph else lists
+    kind = "hnsw" if step.graph else "ivfflat"
+    probes = inherited(covering(rows), step.chunks, lists=lists, kind=kind)
+    builder.record(step, "building", lists=lists, probes=probes)
     operator_class = OPERATOR_CLASSES[use.settings.pgvector_distance]
     try:
         with postgres_errors():
@@ -257,7 +334,7 @@ def _build(
     except Unavailable as error:
         log.warning("vector_index_not_built", tenant_id=tenant_id, index=step.name, code=error.code)
         raise
-    builder.change(step, "ready")
     builder.forget(tenant_id, step.table, tail_name(step.table, tenant_id))
     use.meter.count("chordwise_vector_index_builds")
-    log.info("vector_index_built", tenant_id=tenant_id, index=step.name, chunks=step.chunks, took_s=round(took_s, 1))
+    ids = {"tenant_id": tenant_id, "index": step.name, "kind": kind}
+    log.info("vector_index_built", **ids, chunks=step.chunks, took_s=round(took_s, 1))

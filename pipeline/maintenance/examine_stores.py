@@ -25,6 +25,7 @@ from pipeline.maintenance.migrate_schema import check
 from pipeline.metrics.meter_store import read_totals
 from pipeline.models.make_models import check_embedder
 from pipeline.resources import Resources
+from pipeline.semantic import vector_index_store
 
 _PING = text("SELECT 1")
 _MODEL_S = 3.0  # for one vector
@@ -226,9 +227,17 @@ def vectors(use: Resources) -> list[CheckResult]:
         live = space_store.live(connection, space_store.base_space(use.settings))
     with postgres_errors(), use.postgres.connect() as connection:
         shapes = [(space, space_store.table_shape(connection, space)) for space in live.every]
+        found = vector_index_store.summaries(connection)
     wanted = OPERATOR_CLASSES[use.settings.pgvector_distance]
     return [
-        doctor.vectors(space.table, shape, dimension=space.dimension, operator_class=wanted) for space, shape in shapes
+        doctor.vectors(
+            space.table,
+            shape,
+            dimension=space.dimension,
+            operator_class=wanted,
+            indexes=[each for each in found if each.table == space.table],
+        )
+        for space, shape in shapes
     ]
 
 

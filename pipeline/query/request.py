@@ -204,8 +204,8 @@ class Brought:
 class RecallGuard:
     """The method of a channel's search, and whether it may have missed chunks.
 
-    ``exact``: every row was compared; ``ivfflat``: through approximate indexes, which find nearly all;
-    ``ivfflat+exact_fallback``: they gave too few, so every row was compared. ``rows``: the approximate number of rows
+    ``exact``: every row was compared; ``hnsw``, ``ivfflat``: through approximate indexes, which find nearly all;
+    ``…+exact_fallback``: they gave too few, so every row was compared. ``rows``: the approximate number of rows
     to search, None if few. ``scanned``: rows the index visited. ``may_be_short``: too few were found, and no other
     method was left. ``indexes``: the number of indexes searched; ``recall``: their least measured recall@10, None if
     one is not measured.

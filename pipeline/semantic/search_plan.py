@@ -1,7 +1,8 @@
-"""Plan how to find the nearest vectors of a large tenant: by reading every row, by chunk id, or through indexes
-(IVFFlat). An index reads the nearest lists, visits their rows from near to far, and drops those that the filters
-exclude; the fewer rows pass, the more lists it reads. Where few rows pass, the host's keyword index lists them, and
-they are read by id. A sample of rows decides before the search. Rows outside the indexed ranges are read."""
+"""Plan how to find the nearest vectors of a large tenant: by reading every row, by chunk id, or through indexes. Lists
+(IVFFlat) are read as a whole, the nearest ones first; a graph (HNSW) is walked. Either way the rows are visited from
+near to far, and those that the filters exclude are dropped; the fewer rows pass, the more lists are read, or the longer
+the walk. Where few rows pass, the host's keyword index lists them, and they are read by id. A sample of rows decides
+before the search. Rows outside the indexed ranges are read."""
 
 import math
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from pipeline.records import DocumentId, Namespace
 _ENTRY = 500
 _LISTED = 0.4
 _VISITED = 2
+_WALKED = 70  # of a graph, for each row of ef_search: its neighbours are compared, and lie anywhere (decision 98)
 _BY_ID = 10  # its page is read for one row
 
 MOST_BY_ID = 20_000  # chunks; listing them takes 5 ms, and listing fewer than all is of no use
@@ -47,8 +49,8 @@ class PassingChunks:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedRange:
     """A range of insertion numbers with an index that is ready. ``probes`` and ``deep_probes``: how many of its
-    ``lists`` find the nearest ten and the nearest hundred, all of them before it is measured; ``recall``: as measured
-    for the ten."""
+    ``lists`` find the nearest ten and the nearest hundred, all of them before it is measured; of a graph, the values of
+    ef_search, and the largest one. ``recall``: as measured for the ten."""
 
     first: int
     end: int
@@ -57,19 +59,21 @@ class IndexedRange:
     probes: int
     deep_probes: int
     recall: float | None = None
+    is_graph: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
     """``rows``: about how many the namespaces hold. ``indexed``: the ranges searched through their indexes, none for
-    exact. ``longest_scan``: rows that may be visited in each, 0 for exact. ``probes``: lists that are read of each.
-    ``share``: the share of all rows that is expected to pass the filters, in [0, 1]. ``by_id``: reading the rows that
+    exact. ``longest_scan``: rows that may be visited in each, 0 for exact. ``probes``: lists that are read of each;
+    ``ef_search``: of each graph, 0 without any. ``share``: the share of all rows that is expected to pass the filters, in [0, 1]. ``by_id``: reading the rows that
     pass by their ids is cheaper, if the keyword index can list them."""
 
     rows: int
     indexed: tuple[IndexedRange, ...] = ()
     longest_scan: int = 0
     probes: int = 1
+    ef_search: int = 0
     share: float = 1.0
     by_id: bool = False
 
@@ -114,17 +118,17 @@ def _without_ids(
         return SearchPlan(rows=rows), rows
     visits = math.ceil(limit * sample.taken / passing)
     share = sample.passing / sample.taken
-    probes = max((_probes(indexed, share, visits) for indexed in ranges), default=1)
-    cheaper = tuple(indexed for indexed in ranges if _cost(indexed, probes, visits) < indexed.rows)
-    cost = chunks + sum(_cost(indexed, probes, visits) - indexed.rows for indexed in cheaper)
+    plan = _with_efforts(SearchPlan(rows=rows, longest_scan=_SLACK * visits, share=share), ranges, visits)
+    cheaper = tuple(indexed for indexed in ranges if _cost(indexed, plan, visits) < indexed.rows)
+    cost = chunks + sum(_cost(indexed, plan, visits) - indexed.rows for indexed in cheaper)
     if visits > _EXPECTED_AT_MOST or not cheaper or cost >= rows:
         return SearchPlan(rows=rows), rows
-    return SearchPlan(rows=rows, indexed=cheaper, longest_scan=_SLACK * visits, probes=probes, share=share), cost
+    return _with_efforts(plan, cheaper, visits), cost
 
 
 def replan(plan: SearchPlan, visited: VisitedRows, *, limit: int) -> SearchPlan | None:
-    """Return ``plan`` if its result is complete, a plan that reads more lists if fewer rows near the question passed
-    than the sample predicted, or None if an exact search is needed or cheaper.
+    """Return ``plan`` if its result is complete, a plan that reads more lists or walks longer if fewer rows near the
+    question passed than the sample predicted, or None if an exact search is needed or cheaper.
 
     Filters can correlate with the question, so the share that passes is measured again among the visited rows. Half of
     the expected share is tolerated: smaller differences are within the error of the sample.
@@ -135,25 +139,34 @@ def replan(plan: SearchPlan, visited: VisitedRows, *, limit: int) -> SearchPlan 
     if share >= plan.share / 2:
         return plan
     visits = math.ceil(limit / share)
-    probes = max(_probes(indexed, share, visits) for indexed in plan.indexed)
-    if probes <= plan.probes:
+    more = _with_efforts(replace(plan, longest_scan=_SLACK * visits, share=share), plan.indexed, visits)
+    if more.probes <= plan.probes and more.ef_search <= plan.ef_search:
         return plan
-    cost = sum(_cost(indexed, probes, visits) for indexed in plan.indexed)
-    if visits > _EXPECTED_AT_MOST or cost >= plan.rows:
-        return None
-    return replace(plan, probes=probes, longest_scan=_SLACK * visits, share=share)
+    cost = sum(_cost(indexed, more, visits) for indexed in plan.indexed)
+    return None if visits > _EXPECTED_AT_MOST or cost >= plan.rows else more
 
 
-def _probes(indexed: IndexedRange, share: float, visits: int) -> int:
-    """Return how many lists to read when a ``share`` of the rows passes the filters. The ten nearest passing rows are about
-    the ``10 / share`` nearest of all rows, so the number is read off the power law through the two measured points (10 and
-    100 nearest rows). It is never less than the lists that hold `_ROOM` times the rows to visit."""
+def _with_efforts(plan: SearchPlan, indexed: Sequence[IndexedRange], visits: int) -> SearchPlan:
+    """Return the plan that searches these ranges, with the lists to read of each and the ef_search of graphs: both hold for
+    a whole statement."""
+    probes = max((_effort(each, plan.share, visits) for each in indexed if not each.is_graph), default=1)
+    ef_search = max((_effort(each, plan.share, visits) for each in indexed if each.is_graph), default=0)
+    return replace(plan, indexed=tuple(indexed), probes=probes, ef_search=ef_search)
+
+
+def _effort(indexed: IndexedRange, share: float, visits: int) -> int:
+    """Return how many lists to read, or the ef_search of a graph, when a ``share`` of the rows passes the filters. The ten
+    nearest passing rows are about the ``10 / share`` nearest of all rows, so the number is read off the power law through
+    the two measured points (10 and 100 nearest rows). It is never less than the lists that hold `_ROOM` times the rows to
+    visit, or than these rows themselves: a walk that goes on beyond ef_search finds fewer."""
     power = math.log10(indexed.deep_probes / indexed.probes)
-    room = _ROOM * visits * indexed.lists / max(1, indexed.rows)
+    room = visits if indexed.is_graph else _ROOM * visits * indexed.lists / max(1, indexed.rows)
     return min(indexed.lists, math.ceil(max(indexed.probes * math.pow(share, -power), room)))
 
 
-def _cost(indexed: IndexedRange, probes: int, visits: int) -> float:
+def _cost(indexed: IndexedRange, plan: SearchPlan, visits: int) -> float:
     """Return the cost of an index search, in rows that are read."""
-    share = min(1.0, probes / max(1, indexed.lists))
+    if indexed.is_graph:
+        return _ENTRY + _WALKED * max(plan.ef_search, visits)
+    share = min(1.0, plan.probes / max(1, indexed.lists))
     return _ENTRY + _LISTED * share * indexed.rows + _VISITED * visits

@@ -30,6 +30,8 @@ from pipeline.semantic.vector_index_store import (
     TenantIndexes,
     indexed_rows,
     numbered_rows,
+    scan_settings,
+    set_values,
 )
 from pipeline.semantic.vector_store import OPERATORS, Vectors, halfvec_literal, similarity, space_errors
 
@@ -243,8 +245,9 @@ class VectorSearch:
             hits, visited = self._listed(request, better)
             better = better if visited.hits == request.limit else None
         recall = _least(indexed.recall for indexed in plan.indexed)
+        method = _joint_method("hnsw" if indexed.is_graph else "ivfflat" for indexed in plan.indexed)
         guard = RecallGuard(
-            method="ivfflat",
+            method=method,
             rows=plan.rows,
             scanned=visited.rows,
             indexes=len(plan.indexed),
@@ -261,7 +264,7 @@ class VectorSearch:
             if not hits:
                 raise
             return NearestChunks(hits=tuple(hits), guard=replace(guard, recall=None, may_be_short=True))
-        return replace(exact, guard=replace(exact.guard, method="ivfflat+exact_fallback", scanned=visited.rows))
+        return replace(exact, guard=replace(exact.guard, method=f"{method}+exact_fallback", scanned=visited.rows))
 
     def _listed(self, request: _SearchRequest, plan: SearchPlan) -> tuple[list[Near], VisitedRows]:
         """Return the nearest rows of the lists that the plan reads and of the rows outside the indexes, nearest first. If
@@ -281,15 +284,18 @@ class VectorSearch:
         most = request.limit + len(plan.indexed)
         condition, values = self._condition(request, longest=plan.longest_scan, most=most)
         spans = [(indexed.first, indexed.end) for indexed in plan.indexed]
-        ranges = [indexed_rows(self._tenant_id, [span]) for span in spans]
+        ranges = [
+            indexed_rows(self._tenant_id, [(each.first, each.end)], is_graph=each.is_graph) for each in plan.indexed
+        ]
         parts = [self._fill(_INDEXED, condition, rows=rows, part=n) for n, rows in enumerate(ranges, start=1)]
         if uncovered := gaps(spans):
             parts.append(self._fill(_OUTSIDE, condition, rows=numbered_rows(self._tenant_id, uncovered)))
         statement = _PARTS.format(parts=" UNION ALL ".join(parts))
         with space_errors(self._table), self._tools.indexed().connect() as connection:
-            if connection.info.get("probes") != plan.probes:
-                connection.exec_driver_sql(f"SET ivfflat.probes = {int(plan.probes)}")
-                connection.info["probes"] = plan.probes
+            wanted = scan_settings(ivfflat_probes=plan.probes, ef_search=plan.ef_search)
+            if wanted.items() - connection.info.get("scan", {}).items():
+                set_values(connection, wanted)
+                connection.info["scan"] = connection.info.get("scan", {}) | wanted
             result = connection.execute(_parsed(statement), values).all()
         # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop
         # there.
@@ -326,11 +332,16 @@ def _least(recalls: Iterable[float | None]) -> float | None:
     return None if None in values else min((recall for recall in values if recall is not None), default=None)
 
 
+def _joint_method(methods: Iterable[str]) -> str:
+    """Return the parts of these methods, in order: `exact` alone, or the indexes with `exact_fallback`."""
+    parts = {part for method in methods for part in method.split("+")}
+    return "+".join(part for part in ("hnsw", "ivfflat", "exact_fallback") if part in parts) or "exact"
+
+
 def _joint_guard(guards: Sequence[RecallGuard]) -> RecallGuard:
-    methods = sorted({guard.method for guard in guards}, key=("exact", "ivfflat", "ivfflat+exact_fallback").index)
     scanned = [guard.scanned for guard in guards if guard.scanned is not None]
     return RecallGuard(
-        method=methods[-1],
+        method=_joint_method(guard.method for guard in guards),
         rows=sum(guard.rows or 0 for guard in guards),
         scanned=sum(scanned) if scanned else None,
         indexes=max(guard.indexes for guard in guards),

@@ -7,7 +7,7 @@ it when its server process ends, and until then no other begins.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -30,12 +30,14 @@ from pipeline.semantic.index_plan import (
     ExistingIndex,
     IndexRow,
     IndexState,
+    IndexSummary,
     Span,
     Step,
     Tail,
     build_bytes,
     by_tenant,
     covering,
+    graph_bytes,
 )
 from pipeline.semantic.search_plan import IndexedRange
 from pipeline.semantic.vector_store import OPERATORS
@@ -45,12 +47,24 @@ log = structlog.get_logger(__name__)
 
 FRESH_S = 5.0  # how late a process may learn that a tenant has an index, or has lost its last one
 BUILD_TIMEOUT_MS = 0  # no limit
+# The rows that a scan of a graph goes on to beyond ef_search are no guarantee, so they may come out of order: searches
+# sort them. It visits some ten rows for each one that it returns.
+_GRAPH_SCAN = {
+    "hnsw.iterative_scan": "relaxed_order",
+    "hnsw.max_scan_tuples": "100000",
+    "hnsw.scan_mem_multiplier": "2",
+}
 _LOCK = 0x63686F7265  # any constant will do; it names the lock of the one index builder in this database
 
 
 def sizes(mysql: Connection, *, above: int) -> dict[TenantId, int]:
     """Return the tenants with more than ``above`` shown chunks, and their counts."""
     return {TenantId(row.tenant_id): int(row.chunks) for row in mysql.execute(_SIZES, {"above": above})}
+
+
+def summaries(connection: Connection) -> list[IndexSummary]:
+    """Return the ready indexes of all tenants, by table and kind."""
+    return [record_of(IndexSummary, row) for row in connection.execute(_SUMMARIES)]
 
 
 class IndexBuilder:
@@ -69,6 +83,12 @@ class IndexBuilder:
             ExistingIndex(table=row.table_name, name=row.index_name, valid=row.indisvalid)
             for row in self._connection.execute(_EXISTING)
         ]
+
+    def takes_graphs(self) -> bool:
+        """Return whether pgvector goes on with a scan of a graph that filters leave short, as it does from 0.8 on."""
+        version = self._connection.execute(text("SELECT extversion FROM pg_extension WHERE extname = 'vector'"))
+        major, minor, *_ = str(version.scalar_one()).split(".")
+        return (int(major), int(minor)) >= (0, 8)
 
     def tail(self, tenant_id: TenantId, table: str, spans: Sequence[Span]) -> Tail:
         """Count the tenant's rows in these spans, which no index covers; reads only the btree of their numbers."""
@@ -96,6 +116,7 @@ class IndexBuilder:
         written = {"state": state, "chunks": step.chunks, "first_seq": step.first, "end_seq": step.end}
         key = {"tenant_id": step.tenant_id, "table_name": step.table, "index_name": step.name}
         first = {"built_rows": step.chunks, "lists": lists, "probes": few, "deep_probes": deep}
+        first |= {"graph": step.graph, "graph_ms": step.graph_ms}
         statement = insert(vector_indexes).values(key | written | first)
         is_same = vector_indexes.c.state == statement.excluded.state
         changed_at = case((is_same, vector_indexes.c.changed_at), else_=func.now())
@@ -115,17 +136,21 @@ class IndexBuilder:
         """Build the index of a range concurrently with reads and writes. Returns the seconds it took.
 
         Before PostgreSQL builds, it waits for every transaction that has written to the table, so all numbers below the
-        range's end that were drawn by then are committed or lost: no later insertion falls into the range.
+        range's end that were drawn by then are committed or lost: no later insertion falls into the range. A graph is
+        built by one process: queries need the other processors, and several would need shared memory.
         """
         began = time.monotonic()
-        megabytes = build_bytes(lists, dimension) // 2**20 + 1
+        kind, options, needed = "ivfflat", f"lists = {int(lists)}", build_bytes(lists, dimension)
+        if step.graph:
+            kind, options = "hnsw", step.graph
+            needed = graph_bytes(step.chunks, dimension=dimension, m=int(step.graph.split(",")[0].removeprefix("m = ")))
+        self._connection.exec_driver_sql("RESET max_parallel_maintenance_workers")
+        self._set(maintenance_work_mem=f"{needed // 2**20 + 1}MB", statement_timeout=str(int(BUILD_TIMEOUT_MS)))
+        if step.graph:
+            self._set(max_parallel_maintenance_workers="0")
         self._connection.exec_driver_sql(
-            f"SELECT set_config('maintenance_work_mem', '{int(megabytes)}MB', false),"
-            f" set_config('statement_timeout', '{int(BUILD_TIMEOUT_MS)}', false)"
-        )
-        self._connection.exec_driver_sql(
-            f"CREATE INDEX CONCURRENTLY {step.name} ON {step.table} USING ivfflat (embedding {operator_class})"
-            f" WITH (lists = {int(lists)}) WHERE {indexed_rows(tenant_id, [_span(step)])}"
+            f"CREATE INDEX CONCURRENTLY {step.name} ON {step.table} USING {kind} (embedding {operator_class})"
+            f" WITH ({options}) WHERE {indexed_rows(tenant_id, [_span(step)], is_graph=bool(step.graph))}"
         )
         took_s = time.monotonic() - began
         self._update(step, build_s=took_s)
@@ -136,36 +161,61 @@ class IndexBuilder:
         self._connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
 
     def nearest(self, row: IndexRow, vector: str, *, distance: Distance, limit: int, probes: int | None) -> list[str]:
-        """Return the nearest chunks in the range of an index, in order: through ``probes`` lists; None: exactly."""
-        self._connection.exec_driver_sql(
-            "SELECT set_config('enable_sort', 'off', false), set_config('enable_seqscan', 'off', false),"
-            f" set_config('ivfflat.probes', '{int(probes or 1)}', false)"
-        )
-        rows = numbered_rows if probes is None else indexed_rows
+        """Return the nearest chunks in the range of an index, in order: through ``probes`` lists, or a graph with this
+        ef_search; None: exactly."""
+        effort = {"ef_search" if row.graph else "ivfflat_probes": probes or 1}
+        self._set(enable_sort="off", enable_seqscan="off", **scan_settings(**effort))
+        rows = indexed_rows(row.tenant_id, [_span(row)], is_graph=bool(row.graph))
+        if probes is None:
+            rows = numbered_rows(row.tenant_id, [_span(row)])
         scanned = (
             f"SELECT chunk_id, embedding {OPERATORS[distance]} CAST(%(query)s AS halfvec) AS distance FROM {row.table}"
-            f" WHERE {rows(row.tenant_id, [_span(row)])}"
+            f" WHERE {rows}"
         )
         if probes is None:
             scanned = f"SELECT * FROM ({scanned} OFFSET 0) scanned"
-        statement = f"SELECT chunk_id FROM ({scanned} ORDER BY distance LIMIT %(limit)s) nearest"
+        nearest = f"SELECT * FROM ({scanned} ORDER BY distance LIMIT %(limit)s) nearest OFFSET 0"
+        statement = f"SELECT chunk_id FROM ({nearest}) found ORDER BY distance, chunk_id"
         result = self._connection.exec_driver_sql(statement, {"query": vector, "limit": limit})
         return [str(chunk_id) for chunk_id in result.scalars()]
 
-    def record_recall(self, row: IndexRow, *, probes: int, deep_probes: int, recall: float, questions: int) -> None:
-        """Record a measured recall."""
-        measured = {"recall": recall, "questions": questions, "measured_at": func.now()}
+    def record_recall(
+        self, row: IndexRow, *, probes: int, deep_probes: int, recall: float, search_ms: float, questions: int
+    ) -> None:
+        """Record a measured recall, and how long a search took."""
+        measured = {"recall": recall, "search_ms": search_ms, "questions": questions, "measured_at": func.now()}
         self._update(row, probes=probes, deep_probes=deep_probes, **measured)
+
+    def record_graph(self, lists: IndexRow, *, graph_ms: float) -> None:
+        """Record how long a search took through a graph that was not kept."""
+        self._update(lists, graph_ms=graph_ms)
+
+    def _set(self, **values: str) -> None:
+        set_values(self._connection, values)
 
     def _update(self, index: IndexRow | Step, **values: Any) -> None:
         where = _is(index.tenant_id, index.table, index.name)
         self._connection.execute(update(vector_indexes).where(where).values(values))
 
 
-def indexed_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
+def set_values(connection: Connection, values: Mapping[str, str]) -> None:
+    """Set configuration parameters of this session."""
+    parts = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in values.items())
+    connection.exec_driver_sql(f"SELECT {parts}")
+
+
+def scan_settings(*, ivfflat_probes: int = 0, ef_search: int = 0) -> dict[str, str]:
+    """Return the parameters of a search that reads so many lists, and graphs with this ef_search. A pgvector that knows
+    no iterative scan has no graphs, and gets no parameters of them."""
+    lists = {"ivfflat.probes": str(ivfflat_probes)} if ivfflat_probes else {}
+    return lists | ({"hnsw.ef_search": str(ef_search), **_GRAPH_SCAN} if ef_search else {})
+
+
+def indexed_rows(tenant_id: TenantId, spans: Sequence[Span], *, is_graph: bool = False) -> str:
     """Return the condition that a row is the tenant's with a number in one of these spans, worded as partial indexes
-    have it and as a statement must have it to use them: they take no parameters."""
-    return f"tenant_id = {tenant_literal(tenant_id)} AND {_in_spans(spans)}"
+    have it and as a statement must have it to use them: they take no parameters. That of a graph is worded so that the
+    lists of the same range do not fit."""
+    return f"tenant_id = {tenant_literal(tenant_id)} AND {_in_spans(spans, 'seq + 0' if is_graph else 'seq')}"
 
 
 def numbered_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
@@ -173,8 +223,10 @@ def numbered_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
     return f'tenant_id COLLATE "C" = {tenant_literal(tenant_id)} AND {_in_spans(spans)}'
 
 
-def _in_spans(spans: Sequence[Span]) -> str:
-    parts = [f"seq >= {int(first)}" + ("" if end is None else f" AND seq < {int(end)}") for first, end in spans]
+def _in_spans(spans: Sequence[Span], number: str = "seq") -> str:
+    parts = [
+        f"{number} >= {int(first)}" + ("" if end is None else f" AND {number} < {int(end)}") for first, end in spans
+    ]
     return parts[0] if len(parts) == 1 else f"({' OR '.join(f'({part})' for part in parts)})"
 
 
@@ -256,6 +308,7 @@ def _range(row: IndexRow) -> IndexedRange:
         probes=row.probes or row.lists,
         deep_probes=row.deep_probes or row.lists,
         recall=row.recall,
+        is_graph=bool(row.graph),
     )
 
 
@@ -283,10 +336,17 @@ _SIZES = text(
 
 _RECORDED = text(
     'SELECT tenant_id, table_name AS "table", index_name AS name, state, chunks, first_seq AS first, end_seq AS "end",'
-    " COALESCE(built_rows, 0) AS built_rows, COALESCE(lists, 0) AS lists, probes, deep_probes, recall,"
+    " COALESCE(built_rows, 0) AS built_rows, graph, COALESCE(lists, 0) AS lists, probes, deep_probes, recall,"
+    " search_ms, graph_ms,"
     " CAST(EXTRACT(EPOCH FROM now() - changed_at) AS double precision) AS idle_s,"
     " CAST(EXTRACT(EPOCH FROM now() - measured_at) AS double precision) AS measured_s"
     " FROM vector_indexes ORDER BY tenant_id, table_name, index_name"
+)
+_SUMMARIES = text(
+    "SELECT table_name AS \"table\", CASE WHEN graph IS NULL THEN 'ivfflat' ELSE 'hnsw' END AS kind,"
+    " count(*) AS indexes, CAST(sum(chunks) AS bigint) AS rows, min(recall) AS recall, max(search_ms) AS search_ms,"
+    " CAST(COALESCE(sum(pg_relation_size(to_regclass(index_name))), 0) AS bigint) AS disk_bytes"
+    " FROM vector_indexes WHERE state = 'ready' GROUP BY 1, 2 ORDER BY 1, 2"
 )
 _EXISTING = text(
     "SELECT t.relname AS table_name, c.relname AS index_name, i.indisvalid FROM pg_index i"

@@ -13,6 +13,7 @@ from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import CheckResult, FlowerFacts, RedisFacts, Severity, Versions, WorkerFacts
 from pipeline.maintenance.examine_stores import connections_left, store_space
+from pipeline.semantic.index_plan import IndexSummary
 from workers.names import Queue
 from workers.roles import ROLE_OF
 
@@ -31,8 +32,21 @@ WORKER = WorkerFacts(
 SHAPE = TableShape(dimension=256, operator_class="halfvec_cosine_ops", indexes=(("graph", "halfvec_cosine_ops"),))
 
 
-def vectors(shape: TableShape | None) -> CheckResult:
-    return doctor.vectors("chunk_embeddings", shape, dimension=256, operator_class="halfvec_cosine_ops")
+GRAPHS = IndexSummary(
+    table="chunk_embeddings",
+    kind="hnsw",
+    indexes=2,
+    rows=1_204_000,
+    disk_bytes=1103 << 20,
+    recall=0.981,
+    search_ms=3.62,
+)
+
+
+def vectors(shape: TableShape | None, *indexes: IndexSummary) -> CheckResult:
+    return doctor.vectors(
+        "chunk_embeddings", shape, dimension=256, operator_class="halfvec_cosine_ops", indexes=indexes
+    )
 
 
 FROZEN = ProcessState(
@@ -80,6 +94,13 @@ class DescribeEveryFinding:
             (doctor.expiry(None, deadline_s=3), FAILED, "never expire"),
             (doctor.expiry(30 * 86400, deadline_s=3), WARNING, "2.592e+06 s"),
             (vectors(SHAPE), OK, "256 dimensions"),
+            (vectors(SHAPE, GRAPHS), OK, "2 hnsw indexes of 1,204,000 vectors, recall 0.981, 3.6 ms, 1,103 MB"),
+            (
+                vectors(SHAPE, replace(GRAPHS, recall=None, indexes=1)),
+                OK,
+                "1 hnsw index of 1,204,000 vectors, not measured",
+            ),
+            (vectors(SHAPE, replace(GRAPHS, recall=0.96)), WARNING, "recall 0.960"),
             (vectors(None), FAILED, "no table chunk_embeddings"),
             (vectors(replace(SHAPE, dimension=128)), FAILED, "128 dimensions are stored"),
             (vectors(replace(SHAPE, operator_class="halfvec_l2_ops")), FAILED, "halfvec_l2_ops"),

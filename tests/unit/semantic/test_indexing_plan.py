@@ -9,12 +9,16 @@ import pytest
 from pipeline.records import TenantId
 from pipeline.semantic.index_plan import (
     ExistingIndex,
+    IndexPolicy,
     IndexRow,
     Tail,
     covering,
     gaps,
+    graph_bytes,
+    graph_options,
     index_name,
     inherited,
+    most_graph_rows,
     plan_range,
     plan_repairs,
     tail_name,
@@ -22,6 +26,11 @@ from pipeline.semantic.index_plan import (
 
 TABLE, ANN = "chunk_embeddings", TenantId("ann")
 SEAL = 1000
+GRAPH, OTHER_GRAPH = graph_options(16, 64), graph_options(24, 128)
+
+
+def policy(choice="ivfflat", *, most_rows=300 * SEAL):
+    return IndexPolicy(choice=choice, graph=GRAPH, least_rows=10 * SEAL, most_rows=most_rows)
 
 
 def row(state="ready", *, first=0, end=2000, chunks=None, name=None, table=TABLE, idle_s=0.0, **noted):
@@ -55,13 +64,13 @@ def repairs(chunks, noted=(), found=(), tables=(TABLE,)):
     return [step.action for step in steps]
 
 
-def step(rows, tail):
-    return plan_range(rows, tail, tenant_id=ANN, table=TABLE, exact_chunks=SEAL)
+def step(rows, tail, chosen=None):
+    return plan_range(rows, tail, tenant_id=ANN, table=TABLE, exact_chunks=SEAL, policy=chosen or policy())
 
 
-def built(rows, tail):
+def built(rows, tail, chosen=None):
     """First number, end and rows of what is built; None if nothing is."""
-    done = step(rows, tail)
+    done = step(rows, tail, chosen)
     return None if done.action == "note" else (done.first, done.end, done.chunks)
 
 
@@ -161,13 +170,16 @@ class DescribeRanges:
 
     def it_reads_as_many_lists_as_other_indexes_of_the_tenant_needed_until_one_is_measured(self):
         small = row(chunks=2000, lists=20, probes=10, deep_probes=12, recall=0.98)
-        assert inherited([small], 4000, lists=40) == (25, 30)
-        assert inherited([small, row(lists=20, probes=13, deep_probes=15)], 4000, lists=40) == (
-            25,
-            30,
-        )  # inherited itself
-        assert inherited([small], 1300, lists=13) is None
-        assert inherited([row(lists=20)], 4000, lists=40) is None
+        assert inherited([small], 4000, lists=40, kind="ivfflat") == (25, 30)
+        unmeasured = row(lists=20, probes=13, deep_probes=15)  # inherited itself
+        assert inherited([small, unmeasured], 4000, lists=40, kind="ivfflat") == (25, 30)
+        assert inherited([small], 1300, lists=13, kind="ivfflat") is None
+        assert inherited([row(lists=20)], 4000, lists=40, kind="ivfflat") is None
+        assert inherited([small], 4000, lists=1000, kind="hnsw") is None
+
+    def it_walks_a_new_graph_a_little_farther_than_those_that_are_measured(self):
+        graph = row(chunks=20_000, graph=GRAPH, lists=1000, probes=120, deep_probes=200, recall=0.98)
+        assert inherited([graph], 40_000, lists=1000, kind="hnsw") == (150, 250)
 
     def it_uses_the_newer_of_two_of_one_range_and_none_within_another(self):
         old, new = row(idle_s=9.0), row(idle_s=1.0, name="newer")
@@ -179,15 +191,99 @@ class DescribeRanges:
         assert gaps([(0, None)]) == []
 
 
+LISTS = {"lists": 200, "probes": 20, "deep_probes": 30, "recall": 0.98, "search_ms": 5.0}
+STILL = waiting(7)
+
+
+def changed(*rows, choice="auto", tail=7, most_rows=300 * SEAL):
+    """The action on the kind of an index, and the kind; None if there is none."""
+    end = max(each.end for each in rows)
+    done = step([*rows, STILL], Tail(rows=tail, first=end, end=end + tail), policy(choice, most_rows=most_rows))
+    return None if done.action == "note" else (done.action, done.graph)
+
+
+class DescribeKinds:
+    @pytest.mark.parametrize(("choice", "graph"), [("auto", None), ("ivfflat", None), ("hnsw", GRAPH)])
+    def it_closes_a_range_with_the_kind_that_is_chosen(self, choice, graph):
+        done = step([waiting(1000)], Tail(rows=1000, first=0, end=1000), policy(choice))
+        assert (done.action, done.graph) == ("build", graph)
+
+    @pytest.mark.parametrize(
+        ("index", "done"),
+        [
+            (row(end=10_000, **LISTS), ("compare", GRAPH)),
+            (row(end=9_999, **LISTS), None),  # lists of a small range cost little
+            (row(end=10_000, lists=200), None),  # not measured yet
+            (row(end=10_000, **LISTS, graph_ms=7.0), None),  # a graph was dearer
+            (row(end=10_000, **LISTS, graph_ms=float("inf")), None),  # a graph did not find enough
+            (row(end=300_001, **LISTS), None),  # its graph does not fit into memory
+            (row(end=10_000, graph=GRAPH, **LISTS), None),
+            (row(end=10_000, graph=OTHER_GRAPH, **LISTS), ("build", GRAPH)),
+            (row(end=10_000, graph=GRAPH, lists=1000, probes=1000, recall=0.96), ("build", None)),
+        ],
+    )
+    def it_compares_a_graph_with_the_measured_lists_of_a_large_range(self, index, done):
+        assert changed(index) == done
+
+    def it_compares_nothing_while_a_tenant_is_filled(self):
+        assert changed(row(end=10_000, **LISTS), tail=9) is None
+
+    def it_does_not_compare_again_after_a_graph_stopped_finding_enough(self):
+        weak = row(end=10_000, graph=GRAPH, lists=1000, probes=1000, recall=0.96)
+        done = step([weak, STILL], Tail(rows=7, first=10_000, end=10_007), policy("auto"))
+        assert (done.graph, done.graph_ms) == (None, float("inf"))
+
+    @pytest.mark.parametrize(
+        ("choice", "indexes", "done"),
+        [
+            ("hnsw", [row(end=2000, **LISTS)], ("build", GRAPH)),
+            ("hnsw", [row(end=2000, graph=OTHER_GRAPH, **LISTS)], ("build", GRAPH)),
+            ("hnsw", [row(end=2000, graph=GRAPH, **LISTS)], None),
+            ("hnsw", [row(end=2000, graph=GRAPH, lists=1000, recall=0.5)], None),  # the operator wants graphs
+            ("hnsw", [row(end=300_001, **LISTS)], None),
+            ("ivfflat", [row(end=2000, graph=GRAPH, **LISTS)], ("build", None)),
+            ("ivfflat", [row(end=2000, **LISTS)], None),
+        ],
+    )
+    def it_follows_the_setting_one_range_at_a_time(self, choice, indexes, done):
+        assert changed(*indexes, choice=choice) == done
+
+    def it_uses_an_index_again_that_was_replaced_a_moment_ago(self):
+        lists = row(end=2000, name="lists", **LISTS)
+        again = step([lists, STILL], Tail(rows=7, first=2000, end=2007), policy("hnsw"))
+        graph = row("retiring", end=2000, name=again.name, graph=GRAPH)
+        done = step([lists, graph, STILL], Tail(rows=7, first=2000, end=2007), policy("hnsw"))
+        assert (again.action, done.action, done.name) == ("build", "adopt", graph.name)
+
+    def it_builds_a_large_graph_again_only_for_as_many_new_rows(self):
+        old, tail = row(end=40_000, graph=GRAPH, **LISTS), Tail(rows=39_999, first=40_000, end=79_999)
+        assert built([old, waiting(39_999)], tail, policy("hnsw")) == (40_000, 79_999, 39_999)
+        one_more = Tail(rows=40_000, first=40_000, end=80_000)
+        assert built([old, waiting(40_000)], one_more, policy("hnsw")) == (0, 80_000, 80_000)
+
+    def it_joins_no_more_rows_than_a_graph_has_room_for(self):
+        old, tail = row(end=250_000, **LISTS), Tail(rows=70_000, first=250_000, end=320_000)
+        assert built([old, waiting(70_000)], tail, policy("auto")) == (250_000, 320_000, 70_000)
+        assert built([old, waiting(70_000)], tail, policy("ivfflat")) == (0, 320_000, 320_000)
+        assert built([old, waiting(70_000)], tail, policy("auto", most_rows=9_000)) == (0, 320_000, 320_000)
+
+    @pytest.mark.parametrize(("dimension", "m"), [(256, 16), (1024, 16), (1536, 48)])
+    def it_knows_the_largest_graph_that_fits(self, dimension, m):
+        rows = most_graph_rows(dimension, m=m, memory_mb=2048)
+        assert graph_bytes(rows, dimension=dimension, m=m) <= 2048 << 20
+        assert graph_bytes(rows + 1000, dimension=dimension, m=m) > 2048 << 20
+
+
 class DescribeNames:
     def it_tells_tenants_tables_and_ranges_apart_and_fits_postgresql(self):
         names = {
-            index_name(table, tenant, first=0, end=end, rows=rows)
+            index_name(table, tenant, first=0, end=end, rows=rows, graph=graph)
             for table in (TABLE, "chunk_embeddings_999999999")
             for tenant in (ANN, TenantId("bob"))
             for end in (10**15, 10**16)
             for rows in (5, 6)
+            for graph in (None, GRAPH)
         }
-        assert len(names) == 16
+        assert len(names) == 32
         assert max(map(len, names)) <= 63
         assert not [name for name in names if "ann-" in name or "bob" in name]

@@ -123,6 +123,46 @@ class DescribeThePlan:
             Sample(taken=10, named=5, passing=6)
 
 
+def graph(rows: int, *, first: int = 0, few: int = 120, deep: int = 180) -> IndexedRange:
+    return IndexedRange(
+        first=first, end=first + rows, rows=rows, lists=1000, probes=few, deep_probes=deep, is_graph=True
+    )
+
+
+def walk(ranges, taken: Sample, limit: int = 100, tail: int = 0):
+    return plan_search(ranges=ranges, tail=tail, sample=taken, limit=limit, exact_chunks=EXACT)
+
+
+class DescribeGraphs:
+    def it_walks_as_far_as_was_measured_and_as_rows_are_needed(self):
+        big = graph(1_000_000)
+        assert walk([big], sample(1000, 1000), 10).ef_search == 120
+        assert walk([big], sample(1000, 1000), 200).ef_search == 214
+        by_share = [walk([big], sample(1000, passing), 10).ef_search for passing in (1000, 500, 100)]
+        assert by_share == sorted(set(by_share))
+        assert by_share[2] == 180  # the nearest ten of a tenth are about the nearest hundred of all
+        assert walk([big], sample(1000, 50)).ef_search == 1000  # more than pgvector takes, so the walk goes on
+
+    def it_reads_lists_and_walks_graphs_in_one_search(self):
+        big, small = graph(900_000), indexed(100_000, first=900_000)
+        found = walk([big, small], sample(1000, 1000))
+        assert (found.indexed, found.ef_search, found.probes) == ((big, small), 120, 300)
+
+    def it_reads_a_small_range_instead_of_walking_its_graph(self):
+        big, small = graph(900_000), graph(5_000, first=900_000)
+        assert walk([big, small], sample(1000, 1000)).indexed == (big,)
+
+    def it_reads_every_row_until_the_only_graph_of_a_middling_tenant_is_measured(self):
+        assert walk([graph(60_000, few=1000, deep=1000)], sample(1000, 1000)).indexed == ()
+        assert walk([graph(60_000)], sample(1000, 1000)).indexed
+
+    def it_walks_farther_where_fewer_rows_pass_than_elsewhere(self):
+        first = walk([graph(1_000_000)], sample(1000, 500), 20)
+        found = replan(first, VisitedRows(hits=20, rows=200, passing=20), limit=20)
+        assert found.ef_search > first.ef_search
+        assert replan(first, VisitedRows(hits=19, rows=200, passing=19), limit=20) is None
+
+
 class DescribeAnotherPlan:
     @pytest.mark.parametrize(
         ("visited", "probes"),

@@ -2,7 +2,7 @@
 // and the page shows first whether the gateway answers.
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { get } from "../../api.js";
-import { count, duration, milliseconds } from "../../format.js";
+import { bytes, count, duration, milliseconds, score } from "../../format.js";
 import { useLoad } from "../../load.js";
 import { labelsOf, readMetrics, sumOf, valueOf } from "../../metrics.js";
 import { Icon } from "../../parts/icons.js";
@@ -21,6 +21,7 @@ const COUNTED_EVERY_MS = 10000;
 const SHOWN = [
   "chordwise_queue_messages", "chordwise_queue_oldest_seconds", "chordwise_queue_unacked", "chordwise_ingest_items", "chordwise_ingest_oldest_seconds",
   "chordwise_dead_letters", "chordwise_alignment_withheld", "chordwise_keyword_index_lag_revisions", "chordwise_gateway_waiters", "chordwise_gateway_streams",
+  "chordwise_vector_indexes", "chordwise_vector_index_rows", "chordwise_vector_index_disk_bytes", "chordwise_vector_index_lowest_recall", "chordwise_vector_index_slowest_ms",
 ];
 const OLD_S = { message: 2, document: 900 }; // as the alerts of compose/prometheus/alerts.yaml
 
@@ -187,6 +188,7 @@ function Figures({ metrics }) {
     <div class="groups">
       <${Waits} id="queues" rows=${queues} name=${(row) => word("queue", row.queue)} limit=${OLD_S.message} empty=${t("health.no_queues")} />
       <${Waits} id="backlog" rows=${documents} name=${(row) => word("backlog", row.state)} limit=${OLD_S.document} empty=${t("health.unread")} />
+      <${VectorIndexes} metrics=${metrics} />
     </div>
     <div class="cards small">
       <${Figure} name=${t("nav.dead-letters")} value=${dead} bad=${dead > 0} text=${t("health.dead_text")} to=${link(may("operator") ? "tenants" : "dead-letters")} />
@@ -207,6 +209,23 @@ function Waits({ id, rows, name, limit, empty }) {
         <span class="check-seen">${row.waiting ? html`${t("health.oldest")} <span class=${row.oldest > limit ? "bad-text" : ""}>${duration(row.oldest)}</span>` : ""}</span>
         <span class=${row.waiting ? "number" : "number muted"}>${count(row.waiting)}</span></li>`)}</ul>` : html`<${Empty} title=${empty} />`}
   </section>`;
+}
+
+/** The vector indexes of large tenants, by kind and table: vectors, recall, time of a search, size. */
+function VectorIndexes({ metrics }) {
+  const rows = metrics.get("chordwise_vector_indexes") ?? [];
+  if (!rows.length) return null;
+  const several = new Set(rows.map(({ labels }) => labels.table)).size > 1;
+  return html`<section class="panel tight" aria-labelledby="vector-indexes"><h2 id="vector-indexes">${t("health.vector_indexes")}</h2>
+    <ul class="plain checks">${rows.map(({ labels, value }) => {
+      const of = (name) => valueOf(metrics, `chordwise_vector_index_${name}`, labels);
+      const recall = of("lowest_recall");
+      const measured = recall == null ? t("health.not_measured") : t("health.measured", { recall: score(recall), time: milliseconds(of("slowest_ms")) });
+      return html`<li key=${`${labels.table} ${labels.kind}`}>
+        <span class="check-name">${word("index", labels.kind)}${several ? ` (${labels.table})` : ""}</span>
+        <span class="check-seen">${t("health.index_size", { count: count(value), rows: count(of("rows")), size: bytes(of("disk_bytes")) })}</span>
+        <span class="number">${measured}</span></li>`;
+    })}</ul></section>`;
 }
 
 function Figure({ name, value, text, to, bad = false }) {
