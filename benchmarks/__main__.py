@@ -182,11 +182,10 @@ def _parser() -> argparse.ArgumentParser:
         help=f"growth, graphs: also {growth.LARGE:,} chunks; index: {keyword_large.LARGE:,}",
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        help="parsers: the words kept of the PDF files and Word documents in it; graphs: judged collections and texts",
+    of_folder = (
+        "parsers: its PDF files and Word documents, for the words kept; graphs: its judged collections and texts"
     )
+    parser.add_argument("--folder", type=Path, help=of_folder)
     parser.add_argument("--no-peers", action="store_true", help="do not install and measure other products")
     return parser
 

@@ -48,7 +48,7 @@ def read_passages(folder: Path, *, most: int, questions: int, seed: int) -> Pass
             if number % _HELD_OUT == 0:
                 headings += [" ".join(_MARKUP.sub(" ", heading).split()) for heading in _HEADING.findall(text)[:1]]
             else:
-                found |= {passage: part.name for passage in _passages(_MARKUP.sub(" ", text))}
+                found |= dict.fromkeys(_passages(_MARKUP.sub(" ", text)), part.name)
     order = chosen.sample(sorted(found), min(most, len(found)))
     asked = [chosen.sample(sorted(set(kind)), min(questions, len(set(kind)))) for kind in (judged, headings)]
     return Passages(texts=order, sources=[found[text] for text in order], questions=[*asked[0], *asked[1]])

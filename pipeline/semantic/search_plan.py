@@ -66,8 +66,8 @@ class IndexedRange:
 class SearchPlan:
     """``rows``: about how many the namespaces hold. ``indexed``: the ranges searched through their indexes, none for
     exact. ``longest_scan``: rows that may be visited in each, 0 for exact. ``probes``: lists that are read of each;
-    ``ef_search``: of each graph, 0 without any. ``share``: the share of all rows that is expected to pass the filters, in [0, 1]. ``by_id``: reading the rows that
-    pass by their ids is cheaper, if the keyword index can list them."""
+    ``ef_search``: of each graph, 0 without any. ``share``: the share of all rows that is expected to pass the filters, in
+    [0, 1]. ``by_id``: reading the rows that pass by their ids is cheaper, if the keyword index can list them."""
 
     rows: int
     indexed: tuple[IndexedRange, ...] = ()
