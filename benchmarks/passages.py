@@ -14,7 +14,7 @@ from pathlib import Path
 
 from chordwise.evaluation.collection import read_collection
 
-_SHORTEST, _LONGEST = 80, 1600  # bytes; longer paragraphs are cut at the end of a sentence
+_SHORTEST, _LONGEST = 80, 480  # bytes; longer paragraphs are cut at the ends of sentences
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _MARKUP = re.compile(r"\{\{.*?\}\}|<[^>]{1,200}>|```.*?```|\]\([^)]*\)|[`*\[\]|]", re.DOTALL)
 _HEADING = re.compile(r"^(?:#{1,3}|title:)\s+(.{8,120})$", re.MULTILINE)
@@ -28,6 +28,10 @@ class Passages:
     texts: list[str]
     sources: list[str]
     questions: list[str]
+
+    def first(self, most: int) -> Passages:
+        """Return the first passages, which are as random as all, with the same questions."""
+        return Passages(self.texts[:most], self.sources[:most], self.questions)
 
 
 def read_passages(folder: Path, *, most: int, questions: int, seed: int) -> Passages:

@@ -27,6 +27,7 @@ from pipeline.semantic.index_plan import (
     LEAST_GRAPH,
     MOST_EF_SEARCH,
     RECALL_GOAL,
+    IndexKind,
     IndexPolicy,
     IndexRow,
     Step,
@@ -322,7 +323,7 @@ def _build(
 ) -> None:
     lists = list_count(step.chunks, dimension=space.dimension, memory_mb=use.settings.semantic_index_memory_mb)
     lists = MOST_EF_SEARCH if step.graph else lists
-    kind = "hnsw" if step.graph else "ivfflat"
+    kind: IndexKind = "hnsw" if step.graph else "ivfflat"
     probes = inherited(covering(rows), step.chunks, lists=lists, kind=kind)
     builder.record(step, "building", lists=lists, probes=probes)
     operator_class = OPERATOR_CLASSES[use.settings.pgvector_distance]

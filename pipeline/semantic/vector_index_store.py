@@ -115,8 +115,8 @@ class IndexBuilder:
         few, deep = probes or (None, None)
         written = {"state": state, "chunks": step.chunks, "first_seq": step.first, "end_seq": step.end}
         key = {"tenant_id": step.tenant_id, "table_name": step.table, "index_name": step.name}
-        first = {"built_rows": step.chunks, "lists": lists, "probes": few, "deep_probes": deep}
-        first |= {"graph": step.graph, "graph_ms": step.graph_ms}
+        first: dict[str, object] = {"built_rows": step.chunks, "graph": step.graph, "graph_ms": step.graph_ms}
+        first |= {"lists": lists, "probes": few, "deep_probes": deep}
         statement = insert(vector_indexes).values(key | written | first)
         is_same = vector_indexes.c.state == statement.excluded.state
         changed_at = case((is_same, vector_indexes.c.changed_at), else_=func.now())

@@ -20,12 +20,15 @@ from tests.support.stacks.connections import in_postgres
 from tests.support.stacks.vector_library import BOOKS, NOTES, THRESHOLD, Library, noted
 
 
+_ROWS = 12_000  # every row of fewer is compared in less time than a walk takes
+
+
 @contextmanager
-def graph_library(settings, *, exact_chunks=THRESHOLD, **changes) -> Iterator[Library]:
+def graph_library(settings, *, rows=_ROWS, exact_chunks=THRESHOLD, **changes) -> Iterator[Library]:
     with scratch_databases(settings) as moved:
         use = Resources(moved.model_copy(update=changes), exact_chunks=exact_chunks)
         make_tables(use)
-        made = Library(use)
+        made = Library(use, large=rows)
         yield made
         made.reader.close()
         use.close()
@@ -62,7 +65,7 @@ def age(library: Library) -> None:
 
 @pytest.fixture(scope="module")
 def library(settings) -> Iterator[Library]:
-    with graph_library(settings, vector_index="hnsw") as made:
+    with graph_library(settings, rows=24_000, vector_index="hnsw") as made:
         keep(made, 2)
         yield made
 
@@ -101,13 +104,14 @@ class DescribeGraphs:
                 text(
                     "UPDATE chunk_embeddings SET type = 'far' WHERE tenant_id = :tenant AND chunk_id IN"
                     " (SELECT chunk_id FROM chunk_embeddings WHERE tenant_id = :tenant"
-                    f" ORDER BY embedding {operator} CAST(:query AS halfvec) DESC LIMIT 2500)"
+                    f" ORDER BY embedding {operator} CAST(:query AS halfvec) DESC LIMIT 6000)"
                 ),
                 {"tenant": library.large, "query": str(question.tolist())},
             )
-        found = library.search(library.large, question, filters=Filters(type="far"))
+        asked = {"filters": Filters(type="far"), "limit": 10}
+        found = library.search(library.large, question, **asked)
         assert found.guard.method == "hnsw+exact_fallback"
-        exact = library.exact(library.large, question, filters=Filters(type="far"))
+        exact = library.exact(library.large, question, **asked)
         assert [chunk_id for chunk_id, _ in found.hits] == exact
 
     def it_finds_rows_that_came_after_the_graph(self, library):
@@ -120,7 +124,7 @@ class DescribeGraphs:
 
     def it_tells_the_doctor_kind_recall_cost_and_size(self, library):
         [finding] = examine_stores.vectors(library.use)
-        assert "1 hnsw index of 8,000 vectors, recall " in finding.detail
+        assert "1 hnsw index of 24,000 vectors, recall " in finding.detail
         assert finding.detail.endswith(" MB")
 
 

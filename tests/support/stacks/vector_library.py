@@ -20,19 +20,19 @@ BOOKS, NOTES = Namespace("books"), Namespace("notes")
 class Library:
     """One large tenant with two namespaces, one small one, and a reader's connections."""
 
-    def __init__(self, use: Resources) -> None:
+    def __init__(self, use: Resources, *, large: int = LARGE) -> None:
         self.use = use
         self.reader = Resources(use.settings, timeout_s=20.0, reading=True)
-        self.clusters = Clusters.of(LARGE, dimension=use.settings.embedding_dim, seed=3)
+        self.clusters = Clusters.of(large, dimension=use.settings.embedding_dim, seed=3)
         self.large, self.small = make_tenant(use)[0], make_tenant(use)[0]
         fill(
             use,
             self.large,
-            self.clusters.passages(LARGE * 9 // 10),
+            self.clusters.passages(large * 9 // 10),
             namespace=BOOKS,
             metadata=lambda place: {"rare": place % 900 == 0, "half": place % 2, "tenth": place % 10 == 0},
         )
-        fill(use, self.large, self.clusters.passages(LARGE // 10), namespace=NOTES)
+        fill(use, self.large, self.clusters.passages(large // 10), namespace=NOTES)
         fill(use, self.small, self.clusters.passages(SMALL), namespace=BOOKS)
         self.questions = self.clusters.questions(25)
 
