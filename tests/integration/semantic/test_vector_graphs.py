@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from sqlalchemy import text
@@ -37,10 +37,10 @@ def graph_library(settings, *, rows=_ROWS, exact_chunks=THRESHOLD, **changes) ->
 def keep(library: Library, times: int, **changes) -> None:
     """Run upkeep with these settings, and questions like those of the test; searches see its changes at once."""
     use = Resources(library.use.settings.model_copy(update=changes), exact_chunks=library.use.exact_chunks)
-    questions = library.clusters.questions(20)
-    for _ in range(times):
-        keep_indexes(use, questions=lambda *_, **__: questions)
-    use.close()
+    questions = library.clusters.questions(64)
+    with closing(use):
+        for _ in range(times):
+            keep_indexes(use, questions=lambda *_, **__: questions)
     library.reader.__dict__.pop("search_tools", None)
 
 
