@@ -19,7 +19,6 @@ from tests.conftest import make_tables, scratch_databases
 from tests.support.stacks.connections import in_postgres
 from tests.support.stacks.vector_library import BOOKS, NOTES, THRESHOLD, Library, noted
 
-
 _ROWS = 12_000  # every row of fewer is compared in less time than a walk takes
 
 
@@ -29,6 +28,7 @@ def graph_library(settings, *, rows=_ROWS, exact_chunks=THRESHOLD, **changes) ->
         use = Resources(moved.model_copy(update=changes), exact_chunks=exact_chunks)
         make_tables(use)
         made = Library(use, large=rows)
+        made.questions = made.clusters.questions(100)  # a graph leads single questions astray
         yield made
         made.reader.close()
         use.close()
