@@ -153,9 +153,9 @@ class DescribeChanges:
         assert kinds(library) == [("ivfflat", "ready")]
 
     def it_builds_graphs_with_other_options_while_the_old_ones_serve(self, library):
-        keep(library, 2, vector_index_m=8, vector_index_ef_construction=32)
+        keep(library, 2, vector_index_m=20, vector_index_ef_construction=100)
         rows = noted(library.use, library.large)
-        assert {row.graph for row in rows} == {"m = 16, ef_construction = 64", "m = 8, ef_construction = 32"}
+        assert {row.graph for row in rows} == {"m = 16, ef_construction = 64", "m = 20, ef_construction = 100"}
         assert library.recall_at_10(library.large) >= 0.97
 
     def it_repairs_a_build_that_was_killed(self, library):
