@@ -16,9 +16,8 @@ from pipeline.administration.read_metrics import CountMessages, FleetFigures, re
 from pipeline.database.worker_heartbeats import ProcessState
 from pipeline.documents.document_views import KINDS, Totals
 from pipeline.jobs.job_views import LedgerBacklog
-from pipeline.metrics.definitions import METRICS, Field, MetricSpec, QueueDepth
+from pipeline.metrics.definitions import METRICS, Field, IndexSummary, MetricSpec, QueueDepth
 from pipeline.resources import Resources
-from pipeline.semantic.index_plan import IndexSummary
 from workers.names import Queue
 from workers.roles import ROLE_OF, ROLES
 

@@ -22,11 +22,10 @@ from pipeline.documents.document_views import Totals
 from pipeline.jobs.job_views import LedgerBacklog
 from pipeline.jobs.turn_store import backlog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
-from pipeline.metrics.definitions import Field, QueueDepth
+from pipeline.metrics.definitions import Field, IndexSummary, QueueDepth
 from pipeline.metrics.meter_store import read_totals, read_window
 from pipeline.metrics.queue_depth_store import counted_depths, queue_depths
 from pipeline.resources import Resources
-from pipeline.semantic.index_plan import IndexSummary
 from pipeline.semantic.vector_index_store import summaries
 from pipeline.tenants.audit_store import AuditQueue
 

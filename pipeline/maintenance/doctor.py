@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pipeline.database.worker_heartbeats import FORGOTTEN_S, DiskSpace, HostState, ProcessSign, ProcessState
 from pipeline.embedding.space_store import TableShape
 from pipeline.keyword_index.indexer_facts import IndexerFacts
-from pipeline.semantic.index_plan import RECALL_GOAL, IndexSummary
+from pipeline.metrics.definitions import IndexSummary
+from pipeline.semantic.index_plan import RECALL_GOAL
 
 SKEW_WARNING_S = 0.5  # a query lives for seconds by the clock of the gateway that accepted it
 SKEW_FAILURE_S = 2.0  # leases of seconds are given and taken by different clocks

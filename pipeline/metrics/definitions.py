@@ -92,3 +92,17 @@ class QueueDepth:
     messages: int
     oldest_s: float
     unacked: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSummary:
+    """All vector indexes of one kind on one table that searches use. ``disk_bytes``: their size; ``recall``: the lowest, and
+    ``search_ms`` the longest time of a search, of those that are measured; None if none is."""
+
+    table: str
+    kind: Literal["hnsw", "ivfflat"]
+    indexes: int
+    rows: int
+    disk_bytes: int
+    recall: float | None
+    search_ms: float | None

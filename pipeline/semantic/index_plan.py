@@ -109,20 +109,6 @@ class IndexPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexSummary:
-    """All ready indexes of one kind on one table. ``disk_bytes``: their size; ``recall``: the lowest, and ``search_ms`` the
-    longest time of a search, of those that are measured; None if none is."""
-
-    table: str
-    kind: IndexKind
-    indexes: int
-    rows: int
-    disk_bytes: int
-    recall: float | None
-    search_ms: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingIndex:
     """An index in the database. One that is not ``valid`` was never finished."""
 

@@ -15,7 +15,8 @@ from pipeline.records import DocumentId, Namespace
 _ENTRY = 500
 _LISTED = 0.4
 _VISITED = 2
-_WALKED = 70  # of a graph, for each row of ef_search: its neighbours are compared, and lie anywhere (decision 98)
+# Of a graph: to come near, and for each row of ef_search, whose neighbours are compared and lie anywhere (decision 98).
+_APPROACH, _WALKED = 5_000, 40
 _BY_ID = 10  # its page is read for one row
 
 MOST_BY_ID = 20_000  # chunks; listing them takes 5 ms, and listing fewer than all is of no use
@@ -167,6 +168,6 @@ def _effort(indexed: IndexedRange, share: float, visits: int) -> int:
 def _cost(indexed: IndexedRange, plan: SearchPlan, visits: int) -> float:
     """Return the cost of an index search, in rows that are read."""
     if indexed.is_graph:
-        return _ENTRY + _WALKED * max(plan.ef_search, visits)
+        return _APPROACH + _WALKED * max(plan.ef_search, visits)
     share = min(1.0, plan.probes / max(1, indexed.lists))
     return _ENTRY + _LISTED * share * indexed.rows + _VISITED * visits

@@ -25,12 +25,12 @@ from pipeline.database.postgres_tables import vector_indexes
 from pipeline.database.rows import record_of
 from pipeline.embedding.distance import Distance
 from pipeline.errors import PipelineError
+from pipeline.metrics.definitions import IndexSummary
 from pipeline.records import TenantId
 from pipeline.semantic.index_plan import (
     ExistingIndex,
     IndexRow,
     IndexState,
-    IndexSummary,
     Span,
     Step,
     Tail,

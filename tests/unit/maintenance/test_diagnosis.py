@@ -13,7 +13,7 @@ from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import CheckResult, FlowerFacts, RedisFacts, Severity, Versions, WorkerFacts
 from pipeline.maintenance.examine_stores import connections_left, store_space
-from pipeline.semantic.index_plan import IndexSummary
+from pipeline.metrics.definitions import IndexSummary
 from workers.names import Queue
 from workers.roles import ROLE_OF
 
