@@ -29,9 +29,8 @@ def graph_library(settings, *, rows=_ROWS, exact_chunks=THRESHOLD, **changes) ->
         make_tables(use)
         made = Library(use, large=rows)
         made.questions = made.clusters.questions(100)  # a graph leads single questions astray
-        yield made
-        made.reader.close()
-        use.close()
+        with closing(use), closing(made.reader):
+            yield made
 
 
 def keep(library: Library, times: int, **changes) -> None:
@@ -211,6 +210,6 @@ class DescribeTheComparison:
             assert len(noted(library.use, library.large)) == before  # it is not compared again
 
     def it_gives_a_small_range_lists(self, settings):
-        with graph_library(settings, vector_index="auto") as library:
+        with graph_library(settings, vector_index="auto", exact_chunks=2 * THRESHOLD) as library:
             keep(library, 4)
             assert kinds(library) == [("ivfflat", "ready")]
