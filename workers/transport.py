@@ -219,8 +219,8 @@ class RedisTransport(over_redis.Transport):
         """Let the loop of a worker wait for messages, but not wake once a second for queues that expire: a worker takes tasks
         from none."""
         super().register_with_event_loop(connection, loop)  # type: ignore[no-untyped-call]
-        poller: Any = self.cycle
-        poller._binding_expiry_tref.cancel()
+        if (timer := getattr(self.cycle, "_binding_expiry_tref", None)) is not None:  # a name of kombu's own
+            timer.cancel()
 
     def _deliver(self, message: Any, queue: str) -> Any:
         if flaw := envelope_flaw(message):
