@@ -1,9 +1,10 @@
 """Parse settings that hold a list or a table in one line, as in the environment."""
 
 import json
-from typing import Annotated, Any
+import re
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from pipeline.records import CHANNEL_ALIASES
 
@@ -61,6 +62,39 @@ def _json(text: str, expected: str) -> Any:
     except ValueError:
         raise ValueError(f"{expected}; it begins like JSON and is not valid JSON") from None
 
+
+class VectorIndexChoice(NamedTuple):
+    """The kind of index of a large tenant's vectors, and a graph's links of a vector and candidates for them."""
+
+    kind: Literal["auto", "hnsw", "ivfflat"]
+    m: int = 16
+    ef_construction: int = 64
+
+
+_VECTOR_INDEX: Final = re.compile(
+    r"(auto|hnsw|ivfflat)(?: ?\( ?m ?= ?(\d{1,4}) ?, ?ef_construction ?= ?(\d{1,5}) ?\))?"
+)
+
+
+def parse_vector_index(text: str) -> VectorIndexChoice:
+    """Read a kind of index, with the options of a graph as PostgreSQL takes them if they are not the usual ones. Raises
+    ValueError."""
+    found = _VECTOR_INDEX.fullmatch(text.strip())
+    if found is None:
+        raise ValueError("must be auto, hnsw or ivfflat, or such as hnsw (m = 16, ef_construction = 64)")
+    kind = cast(Literal["auto", "hnsw", "ivfflat"], found[1])
+    choice = VectorIndexChoice(kind, int(found[2]), int(found[3])) if found[2] else VectorIndexChoice(kind)
+    if not (2 <= choice.m <= 100 and 2 * choice.m <= choice.ef_construction <= 1000):
+        raise ValueError("takes m from 2 to 100, and ef_construction from twice m to 1000")
+    return choice
+
+
+def _checked_vector_index(text: str) -> str:
+    parse_vector_index(text)
+    return text
+
+
+VectorIndex = Annotated[str, AfterValidator(_checked_vector_index)]
 
 RRF_K = 60  # as in the paper: Cormack, Clarke and Büttcher 2009
 # Milliseconds, including retries. Only query understanding and reranking may take longer.

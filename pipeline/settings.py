@@ -23,6 +23,7 @@ from pipeline.setting_names import PREFIX, flaw_of_names
 from pipeline.setting_values import (
     RRF_K,
     ChannelTime,
+    VectorIndex,
     channel_names,
     parse_list,
     parse_weights,
@@ -121,9 +122,7 @@ class Settings(BaseSettings):
     recall_source_weights: Weights = {"keyword": 0.7, "semantic": 0.3, "faq": 0.1}
     keyword_engine: Literal["mysql", "tantivy"] = "tantivy"
     keyword_index_dir: Path = Path("~/.cache/chordwise/keyword-index")
-    vector_index: Literal["auto", "hnsw", "ivfflat"] = "auto"
-    vector_index_m: Annotated[int, Field(ge=2, le=100)] = 16
-    vector_index_ef_construction: Annotated[int, Field(ge=4, le=1000)] = 64
+    vector_index: VectorIndex = "auto"
     semantic_index_memory_mb: Annotated[int, Field(ge=16, le=1_000_000)] = 1536
     breaker_failures: Annotated[int, Field(ge=1, le=1000)] = 5
     recall_timeout_ms: ChannelTime = 800
@@ -156,7 +155,6 @@ class Settings(BaseSettings):
     embedding_cache_bytes: Annotated[int, Field(ge=0)] = 64 * 1024 * 1024
     embedding_next_base_url: str = ""
     embedding_next_api_key: SecretStr | None = None
-    migration_chunks_per_s: Annotated[int, Field(ge=0)] = 0
     llm_model: str = ""
     llm_input_price_per_million: Annotated[Decimal, Field(ge=0, le=10_000)] = Decimal(0)
     llm_output_price_per_million: Annotated[Decimal, Field(ge=0, le=10_000)] = Decimal(0)
@@ -234,8 +232,6 @@ class Settings(BaseSettings):
             )
         if self.context_tokenizer not in ("estimate", "llama-2") and not Path(self.context_tokenizer).is_file():
             raise ValueError("CHORDWISE_CONTEXT_TOKENIZER must be estimate, llama-2 or the path of a tokenizer.json")
-        if self.vector_index_ef_construction < 2 * self.vector_index_m:
-            raise ValueError("CHORDWISE_VECTOR_INDEX_EF_CONSTRUCTION must be at least twice CHORDWISE_VECTOR_INDEX_M")
         if 0 < self.previous_generation_kept_s < self.retired_grace_s:
             raise ValueError("CHORDWISE_PREVIOUS_GENERATION_KEPT_S must be 0 or at least five times a query's deadline")
         return self

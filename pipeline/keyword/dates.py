@@ -35,7 +35,10 @@ _MONTHS: Final = {
     )
     for name in names.split()
 }
-_NAME: Final = rf"(?P<name>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})(?![^\W\d_])\.?"
+_LETTER: Final = (
+    r"[^\W\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"  # of a script with blanks: Chinese has none beside a date
+)
+_NAME: Final = rf"(?P<name>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})(?!{_LETTER})\.?"
 _YEAR: Final = r"(?P<y>(?:1[5-9]|20|21)\d\d)"
 _NUMERAL: Final = "〇零一二三四五六七八九十"
 _VALUES: Final = {sign: value for value, sign in enumerate("〇一二三四五六七八九")} | {"零": 0}
@@ -70,9 +73,9 @@ _WITH_NAMES: Final = tuple(
     re.compile(pattern)
     for pattern in (
         rf"(?<![\d.,])(?:(?P<d>\d\d?)(?:st|nd|rd|th|er|\.)?[ -](?:of |de )?)?{_NAME}(?:,? (?:de |del )?|-){_YEAR}(?!\d)",
-        rf"(?<![^\W\d_]){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?,? {_YEAR}(?!\d)",
+        rf"(?<!{_LETTER}){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?,? {_YEAR}(?!\d)",
         rf"(?<![\d.,])(?P<d>\d\d?)(?:st|nd|rd|th|\.)? (?:of )?{_NAME}(?!,? (?:de |del )?\d)",
-        rf"(?<![^\W\d_]){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?(?![\d:,.-]*\d)(?!,? \d{{4}})",
+        rf"(?<!{_LETTER}){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?(?![\d:,.-]*\d)(?!,? \d{{4}})",
     )
 )
 _RANGES_WITH_NAMES: Final = tuple(
@@ -80,7 +83,8 @@ _RANGES_WITH_NAMES: Final = tuple(
     for pattern in (
         rf"(?<![\d.,-])(?P<d>\d\d?)(?:st|nd|rd|th|\.)?{_TO}(?P<last>\d\d?)(?:st|nd|rd|th|\.)? (?:of |de )?{_NAME}"
         rf"(?:,? (?:de |del )?{_YEAR}(?!\d))?",
-        rf"(?<![^\W\d_]){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?{_TO}(?P<last>\d\d?)(?:st|nd|rd|th)?(?![\d:])(?:,? {_YEAR}(?!\d))?",
+        rf"(?<!{_LETTER}){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?{_TO}(?P<last>\d\d?)(?:st|nd|rd|th)?(?![\d:])"
+        rf"(?:,? {_YEAR}(?!\d))?",
     )
 )
 _EIGHT_DIGITS: Final = re.compile(r"(?<!\d)(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)(?!\d)")

@@ -1,7 +1,6 @@
 """Fill the new space of a model migration page by page, prove it, drop the unneeded space. Pages are compared and
 mended as by the reconciler; the cursor moves under the lease, so a failed step is repeated from its last page."""
 
-import time
 from typing import Any
 
 import structlog
@@ -128,7 +127,6 @@ def _fill_tenant(tenant_id: TenantId, migration: ModelMigration, use: Resources,
     total = 0
     for namespace, start in namespaces:
         stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=migration.space, use=use)
-        began = time.monotonic()
         for following, counts in compare(stores, repair=True, start=start, page_chunks=page):
             lacking = counts.missing + counts.stale + counts.misplaced
             embedded = min(lacking, counts.repaired)
@@ -145,8 +143,6 @@ def _fill_tenant(tenant_id: TenantId, migration: ModelMigration, use: Resources,
             if not _record_progress(tenant_id, migration, position, progress, use):
                 return None
             total += embedded
-            _pace(embedded, time.monotonic() - began, use)
-            began = time.monotonic()
             if deadline.has_passed:
                 return total
     if not namespaces and not _record_progress(tenant_id, migration, Cursor(), {}, use):
@@ -165,12 +161,6 @@ def _record_progress(
             return False
         migrations.record_progress(tenant_id, number, pass_number, position, finished=finished, counts=counts)
     return True
-
-
-def _pace(chunks: int, took_s: float, use: Resources) -> None:
-    rate = use.settings.migration_chunks_per_s
-    if rate and chunks:
-        time.sleep(min(LEASE_S / 2, max(0.0, chunks / rate - took_s)))
 
 
 def _close_pass(migration: ModelMigration, use: Resources) -> None:

@@ -46,6 +46,7 @@ from pipeline.semantic.index_plan import (
 from pipeline.semantic.question_text_store import short_questions
 from pipeline.semantic.vector_index_store import IndexBuilder, index_builder
 from pipeline.semantic.vector_store import halfvec_literal
+from pipeline.setting_values import parse_vector_index
 from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)
@@ -253,13 +254,12 @@ def _repair(step: Step, builder: IndexBuilder) -> None:
 
 
 def _policy(space: EmbeddingSpace, builder: IndexBuilder, use: Resources) -> IndexPolicy:
-    settings = use.settings
-    m, memory_mb = settings.vector_index_m, settings.semantic_index_memory_mb
+    wanted = parse_vector_index(use.settings.vector_index)
     return IndexPolicy(
-        choice=settings.vector_index if builder.takes_graphs() else "ivfflat",
-        graph=graph_options(m, settings.vector_index_ef_construction),
+        choice=wanted.kind if builder.takes_graphs() else "ivfflat",
+        graph=graph_options(wanted.m, wanted.ef_construction),
         least_rows=LEAST_GRAPH * use.exact_chunks,
-        most_rows=most_graph_rows(space.dimension, m=m, memory_mb=memory_mb),
+        most_rows=most_graph_rows(space.dimension, m=wanted.m, memory_mb=use.settings.semantic_index_memory_mb),
     )
 
 

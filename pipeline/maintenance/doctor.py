@@ -268,8 +268,8 @@ def vectors(
     detail = "; ".join([f"{shape.dimension} dimensions, {shape.operator_class}", *map(_described, indexes)])
     if any(each.recall is not None and each.recall < RECALL_GOAL for each in indexes):
         advice = (
-            "set CHORDWISE_VECTOR_INDEX=auto, which uses lists where a graph finds too little, or raise"
-            " CHORDWISE_VECTOR_INDEX_M and CHORDWISE_VECTOR_INDEX_EF_CONSTRUCTION"
+            "set CHORDWISE_VECTOR_INDEX=auto, which uses lists where a graph finds too little, or name"
+            " larger options there, as hnsw (m = 24, ef_construction = 128)"
         )
         return warning(check, detail, advice)
     return ok(check, detail)

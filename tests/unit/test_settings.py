@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from pipeline.errors import Misconfigured
+from pipeline.setting_values import parse_vector_index
 from pipeline.settings import load
 
 MYSQL = "must begin with mysql+pymysql://, as in mysql+pymysql://user:password@host:3306/database"
@@ -100,6 +101,33 @@ class DescribeWeights:
         assert refusal(monkeypatch, "CHORDWISE_RECALL_SOURCE_WEIGHTS", value).startswith(
             "CHORDWISE_RECALL_SOURCE_WEIGHTS"
         )
+
+
+class DescribeTheKindOfVectorIndex:
+    @pytest.mark.parametrize(
+        ("value", "options"),
+        [
+            ("auto", ("auto", 16, 64)),
+            ("ivfflat", ("ivfflat", 16, 64)),
+            ("hnsw (m = 24, ef_construction = 128)", ("hnsw", 24, 128)),
+            ("auto(m=8,ef_construction=64)", ("auto", 8, 64)),
+        ],
+    )
+    def it_may_bring_the_options_of_a_graph(self, monkeypatch, value, options):
+        monkeypatch.setenv("CHORDWISE_VECTOR_INDEX", value)
+        assert parse_vector_index(load().vector_index) == options
+
+    @pytest.mark.parametrize(
+        ("value", "complaint"),
+        [
+            ("graph", "must be auto, hnsw or ivfflat, or such as hnsw (m = 16, ef_construction = 64)"),
+            ("hnsw m=16", "must be auto, hnsw or ivfflat, or such as"),
+            ("hnsw (m = 1, ef_construction = 64)", "takes m from 2 to 100"),
+            ("hnsw (m = 40, ef_construction = 64)", "ef_construction from twice m to 1000"),
+        ],
+    )
+    def it_is_refused_with_the_form_that_is_right(self, monkeypatch, value, complaint):
+        assert complaint in refusal(monkeypatch, "CHORDWISE_VECTOR_INDEX", value)
 
 
 class DescribeExperiments:

@@ -152,7 +152,7 @@ class DescribeChanges:
         assert kinds(library) == [("ivfflat", "ready")]
 
     def it_builds_graphs_with_other_options_while_the_old_ones_serve(self, library):
-        keep(library, 2, vector_index_m=20, vector_index_ef_construction=100)
+        keep(library, 2, vector_index="hnsw (m = 20, ef_construction = 100)")
         rows = noted(library.use, library.large)
         assert {row.graph for row in rows} == {"m = 16, ef_construction = 64", "m = 20, ef_construction = 100"}
         assert library.recall_at_10(library.large) >= 0.97
@@ -163,7 +163,7 @@ class DescribeChanges:
 
         def build() -> None:
             try:
-                keep(library, 2, vector_index_m=8)
+                keep(library, 2, vector_index="hnsw (m = 8, ef_construction = 64)")
             except Unavailable as error:
                 failed.append(error)
 
@@ -183,7 +183,7 @@ class DescribeChanges:
             thread.join()
         assert (ended, len(failed)) == (True, 1)
         assert method(library) == "hnsw"  # the old graph serves
-        keep(library, 3, vector_index_m=8)
+        keep(library, 3, vector_index="hnsw (m = 8, ef_construction = 64)")
         states = {(row.graph, row.state) for row in noted(library.use, library.large)}
         assert ("m = 8, ef_construction = 64", "ready") in states
         assert library.recall_at_10(library.large) >= 0.97
