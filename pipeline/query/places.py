@@ -27,7 +27,7 @@ _IN_PLACE, _ENDANGERED = (
     0.4,
 )  # the shares of its time that work may take in its place, and from which fewer get one
 _HELD_BACK_S: Final = (0.09, 0.14)
-_REFUSED_A_SECOND: Final = 300  # each costs the gateway a millisecond, which answers need
+_REFUSED_A_SECOND: Final = 300  # each takes processor time that answers need
 _TURNS: Final = 16  # the last ones, over which their rate is measured
 _SHORTEST_S: Final = 0.001
 _HANGS_S, _HANGS_TIMES = 0.1, 5  # without a turn: at least, and in service times
