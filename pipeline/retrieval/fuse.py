@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from importlib.metadata import entry_points
 from numbers import Real
 from types import MappingProxyType
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 import structlog
 
@@ -40,6 +40,8 @@ from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, WeakChannel
 from pipeline.retrieval.ask_channels import in_time, start_call
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -97,16 +99,16 @@ def _foreign(arrived: Arrived, completed: Completed, channels: Mapping[ChannelNa
     unread = unread_of(meaning.admitted, completed.get(ChannelName.KEYWORD, {}))
     if not unread:
         return 0
-    found = in_time(
-        start_call(keyword.foreign, query, unread),
-        arrived,
-        deadline=query.deadline.at_most(query.timeout_ms_of(ChannelName.KEYWORD) / 1000),
-        part="fuse",
-        otherwise="the languages of the hits by meaning were not compared with the query's",
-        bug="channel_bug",
-        channel=ChannelName.KEYWORD,
-    )
+    running = start_call(keyword.foreign, query, unread)
+    otherwise = "the languages of the hits by meaning were not compared with the query's"
+    found = _told_in_time(ChannelName.KEYWORD, running, arrived, otherwise=otherwise)
     return None if found is None else len(found)
+
+
+def _told_in_time(name: ChannelName, call: Future[T], arrived: Arrived, *, otherwise: str) -> T | None:
+    """Return what a channel tells of candidates within its own time; without it, None and a loss of fusing."""
+    deadline = arrived.query.deadline.at_most(arrived.query.timeout_ms_of(name) / 1000)
+    return in_time(call, arrived, deadline=deadline, part="fuse", otherwise=otherwise, bug="channel_bug", channel=name)
 
 
 def add_coverage(arrived: Arrived, fused: Sequence[Fused], channels: Mapping[ChannelName, Channel]) -> list[Fused]:
@@ -126,15 +128,9 @@ def add_coverage(arrived: Arrived, fused: Sequence[Fused], channels: Mapping[Cha
         return list(fused)
     started = time.perf_counter()
     first = [hit.chunk_id for hit in fused[:CONSIDERED]]
-    coverage = in_time(
-        start_call(keyword.coverage, query, first),
-        arrived,
-        deadline=query.deadline.at_most(query.timeout_ms_of(ChannelName.KEYWORD) / 1000),
-        part="fuse",
-        otherwise="the coverage of the query by the candidates was not computed",
-        bug="channel_bug",
-        channel=ChannelName.KEYWORD,
-    )
+    running = start_call(keyword.coverage, query, first)
+    otherwise = "the coverage of the query by the candidates was not computed"
+    coverage = _told_in_time(ChannelName.KEYWORD, running, arrived, otherwise=otherwise)
     if coverage is None:
         return list(fused)
     moved = covered(fused, coverage, share=share)
@@ -357,15 +353,7 @@ def _complete(
         if channel is not None and unscored:
             running[ranking.channel] = start_call(channel.score, arrived.query, unscored)
     for name, future in running.items():
-        scores = in_time(
-            future,
-            arrived,
-            deadline=arrived.query.deadline.at_most(arrived.query.timeout_ms_of(name) / 1000),
-            part="fuse",
-            otherwise=f"{name} could not score what other channels found",
-            bug="channel_bug",
-            channel=name,
-        )
+        scores = _told_in_time(name, future, arrived, otherwise=f"{name} could not score what other channels found")
         if scores is not None:
             completed[name] = scores
     arrived.journal.took("complete", started)
