@@ -8,17 +8,16 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-import redis
 import structlog
 from sqlalchemy import Connection, Engine, exc, inspect, text
 
-from pipeline.database.engines import engines, mysql_errors, postgres_errors, redis_client, redis_errors
-from pipeline.database.redis_connections import redis_of
+from pipeline.database.engines import engines, mysql_errors, postgres_errors, redis_errors
+from pipeline.database.redis_connections import brief_redis
 from pipeline.database.rows import now, slices
 from pipeline.database.statements import sql
 from pipeline.errors import Unavailable, WrongInstallation
@@ -265,11 +264,8 @@ def refuse_strangers(mysql: Engine, postgres: Engine, settings: Settings) -> Non
 def confirm_redis(own: str, settings: Settings) -> None:
     """Compare Redis, and another broker Redis, with ``own``; claim one without id. Raises as `confirm_redis` there."""
     where = addresses(settings)
-    clients = {where["redis"]: redis_client(settings)}
-    if "broker" in where:
-        clients[where["broker"]] = _broker_client(settings)
-    for address, client in clients.items():
-        with closing(client), redis_errors():
+    for address, url in _redis_urls(settings).items():
+        with brief_redis(url) as client, redis_errors():
             claim = client.get(KEY)
             if claim is None:
                 client.set(KEY, own, nx=True)
@@ -287,24 +283,27 @@ def release_redis(mysql: Engine, settings: Settings) -> None:
     """Remove this installation's claim on Redis, before its schema is downgraded."""
     with mysql_errors(), mysql.connect() as connection:
         own = id_in(connection)
-    with tolerate_outage(log.warning, "redis_not_released"), closing(redis_client(settings)) as client, redis_errors():
+    url = settings.redis_url.get_secret_value()
+    with tolerate_outage(log.warning, "redis_not_released"), brief_redis(url) as client, redis_errors():
         if own is not None and client.get(KEY) == own.encode():
             client.delete(KEY)
 
 
 def _adopt_redis(own: str, settings: Settings) -> None:
     """Claim the Redis and delete the leftovers of another installation, or of an older state of this one."""
-    clients = [redis_client(settings), *([_broker_client(settings)] if has_redis_broker(settings) else [])]
-    for client in clients:
-        with closing(client), redis_errors():
+    for url in _redis_urls(settings).values():
+        with brief_redis(url) as client, redis_errors():
             keys = [key for key in client.scan_iter(count=_SCANNED_AT_ONCE) if _LEFT_IN_REDIS.fullmatch(key)]
             for batch in slices(keys, _SCANNED_AT_ONCE):
                 client.unlink(*batch)
             client.set(KEY, own)
 
 
-def _broker_client(settings: Settings) -> redis.Redis:
-    return redis_of(settings.broker, socket_timeout=1.0, socket_connect_timeout=1.0)
+def _redis_urls(settings: Settings) -> dict[Address, str]:
+    """Return the URL of Redis, and of a broker that is another one."""
+    where = addresses(settings)
+    broker = {where["broker"]: settings.broker} if "broker" in where else {}
+    return {where["redis"]: settings.redis_url.get_secret_value(), **broker}
 
 
 def id_in(connection: Connection) -> str | None:

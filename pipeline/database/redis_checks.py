@@ -1,17 +1,15 @@
 """Whether a Redis can serve this installation: its version, its role, its clock, its space and the user's rights."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from pipeline.database.clock_skew import redis_skew, refuse_skew
 from pipeline.database.engines import redis_errors
-from pipeline.database.redis_connections import redis_of
+from pipeline.database.redis_connections import brief_redis
 from pipeline.database.redis_memory import read_redis_memory
 from pipeline.database.store_errors import REDIS, Location, redis_location
 from pipeline.settings import Settings
@@ -50,8 +48,7 @@ def ping_broker(settings: Settings, *, timeout_s: float = 1.0, writes: bool = Tr
 
 @contextmanager
 def _greeting(url: str, at: Location, *, timeout_s: float) -> Iterator[redis.Redis]:
-    client = redis_of(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0))
-    with closing(client), redis_errors(at):
+    with brief_redis(url, timeout_s=timeout_s) as client, redis_errors(at):
         yield client
 
 

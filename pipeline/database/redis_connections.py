@@ -10,6 +10,8 @@ import functools
 import hashlib
 import time
 import weakref
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any, Final
 
 import redis
@@ -25,6 +27,7 @@ from pipeline.store_urls import SentinelUrl, sentinel_url
 REDIS_IDLE_S: Final = 60.0
 _LOST_AFTER_S: Final = 4  # a worker's connection that hears nothing
 _SENTINEL_S: Final = 0.5  # for a sentinel's answer; the others are asked after it
+_BRIEF_READ: Final = 4096  # bytes
 
 
 def redis_of(url: str, *, idle_s: float = REDIS_IDLE_S, **options: Any) -> redis.Redis:
@@ -38,6 +41,18 @@ def redis_of(url: str, *, idle_s: float = REDIS_IDLE_S, **options: Any) -> redis
     connection = WatchedTlsConnection if of_server.pop("ssl") else WatchedConnection
     pool = _SentinelPool(named.name, sentinels, idle_s=idle_s, connection_class=connection, **(of_server | options))
     return _ScriptedRedis.from_pool(pool)
+
+
+@contextmanager
+def brief_redis(url: str, *, timeout_s: float = 1.0) -> Iterator[redis.Redis]:
+    """Provide a client for a few commands on a new connection, without a second try.
+
+    It reads into a small buffer: redis-py leaves the parser of every closed connection in a cycle, and what a gateway reads
+    for a scrape makes so few objects that the collector came after 80 MB of buffers of the usual 64 KB.
+    """
+    waits = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s}
+    with closing(redis_of(url, retry=Retry(NoBackoff(), 0), socket_read_size=_BRIEF_READ, **waits)) as client:
+        yield client
 
 
 def async_redis_of(url: str, **options: Any) -> redis.asyncio.Redis:

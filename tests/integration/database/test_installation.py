@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 
@@ -17,6 +19,7 @@ from sqlalchemy import make_url, text
 from api_gateway.live.readiness import Probes
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database import installation
+from pipeline.database.redis_checks import ping_broker
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import WrongInstallation
 from pipeline.maintenance import examine_stores
@@ -283,6 +286,23 @@ class DescribeMigrations:
         upgrade(use.mysql, use.postgres, fresh)
         assert id_of(use.mysql) != before
         use.installation.confirm_redis()
+
+
+class DescribeLookingAgain:
+    def it_leaves_little_memory_to_the_collector_of_garbage(self, use):
+        """A gateway looks for every scrape, and the collector counts objects, not their bytes."""
+        gc.collect()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            for _ in range(20):
+                use.installation.confirm_redis()
+                ping_broker(use.settings)
+            left, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            gc.enable()
+        assert left < 20 * 2 * 2**14
 
 
 class DescribeOneRedisForTwo:
