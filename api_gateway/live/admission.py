@@ -27,9 +27,11 @@ from api_gateway.http.metrics import PLACES, REFUSED
 from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import disconnected
 from pipeline.query.places import (
+    LEAST_PLACES,
     LONGEST_WAIT,
     NEW,
     WAITING,
+    Concurrency,
     Pace,
     Place,
     Verdict,
@@ -79,10 +81,10 @@ class _Waiting:
 
 
 class _Begun(NamedTuple):
-    """When work got its place, and how many of its tenant's pieces were under way then."""
+    """When work asked for the place that it got, and the ``seconds`` that all of its pool had been under way until then."""
 
     at: float
-    under_way: int
+    seconds: float
 
 
 @dataclass(slots=True)
@@ -153,6 +155,25 @@ class _Pool:
     is_pumped: bool = False
     none_free: bool = False  # the last attempt of a line found no place free
     tries: int = 0  # attempts of the lines that are under way
+    under_way: dict[str, TenantId] = field(default_factory=dict)  # whose work has a place
+    seconds: float = 0.0  # that all of it has been under way
+    counted_at: float = 0.0
+    concurrency: Concurrency = field(default_factory=Concurrency)
+
+    def count(self, now: float) -> float:
+        """Return the seconds that work has been under way, all pieces together. To call before a piece begins or ends."""
+        self.seconds += len(self.under_way) * (now - self.counted_at)
+        self.counted_at = now
+        return self.seconds
+
+    def most_now(self, time_s: float) -> int:
+        """Return the places to give out to work that has ``time_s``, so that the tenants who have some now hold no more than
+        are worth having under way, and one who has none finds one."""
+        if not self.most or self.name in (WorkKind.MODEL, WorkKind.COMPUTE):
+            return self.most
+        holders = max(1, len(set(self.under_way.values())))
+        worth = self.concurrency.worth(time_s) * (holders + 1) / holders
+        return max(LEAST_PLACES, math.ceil(min(self.most, worth)))
 
     def of(self, tenant_id: TenantId) -> _Tenant:
         """Return a tenant's use of the pool; one that waits is always found, however many others came since."""
@@ -279,8 +300,12 @@ class Admission:
         tenant = pool.of(tenant_id)
         began = tenant.began.pop(work_id, None)
         if began is not None:
-            seconds = asyncio.get_running_loop().time() - began.at
-            tenant.pace.served(seconds, under_way=max(began.under_way, len(tenant.began) + 1))
+            now = asyncio.get_running_loop().time()
+            tenant.pace.served(now - began.at)
+            pool.concurrency.served(now - began.at, beside_s=pool.count(now) - began.seconds)
+        else:
+            pool.count(asyncio.get_running_loop().time())
+        pool.under_way.pop(work_id, None)
         pool.freed.set()
 
     def _beside_line(self, tenant_id: TenantId) -> int:
@@ -303,16 +328,14 @@ class Admission:
         PLACES.labels(pool.name).set(pool.most)
         left_s = max(0.0, waiting.left_s()) + _GRACE_S
         tenant = pool.of(tenant_id)
-        place = Place(pool=pool.name, most=pool.most, left_s=left_s)
+        place = Place(pool=pool.name, most=pool.most_now(tenant.usual_s or self._usual_s), left_s=left_s)
         is_query = pool.name not in (WorkKind.MODEL, WorkKind.COMPUTE)
-        if is_query and tenant.began and pool.most:
-            now = asyncio.get_running_loop().time()
-            if tenant.pace.hangs(now):
-                place = replace(place, pool=hung_pool(pool.name), most=2 * pool.most)
-            elif tenant.share >= tenant.pace.most_at_once(tenant.usual_s or self._usual_s):
-                return Verdict.SHARE_TAKEN
+        if is_query and tenant.began and pool.most and tenant.pace.hangs(asyncio.get_running_loop().time()):
+            place = replace(place, pool=hung_pool(pool.name), most=2 * pool.most)
         self._work[waiting.work_id] = pool.name, tenant_id
         verdict = Verdict.ALL_TAKEN
+        asked = asyncio.get_running_loop().time()
+        began = _Begun(asked, pool.count(asked))
         tenant.tries += 1
         try:
             verdict = await waiting.attempt(place)
@@ -321,7 +344,11 @@ class Admission:
             if verdict is not Verdict.TAKEN or waiting.turn.done():  # it is done if the request left meanwhile
                 self._work.pop(waiting.work_id, None)
         if verdict is Verdict.TAKEN and waiting.work_id in self._work:  # otherwise it has ended already
-            tenant.began[waiting.work_id] = _Begun(asyncio.get_running_loop().time(), len(tenant.began) + 1)
+            now = asyncio.get_running_loop().time()
+            pool.count(now)
+            pool.seconds += now - asked  # its place is held since then
+            tenant.began[waiting.work_id] = began
+            pool.under_way[waiting.work_id] = tenant_id
         if verdict is Verdict.TAKEN and place.pool == pool.name:
             tenant.pace.turned(asyncio.get_running_loop().time())
         return verdict

@@ -2,7 +2,8 @@
 
 A place is held from the moment that work is sent to workers until its answer is stored. There are as many places as
 threads that serve the work, twice as many for queries. A tenant may hold as many places as are free: one busy
-tenant gets half of them, two get a third each, and a tenant without work under way finds one free at once.
+tenant gets half of them, two get a third each, and a tenant without work under way finds one free at once. Of queries, no
+more are sent than are worth having under way (`Concurrency`): on a busy processor more of them end no sooner.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ UNKNOWN_SERVICE_S: Final = 0.1  # of work that was not measured yet
 LONGEST_RETRY_S: Final = 60
 NEW, WAITING = 0.35, 0.6  # shares of the time left beside the work's own that waiting may be predicted to take
 LONGEST_WAIT: Final = 0.65  # the share of its time that a request waits for a place at most
-_IN_PLACE, _ENDANGERED = (
-    0.5,
-    0.4,
-)  # the shares of its time that work may take in its place, and from which fewer get one
+_NEARLY: Final = 0.9  # of the most that ended in a second: what a few more at once would add, everybody waits for
+_PROBES: Final = (1.0, 1.25, 1.0, 1.0, 0.75, 1.0)  # times the number that is worth it, each tried for so many rounds
+_ROUNDS: Final = 2
+_IN_PLACE, _ENDANGERED = 0.5, 0.4  # shares of its time that work may take in its place, and from which fewer get one
 _HELD_BACK_S: Final = (0.09, 0.14)
 _REFUSED_A_SECOND: Final = 300  # each takes processor time that answers need
 _TURNS: Final = 16  # the last ones, over which their rate is measured
@@ -79,18 +80,16 @@ def verdict(*, most: int, held: int, own: int) -> Verdict:
 @dataclass(slots=True)
 class Pace:
     """The measured speed of one tenant's work in a pool. ``services``: the last times from a place to its answer;
-    ``rates``: how many pieces of work were under way meanwhile, for each second of them; ``line_since``: when requests began
-    to wait, None while none does; ``turns``: when the last of them got places. Times are seconds of one clock."""
+    ``line_since``: when requests began to wait, None while none does; ``turns``: when the last of them got places. Times
+    are seconds of one clock."""
 
     services: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS))
-    rates: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS))
     line_since: float | None = None
     turns: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS))
 
-    def served(self, seconds: float, *, under_way: int = 1) -> None:
-        """Note the service time of one of the pieces of work ``under_way``."""
+    def served(self, seconds: float) -> None:
+        """Note the service time of a piece of work."""
         self.services.append(seconds)
-        self.rates.append(under_way / max(seconds, _SHORTEST_S))
 
     def line_begins(self, now: float) -> None:
         """Note that requests begin to wait."""
@@ -114,14 +113,6 @@ class Pace:
     def usual_service_s(self) -> float:
         """Return the median of the last service times."""
         return statistics.median(self.services) if self.services else UNKNOWN_SERVICE_S
-
-    def most_at_once(self, time_s: float) -> float:
-        """Return how many pieces of work that have ``time_s`` each may be under way, so that they end within half of it;
-        infinity while they do. On a host that is busy with other work, fewer at a time are as many a second, and end in
-        time (Little's law: under way = rate x service time)."""
-        if not self.services or self.usual_service_s() <= _ENDANGERED * time_s:
-            return math.inf
-        return max(LEAST_PLACES, _IN_PLACE * time_s * statistics.median(self.rates))
 
     def hangs(self, now: float) -> bool:
         """Return whether no request had its turn for far longer than work takes, so that work under way waits for
@@ -170,6 +161,42 @@ class Pace:
             return True
         wait_s = self.wait_s(before, share=share, now=now)
         return wait_s <= min(patience_s, (left_s - service_s) * most_of)
+
+
+@dataclass(slots=True)
+class Concurrency:
+    """The usual service time of a pool's work, by how many pieces of it were under way, and how many are worth it.
+
+    Work that waits for a model or a store ends the more often the more of it is under way. Work that shares a busy processor
+    does not: each piece takes as much longer as there are more, and so does the query of a tenant who asks for one at a time.
+    """
+
+    service_s: dict[int, float] = field(default_factory=dict)
+    measured: int = 0
+
+    def served(self, seconds: float, *, beside_s: float) -> None:
+        """Note the service time of a piece of work, and how long it and others were under way meanwhile, all together."""
+        under_way = max(1, round(beside_s / max(seconds, _SHORTEST_S)))
+        usual_s = self.service_s.get(under_way, seconds)
+        self.service_s[under_way] = usual_s + (seconds - usual_s) / _TURNS
+        self.measured += 1
+
+    def worth(self, time_s: float) -> float:
+        """Return how many pieces of work that have ``time_s`` each may be under way: the least number at which nearly as many
+        end in a second as at any other (Little's law: rate = under way / service time), a quarter more or less for a while, to
+        see what these would do, and no more than end within half of their time. Infinity while the most were the best."""
+        if not self.service_s:
+            return math.inf
+        rates = {number: number / max(seconds, _SHORTEST_S) for number, seconds in self.service_s.items()}
+        most = max(rates.values())
+        enough = min(number for number, rate in rates.items() if rate >= _NEARLY * most)
+        in_time = math.inf
+        if self.service_s[enough] > _ENDANGERED * time_s:
+            in_time = _IN_PLACE * time_s * most
+        change = enough * (_PROBES[self.measured // (_ROUNDS * enough) % len(_PROBES)] - 1)
+        if change >= 0 and enough == max(rates):
+            return in_time
+        return min(enough + math.copysign(math.ceil(abs(change)), change), in_time)
 
 
 def retry_after_s(wait_s: float, *, jitter: Callable[[], float]) -> int:
