@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING
 
 from pipeline import local_stack
 from pipeline.errors import PipelineError
-from workers.roles import ROLES, clock_command, worker_command
+from workers.roles import LEAN, ROLES, clock_command, worker_command
 
 if TYPE_CHECKING:
     from pipeline.settings import Settings
 
-# A product of small matrices takes less time than waking the other processors for it. glibc gives each thread an arena of
-# its own and returns little from them: in an hour of mixed load a third of the memory of gateways and workers.
-_LEAN = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 # Commands that a person gives in a shell, and no supervisor starts with settings of its own.
 _FOR_OPERATORS = ("backup", "restore", "key")
 _EPILOG = (
@@ -88,7 +85,7 @@ def _positive(text: str) -> int:
 
 def _become(command: list[str]) -> int:
     """Replace this process by a command of the same installation, which allocates sparingly unless told otherwise."""
-    os.environ.update(_LEAN | os.environ)
+    os.environ.update({**LEAN, **os.environ})
     beside = Path(sys.executable).parent / command[0]
     program = str(beside) if beside.exists() else shutil.which(command[0]) or command[0]
     try:

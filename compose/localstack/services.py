@@ -5,7 +5,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workers.roles import ROLES
+from workers.roles import LEAN, ROLES
 
 from .places import ROOT, VENV, StackFolder
 from .probes import Probe, answers, answers_as, log_says
@@ -92,7 +92,9 @@ def programs(
             log=folder.logs / f"{service.name}.log",
             ready=probes.get(service.name, log_says(_WORKER_READY)),
             port=listening.get(service.name),
-            environment={name: value for name, value in environment.items() if name not in service.withheld},
+            environment={
+                name: value for name, value in {**LEAN, **environment}.items() if name not in service.withheld
+            },
             cwd=ROOT,
             stop_signal=signal.SIGTERM,
             grace_s=10.0,

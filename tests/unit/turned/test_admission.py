@@ -292,8 +292,8 @@ class DescribeRefusals:
 
     @pytest.mark.parametrize(("rate", "tenants", "at_most_s"), [(14.0, 1, 0.4), (40.0, 1, 0.15), (40.0, 3, 0.2)])
     async def it_sends_no_more_than_a_processor_is_better_for(self, rate, tenants, at_most_s):
-        """Forty clients fill twenty places with work that shares a processor: a calm tenant's query would take a part of it
-        that is as small as they are many. As many answers a second come from a few of them at a time."""
+        """Twenty queries at a time share a processor, and the one of a calm tenant would get a twentieth of it. A few at a
+        time are as many a second."""
         channel = SharedProcessor(rate)
         loop = asyncio.get_running_loop()
         began, calm_s = loop.time(), []
