@@ -17,7 +17,7 @@ import pypdfium2.raw
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
-from pipeline.parsing.pdf_contents import rules_of, words_of
+from pipeline.parsing.pdf_contents import PageText, Words, rules_of, words_of
 from pipeline.parsing.pdf_heads import body_size, heading_sizes, running_heads, without_browser_lines
 from pipeline.parsing.pdf_layout import reading_order
 from pipeline.parsing.pdf_lines import BREAK, CJK, NEW, SOFT, Line, LinePart, joined, turned, unplaced
@@ -31,6 +31,7 @@ _MOST_PAGES = 10_000
 _MOST_BOOKMARKS = 10_000
 _HEADING_LEVELS = 6
 _POINTS_PER_INCH = 72
+_MOST_OPEN, _MOST_TOGETHER = 16, 60_000  # pages, and their characters and drawings
 _MOST_FORMS = 4  # depth of forms within forms in which pictures are looked for
 _HYPHEN = re.compile("\u00ad$|(?<=[^\\W_])-$")
 _OPEN_END = re.compile("(?<=\\S)[–/]$")  # a range or an address that goes on
@@ -97,7 +98,7 @@ def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
             raise DocumentTooLarge(f"the PDF file has {len(document)} pages; at most {_MOST_PAGES} are read")
         if document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE:
             document.init_forms()
-        pages = [_page_of(document, index) for index in range(len(document))]
+        pages = _pages_of(document)
         _refuse_placeholder(document, pages)
         outline = _outline(document)
         heads = running_heads([page.lines for page in pages])
@@ -181,27 +182,39 @@ class _Page:
         self.lines = self.dropped + self.lines
 
 
-def _page_of(document: pypdfium2.PdfDocument, index: int) -> _Page:
-    try:
-        page = document[index]
+def _pages_of(document: pypdfium2.PdfDocument) -> list[_Page]:
+    """Return the pages. Some are open together: they share their fonts, and the steps of reading words."""
+    pages: list[_Page] = []
+    opened: list[PageText] = []
+    for number in range(1, len(document) + 1):
         try:
-            words = words_of(page)
-            placed = words.runs
-            turns = sorted(placed, key=lambda turn: -sum([len(segment.text) for segment in placed[turn]])) or [0]
-            fields = _beside_labels(_annotations(document, page, turns[0]), placed.get(turns[0], []))
-            rules = rules_of(page, words.places)
-            lines: list[Line] = []
-            for turn in turns:
-                segments = without_browser_lines(placed.get(turn, [])) + (fields if turn == turns[0] else [])
-                lines += reading_order(segments, np.stack(turned(rules.T, turn), axis=1))
-            lines += unplaced(words.aslant)
-            few = sum(len(line.text) for line in lines) < _STAMP
-            has_words = any(any(map(str.isalnum, line.text)) for line in lines)
-            return _Page(lines, covered=few and _is_covered(page, has_words=has_words), unseen=words.unseen)
-        finally:
-            page.close()
-    except pypdfium2.PdfiumError:
-        raise MalformedDocument(f"page {index + 1} of the PDF file is damaged") from None
+            opened.append(PageText(document[number - 1]))
+            size = sum(each.size for each in opened)
+            if len(opened) < _MOST_OPEN and size < _MOST_TOGETHER and number < len(document):
+                continue
+            for text, words in zip(opened, words_of(opened), strict=True):
+                number = len(pages) + 1
+                pages.append(_page_of(document, text.page, words))
+                text.page.close()
+            opened = []
+        except pypdfium2.PdfiumError:
+            raise MalformedDocument(f"page {number} of the PDF file is damaged") from None
+    return pages
+
+
+def _page_of(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, words: Words) -> _Page:
+    placed = words.runs
+    turns = sorted(placed, key=lambda turn: -sum([len(segment.text) for segment in placed[turn]])) or [0]
+    fields = _beside_labels(_annotations(document, page, turns[0]), placed.get(turns[0], []))
+    rules = rules_of(page, words.places)
+    lines: list[Line] = []
+    for turn in turns:
+        segments = without_browser_lines(placed.get(turn, [])) + (fields if turn == turns[0] else [])
+        lines += reading_order(segments, np.stack(turned(rules.T, turn), axis=1))
+    lines += unplaced(words.aslant)
+    few = sum(len(line.text) for line in lines) < _STAMP
+    has_words = any(any(map(str.isalnum, line.text)) for line in lines)
+    return _Page(lines, covered=few and _is_covered(page, has_words=has_words), unseen=words.unseen)
 
 
 def _is_covered(page: pypdfium2.PdfPage, *, has_words: bool) -> bool:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise, repeat
+from itertools import accumulate, compress, pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from pypdfium2 import raw
 from pipeline.parsing.formulas import raised
 from pipeline.parsing.pdf_lines import SOFT, WIDE_GAP, LinePart, turned
 
-_SOFT_HYPHEN = "\ufffe"  # pdfium's hyphen at a line's end, with which it joins the next line
-_UNICODE_HYPHEN = "\u2010"
+_SOFT_HYPHEN, _BROKEN = 0xFFFE, 2  # pdfium's hyphens at a line's end, with which it joins the next line
+_UNICODE_HYPHEN, _LOST = 0x2010, 0xFFFD
 _LEADERS = re.compile(r"[.·•‧…_](?: {0,3}[.·•‧…_]){3,}+")
 _QUARTER = math.pi / 2
 _POWER = re.compile(r"[-+−–]?\d{1,5}")
@@ -46,6 +46,7 @@ _EDGES = np.array([(0, 1, 2, 1), (0, 3, 2, 3), (0, 1, 0, 3), (2, 1, 2, 3)])  # o
 _INT, _POINTER = ctypes.c_int, ctypes.c_void_p
 
 _font, _flags = ctypes.create_string_buffer(128), ctypes.c_int()
+_FONT_AT, _FLAGS_AT = ctypes.addressof(_font), ctypes.addressof(_flags)
 _EQUAL_WIDTHS = re.compile(
     rb"courier|consol|menlo|monaco|mono(?!type)|sourcecode|firacode|cascadia|CMTT", re.IGNORECASE
 )
@@ -63,6 +64,8 @@ def _plain(function: object, result: Any, *arguments: Any) -> Callable[..., Any]
     return ctypes.PYFUNCTYPE(result, *arguments)(_address(function))
 
 
+_read_index = _plain(raw.FPDFText_GetTextIndexFromCharIndex, _INT, _POINTER, _INT)
+_read_text = _plain(raw.FPDFText_GetText, _INT, _POINTER, _INT, _INT, _POINTER)
 _read_code = _plain(raw.FPDFText_GetUnicode, ctypes.c_uint, _POINTER, _INT)
 _read_angle = _plain(raw.FPDFText_GetCharAngle, ctypes.c_float, _POINTER, _INT)
 _read_font = _plain(raw.FPDFText_GetFontInfo, ctypes.c_ulong, _POINTER, _INT, _POINTER, ctypes.c_ulong, _POINTER)
@@ -91,85 +94,120 @@ class Words:
     unseen: int = 0
 
 
-def words_of(of_page: pypdfium2.PdfPage, jumps: Sequence[int] = ()) -> Words:
-    """Return the words that a page shows. ``jumps``: characters that stand in another line than the one before, although
-    pdfium joins them."""
-    text_page = of_page.get_textpage()
-    page = _address(text_page.raw)
-    count = text_page.count_chars()
-    written: bytes = text_page.get_text_range(errors="replace").encode("utf-16-le")
-    if len(written) != 2 * count:  # it leaves out characters without a meaning
-        written = np.fromiter(map(_read_code, repeat(page), range(count)), np.uint32, count).astype(_UNIT).tobytes()
-    text = _decoded(written).replace("\x02", _SOFT_HYPHEN).replace(_UNICODE_HYPHEN, "-")
-    text = _LEADERS.sub(lambda dots: " " * len(dots[0]), text)
-    codes = np.frombuffer(text.encode("utf-16-le"), _UNIT)
-    is_of_word = np.zeros(len(codes) + 2, bool)
-    is_of_word[1:-1] = _IS_OF_WORD[codes]
+class PageText:
+    """The characters of an open page. ``jumps``: those that stand in another line than the one before, although pdfium
+    joins them. ``size``: how many characters and drawings it has."""
+
+    def __init__(self, page: pypdfium2.PdfPage) -> None:
+        self.page, self._text_page, self.jumps = page, page.get_textpage(), list[int]()
+        self.handle = _address(self._text_page.raw)
+        count = self._text_page.count_chars()
+        self.size = count + raw.FPDFPage_CountObjects(page.raw)
+        self.codes = np.zeros(count + 1, _UNIT)
+        if count and [_read_index(self.handle, at) for at in (0, count - 1)] == [0, count - 1]:
+            _read_text(self.handle, 0, count, self.codes.ctypes.data)
+        elif count:  # pdfium's text leaves out characters without a meaning
+            codes = np.fromiter(map(_read_code, repeat(self.handle), range(count)), np.uint32, count)
+            self.codes[:-1] = codes.astype(_UNIT)
+        self.codes[self.codes == _BROKEN] = _SOFT_HYPHEN
+        self.codes[self.codes == _UNICODE_HYPHEN] = ord("-")
+        self.codes[-1] = ord("\n")
+
+
+class _Characters:
+    """The characters of several pages, one after the other."""
+
+    def __init__(self, pages: Sequence[PageText]) -> None:
+        self._handles = np.array([page.handle for page in pages], np.uint64)
+        self._begins = np.cumsum([0, *(len(page.codes) for page in pages)])
+
+    def pages(self, characters: Places) -> Places:
+        """Return the index of each character's page."""
+        return self._begins.searchsorted(characters, "right") - 1
+
+    def addresses(self, characters: Places) -> tuple[list[int], list[int]]:
+        """Return the handle of each character's page, and its index there."""
+        pages = self.pages(characters)
+        return self._handles[pages].tolist(), (characters - self._begins[pages]).tolist()
+
+    def boxes(self, characters: Places) -> Sides:
+        """Return the left, bottom, right and top of characters, a column for each."""
+        boxes = np.zeros((len(characters), 4), np.float32)
+        _run(_read_box, *self.addresses(characters), _addresses(boxes)[0])
+        return boxes.T[[0, 3, 2, 1]].astype(float)
+
+    def are_white(self, characters: Places) -> NDArray[np.bool_]:
+        colours = np.zeros((len(characters), 4), np.uint32)
+        _run(_read_fill, *self.addresses(characters), *_addresses(colours))
+        white: NDArray[np.bool_] = np.all(colours[:, :3] >= _WHITE, axis=1)
+        return white
+
+
+def words_of(pages: Sequence[PageText]) -> list[Words]:
+    """Return the words that each page shows. Several pages cost less together, as each step costs more than its words."""
+    characters = _Characters(pages)
+    codes = np.concatenate([page.codes for page in pages])
+    text = _decoded(np.where(codes & 0xF800 == 0xD800, _LOST, codes))  # as many characters as codes
+    if _LEADERS.search(text):
+        text = _LEADERS.sub(lambda dots: " " * len(dots[0]), text)
+        codes[np.frombuffer(text.encode("utf-16-le"), _UNIT) == _SPACE] = _SPACE
+    offsets = [0, *accumulate(len(page.codes) for page in pages)]
+    jumps = [offset + at for offset, page in zip(offsets, pages, strict=False) for at in page.jumps]
+    is_of_word = np.zeros(len(codes) + 1, bool)
+    is_of_word[1:] = _IS_OF_WORD[codes]
     edges = (is_of_word[1:] != is_of_word[:-1]).nonzero()[0]
     starts, ends = edges[::2], edges[1::2]
-    if cuts := [at for at in jumps if is_of_word[at]]:
+    if cuts := [at for at in jumps if is_of_word[at + 1]]:
         starts, ends = np.union1d(starts, cuts), np.union1d(ends, cuts)
-    if not len(starts):
-        return Words()
-    spaced = np.where(is_of_word[1:-1], codes, _SPACE)
+    spaced = np.where(is_of_word[1:], codes, _SPACE)
     words = _decoded(np.insert(spaced, cuts, _SPACE) if cuts else spaced).split()
-    is_end = (codes == ord("\n")) | (codes == ord(_SOFT_HYPHEN))
-    is_end[list(jumps)] = True
+    is_end = (codes == ord("\n")) | (codes == _SOFT_HYPHEN)
+    is_end[jumps] = True
     lines = is_end.cumsum()  # ended before each character
-    characters = np.concatenate([starts, ends - 1])
-    boxes = np.zeros((len(characters), 4), np.float32)
-    _run(_read_box, repeat(page), characters.tolist(), _addresses(boxes)[0])
-    sides = boxes.T[[0, 3, 2, 1]].astype(float)
+    sides = characters.boxes(np.concatenate([starts, ends - 1]))
     begin, end = sides[:, : len(starts)], sides[:, len(starts) :]
     places = np.concatenate([np.minimum(begin[:2], end[:2]), np.maximum(begin[2:], end[2:])]).T
-    is_seen = _are_seen(of_page, page, starts, lines[starts], begin, places)
-    unseen = len(starts) - int(is_seen.sum())
-    if unseen:
-        starts, ends, begin, end, places = (
-            starts[is_seen],
-            ends[is_seen],
-            begin[:, is_seen],
-            end[:, is_seen],
-            places[is_seen],
-        )
-        words = [word for word, seen in zip(words, is_seen.tolist(), strict=True) if seen]
-        if not words:
-            return Words(unseen=unseen)
+    is_seen = _are_seen(pages, characters, starts, lines[starts], begin, places)
+    unseen = np.bincount(characters.pages(starts[~is_seen]), minlength=len(pages)).tolist()
+    if any(unseen):
+        starts, ends, begin, end = starts[is_seen], ends[is_seen], begin[:, is_seen], end[:, is_seen]
+        words, places = list(compress(words, is_seen.tolist())), places[is_seen]
+    bounds = pairwise(starts.searchsorted(offsets).tolist())
+    found = [Words(places=places[first:stop], unseen=count) for (first, stop), count in zip(bounds, unseen, strict=True)]
+    if not words:
+        return found
     is_first = np.ones(len(starts), bool)  # in its line
     is_first[1:] = lines[starts[1:]] != lines[starts[:-1]]
     firsts, line_of = is_first.nonzero()[0], is_first.cumsum() - 1
     by_length = (ends - starts) * len(starts) - np.arange(len(starts))
     longest = -np.maximum.reduceat(by_length, firsts) % len(starts)  # has the line's height: formulas have any
-    sizes = [round(abs(size), 1) for size in map(_read_size, repeat(page), starts[longest].tolist())]
-    codes_of = zip(
-        starts[firsts].tolist(), starts[longest].tolist(), starts[[*firsts[1:] - 1, -1]].tolist(), strict=True
-    )
-    are_code = [all(_is_of_equal_widths(page, character) for character in of_line) for of_line in codes_of]
-    angles = np.array(list(map(_read_angle, repeat(page), starts[firsts].tolist())))
+    addresses = list(zip(*characters.addresses(starts), strict=True))
+    sizes = [round(abs(_read_size(*addresses[word])), 1) for word in longest.tolist()]
+    looked_at = zip(firsts.tolist(), longest.tolist(), [*(firsts[1:] - 1).tolist(), -1], strict=True)
+    are_code = [all(_is_of_equal_widths(*addresses[word]) for word in of_line) for of_line in looked_at]
+    angles = np.array([_read_angle(*addresses[word]) for word in firsts.tolist()])
     for index in _are_aslant(angles).nonzero()[0].tolist():
-        angles[index] = _angle_of_line(page, int(starts[firsts[index]]))
+        angles[index] = _angle_of_line(*addresses[firsts[index]])
     is_aslant, turns = _are_aslant(angles), np.rint(angles / _QUARTER).astype(int) % 4
     is_changed = (begin[1] != end[1]) | (begin[3] != end[3])
-    if angles.any():
-        for turn in range(1, 4):
-            of_turn = turns[line_of] == turn
-            begin[:, of_turn], end[:, of_turn] = turned(begin[:, of_turn], turn), turned(end[:, of_turn], turn)
+    for turn in {*turns.tolist()} - {0}:
+        of_turn = turns[line_of] == turn
+        begin[:, of_turn], end[:, of_turn] = turned(begin[:, of_turn], turn), turned(end[:, of_turn], turn)
     if not np.isfinite(places).all() or not all(map(math.isfinite, sizes)):
         is_aslant |= ~np.isfinite(np.add.reduceat(begin.sum(axis=0) + end.sum(axis=0), firsts) + sizes)
-    if not jumps and (found := _jumps(page, begin, end, starts, ends, is_first, codes)):
-        return words_of(of_page, found)
+    jumping = [] if jumps else _jumps(characters, begin, end, starts, ends, is_first, codes)
     lefts, rights = begin[0], np.fmax(begin[0], end[2])
     bottoms, tops = begin[1, longest], begin[3, longest]
     heights = np.maximum(1.0, tops - bottoms)
 
     for index in is_changed.nonzero()[0].tolist():
         if words[index][-1].isdecimal() and not is_aslant[line_of[index]]:
-            words[index] = _with_power(page, int(starts[index]), words[index])
+            words[index] = _with_power(*addresses[index], words[index])
     if numbers := [number.start() for number in _INNER_NUMBER.finditer(text)]:
         for index in sorted({*(starts.searchsorted(numbers, "right") - 1).tolist()} - {-1}):
             if not is_aslant[line_of[index]]:
-                words[index] = _with_inner_powers(page, int(starts[index]), words[index])
-    for hyphen in (codes == ord(_SOFT_HYPHEN)).nonzero()[0].tolist():
+                words[index] = _with_inner_powers(*addresses[index], words[index])
+    for hyphen in (codes == _SOFT_HYPHEN).nonzero()[0].tolist():
         index = int(starts.searchsorted(hyphen)) - 1
         if index >= 0 and lines[starts[index]] + 1 == lines[hyphen]:
             words[index] += SOFT
@@ -177,28 +215,33 @@ def words_of(of_page: pypdfium2.PdfPage, jumps: Sequence[int] = ()) -> Words:
     gaps = lefts[1:] - rights[:-1]
     is_first[1:] |= (gaps <= -heights[line_of[1:]]) | (gaps > WIDE_GAP * heights[line_of[1:]])
     placed = list(zip(lefts.tolist(), rights.tolist(), words, strict=True))
-    by_line = [each.tolist() for each in (is_aslant, turns, bottoms, tops, heights)]
+    by_line = [each.tolist() for each in (characters.pages(starts[firsts]), is_aslant, turns, bottoms, tops, heights)]
     of_lines = list(zip(*by_line, sizes, are_code, strict=True))
     run_starts = is_first.nonzero()[0]
-    bounds = pairwise([*run_starts.tolist(), len(words)])
-    runs: dict[int, list[LinePart]] = {}
-    for line, (start, stop) in zip(line_of[run_starts].tolist(), bounds, strict=True):
-        is_left_out, turn, bottom, top, height, size, is_code = of_lines[line]
+    stops = [*run_starts[1:].tolist(), len(words)]
+    for line, start, stop in zip(line_of[run_starts].tolist(), run_starts.tolist(), stops, strict=True):
+        page, is_left_out, turn, bottom, top, height, size, is_code = of_lines[line]
         if not is_left_out:
             run = placed[start:stop]
             right = max(run[-1][1], run[0][1])
             part = LinePart(" ".join(words[start:stop]), run[0][0], right, bottom, top, height, size, run, (), is_code)
-            runs.setdefault(turn, []).append(part)
-    aslant = [
-        _decoded(codes[starts[first] : lines.searchsorted(lines[starts[first]], "right") + 1]).strip()
-        for first in firsts[is_aslant].tolist()
-    ]
-    return Words(runs, aslant, places, unseen)
+            found[page].runs.setdefault(turn, []).append(part)
+    for line in is_aslant.nonzero()[0].tolist():
+        first = starts[firsts[line]]
+        written = codes[first : lines.searchsorted(lines[first], "right") + 1]
+        found[of_lines[line][0]].aslant.append(_decoded(written).strip())
+    of_pages = characters.pages(np.array(jumping, int)).tolist()
+    for at, index in zip(jumping, of_pages, strict=True):
+        pages[index].jumps.append(at - offsets[index])
+    again = sorted({*of_pages})
+    for index, read in zip(again, words_of([pages[index] for index in again]) if again else (), strict=True):
+        found[index] = read
+    return found
 
 
 def _is_of_equal_widths(page: int, character: int) -> bool:
-    length = _read_font(page, character, ctypes.addressof(_font), len(_font), ctypes.addressof(_flags))
-    return 1 < length <= len(_font) and _names_equal_widths(_font.raw[: length - 1])
+    length = _read_font(page, character, _FONT_AT, len(_font), _FLAGS_AT)
+    return 1 < length <= len(_font) and _names_equal_widths(_font.value)
 
 
 @lru_cache(maxsize=1024)
@@ -207,7 +250,7 @@ def _names_equal_widths(font: bytes) -> bool:
 
 
 def _jumps(
-    page: int,
+    characters: _Characters,
     begin: Sides,
     end: Sides,
     starts: Places,
@@ -218,9 +261,9 @@ def _jumps(
     """Return the characters that stand far below the one before in the same line of pdfium, and at the same edge or far
     to the left: cells of a column that hold one character each. Chinese ones may be written downwards."""
 
-    def jump(one: Sides, other: Sides, characters: Places, lefts: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def jump(one: Sides, other: Sides, places: Places, lefts: NDArray[np.float64]) -> NDArray[np.bool_]:
         heights = np.maximum(one[3] - one[1], other[3] - other[1])
-        least = np.where(codes[characters] < _FIRST_CJK, _JUMP, _CJK_JUMP) * heights
+        least = np.where(codes[places] < _FIRST_CJK, _JUMP, _CJK_JUMP) * heights
         shift = other[0] - lefts
         is_same_edge = np.minimum(np.abs(shift), np.abs(one[2] - other[2])) < _SAME_EDGE * heights
         is_apart = np.abs(one[3] + one[1] - other[3] - other[1]) > 2 * least
@@ -230,22 +273,21 @@ def _jumps(
     found = starts[1:][jump(end[:, :-1], begin[:, 1:], starts[1:], begin[0, :-1]) & ~is_first[1:]].tolist()
     is_uneven = np.abs(begin[1] - end[1]) > _JUMP * (begin[3] - begin[1])
     for index in is_uneven.nonzero()[0].tolist():
-        characters = np.arange(starts[index], ends[index])
-        boxes = np.zeros((len(characters), 4), np.float32)
-        _run(_read_box, repeat(page), characters.tolist(), _addresses(boxes)[0])
-        sides = boxes.T[[0, 3, 2, 1]].astype(float)
-        found += characters[1:][jump(sides[:, :-1], sides[:, 1:], characters[1:], sides[0, :1])].tolist()
+        within = np.arange(starts[index], ends[index])
+        sides = characters.boxes(within)
+        found += within[1:][jump(sides[:, :-1], sides[:, 1:], within[1:], sides[0, :1])].tolist()
     return sorted(found)
 
 
 def _are_seen(
-    of_page: pypdfium2.PdfPage, page: int, starts: Places, lines: Places, begin: Sides, places: Sides
+    pages: Sequence[PageText], characters: _Characters, starts: Places, lines: Places, begin: Sides, places: Sides
 ) -> NDArray[np.bool_]:
     """Return for each word whether a reader sees it: a part of its line is on the page, it is not tiny, and it is not
     white on white paper."""
-    left, bottom, right, top = of_page.get_bbox()
-    seen: NDArray[np.bool_] = np.all((places[:, :2] < (right, top)) & (places[:, 2:] > (left, bottom)), axis=1)
-    seen |= ~np.isfinite(places.sum(axis=1)) | (right <= left) | (top <= bottom)
+    of_pages = characters.pages(starts)
+    paper = np.array([page.page.get_bbox() for page in pages])[of_pages]
+    seen: NDArray[np.bool_] = ((places[:, :2] < paper[:, 2:]) & (places[:, 2:] > paper[:, :2])).all(axis=1)
+    seen |= ~np.isfinite(places.sum(axis=1)) | (paper[:, 2:] <= paper[:, :2]).any(axis=1)
     if not seen.all():
         seen = np.isin(lines, lines[seen])
     sizes = np.maximum(begin[2] - begin[0], begin[3] - begin[1])
@@ -253,19 +295,14 @@ def _are_seen(
     is_edge = np.ones(len(starts), bool)  # first or last in its line: the others are looked at if one of these is white
     is_edge[1:-1] = (lines[1:-1] != lines[:-2]) | (lines[1:-1] != lines[2:])
     edges = is_edge.nonzero()[0]
-    white = edges[_are_white(page, starts[edges])]
+    white = edges[characters.are_white(starts[edges])]
     if len(white):
         white = np.isin(lines, lines[white]).nonzero()[0]
-        white = white[seen[white] & _are_white(page, starts[white])]
-        seen[white] &= _are_painted(of_page, places[white])
+        white = white[seen[white] & characters.are_white(starts[white])]
+        for index in {*of_pages[white].tolist()}:
+            on_page = white[of_pages[white] == index]
+            seen[on_page] &= _are_painted(pages[index].page, places[on_page])
     return seen
-
-
-def _are_white(page: int, characters: Places) -> NDArray[np.bool_]:
-    colours = np.zeros((len(characters), 4), np.uint32)
-    _run(_read_fill, repeat(page), characters.tolist(), *_addresses(colours))
-    white: NDArray[np.bool_] = np.all(colours[:, :3] >= _WHITE, axis=1)
-    return white
 
 
 def _are_painted(page: pypdfium2.PdfPage, places: Sides) -> NDArray[np.bool_]:
