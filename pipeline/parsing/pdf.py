@@ -326,7 +326,7 @@ def is_garbled(text: str) -> bool:
     count = len("".join(words))
     if count < _ENOUGH_LETTERS:
         return False
-    if sum(map(len, _ODD.findall(text))) > _MOST_ODD * count:
+    if not (text.isascii() and text.isprintable()) and sum(map(len, _ODD.findall(text))) > _MOST_ODD * count:
         return True
     vowels = sum(map(text.count, _VOWELS))
     if vowels >= _LEAST_VOWELS * count:
@@ -488,8 +488,8 @@ class _Hyphens:
     @cached_property
     def _words(self) -> frozenset[str]:
         lines = (line.text.split() for page in self._pages for line in page.lines)
-        texts = {text.lower() for line in lines for text in line[1:-1]}  # without words at the ends of lines
-        return frozenset(word for text in texts for rule in (_HYPHENATED, _FIRST_WORD) for word in rule.findall(text))
+        text = " ".join({text.lower() for line in lines for text in line[1:-1]})  # without words at the ends of lines
+        return frozenset((*_HYPHENATED.findall(text), *_FIRST_WORD.findall(text)))
 
     def stays(self, left: str, right: str) -> bool:
         """Return whether the hyphen between two parts stays."""
@@ -513,7 +513,8 @@ def _page(
     paragraph, rows, index = "", list[tuple[str, ...]](), 0
     while index < len(lines):
         line = lines[index]
-        heading = None if line.cells else headings.level(lines[index : index + _MOST_HEADING_LINES])
+        may_be = not line.cells and (headings.outline or line.size in headings.sizes)
+        heading = headings.level(lines[index : index + _MOST_HEADING_LINES]) if may_be else None
         if paragraph and (heading or line.cells or line.follows == NEW):
             yield Block(text=paragraph, page=number)
             paragraph = ""
@@ -540,6 +541,8 @@ def _joined(paragraph: str, line: str, hyphens: _Hyphens) -> str:
     if not paragraph or paragraph.endswith("\n"):
         return paragraph + line
     end = paragraph[-2:]
+    if end[-1].isascii() and end[-1] not in "-/":
+        return f"{paragraph} {line}"
     if _HYPHEN.search(end):
         stays = hyphens.stays(paragraph[:-1], line) or (paragraph[-1] == "-" and not line[:1].islower())
         return paragraph[:-1] + "-" * stays + line

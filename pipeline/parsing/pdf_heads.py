@@ -43,6 +43,7 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
     entries of a list, large ones with other numbers are titles, and rows of a table stay together. On pages
     that hold the same lines throughout, as letters to many do, they are no lines of paragraphs."""
     places: dict[tuple[bool, str], list[tuple[int, int]]] = {}
+    keys = _keys(pages)
     counted: set[str] = set()  # those that also hold the number of the page
     for page, lines in enumerate(pages):
         tops = [round(line.top) for line in lines]
@@ -53,7 +54,7 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
             low, high = {*tops[-_EDGE_LINES:]}, {*tops[:_EDGE_LINES]}
         for index, top in enumerate(tops):
             if top in low or top in high:
-                key, has_page = _key(lines[index].text)
+                key, has_page = keys[page][index]
                 if has_page:
                     counted.add(key)
                 if key:
@@ -64,9 +65,9 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
         return heads
     body = body_size(pages) or math.inf
     occurrences: dict[str, list[int]] = {}  # pages, one for each line
-    for page, lines in enumerate(pages):
-        for line in lines:
-            occurrences.setdefault(_key(line.text)[0], []).append(page)
+    for page, on_page in enumerate(keys):
+        for key, _ in on_page:
+            occurrences.setdefault(key, []).append(page)
     frequent = max(3, len(pages) // 4 if len(pages) < 40 else 8)
     repeated = {key for key, on in occurrences.items() if len({*on}) >= frequent}
     full = [page for page, lines in enumerate(pages) if len(lines) >= _FULL_PAGE]
@@ -90,9 +91,13 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
     return heads
 
 
-def _key(text: str) -> tuple[str, bool]:
-    """Return a line without its numbers, and whether it holds the number of the page."""
-    whole = _NUMBERS.sub("#", text).strip().casefold()
+def _keys(pages: Sequence[Sequence[Line]]) -> list[list[tuple[str, bool]]]:
+    """Return each line of the pages without its numbers, and whether it holds the number of the page."""
+    texts = iter(_NUMBERS.sub("#", "\n".join(line.text for lines in pages for line in lines)).casefold().split("\n"))
+    return [[_key(next(texts).strip()) for _ in lines] for lines in pages]
+
+
+def _key(whole: str) -> tuple[str, bool]:
     key = (_PAGE_OF.sub("", whole).strip() if "#" in whole else whole) or whole
     return key, key != whole
 

@@ -214,7 +214,7 @@ def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
                     first = row[0].words[0] if row[0].words else (row[0].left, row[0].right, "")
                     room = min(first[1] - first[0] + 0.3 * height, 2 * height if CJK.match(first[2]) else math.inf)
                     follows = ON
-                    if edges.of(index) - above[-1].right > room:
+                    if edges.have_room(index, above[-1].right, room):
                         follows = NEW if SENTENCE_END.search(lines[-1].text[-ENDING:]) else BREAK
         is_first, is_item = follows != ON, (item if follows != ON else is_item)
         lines.append(Line(text, size, tops[index], (), follows))
@@ -233,8 +233,13 @@ class _Edges:
         self._right = max(self._rights)
         self._shortest = CJK_PROSE if sum(map(is_cjk, (row[0].text for row in rows))) * 2 > len(rows) else PROSE
 
-    def of(self, index: int) -> float:
-        """Return the edge for the row with this index."""
+    def have_room(self, index: int, right: float, room: float) -> bool:
+        """Return whether a text as wide as ``room`` fits behind a row that ends at ``right``, above the one of this index."""
+        if self._right - right <= room and self._counts[index] >= 2 * self._shortest:
+            return False  # as at any edge
+        return self._of(index) - right > room
+
+    def _of(self, index: int) -> float:
         near, size = slice(max(0, index - 6), index + 6), self._sizes[index]
         sizes, lefts, rights, counts = self._sizes[near], self._lefts[near], self._rights[near], self._counts[near]
         if sizes.count(size) < len(sizes):

@@ -18,6 +18,7 @@ import orjson
 from pipeline.documents.cut_document import cut_as
 from pipeline.errors import MalformedDocument, Rejected
 from pipeline.examples.workbook_book import read_tables
+from pipeline.garbage import keep_for_good
 from pipeline.parsing.formats import parse, read_pictures
 from pipeline.parsing.page_images import render_page
 from pipeline.parsing.recognition import PageReader, Recognition
@@ -47,6 +48,7 @@ def main() -> None:
         read_pictures(PageReader(recognition=recognition, begin_page=begin_page))
     begin_cutting = partial(_begin, CUTTING, cutting_s, answers, about)
     read = partial(_read, requests)
+    keep_for_good()
     answers.write(packed({"ready": True, "unconfined": missing}))
     answers.flush()
     is_last = False
