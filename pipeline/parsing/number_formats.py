@@ -333,7 +333,7 @@ def _divided(value: Decimal, patterns: Sequence[str]) -> list[str]:
 def _exponent(value: Decimal, match: re.Match[str]) -> str:
     """Return a number such as ``1.23E+08``."""
     decimals = len(match[1].partition(".")[2])
-    mantissa, _, power = f"{value:.{decimals}E}".partition("E")
+    mantissa, _, power = f"{value or 0.0:.{decimals}E}".partition("E")
     sign = "-" if power.startswith("-") else "+" if match[2] == "+" else ""
     return f"{mantissa}E{sign}{power.lstrip('+-').rjust(len(match[3]), '0')}"
 
@@ -372,4 +372,4 @@ def _digits(value: Decimal, pattern: str) -> str:
     fraction = fraction[:kept] + fraction[kept:].rstrip("0")
     if is_grouped and number:
         number = f"{int(number):,}".rjust(least, "0")
-    return f"{number}.{fraction}" if fraction else number or "0"
+    return f"{number}.{fraction}" if fraction else number or "0" * (pattern.strip("?") != "")
