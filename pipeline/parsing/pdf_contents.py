@@ -173,7 +173,9 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
         starts, ends, begin, end = starts[is_seen], ends[is_seen], begin[:, is_seen], end[:, is_seen]
         words, places = list(compress(words, is_seen.tolist())), places[is_seen]
     bounds = pairwise(starts.searchsorted(offsets).tolist())
-    found = [Words(places=places[first:stop], unseen=count) for (first, stop), count in zip(bounds, unseen, strict=True)]
+    found = [
+        Words(places=places[first:stop], unseen=count) for (first, stop), count in zip(bounds, unseen, strict=True)
+    ]
     if not words:
         return found
     is_first = np.ones(len(starts), bool)  # in its line
@@ -183,8 +185,12 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     longest = -np.maximum.reduceat(by_length, firsts) % len(starts)  # has the line's height: formulas have any
     addresses = list(zip(*characters.addresses(starts), strict=True))
     sizes = [round(abs(_read_size(*addresses[word])), 1) for word in longest.tolist()]
-    looked_at = zip(firsts.tolist(), longest.tolist(), [*(firsts[1:] - 1).tolist(), -1], strict=True)
-    are_code = [all(_is_of_equal_widths(*addresses[word]) for word in of_line) for of_line in looked_at]
+
+    def is_code(word: int) -> bool:
+        return _is_of_equal_widths(*addresses[word])
+
+    words_of_lines = zip(firsts.tolist(), longest.tolist(), [*(firsts[1:] - 1).tolist(), -1], strict=True)
+    are_code = [is_code(first) and is_code(main) and is_code(last) for first, main, last in words_of_lines]
     angles = np.array([_read_angle(*addresses[word]) for word in firsts.tolist()])
     for index in _are_aslant(angles).nonzero()[0].tolist():
         angles[index] = _angle_of_line(*addresses[firsts[index]])

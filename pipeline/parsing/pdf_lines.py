@@ -188,36 +188,37 @@ def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
     if not rows:
         return []
     tops = [row[0].top if len(row) == 1 else max([segment.top for segment in row]) for row in rows]
-    pitches = [above - below for above, below in pairwise(tops)]
-    usual = median([pitch for pitch in pitches if pitch > 0] or [0.0])
+    pitches = [0.0, *(above - below for above, below in pairwise(tops))]
+    near = _LOOSE * median([pitch for pitch in pitches if pitch > 0] or [0.0])
     edges = _Edges(rows)
     lines: list[Line] = []
     is_first = is_item = True  # of the paragraph of the line before
-    for index, row in enumerate(rows):
-        text, size = row[0].text, row[0].size
+    above, size_above = rows[0], -1.0
+    for index, (row, top, pitch) in enumerate(zip(rows, tops, pitches, strict=True)):
+        first = row[0]
+        text, size = first.text, first.size
         if len(row) > 1:
             text, size = " ".join([segment.text for segment in row]), max([segment.size for segment in row])
         text = tidy(text)
         follows = NEW
-        item = bool(LIST_ITEM.match(text))
-        if index:
-            above = rows[index - 1]
-            height = max(above[0].height, row[0].height)
-            shift = row[0].left - above[0].left
-            same = abs(size - lines[-1].size) <= OTHER_SIZE * size
-            if above[-1].text.endswith((SOFT, "-")) and _BROKEN_WORD.search(above[-1].text[-2:]):
+        item = LIST_ITEM.match(text) is not None
+        if index and above[-1].text.endswith((SOFT, "-")) and _BROKEN_WORD.search(above[-1].text[-2:]):
+            follows = ON
+        elif pitch > 0 and not item and abs(size - size_above) <= OTHER_SIZE * size:
+            height = max(above[0].height, first.height)
+            shift, right = first.left - above[0].left, above[-1].right
+            is_indented = (shift > _INDENT * height and not is_item) or (shift < -_INDENT * height and not is_first)
+            if (pitch <= near or pitch <= 1.4 * height) and (
+                not is_indented or abs(shift + row[-1].right - right) <= height / 2  # or both lines are centred
+            ):
+                left, end, word = first.words[0] if first.words else (first.left, first.right, "")
+                room = min(end - left + 0.3 * height, 2 * height if CJK.match(word) else math.inf)
                 follows = ON
-            elif same and not item and 0 < pitches[index - 1] <= max(_LOOSE * usual, 1.4 * height):
-                is_centred = abs(shift + row[-1].right - above[-1].right) <= height / 2
-                is_indented = shift > _INDENT * height and not is_item
-                if is_centred or not (is_indented or (shift < -_INDENT * height and not is_first)):
-                    first = row[0].words[0] if row[0].words else (row[0].left, row[0].right, "")
-                    room = min(first[1] - first[0] + 0.3 * height, 2 * height if CJK.match(first[2]) else math.inf)
-                    follows = ON
-                    if edges.have_room(index, above[-1].right, room):
-                        follows = NEW if SENTENCE_END.search(lines[-1].text[-ENDING:]) else BREAK
+                if edges.have_room(index, right, room):
+                    follows = NEW if SENTENCE_END.search(lines[-1].text[-ENDING:]) else BREAK
         is_first, is_item = follows != ON, (item if follows != ON else is_item)
-        lines.append(Line(text, size, tops[index], (), follows))
+        lines.append(Line(text, size, top, (), follows))
+        above, size_above = row, size
     return lines
 
 
