@@ -98,57 +98,19 @@ PARSERS: dict[str, Parser] = {
 
 # Programs, settings, logs and subtitles: read as plain text, which keeps their indentation, unless a `Format` is
 # registered. The client has the same list.
-_TEXT_KINDS = tuple(
-    f".{name}"
-    for name in (  # noqa: SIM905 - a list of sixty is easier to read in a row
-        "adoc asciidoc bat bib c cc cfg conf cpp cs css env go graphql h hpp ini java js jsx kt log lua mjs org patch php "
-        "pl po properties proto py pyi r rb rs rst scala sh sql srt ssa sub swift tex tf toml ts tsx vtt vue xml yaml yml"
-    ).split()
+_TEXT_KINDS = (
+    "adoc asciidoc bat bib c cc cfg conf cpp cs css env go graphql h hpp ini java js jsx kt log lua mjs org patch php pl po"
+    " properties proto py pyi r rb rs rst scala sh sql srt ssa sub swift tex tf toml ts tsx vtt vue xml yaml yml"
 )
-
-# Every accepted media type; JSON lines contain many documents and are split before parsing.
-SUFFIXES = {
-    ".txt": PLAIN,
-    ".text": PLAIN,
-    ".md": MARKDOWN,
-    ".markdown": MARKDOWN,
-    ".html": HTML,
-    ".htm": HTML,
-    ".jsonl": JSONL,
-    ".ndjson": JSONL,
-    ".csv": CSV,
-    ".tsv": TSV,
-    ".json": JSON,
-    ".pdf": PDF,
-    ".docx": DOCX,
-    ".docm": DOCX,
-    ".dotx": DOCX,
-    ".dotm": DOCX,
-    ".xlsx": XLSX,
-    ".xlsm": XLSX,
-    ".xltx": XLSX,
-    ".xltm": XLSX,
-    ".xhtml": HTML,
-    ".xlsb": XLSB,
-    ".xls": XLS,
-    ".xlt": XLS,
-    ".ods": ODS,
-    ".ots": ODS,
-    ".fods": ODS,
-    ".odt": ODT,
-    ".ott": ODT,
-    ".fodt": ODT,
-    ".odp": ODP,
-    ".otp": ODP,
-    ".fodp": ODP,
-    ".rtf": RTF,
-    ".epub": EPUB,
-    ".eml": EML,
-    ".mhtml": MHTML,
-    ".mht": MHTML,
-    ".ipynb": NOTEBOOK,
-    **dict.fromkeys(_TEXT_KINDS, PLAIN),
+_SLIDES = ".pptx .pptm .ppsx .ppsm .potx".split()  # noqa: SIM905 - easier to read in a row, as are those below
+_NAMES = {
+    **{PLAIN: f"txt text {_TEXT_KINDS}", MARKDOWN: "md markdown", HTML: "html htm xhtml", JSONL: "jsonl ndjson"},
+    **{CSV: "csv", TSV: "tsv", JSON: "json", PDF: "pdf", DOCX: "docx docm dotx dotm", XLSX: "xlsx xlsm xltx xltm"},
+    **{XLSB: "xlsb", XLS: "xls xlt", ODS: "ods ots fods", ODT: "odt ott fodt", ODP: "odp otp fodp", RTF: "rtf"},
+    **{EPUB: "epub", EML: "eml", MHTML: "mhtml mht", NOTEBOOK: "ipynb"},
 }
+# Every accepted media type; JSON lines contain many documents and are split before parsing.
+SUFFIXES = {f".{name}": media_type for media_type, names in _NAMES.items() for name in names.split()}
 _OTHER_NAMES = {
     "text/x-markdown": MARKDOWN,
     "application/xhtml+xml": HTML,
@@ -172,12 +134,12 @@ RECOGNISED = frozenset({PDF, PNG, JPEG, TIFF})  # formats whose text may depend 
 _PICTURES = {".png": PNG, ".jpg": JPEG, ".jpeg": JPEG, ".tif": TIFF, ".tiff": TIFF}
 if find_spec("pptx") is not None:
     PARSERS[PPTX] = _of("slides", "parse_pptx")
-    SUFFIXES |= dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx"), PPTX)
+    SUFFIXES |= dict.fromkeys(_SLIDES, PPTX)
 _WITHOUT_PPTX = "; to read slides, install the extra slides (pip install 'chordwise[slides]')"
 _WITHOUT_OCR = "; to read pictures, install tesseract-ocr and 'chordwise[ocr]', and set CHORDWISE_OCR_LANGUAGES"
 # The remedy for what this installation could read and does not.
 _REMEDIES = {
-    **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", PPTX), _WITHOUT_PPTX),
+    **dict.fromkeys((*_SLIDES, PPTX), _WITHOUT_PPTX),
     **dict.fromkeys((*_PICTURES, *_PICTURES.values()), _WITHOUT_OCR),
     **dict.fromkeys((".ppt", ".pps", ".key"), "; save slides as .pptx or .pdf"),
     **dict.fromkeys((".doc", ".dot", ".wps", ".pages", ".mobi", ".azw3"), "; save it as .docx, .pdf or .html"),
@@ -194,7 +156,8 @@ def register(format: Format) -> None:
     taken = [
         suffix
         for suffix in format.suffixes
-        if SUFFIXES.get(suffix, format.media_type) not in (format.media_type, PLAIN if suffix in _TEXT_KINDS else None)
+        if SUFFIXES.get(suffix, format.media_type)
+        not in (format.media_type, PLAIN if suffix[1:] in _TEXT_KINDS.split() else None)
     ]
     if taken or format.media_type in _OTHER_NAMES or format.media_type == JSONL:
         raise ValueError(f"{taken[0] if taken else format.media_type} stands for another format already")

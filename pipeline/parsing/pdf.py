@@ -62,24 +62,7 @@ _LEAST_VOWELS = 0.15  # share of Latin letters; languages have from 0.3
 # Short words, each letter 29 places before its own, as the glyphs of many fonts are numbered.
 _SHIFTED = frozenset(
     "".join(chr(ord(letter) - 29) for letter in word)
-    for word in (
-        "the",
-        "and",
-        "for",
-        "with",
-        "that",
-        "this",
-        "der",
-        "die",
-        "das",
-        "und",
-        "von",
-        "mit",
-        "les",
-        "des",
-        "los",
-        "del",
-    )
+    for word in "the and for with that this der die das und von mit les des los del".split()  # noqa: SIM905
 )
 _LEAST_SHIFTED, _SHARE_SHIFTED = 2, 0.02
 _LATIN, _VOWELS = re.compile("[A-Za-z]+"), "AEIOUYaeiouy"
