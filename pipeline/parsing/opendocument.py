@@ -153,7 +153,6 @@ class _Styles(XmlReader):
         return self._base.get(style, style)
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
-        """Begin an element."""
         position = attributes.get("text-position", "0%").split()
         if name == "style":
             self._style = attributes.get("name", "")
@@ -238,7 +237,6 @@ class _Tree(XmlReader):
         return _text(self._title) if self._title is not None else None
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
-        """Begin an element."""
         place = copy_of(self._open[-1])
         self._open.append(place)
         if name == "body" and place.element is None:
@@ -266,7 +264,6 @@ class _Tree(XmlReader):
             self._other(name, attributes, place)
 
     def ended(self, name: str, /) -> None:
-        """End an element."""
         place, outer = self._open.pop(), self._open[-1]
         if place.element is None or outer.element is None:
             return
@@ -281,7 +278,6 @@ class _Tree(XmlReader):
             outer.element.children += place.below
 
     def text(self, text: str, /) -> None:
-        """Take characters between tags."""
         place = self._open[-1]
         if place.element is not None and place.reads:
             place.element.children.append(text)
@@ -473,17 +469,14 @@ class _Inner(XmlReader):
         self._open = [self.root]
 
     def started(self, name: str, _attributes: dict[str, str], /) -> None:
-        """Begin an element."""
         element = Element(name)
         self._open[-1].children.append(element)
         self._open.append(element)
 
     def ended(self, _name: str, /) -> None:
-        """End an element."""
         self._open.pop()
 
     def text(self, text: str, /) -> None:
-        """Take characters between tags."""
         self._open[-1].children.append(text)
 
 

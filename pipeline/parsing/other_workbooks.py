@@ -159,7 +159,6 @@ class _XmlTables(XmlReader):
         self._within: list[str] = []  # open elements of which the text is read
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
-        """Begin an element."""
         place = whole(attributes.get("Index"), 0)
         if name == "Style":
             self._style = attributes.get("ID", "")
@@ -192,7 +191,6 @@ class _XmlTables(XmlReader):
             self._kind = self._kind or attributes.get("Type", "")
 
     def ended(self, name: str, /) -> None:
-        """End an element."""
         if self._within and name == self._within[-1]:
             self._within.pop()
             text = "".join(self._value).strip()
@@ -209,7 +207,6 @@ class _XmlTables(XmlReader):
             self.sheets[-1].end_row()
 
     def text(self, text: str, /) -> None:
-        """Take characters between tags."""
         if self._within:
             self._value.append(text)
 
@@ -258,7 +255,6 @@ class _Tables(XmlReader):
         self._rows_left, self._cells_left = MOST_ROWS, MOST_CELLS
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
-        """Begin an element."""
         if self._silent or name in _SILENT:
             self._silent += 1
         elif name == "style":
@@ -298,7 +294,6 @@ class _Tables(XmlReader):
             self._cell.value = attributes if name == "table-cell" else {}
 
     def ended(self, name: str, /) -> None:
-        """End an element."""
         if self._silent:
             self._silent -= 1
         elif name == "table" and self._depth:
@@ -324,7 +319,6 @@ class _Tables(XmlReader):
             self._end_row()
 
     def text(self, text: str, /) -> None:
-        """Take characters between tags."""
         if self._pieces is not None and not self._silent:
             self._pieces.append(text)
 
