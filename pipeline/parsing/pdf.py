@@ -20,7 +20,7 @@ from pipeline.parsing.containers import what_it_is
 from pipeline.parsing.pdf_contents import PageText, Words, rules_of, words_of
 from pipeline.parsing.pdf_heads import body_size, heading_sizes, running_heads, without_browser_lines
 from pipeline.parsing.pdf_layout import reading_order
-from pipeline.parsing.pdf_lines import BREAK, CJK, NEW, SOFT, Line, LinePart, joined, turned, unplaced
+from pipeline.parsing.pdf_lines import BREAK, CJK, NEW, ON, SOFT, Line, LinePart, joined, turned, unplaced
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
 from pipeline.parsing.table_headers import are_alike, looks_like_header
 from pipeline.parsing.tables import bar_blocks, named_rows
@@ -188,7 +188,8 @@ def _pages_of(document: pypdfium2.PdfDocument) -> list[_Page]:
 def _page_of(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, words: Words) -> _Page:
     placed = words.runs
     turns = sorted(placed, key=lambda turn: -sum([len(segment.text) for segment in placed[turn]])) or [0]
-    fields = _beside_labels(_annotations(document, page, turns[0]), placed.get(turns[0], []))
+    fields = list(_annotations(document, page, turns[0]))
+    fields = _beside_labels(fields, placed.get(turns[0], [])) if fields else []
     rules = rules_of(page, words.places)
     lines: list[Line] = []
     for turn in turns:
@@ -412,9 +413,8 @@ def _rejoin_rows(pages: Sequence[_Page]) -> None:
     for before, page in pairwise(pages):
         if not (before.lines and page.lines):
             continue
-        top = int(
-            any(line.cells == page.lines[0].cells for line in before.lines)
-        )  # below the header, if that is repeated
+        header = page.lines[0].cells
+        top = int(bool(header) and any(line.cells == header for line in before.lines))  # below a repeated header
         if top == len(page.lines):
             continue
         last, first = before.lines[-1], page.lines[top]
@@ -497,6 +497,10 @@ def _page(
     while index < len(lines):
         line = lines[index]
         may_be = not line.cells and (headings.outline or line.size in headings.sizes)
+        if paragraph and line.follows == ON and not (may_be or line.cells):
+            paragraph = _joined(paragraph, line.text, hyphens)
+            index += 1
+            continue
         heading = headings.level(lines[index : index + _MOST_HEADING_LINES]) if may_be else None
         if paragraph and (heading or line.cells or line.follows == NEW):
             yield Block(text=paragraph, page=number)
