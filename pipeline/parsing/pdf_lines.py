@@ -30,6 +30,7 @@ _BROKEN_WORD = re.compile(r"\u00ad$|(?<=\w)-$")
 LIST_ITEM = re.compile(
     r"(?:\[\d{1,3}\]|[-*•●○■□▪‣◦–]|[(（]?\d{1,3}[.)）]|\(?[a-z]\)|[(（]?[一二三四五六七八九十]{1,3}[)）、.])\s?(?!\d)|第[\d一二三四五六七八九十百]{1,5}[条章节]"
 )
+_BEGINS_ITEM = frozenset("[-*•●○■□▪‣◦–(（第一二三四五六七八九十")
 VALUE = re.compile(r"[-+(<>≤≥~$€£¥]*+[\d.,]++[:/%)*†‡\d.,-]*+$|[-–—…*✓]++$|n/?a$", re.IGNORECASE)
 SENTENCE_END = re.compile(r"[.!?:;。！？：；…]['\"”’)\]）】]*$")
 _FEW = 4  # lines; fewer ones of medium length are no paragraph
@@ -201,7 +202,9 @@ def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
             text, size = " ".join([segment.text for segment in row]), max([segment.size for segment in row])
         text = tidy(text)
         follows = NEW
-        item = LIST_ITEM.match(text) is not None
+        begin = text[:1]
+        may_be_item = begin in _BEGINS_ITEM or begin.isdecimal() or text[1:2] == ")"
+        item = may_be_item and LIST_ITEM.match(text) is not None
         if index and above[-1].text.endswith((SOFT, "-")) and _BROKEN_WORD.search(above[-1].text[-2:]):
             follows = ON
         elif pitch > 0 and not item and abs(size - size_above) <= OTHER_SIZE * size:
@@ -212,7 +215,9 @@ def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
                 not is_indented or abs(shift + row[-1].right - right) <= height / 2  # or both lines are centred
             ):
                 left, end, word = first.words[0] if first.words else (first.left, first.right, "")
-                room = min(end - left + 0.3 * height, 2 * height if CJK.match(word) else math.inf)
+                room = end - left + 0.3 * height
+                if room > 2 * height and is_cjk(word[:1]):
+                    room = 2 * height
                 follows = ON
                 if edges.have_room(index, right, room):
                     follows = NEW if SENTENCE_END.search(lines[-1].text[-ENDING:]) else BREAK
@@ -232,7 +237,9 @@ class _Edges:
         self._counts = [sum([len(each.text) for each in row]) for row in rows]
         self._least_width = 0.4 * (max(self._rights) - min(self._lefts))
         self._right = max(self._rights)
-        self._shortest = CJK_PROSE if sum(map(is_cjk, (row[0].text for row in rows))) * 2 > len(rows) else PROSE
+        texts = [row[0].text for row in rows]
+        are_cjk = not "".join(texts).isascii() and sum(map(is_cjk, texts)) * 2 > len(rows)
+        self._shortest = CJK_PROSE if are_cjk else PROSE
 
     def have_room(self, index: int, right: float, room: float) -> bool:
         """Return whether a text as wide as ``room`` fits behind a row that ends at ``right``, above the one of this index."""
