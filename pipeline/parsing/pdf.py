@@ -470,8 +470,8 @@ class _Hyphens:
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        lines = (line.text.split() for page in self._pages for line in page.lines)
-        text = " ".join({text.lower() for line in lines for text in line[1:-1]})  # without words at the ends of lines
+        lines = (line.text.partition(" ")[2].rpartition(" ")[0] for page in self._pages for line in page.lines)
+        text = " ".join({*" ".join(lines).lower().split()})  # without words at the ends of lines
         return frozenset((*_HYPHENATED.findall(text), *_FIRST_WORD.findall(text)))
 
     def stays(self, left: str, right: str) -> bool:

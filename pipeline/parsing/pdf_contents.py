@@ -157,7 +157,7 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     is_of_word[1:] = _IS_OF_WORD[codes]
     edges = (is_of_word[1:] != is_of_word[:-1]).nonzero()[0]
     starts, ends = edges[::2], edges[1::2]
-    if cuts := [at for at in jumps if is_of_word[at + 1]]:
+    if cuts := [at for at in jumps if is_of_word[at]]:  # within words
         starts, ends = np.union1d(starts, cuts), np.union1d(ends, cuts)
     spaced = np.where(is_of_word[1:], codes, _SPACE)
     words = _decoded(np.insert(spaced, cuts, _SPACE) if cuts else spaced).split()
@@ -343,8 +343,8 @@ def _decoded(units: bytes | NDArray[np.uint16]) -> str:
 
 def _addresses(rows: NDArray[Any]) -> list[range]:
     """Return for each column the addresses of its numbers."""
-    start, size = rows.ctypes.data, rows.itemsize
-    return [range(start + at * size, start + at * size + rows.nbytes, rows.strides[0]) for at in range(rows.shape[1])]
+    start, size, step = rows.ctypes.data, rows.itemsize, rows.itemsize * rows.shape[1]
+    return [range(start + at * size, start + at * size + rows.nbytes, step) for at in range(rows.shape[1])]
 
 
 def _run(function: Callable[..., Any], *arguments: Iterable[Any]) -> None:

@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 
 from pipeline.parsing.pdf_lines import ON, Line, LinePart
 
-_NUMBERS = re.compile(r"\d+|\b[ivxl]{1,7}\b")
+_ROMAN, _DIGITS = re.compile(r"[ivxl](?<!\w[ivxl])[ivxl]{0,6}+(?!\w)"), re.compile(r"\d+")
 _LARGER = 1.14  # times the size of most letters: that of headings
 _FULL_PAGE, _MOST_REPEATED = 8, 0.6  # lines of a page, and share of the lines that stand on many pages
 _EDGE_LINES = 3  # of the top and of the bottom of a page that may be running heads
@@ -93,7 +93,8 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
 
 def _keys(pages: Sequence[Sequence[Line]]) -> list[list[tuple[str, bool]]]:
     """Return each line of the pages without its numbers, and whether it holds the number of the page."""
-    texts = iter(_NUMBERS.sub("#", "\n".join(line.text for lines in pages for line in lines)).casefold().split("\n"))
+    text = "\n".join([line.text for lines in pages for line in lines])
+    texts = iter(_DIGITS.sub("#", _ROMAN.sub("#", text)).casefold().split("\n"))
     return [[_key(next(texts).strip()) for _ in lines] for lines in pages]
 
 
