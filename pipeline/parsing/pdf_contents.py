@@ -24,7 +24,7 @@ _UNICODE_HYPHEN, _LOST = 0x2010, 0xFFFD
 _LEADERS = re.compile(r"[.·•‧…_](?: {0,3}[.·•‧…_]){3,}+")
 _QUARTER = math.pi / 2
 _POWER = re.compile(r"[-+−–]?\d{1,5}")
-_INNER_NUMBER = re.compile(r"\d(?<=[^\W_]\d|[-+−–]\d)(?=[^\w\s]|[^\x00-\x7f])")
+_INNER_NUMBER = re.compile(r"\d(?<=[^\W_]\d|[-+−–]\d)(?=[^\d\s])")
 _LONGEST_POWER, _RISE = 6, 0.12  # characters, and times the height of the digits before
 _JUMP, _CJK_JUMP, _SAME_EDGE, _FAR_BACK = 0.8, 1.25, 0.3, 3  # times the height
 _FIRST_CJK = 0x2E80
@@ -164,14 +164,21 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     is_end = (codes == ord("\n")) | (codes == _SOFT_HYPHEN)
     is_end[jumps] = True
     lines = is_end.cumsum()  # ended before each character
-    sides = characters.boxes(np.concatenate([starts, ends - 1]))
-    begin, end = sides[:, : len(starts)], sides[:, len(starts) :]
+    is_long = ends - starts > 1
+    begin = characters.boxes(starts)
+    end = begin.copy()
+    end[:, is_long] = characters.boxes(ends[is_long] - 1)
     places = np.concatenate([np.minimum(begin[:2], end[:2]), np.maximum(begin[2:], end[2:])]).T
     is_seen = _are_seen(pages, characters, starts, lines[starts], begin, places)
     unseen = np.bincount(characters.pages(starts[~is_seen]), minlength=len(pages)).tolist()
     if any(unseen):
         starts, ends, begin, end = starts[is_seen], ends[is_seen], begin[:, is_seen], end[:, is_seen]
         words, places = list(compress(words, is_seen.tolist())), places[is_seen]
+    if len(marks := _marks_of_notes(words, lines[starts], begin, end)):
+        stay = np.ones(len(starts), bool)
+        stay[marks] = False
+        starts, ends, begin, end = starts[stay], ends[stay], begin[:, stay], end[:, stay]
+        words, places = list(compress(words, stay.tolist())), places[stay]
     bounds = pairwise(starts.searchsorted(offsets).tolist())
     found = [
         Words(places=places[first:stop], unseen=count) for (first, stop), count in zip(bounds, unseen, strict=True)
@@ -243,6 +250,21 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     for index, read in zip(again, words_of([pages[index] for index in again]) if again else (), strict=True):
         found[index] = read
     return found
+
+
+def _marks_of_notes(words: list[str], lines: Places, begin: Sides, end: Sides) -> list[int]:
+    """Write raised numbers at which pdfium begins a line, as marks of notes, behind the words that they touch. Return
+    their indices."""
+    heights = end[3] - end[1]
+    gaps = np.abs(begin[0, 1:] - end[2, :-1])
+    is_smaller = begin[3, 1:] - begin[1, 1:] < _SMALLER * heights[:-1]
+    is_raised = begin[1, 1:] - end[1, :-1] > _RISE * heights[:-1]
+    touching = (lines[1:] != lines[:-1]) & is_smaller & is_raised & (gaps < heights[:-1] / 2)
+    marks = [index for index in (touching.nonzero()[0] + 1).tolist() if _POWER.fullmatch(words[index])]
+    for index in marks:
+        words[index - 1] += raised(words[index - 1], words[index])
+        end[2, index - 1] = end[2, index]
+    return marks
 
 
 def _is_of_equal_widths(page: int, character: int) -> bool:

@@ -8,6 +8,7 @@ from itertools import groupby, pairwise
 from pipeline.parsing.pdf_lines import ON, Line, LinePart
 
 _ROMAN, _DIGITS = re.compile(r"[ivxl](?<!\w[ivxl])[ivxl]{0,6}+(?!\w)"), re.compile(r"\d+")
+_SHORT_NUMBER = re.compile(r"(?<!\w)\d{1,4}(?!\w)")
 _LARGER = 1.14  # times the size of most letters: that of headings
 _FULL_PAGE, _MOST_REPEATED = 8, 0.6  # lines of a page, and share of the lines that stand on many pages
 _EDGE_LINES = 3  # of the top and of the bottom of a page that may be running heads
@@ -74,6 +75,8 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
     repeats = sum(len(occurrences[key]) for key in repeated) > _MOST_REPEATED * sum(map(len, pages))
     is_series = len(full) * 2 > len(pages) and repeats  # such as letters to many
     for (_, key), found in places.items():
+        if "#" in key and _counts_pages([(page, pages[page][at].text) for page, at in found]):
+            counted.add(key)
         on = {page for page, _ in found}
         is_number = "#" in key and _PAGE_WORDS.issuperset(_WORDS.findall(key))
         least = 2 if is_number or key in counted else frequent
@@ -101,6 +104,16 @@ def _keys(pages: Sequence[Sequence[Line]]) -> list[list[tuple[str, bool]]]:
 def _key(whole: str) -> tuple[str, bool]:
     key = (_PAGE_OF.sub("", whole).strip() if "#" in whole else whole) or whole
     return key, key != whole
+
+
+def _counts_pages(found: Sequence[tuple[int, str]]) -> bool:
+    """Return whether one number of lines grows with their pages, and all others stay."""
+    numbers = [[int(number) for number in _SHORT_NUMBER.findall(text)] for _, text in found]
+    if len({*map(len, numbers)}) > 1:
+        return False
+    growing = [column for column in zip(*numbers, strict=True) if len({*column}) > 1]
+    pages = [page for page, _ in found]
+    return len(growing) == 1 and len({number - page for number, page in zip(growing[0], pages, strict=True)}) == 1
 
 
 def _is_in_paragraph(lines: Sequence[Line], index: int) -> bool:

@@ -149,9 +149,8 @@ def _close_ones_joined(row: Sequence[LinePart]) -> Iterator[LinePart]:
             yield run[0]
             continue
         main = max(run, key=lambda each: len(each.text))
-        words = [word for each in run for word in each.words]
-        right = max([each.right for each in run])
-        yield main._replace(text=_row_text(run), left=run[0].left, right=right, words=words)
+        text, words = _in_one_line(run)
+        yield main._replace(text=text, left=run[0].left, right=max([each.right for each in run]), words=words)
 
 
 Spans = list[tuple[float, float]]  # where a band's words stand, from left to right, with gutters between
@@ -169,18 +168,24 @@ def joined(lines: Sequence[str]) -> str:
     return text
 
 
-def _row_text(row: Sequence[LinePart]) -> str:
-    text, before = row[0].text, row[0]
+def _in_one_line(row: Sequence[LinePart]) -> tuple[str, list[tuple[float, float, str]]]:
+    """Return the text and the words of segments; raised and lowered ones are a part of the word before."""
+    text, before, words = row[0].text, row[0], [*row[0].words]
     for segment in row[1:]:
         gap = segment.left - before.right
         part = segment.text
         if segment.size < _RAISED * before.size and gap < before.height / 2 and RAISED_TEXT.fullmatch(part):
             is_raised = segment.bottom > before.bottom + 0.1 * before.height
-            text += (raised if is_raised else lowered)(text, part)
+            shifted = (raised if is_raised else lowered)(text, part)
+            text += shifted
+            if words:
+                left, _, word = words[-1]
+                words[-1] = left, segment.right, word + shifted
             continue
         text += part if -before.height / 2 < gap < 0.15 * before.height else f" {part}"
+        words += segment.words
         before = segment
-    return text
+    return text, words
 
 
 def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.parsing.pdf_contents import Sides
 from pipeline.parsing.pdf_lines import GUTTER, Line, LinePart, joined, paragraphs_of, rows_of, tidy
+from pipeline.parsing.table_headers import looks_like_header
 
 _TOUCHING = 3.0  # points between rules that meet
 _SAME_RULE = 2.0  # points between the places of one rule
@@ -87,7 +88,7 @@ def _places(values: Iterable[float]) -> list[float]:
 
 def _with_table(segments: list[LinePart], level: _Rules, upright: _Rules) -> list[LinePart]:
     xs = _places([*upright[:, 2].tolist(), float(level[:, :2].min()), float(level[:, :2].max())])
-    ys = _places(level[:, 2].tolist())
+    ys = _places([*level[:, 2].tolist(), float(upright[:, :2].min()), float(upright[:, :2].max())])
     if len(xs) < 3 or len(ys) < 3:
         return segments
     cells: dict[tuple[int, int], list[LinePart]] = {}
@@ -118,8 +119,6 @@ def _with_table(segments: list[LinePart], level: _Rules, upright: _Rules) -> lis
     if any(sum(1 for row in cell if len(row) > 1) > 1 for cell in in_rows.values()):
         return segments  # the rules arrange tables
     texts = {owner: tidy(joined([line.text for line in paragraphs_of(cell)])) for owner, cell in in_rows.items()}
-    if max(map(len, texts.values())) > _LONG_CELL:
-        return segments
     grid = [tuple(owners[row, column] for column in range(len(xs) - 1)) for row in range(len(ys) - 1)]
     grid = [row for row, _ in groupby(grid) if any(owner in texts for owner in row)]  # each row once
     used = [column for column in range(len(xs) - 1) if any(row[column] in texts for row in grid)]
@@ -129,6 +128,8 @@ def _with_table(segments: list[LinePart], level: _Rules, upright: _Rules) -> lis
     rows = [
         row if len(set(owner)) > 1 else row[:1] + ("",) * (len(row) - 1) for row, owner in zip(rows, grid, strict=True)
     ]
+    if max(map(len, texts.values())) > _LONG_CELL and not looks_like_header(rows[0]):
+        return segments
     table = [Line(" ".join(cells), 0.0, ys[-1], cells) for cells in rows]
     return [*rest[:first], LinePart("", xs[0], xs[-1], ys[0], ys[-1], ys[-1] - ys[0], lines=table), *rest[first:]]
 
