@@ -107,12 +107,14 @@ def _key(whole: str) -> tuple[str, bool]:
 
 
 def _counts_pages(found: Sequence[tuple[int, str]]) -> bool:
-    """Return whether one number of lines grows with their pages, and all others stay."""
+    """Return whether one number of lines grows with their pages, which face others, and all others stay."""
     numbers = [[int(number) for number in _SHORT_NUMBER.findall(text)] for _, text in found]
     if len({*map(len, numbers)}) > 1:
         return False
     growing = [column for column in zip(*numbers, strict=True) if len({*column}) > 1]
     pages = [page for page, _ in found]
+    if any(after - page == 1 for page, after in pairwise(pages)):
+        return False
     return len(growing) == 1 and len({number - page for number, page in zip(growing[0], pages, strict=True)}) == 1
 
 

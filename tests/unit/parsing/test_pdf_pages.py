@@ -85,6 +85,15 @@ class DescribeTablesOfPages:
         ]
         assert _read(*rules, *cells) == "Region | Part | Price\nEast | Valve | 66\nEast | Seal | 4"
 
+    @pytest.mark.parametrize("meaning", ["opens the circuit", " ".join(["opens the circuit of the pump,"] * 40)])
+    def it_reads_the_row_that_the_end_of_a_page_cuts(self, meaning: str):
+        rules = [*(rule(50, y, 500, y) for y in (712, 695)), *(rule(x, 300, x, 712) for x in (50, 150, 500))]
+        lines = [meaning[at : at + 62] for at in range(0, len(meaning), 62)]
+        cells = [text(52, 700, "Part"), text(152, 700, "Use"), text(52, 680, "Valve")]
+        found = _read(*rules, *cells, *(text(152, 680 - 14 * at, line) for at, line in enumerate(lines)))
+        assert found.startswith(("Part | Use\nValve | opens the circuit", "Part: Valve\nUse: opens the circuit"))
+        assert found.count("opens the circuit") == meaning.count("opens the circuit")
+
     def it_divides_columns_of_numbers_that_stand_close_to_each_other(self):
         rows = [("Violent crime", "467.9", "69.1"), ("Robbery", "102.1", "25.5"), ("Arson", "11,909.8", "11,904.3")]
         marks = []
@@ -170,6 +179,24 @@ class DescribeTheEdgesOfPages:
             f"{number}. Pump {number} was started" for number in range(10, 40)
         ]
         assert "Handbook" not in found
+
+    def it_leaves_out_heads_of_facing_pages_that_count_them(self):
+        heads = [f"{'Harbour rules' if page % 2 else 'Port of Brack'}, {page + 14}" for page in range(4)]
+        pages = [f"{head}\n{word} {' '.join(_PROSE)}" for head, word in zip(heads, _PROSE, strict=False)]
+        found = parse(pdf(*pages), media_type=PDF).text
+        assert "Harbour" not in found
+        assert "Brack" not in found
+        assert found.count("words of a report") == 4
+
+    def it_keeps_numbers_that_each_page_has_of_its_own(self):
+        found = parse(pdf("Invoice 1001\nTwo valves, 66 euros", "Invoice 1002\nOne seal, 4 euros"), media_type=PDF).text
+        assert "Invoice 1001" in found
+        assert "Invoice 1002" in found
+
+    def it_keeps_notes_that_count_more_than_pages(self):
+        notes = [f"{page} See the register of 1790, shelf {page + 3}." for page in (1, 2)]
+        found = parse(pdf(*(f"{' '.join(_PROSE)}\n{note}" for note in notes)), media_type=PDF).text
+        assert all(note in found for note in notes)
 
     def it_keeps_the_header_and_the_rows_of_a_table_over_pages(self):
         pages = [
@@ -331,6 +358,19 @@ class DescribeParagraphsOfPages:
     )
     def it_writes_digits_behind_a_unit_by_their_height(self, rise: str, written: str):
         assert _read(f"BT /F1 10 Tf 1 0 0 1 50 700 Tm (of 5 m) Tj {rise} ET") == written
+
+    def it_writes_a_power_before_the_letters_of_a_unit(self):
+        digits = "BT /F1 10 Tf 1 0 0 1 50 700 Tm (1.2x10) Tj 4 Ts /F1 6 Tf (8) Tj 0 Ts /F1 10 Tf (m) Tj"
+        assert _read(f"{digits} 4 Ts /F1 6 Tf (3) Tj ET") == "1.2x10^8m^3"
+
+    def it_writes_the_mark_of_a_note_behind_its_number(self):
+        marks = [text(50, 700, "Sales grew to 480", size=14), text(162, 705.4, "1", size=9)]
+        marks += [
+            text(171, 700, "million euros.", size=14),
+            text(50, 100, "1", size=6),
+            text(56, 98, "Without leases."),
+        ]
+        assert _read(*marks).startswith("Sales grew to 480^1 million euros.")
 
 
 class DescribeTitlesOfPages:
