@@ -213,13 +213,11 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     bottoms, tops = begin[1, longest], begin[3, longest]
     heights = np.maximum(1.0, tops - bottoms)
 
-    for index in is_changed.nonzero()[0].tolist():
-        if words[index][-1].isdecimal() and not is_aslant[line_of[index]]:
-            words[index] = _with_power(*addresses[index], words[index])
-    if numbers := [number.start() for number in _INNER_NUMBER.finditer(text)]:
-        for index in sorted({*(starts.searchsorted(numbers, "right") - 1).tolist()} - {-1}):
-            if not is_aslant[line_of[index]]:
-                words[index] = _with_inner_powers(*addresses[index], words[index])
+    numbers = [number.start() for number in _INNER_NUMBER.finditer(text)]
+    may_have_powers = {*is_changed.nonzero()[0].tolist(), *(starts.searchsorted(numbers, "right") - 1).tolist()} - {-1}
+    for index in may_have_powers:
+        if not is_aslant[line_of[index]]:
+            words[index] = _with_powers(*addresses[index], words[index])
     for hyphen in (codes == _SOFT_HYPHEN).nonzero()[0].tolist():
         index = int(starts.searchsorted(hyphen)) - 1
         if index >= 0 and lines[starts[index]] + 1 == lines[hyphen]:
@@ -374,6 +372,14 @@ def _run(function: Callable[..., Any], *arguments: Iterable[Any]) -> None:
     deque(map(function, *arguments), maxlen=0)
 
 
+def _with_powers(page: int, start: int, word: str) -> str:
+    """Return a word with those of its numbers that are powers as such, also where it goes on behind them, as Chinese does."""
+    ends = [number.end() for number in _INNER_NUMBER.finditer(word)]
+    for end in reversed([*ends, len(word)] if word[-1].isdecimal() else ends):
+        word = _with_power(page, start, word[:end]) + word[end:]
+    return word
+
+
 def _with_power(page: int, start: int, word: str) -> str:
     """Return a word of which the last digits are smaller and raised with these as a power: ``10^6``, not 106."""
     whole, at = _read_size(page, start), len(word)
@@ -385,13 +391,6 @@ def _with_power(page: int, start: int, word: str) -> str:
     _run(_read_box, repeat(page), (start + at - 1, start + at), _addresses(boxes)[0])
     (_, top, _, bottom), (_, _, _, raised_bottom) = boxes.tolist()
     return word[:at] + raised(word[:at], word[at:]) if raised_bottom - bottom > _RISE * (top - bottom) else word
-
-
-def _with_inner_powers(page: int, start: int, word: str) -> str:
-    """Return a word that goes on behind its numbers, as Chinese does, with those that are powers as such."""
-    for number in reversed([*_INNER_NUMBER.finditer(word)]):
-        word = _with_power(page, start, word[: number.end()]) + word[number.end() :]
-    return word
 
 
 def rules_of(page: pypdfium2.PdfPage, words: Sides) -> Sides:
