@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from pipeline.errors import EncryptedDocument, MalformedDocument, UndecodableText
 from pipeline.parsing.assembly import Block, assemble, one_line
-from pipeline.parsing.containers import Properties, XmlReader, office_archive, what_it_is
+from pipeline.parsing.containers import XmlReader, office_archive, title_in, what_it_is
 from pipeline.parsing.encodings import decode
 from pipeline.parsing.html import blocks_of_tree, decode_page, parse_html, withheld
 from pipeline.parsing.html_tree import INLINE, Element, read_page
@@ -49,13 +49,12 @@ def parse_epub(body: bytes) -> Parsed:
         parts = frozenset(archive.namelist())
         if any(part in parts for part in _RIGHTS):
             raise EncryptedDocument("the book is protected by a reading program; send a file without protection")
-        package, properties = _Package(), Properties()
+        package = _Package()
         if _CONTAINER in parts:
             package.read(archive, _CONTAINER)
         if package.root not in parts:
             raise MalformedDocument(f"the file is not an EPUB book but {what_it_is(body)}")
         package.read(archive, package.root)
-        properties.read(archive, package.root)
         chapters: dict[str, Element] = {}
         unseen: list[Element] = []
         missing = 0
@@ -74,7 +73,7 @@ def parse_epub(body: bytes) -> Parsed:
         pictures = [at for at, chapter in enumerate(chapters.values(), start=1) if at > 1 and _is_picture(chapter)]
         if pictures:  # beside the cover
             warnings.append(unread(pictures, len(chapters), _REMEDY, what="chapter"))
-        return assemble(blocks_of_tree(root), title=properties.title, warnings=warnings)
+        return assemble(blocks_of_tree(root), title=title_in(archive, package.root), warnings=warnings)
 
 
 class _Package(XmlReader):

@@ -165,30 +165,28 @@ def pieces(archive: zipfile.ZipFile, part: str, reader: Reader, *, keeps_prefixe
             raise MalformedDocument(f"a part of the document is damaged ({type(error).__name__})") from None
 
 
-class Properties(XmlReader):
-    """The properties of an Office document, in its part `PROPERTIES`."""
+def title_in(archive: zipfile.ZipFile, part: str = PROPERTIES) -> str:
+    """Return the title in a document's properties, the first of several; empty if there is none."""
+    properties = _Properties()
+    if part in archive.namelist():
+        properties.read(archive, part)
+    return "".join(properties.pieces).strip()
 
+
+class _Properties(XmlReader):
     def __init__(self) -> None:
-        self._title: list[str] = []
+        self.pieces: list[str] = []
         self._within = False
 
-    @property
-    def title(self) -> str:
-        """Return the title; empty if there is none."""
-        return "".join(self._title).strip()
-
     def started(self, name: str, _attributes: dict[str, str], /) -> None:
-        """Begin an element."""
-        self._within = name == "title" and not self._title  # the first of several
+        self._within = name == "title" and not self.pieces
 
     def ended(self, _name: str, /) -> None:
-        """End an element."""
         self._within = False
 
     def text(self, text: str, /) -> None:
-        """Take the text within an element."""
         if self._within:
-            self._title.append(text)
+            self.pieces.append(text)
 
 
 class Texts(XmlReader):

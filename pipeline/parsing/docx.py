@@ -22,14 +22,13 @@ from pipeline.parsing.assembly import (
 )
 from pipeline.parsing.books_and_mail import parse_mhtml
 from pipeline.parsing.containers import (
-    PROPERTIES,
     Links,
-    Properties,
     Texts,
     XmlReader,
     linked_parts,
     main_part,
     office_archive,
+    title_in,
 )
 from pipeline.parsing.encodings import decode
 from pipeline.parsing.formulas import RAISED_TEXT, linear_omml, lowered, raised, with_fractions
@@ -76,16 +75,13 @@ def parse_docx(body: bytes) -> Parsed:
         if main not in parts:
             raise MalformedDocument("the archive holds no Word document")
         document = _Document(archive, linked_parts(archive, main, parts), parts)
-        properties = Properties()
-        if PROPERTIES in parts:
-            properties.read(archive, PROPERTIES)
         reader = document.reader()
         reader.read(archive, main)
         blocks = with_furniture(with_code(reader.with_outer_items()), document.remaining())
         warnings = ["hidden text was left out"] if reader.hidden else []
         if reader.pictures:
             warnings.append(f"pictures were not read ({reader.pictures})")
-        return assemble(blocks, title=usable_title(properties.title) or reader.title, warnings=warnings)
+        return assemble(blocks, title=usable_title(title_in(archive)) or reader.title, warnings=warnings)
 
 
 class _Document:

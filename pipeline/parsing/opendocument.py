@@ -19,7 +19,7 @@ from pipeline.parsing.assembly import (
     usable_title,
     with_furniture,
 )
-from pipeline.parsing.containers import Properties, XmlReader, copy_of, office_archive, what_it_is
+from pipeline.parsing.containers import XmlReader, copy_of, office_archive, title_in, what_it_is
 from pipeline.parsing.formulas import linear_mathml
 from pipeline.parsing.html import blocks_of_tree
 from pipeline.parsing.html_tree import DEEPEST, Element
@@ -124,10 +124,7 @@ def _archived(body: bytes) -> bytes:
 
 def title_of(archive: ZipFile) -> str | None:
     """Return the title in a document's properties, unless a program chose it."""
-    properties = Properties()
-    if _META in archive.namelist():
-        properties.read(archive, _META)
-    return usable_title(properties.title)
+    return usable_title(title_in(archive, _META))
 
 
 def _read(archive: ZipFile) -> "_Tree":

@@ -12,14 +12,13 @@ from zipfile import ZipFile
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import (
-    PROPERTIES,
-    Properties,
     Texts,
     XmlReader,
     linked_parts,
     main_part,
     office_archive,
     pieces,
+    title_in,
 )
 from pipeline.parsing.csv import MOST_CELLS
 from pipeline.parsing.sheets import Formats, Row, SheetReader, Strings, number_formats
@@ -67,11 +66,7 @@ class Workbook:
     @property
     def title(self) -> str | None:
         """Return the title in the workbook's properties."""
-        if PROPERTIES not in self._parts:
-            return None
-        properties = Properties()
-        properties.read(self._archive, PROPERTIES)
-        return properties.title or None
+        return title_in(self._archive) or None
 
     def open(self, sheet: SheetName) -> SheetReader:
         """Return a reader of one sheet; see `SheetReader`. Raises MalformedDocument."""
