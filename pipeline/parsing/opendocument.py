@@ -23,7 +23,7 @@ from pipeline.parsing.containers import XmlReader, copy_of, office_archive, titl
 from pipeline.parsing.formulas import linear_mathml
 from pipeline.parsing.html import blocks_of_tree
 from pipeline.parsing.html_tree import DEEPEST, Element
-from pipeline.parsing.recognition import refusal, unread
+from pipeline.parsing.recognition import unread
 from pipeline.parsing.word_numbers import Numbering
 from pipeline.records import Parsed
 
@@ -66,7 +66,7 @@ def parse_odt(body: bytes) -> Parsed:
 
 def parse_odp(body: bytes) -> Parsed:
     """Return every shown slide as a page: its title as heading, its other shapes from top to bottom and left to right,
-    then its notes. Raises as `office_archive`, and EmptyDocument for slides that hold only pictures."""
+    then its notes. Raises as `office_archive`."""
     with open_document(body, "an OpenDocument presentation") as archive:
         slides = _read(archive).slides
         if len(slides) > _MOST_SLIDES:
@@ -81,14 +81,10 @@ def parse_odp(body: bytes) -> Parsed:
                 pictures.append(number)
             shown += [replace(block, mark="notes", level=None) for block in blocks_of_tree(slide.notes)]
             blocks += [replace(block, page=number) for block in shown]
-        unread_slides = unread(pictures, len(slides), _REMEDY, what="slide") if pictures else None
-        warnings = [unread_slides] if unread_slides else []
+        warnings = [unread(pictures, len(slides), _REMEDY, what="slide")] if pictures else []
         if hidden := sum(slide.is_hidden for slide in slides):
             warnings.append(f"{hidden} hidden slides were left out")
-        parsed = assemble(blocks, title=title_of(archive), warnings=warnings)
-    if unread_slides and not parsed.text:
-        raise refusal(unread_slides, is_limit=False)
-    return parsed
+        return assemble(blocks, title=title_of(archive), warnings=warnings)
 
 
 @contextmanager

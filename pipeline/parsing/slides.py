@@ -16,7 +16,7 @@ from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line, u
 from pipeline.parsing.containers import Texts, main_part, office_archive
 from pipeline.parsing.formulas import lowered, raised
 from pipeline.parsing.numbering import numeral
-from pipeline.parsing.recognition import refusal, unread
+from pipeline.parsing.recognition import unread
 from pipeline.parsing.tables import table_blocks
 from pipeline.records import Parsed
 
@@ -38,14 +38,13 @@ def parse_pptx(body: bytes) -> Parsed:
     """Return every shown slide as a page: its title as heading, then text, tables and groups from top to bottom and
     left to right, diagrams, then its notes. The title is that of the properties, else the first heading. Text in
     pictures and charts (but for their titles) is not read. Raises MalformedDocument, EncryptedDocument,
-    DocumentTooLarge, EmptyDocument."""
+    DocumentTooLarge."""
     try:
         with office_archive(body, "a PowerPoint presentation") as archive:
             if main_part(archive, frozenset(archive.namelist())) is None:
                 raise MalformedDocument("the archive holds no PowerPoint presentation")
-            presentation = Package.open(
-                io.BytesIO(body)
-            ).main_document_part.presentation  # slide shows and templates too
+            package = Package.open(io.BytesIO(body))  # which reads slide shows and templates too
+            presentation = package.main_document_part.presentation
             slides = [slide for slide in presentation.slides if slide.element.get("show", "1") not in ("0", "false")]
             if len(slides) > _MOST_SLIDES:
                 raise DocumentTooLarge(f"the presentation has {len(slides)} slides; at most {_MOST_SLIDES} are read")
@@ -56,14 +55,10 @@ def parse_pptx(body: bytes) -> Parsed:
         title = usable_title(presentation.core_properties.title)
     except _DAMAGED as error:
         raise MalformedDocument(f"the presentation is damaged ({type(error).__name__})") from None
-    unread_slides = unread(reading.unread, len(numbers), _REMEDY, what="slide") if reading.unread else None
-    warnings = [unread_slides] if unread_slides else []
+    warnings = [unread(reading.unread, len(numbers), _REMEDY, what="slide")] if reading.unread else []
     if hidden := len(numbers) - len(slides):
         warnings.append(f"{hidden} hidden slides were left out")
-    parsed = assemble(blocks, title=title, warnings=warnings)
-    if unread_slides and not parsed.text:
-        raise refusal(unread_slides, is_limit=False)
-    return parsed
+    return assemble(blocks, title=title, warnings=warnings)
 
 
 class _Reading:
