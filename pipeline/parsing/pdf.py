@@ -31,7 +31,7 @@ _MOST_PAGES = 10_000
 _MOST_BOOKMARKS = 10_000
 _HEADING_LEVELS = 6
 _POINTS_PER_INCH = 72
-_MOST_OPEN, _MOST_TOGETHER = 16, 60_000  # pages, and their characters and drawings
+_MOST_OPEN, _MOST_TOGETHER = 8, 60_000  # pages, and their characters and drawings
 _MOST_FORMS = 4  # depth of forms within forms in which pictures are looked for
 _HYPHEN = re.compile("\u00ad$|(?<=[^\\W_])-$")
 _OPEN_END = re.compile("(?<=\\S)[–/]$")  # a range or an address that goes on
