@@ -66,8 +66,8 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
         return heads
     body = body_size(pages) or math.inf
     occurrences: dict[str, list[int]] = {}  # pages, one for each line
-    for page, on_page in enumerate(keys):
-        for key, _ in on_page:
+    for page, of_page in enumerate(keys):
+        for key, _ in of_page:
             occurrences.setdefault(key, []).append(page)
     frequent = max(3, len(pages) // 4 if len(pages) < 40 else 8)
     repeated = {key for key, on in occurrences.items() if len({*on}) >= frequent}
