@@ -190,14 +190,15 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     firsts, line_of = is_first.nonzero()[0], is_first.cumsum() - 1
     by_length = (ends - starts) * len(starts) - np.arange(len(starts))
     longest = -np.maximum.reduceat(by_length, firsts) % len(starts)  # has the line's height: formulas have any
-    addresses = list(zip(*characters.addresses(starts), strict=True))
+    handles, numbers = characters.addresses(starts)
+    addresses = list(zip(handles, numbers, strict=True))
     sizes = [round(abs(_read_size(*addresses[word])), 1) for word in longest.tolist()]
 
-    def is_code(word: int) -> bool:
+    def is_of_code(word: int) -> bool:
         return _is_of_equal_widths(*addresses[word])
 
     words_of_lines = zip(firsts.tolist(), longest.tolist(), [*(firsts[1:] - 1).tolist(), -1], strict=True)
-    are_code = [is_code(first) and is_code(main) and is_code(last) for first, main, last in words_of_lines]
+    are_code = [is_of_code(first) and is_of_code(main) and is_of_code(last) for first, main, last in words_of_lines]
     angles = np.array([_read_angle(*addresses[word]) for word in firsts.tolist()])
     for index in _are_aslant(angles).nonzero()[0].tolist():
         angles[index] = _angle_of_line(*addresses[firsts[index]])
@@ -213,8 +214,8 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     bottoms, tops = begin[1, longest], begin[3, longest]
     heights = np.maximum(1.0, tops - bottoms)
 
-    numbers = [number.start() for number in _INNER_NUMBER.finditer(text)]
-    may_have_powers = {*is_changed.nonzero()[0].tolist(), *(starts.searchsorted(numbers, "right") - 1).tolist()} - {-1}
+    inner = [number.start() for number in _INNER_NUMBER.finditer(text)]
+    may_have_powers = {*is_changed.nonzero()[0].tolist(), *(starts.searchsorted(inner, "right") - 1).tolist()} - {-1}
     for index in may_have_powers:
         if not is_aslant[line_of[index]]:
             words[index] = _with_powers(*addresses[index], words[index])
@@ -313,7 +314,8 @@ def _are_seen(
     of_pages = characters.pages(starts)
     paper = np.array([page.page.get_bbox() for page in pages])[of_pages]
     seen: NDArray[np.bool_] = ((places[:, :2] < paper[:, 2:]) & (places[:, 2:] > paper[:, :2])).all(axis=1)
-    seen |= ~np.isfinite(places.sum(axis=1)) | (paper[:, 2:] <= paper[:, :2]).any(axis=1)
+    is_empty: NDArray[np.bool_] = (paper[:, 2:] <= paper[:, :2]).any(axis=1)
+    seen |= ~np.isfinite(places.sum(axis=1)) | is_empty
     if not seen.all():
         seen = np.isin(lines, lines[seen])
     sizes = np.maximum(begin[2] - begin[0], begin[3] - begin[1])
