@@ -215,7 +215,10 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     heights = np.maximum(1.0, tops - bottoms)
 
     inner = [number.start() for number in _INNER_NUMBER.finditer(text)]
-    may_have_powers = {*is_changed.nonzero()[0].tolist(), *(starts.searchsorted(inner, "right") - 1).tolist()} - {-1}
+    may_have_powers: set[int] = {
+        *is_changed.nonzero()[0].tolist(),
+        *(starts.searchsorted(inner, "right") - 1).tolist(),
+    } - {-1}
     for index in may_have_powers:
         if not is_aslant[line_of[index]]:
             words[index] = _with_powers(*addresses[index], words[index])
@@ -313,8 +316,8 @@ def _are_seen(
     white on white paper."""
     of_pages = characters.pages(starts)
     paper = np.array([page.page.get_bbox() for page in pages])[of_pages]
-    seen: NDArray[np.bool_] = ((places[:, :2] < paper[:, 2:]) & (places[:, 2:] > paper[:, :2])).all(axis=1)
-    is_empty: NDArray[np.bool_] = (paper[:, 2:] <= paper[:, :2]).any(axis=1)
+    seen: NDArray[np.bool_] = np.all((places[:, :2] < paper[:, 2:]) & (places[:, 2:] > paper[:, :2]), axis=1)
+    is_empty: NDArray[np.bool_] = np.any(paper[:, 2:] <= paper[:, :2], axis=1)
     seen |= ~np.isfinite(places.sum(axis=1)) | is_empty
     if not seen.all():
         seen = np.isin(lines, lines[seen])
