@@ -111,6 +111,11 @@ def _sheet(record: bytes) -> dict[str, str]:
     return {"id": link, "name": _wide(record, 12 + len(link.encode("utf-16-le"))), "state": state}
 
 
+def _columns(record: bytes) -> dict[str, str]:
+    first, last = struct.unpack_from("<2I", record)
+    return {"min": str(first + 1), "max": str(last + 1), "hidden": str(record[16] & 1)}
+
+
 def _merged(record: bytes) -> dict[str, str]:
     top, bottom, left, right = struct.unpack_from("<4I", record)
     return {"ref": f"{column_letters(left)}{top + 1}:{column_letters(right)}{bottom + 1}"}
@@ -130,14 +135,7 @@ _ELEMENTS: dict[int, tuple[str, Callable[[bytes], dict[str, str]]]] = {
     0: ("row", lambda record: {"r": str(_whole(record, 0) + 1), "hidden": str(record[11] >> 4 & 1)}),
     44: ("numFmt", lambda record: {"numFmtId": str(record[0] + 256 * record[1]), "formatCode": _wide(record, 2)}),
     47: ("xf", lambda record: {"numFmtId": str(record[2] + 256 * record[3])}),
-    60: (
-        "col",
-        lambda record: {
-            "min": str(_whole(record, 0) + 1),
-            "max": str(_whole(record, 4) + 1),
-            "hidden": str(record[16] & 1),
-        },
-    ),
+    60: ("col", _columns),
     153: ("workbookPr", lambda record: {"date1904": str(record[0] & 1)}),
     156: ("sheet", _sheet),
     176: ("mergeCell", _merged),

@@ -51,18 +51,8 @@ _MOMENT_PART = re.compile(
 )
 _WEEKDAY, _HALF, _ELAPSED = "\x01", "\x02", {"h": ("\x03", 3600), "m": ("\x04", 60), "s": ("\x05", 1)}
 _FIELDS = {
-    **{
-        "y": "%y",
-        "yy": "%y",
-        "yyy": "%Y",
-        "yyyy": "%Y",
-        "e": "%Y",
-        "m": "%-m",
-        "mm": "%m",
-        "mmm": "%b",
-        "mmmm": "%B",
-        "mmmmm": "%b",
-    },
+    **{"y": "%y", "yy": "%y", "yyy": "%Y", "yyyy": "%Y", "e": "%Y"},
+    **{"m": "%-m", "mm": "%m", "mmm": "%b", "mmmm": "%B", "mmmmm": "%b"},
     **{"d": "%-d", "dd": "%d", "ddd": "%a", "dddd": "%A", "h": "%-H", "hh": "%H", "s": "%-S", "ss": "%S"},
     **{"aaa": _WEEKDAY, "aaaa": f"星期{_WEEKDAY}", "am/pm": "%p", "a/p": "%p", "上午/下午": _HALF},
 }

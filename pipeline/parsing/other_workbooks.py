@@ -25,17 +25,8 @@ _NO_FORMATS = Formats(codes={}, from_1904=False)
 _KINDS = {xlrd.XL_CELL_TEXT: "str", xlrd.XL_CELL_NUMBER: "n", xlrd.XL_CELL_DATE: "n", xlrd.XL_CELL_BOOLEAN: "b"}
 _KINDS |= {xlrd.XL_CELL_ERROR: "e"}
 _DAMAGED = (
-    *(
-        xlrd.XLRDError,
-        FormulaError,
-        struct.error,
-        OSError,
-        RecursionError,
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-    ),
-    *(LookupError, NameError, NotImplementedError, TypeError, ValueError),
+    *(xlrd.XLRDError, FormulaError, struct.error, OSError, RecursionError, ArithmeticError, AssertionError),
+    *(AttributeError, LookupError, NameError, NotImplementedError, TypeError, ValueError),
 )
 _BARE = (b"\x09\x00", b"\x09\x02", b"\x09\x04", b"\x09\x08")  # beginnings of a workbook without a container
 _PASSWORD = "the document is protected by a password"
