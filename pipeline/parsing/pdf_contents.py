@@ -53,6 +53,8 @@ _EQUAL_WIDTHS = re.compile(
 
 Sides = NDArray[np.float64]  # left, bottom, right and top in points, a row for each box
 Places = NDArray[np.int64]
+_Mask = NDArray[np.bool_]
+_Codes = NDArray[np.uint16]
 
 
 def _address(handle: object) -> int:
@@ -136,10 +138,10 @@ class _Characters:
         _run(_read_box, *self.addresses(characters), _addresses(boxes)[0])
         return boxes.T[[0, 3, 2, 1]].astype(float)
 
-    def are_white(self, characters: Places) -> NDArray[np.bool_]:
+    def are_white(self, characters: Places) -> _Mask:
         colours = np.zeros((len(characters), 4), np.uint32)
         _run(_read_fill, *self.addresses(characters), *_addresses(colours))
-        white: NDArray[np.bool_] = np.all(colours[:, :3] >= _WHITE, axis=1)
+        white: _Mask = np.all(colours[:, :3] >= _WHITE, axis=1)
         return white
 
 
@@ -171,14 +173,10 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     places = np.concatenate([np.minimum(begin[:2], end[:2]), np.maximum(begin[2:], end[2:])]).T
     is_seen = _are_seen(pages, characters, starts, lines[starts], begin, places)
     unseen = np.bincount(characters.pages(starts[~is_seen]), minlength=len(pages)).tolist()
-    if any(unseen):
-        starts, ends, begin, end = starts[is_seen], ends[is_seen], begin[:, is_seen], end[:, is_seen]
-        words, places = list(compress(words, is_seen.tolist())), places[is_seen]
-    if len(marks := _marks_of_notes(words, lines[starts], begin, end)):
-        stay = np.ones(len(starts), bool)
-        stay[marks] = False
-        starts, ends, begin, end = starts[stay], ends[stay], begin[:, stay], end[:, stay]
-        words, places = list(compress(words, stay.tolist())), places[stay]
+    is_kept = _without_marks_of_notes(words, is_seen, lines[starts], begin, end)
+    if not is_kept.all():
+        starts, ends, begin, end = starts[is_kept], ends[is_kept], begin[:, is_kept], end[:, is_kept]
+        words, places = list(compress(words, is_kept.tolist())), places[is_kept]
     bounds = pairwise(starts.searchsorted(offsets).tolist())
     found = [
         Words(places=places[first:stop], unseen=count) for (first, stop), count in zip(bounds, unseen, strict=True)
@@ -254,19 +252,19 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     return found
 
 
-def _marks_of_notes(words: list[str], lines: Places, begin: Sides, end: Sides) -> list[int]:
+def _without_marks_of_notes(words: list[str], is_seen: _Mask, lines: Places, begin: Sides, end: Sides) -> _Mask:
     """Write raised numbers at which pdfium begins a line, as marks of notes, behind the words that they touch. Return
-    their indices."""
-    heights = end[3] - end[1]
-    gaps = np.abs(begin[0, 1:] - end[2, :-1])
-    is_smaller = begin[3, 1:] - begin[1, 1:] < _SMALLER * heights[:-1]
-    is_raised = begin[1, 1:] - end[1, :-1] > _RISE * heights[:-1]
-    touching = (lines[1:] != lines[:-1]) & is_smaller & is_raised & (gaps < heights[:-1] / 2)
-    marks = [index for index in (touching.nonzero()[0] + 1).tolist() if _POWER.fullmatch(words[index])]
-    for index in marks:
-        words[index - 1] += raised(words[index - 1], words[index])
-        end[2, index - 1] = end[2, index]
-    return marks
+    which of the seen words are none."""
+    heights = (end[3] - end[1])[:-1]
+    is_mark = begin[3, 1:] - begin[1, 1:] < _SMALLER * heights
+    is_mark &= begin[1, 1:] - end[1, :-1] > _RISE * heights
+    is_mark &= (np.abs(begin[0, 1:] - end[2, :-1]) < heights / 2) & (lines[1:] != lines[:-1])
+    is_kept = is_seen.copy()
+    for index in (is_mark & is_seen[1:] & is_seen[:-1]).nonzero()[0].tolist():
+        if _POWER.fullmatch(words[index + 1]):
+            words[index] += raised(words[index], words[index + 1])
+            end[2, index], is_kept[index + 1] = end[2, index + 1], False
+    return is_kept
 
 
 def _is_of_equal_widths(page: int, character: int) -> bool:
@@ -280,24 +278,18 @@ def _names_equal_widths(font: bytes) -> bool:
 
 
 def _jumps(
-    characters: _Characters,
-    begin: Sides,
-    end: Sides,
-    starts: Places,
-    ends: Places,
-    is_first: NDArray[np.bool_],
-    codes: NDArray[np.uint16],
+    characters: _Characters, begin: Sides, end: Sides, starts: Places, ends: Places, is_first: _Mask, codes: _Codes
 ) -> list[int]:
     """Return the characters that stand far below the one before in the same line of pdfium, and at the same edge or far
     to the left: cells of a column that hold one character each. Chinese ones may be written downwards."""
 
-    def jump(one: Sides, other: Sides, places: Places, lefts: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def jump(one: Sides, other: Sides, places: Places, lefts: NDArray[np.float64]) -> _Mask:
         heights = np.maximum(one[3] - one[1], other[3] - other[1])
         least = np.where(codes[places] < _FIRST_CJK, _JUMP, _CJK_JUMP) * heights
         shift = other[0] - lefts
         is_same_edge = np.minimum(np.abs(shift), np.abs(one[2] - other[2])) < _SAME_EDGE * heights
         is_apart = np.abs(one[3] + one[1] - other[3] - other[1]) > 2 * least
-        jumps: NDArray[np.bool_] = is_apart & (is_same_edge | (shift < -_FAR_BACK * heights))
+        jumps: _Mask = is_apart & (is_same_edge | (shift < -_FAR_BACK * heights))
         return jumps
 
     found = starts[1:][jump(end[:, :-1], begin[:, 1:], starts[1:], begin[0, :-1]) & ~is_first[1:]].tolist()
@@ -311,13 +303,13 @@ def _jumps(
 
 def _are_seen(
     pages: Sequence[PageText], characters: _Characters, starts: Places, lines: Places, begin: Sides, places: Sides
-) -> NDArray[np.bool_]:
+) -> _Mask:
     """Return for each word whether a reader sees it: a part of its line is on the page, it is not tiny, and it is not
     white on white paper."""
     of_pages = characters.pages(starts)
     paper = np.array([page.page.get_bbox() for page in pages])[of_pages]
-    seen: NDArray[np.bool_] = np.all((places[:, :2] < paper[:, 2:]) & (places[:, 2:] > paper[:, :2]), axis=1)
-    is_empty: NDArray[np.bool_] = np.any(paper[:, 2:] <= paper[:, :2], axis=1)
+    seen: _Mask = np.all((places[:, :2] < paper[:, 2:]) & (places[:, 2:] > paper[:, :2]), axis=1)
+    is_empty: _Mask = np.any(paper[:, 2:] <= paper[:, :2], axis=1)
     seen |= ~np.isfinite(places.sum(axis=1)) | is_empty
     if not seen.all():
         seen = np.isin(lines, lines[seen])
@@ -336,7 +328,7 @@ def _are_seen(
     return seen
 
 
-def _are_painted(page: pypdfium2.PdfPage, places: Sides) -> NDArray[np.bool_]:
+def _are_painted(page: pypdfium2.PdfPage, places: Sides) -> _Mask:
     """Return for each place whether anything but text is drawn there, or may be."""
     count = raw.FPDFPage_CountObjects(page.raw)
     if count > _MOST_OBJECTS or count * len(places) > _MOST_COMPARED:
@@ -351,7 +343,7 @@ def _are_painted(page: pypdfium2.PdfPage, places: Sides) -> NDArray[np.bool_]:
     return np.fromiter(on_place, bool, len(places))
 
 
-def _are_aslant(angles: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _are_aslant(angles: NDArray[np.float64]) -> _Mask:
     return np.abs(angles - np.rint(angles / _QUARTER) * _QUARTER) > _SKEWED
 
 
@@ -362,7 +354,7 @@ def _angle_of_line(page: int, character: int) -> float:
     return math.atan2(-matrix.b, matrix.a) % math.tau
 
 
-def _decoded(units: bytes | NDArray[np.uint16]) -> str:
+def _decoded(units: bytes | _Codes) -> str:
     return bytes(units).decode("utf-16-le", "replace")
 
 
