@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import certifi
 
-from tests.lanes import APART_FOLDERS, CALM_FOLDERS, bundled, kind, marked, spare, together
+from tests.lanes import APART_FOLDERS, bundled, kind, marked, spare, together
 from tests.warm import pytest_apart
 
 _PASSED, _FAILED, _NONE = 0, 1, 5  # pytest's; others say that tests were not run as they should
@@ -81,16 +81,15 @@ def _prepared() -> Iterator[Path]:
 def _suite(run: Run) -> int:
     which = "" if run.also_thorough else " and not thorough"
     # Tests wait for processes, deadlines and servers more than they compute.
-    first = Part("together", together(), 5, f"not alone and not apart and not calm{which}")
-    calm = Part("calm", marked("calm", CALM_FOLDERS), 4, f"calm and not alone{which}")
-    # Tests that kill processes mostly wait for them.
+    first = Part("together", together(), 5, f"not alone and not apart{which}")
+    # Tests that measure time or kill processes mostly wait, so that tests without a server get on beside them.
     apart = Part("apart", marked("apart", APART_FOLDERS), 3, f"apart{which}")
     alone = Part("alone", marked("alone", ()), 1, f"alone{which}")
-    beside = Part("spare", spare(), 2, f"not alone and not apart and not calm{which}", yielding=True)
+    beside = Part("spare", spare(), 2, f"not alone and not apart{which}", yielding=True)
     statuses = set(_side_by_side(first, run))
     with ThreadPoolExecutor(1) as thread:
         statuses_beside = thread.submit(lambda: set(_side_by_side(beside, run)))
-        statuses |= {status for part in (calm, apart, alone) for status in _side_by_side(part, run)}
+        statuses |= {status for part in (apart, alone) for status in _side_by_side(part, run)}
     statuses |= statuses_beside.result()
     if odd := statuses - _USUAL:
         return max(odd, key=abs)

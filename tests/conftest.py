@@ -23,7 +23,7 @@ from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.settings import Settings, load
 from pipeline.tenants.tenant_store import Tenants
-from tests.lanes import APART_FOLDERS, CALM_FOLDERS, kind
+from tests.lanes import APART_FOLDERS, kind
 
 # A busy machine is no defect: what a property takes is not what it promises.
 hypothesis.settings.register_profile("chordwise", deadline=None)
@@ -45,14 +45,12 @@ STACK_FOLDERS = ("integration", "acceptance", "faults", "quality", "browser")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark by the folder it is in what needs the servers, and what little or nothing may run beside."""
+    """Mark by the folder it is in what needs the servers, and what little may run beside."""
     for item in items:
         if kind(item.path) in STACK_FOLDERS:
             item.add_marker(pytest.mark.stack)
-        if kind(item.path) in APART_FOLDERS and not any(map(item.get_closest_marker, ("calm", "alone"))):
+        if kind(item.path) in APART_FOLDERS and not item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.apart)
-        if kind(item.path) in CALM_FOLDERS:
-            item.add_marker(pytest.mark.calm)
 
 
 def pytest_collection_finish() -> None:

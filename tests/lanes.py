@@ -11,7 +11,6 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 APART_FOLDERS = ("faults",)  # they break and kill processes of their own, and promise a quarter of a second
-CALM_FOLDERS = ("quality", "browser")  # what many others do would make them late
 SPARE_FOLDERS = ("unit", "contract")  # they need no server: what the others leave of the processors is enough
 
 _ROUNDS = (0.5, 0.6)  # of the seconds that are left; a bundle costs about a second of processor time
@@ -131,7 +130,7 @@ _LONG = {
 
 def together() -> list[Path]:
     """The files with tests that need servers and have no mark by their folder."""
-    elsewhere = {*spare(), *_files_of(*APART_FOLDERS, *CALM_FOLDERS)}
+    elsewhere = {*spare(), *_files_of(*APART_FOLDERS)}
     return [file for file in _files() if file not in elsewhere]
 
 
@@ -160,14 +159,15 @@ def bundled(found: Iterable[Path], many: int) -> list[list[Path]]:
 
 def _shared_out(found: Iterable[Path], many: int) -> list[list[Path]]:
     """The files in as many lists, which take about as long as each other: the longest first, each to the list that is
-    shortest so far (Graham, "Bounds on multiprocessing timing anomalies", 1969)."""
+    shortest so far (Graham, "Bounds on multiprocessing timing anomalies", 1969). A list has the files of a folder one after
+    the other, which may share what is set up for the folder."""
     lanes: list[list[Path]] = [[] for _ in range(many)]
     taken = [0.0] * many
     for file in sorted(found, key=_seconds, reverse=True):
         shortest = taken.index(min(taken))
         lanes[shortest].append(file)
         taken[shortest] += _seconds(file)
-    return [lane for lane in lanes if lane]
+    return [sorted(lane) for lane in lanes if lane]
 
 
 def kind(file: Path) -> str:

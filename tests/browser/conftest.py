@@ -71,9 +71,10 @@ class Console:
         return said + list(self.page.evaluate("window.violations"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Closed with the module: while it is open, its event loop is in the way of asynchronous tests."""
+    """One for the files of this folder, and closed with them: while it is open, its event loop is in the way of asynchronous
+    tests."""
     found = chromium()
     if found is None:
         pytest.fail("the tests of the console need Chromium: python3 compose/local.py install --dev", pytrace=False)
