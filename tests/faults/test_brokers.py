@@ -17,7 +17,6 @@ from typing import Any
 import httpx
 import pytest
 import redis
-from pydantic import SecretStr
 from sqlalchemy import text
 
 from compose.localstack.progress import Failure
@@ -28,11 +27,8 @@ from tests.conftest import databases_of_its_own, make_tenant
 from tests.support.corpora.documents import assert_whole, finished, half_done
 from tests.support.servers import newer
 from tests.support.servers.brokers import OwnServer, own_guarded_rabbitmq, own_rabbitmq, own_redis
-from tests.support.stacks.frozen_work import FrozenWork, check
 from tests.support.stacks.processes import end, free_port, process, wait_for_http, wait_for_log, worker
 from workers.names import Queue
-
-pytestmark = pytest.mark.calm  # on servers of its own, with seconds of patience
 
 QUEUES = [f"queue:{queue}" for queue in Queue]
 CODES = {"store_unavailable", "retrieval_unavailable"}  # of a query that no worker gets
@@ -221,6 +217,7 @@ class DescribeABrokerThatWasAway:
         _until(lambda: own.failing() == [], within_s=10)
         assert own.job(own.hand_in(f"after-{how}"), wait_s=10)["status"] == "succeeded"
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("how", [pytest.param("killed", marks=pytest.mark.thorough), "frozen"])
     def it_costs_a_query_its_deadline_and_a_named_error(self, own: OwnStack, how: str):
         assert own.job(own.hand_in(f"before-{how}"), wait_s=20)["status"] == "succeeded"
@@ -231,21 +228,6 @@ class DescribeABrokerThatWasAway:
             problem = answer.json().get("error") or answer.json()  # of a query that was stored, or of one that was not
             assert (problem["status"], problem["code"] in CODES) == (503, True), answer.text
         _until(own.answers, within_s=20)
-
-
-class DescribeWorkBesideAFrozenRedis:
-    """The short form of DescribeWorkWhileAServerIsFrozen in test_frozen_servers.py."""
-
-    def it_ends_every_kind_of_work_in_time_and_loses_nothing_accepted(self, own: OwnStack, tmp_path: Path):
-        if own.is_rabbitmq:
-            pytest.skip("Redis is the broker of the other stack")
-        settings = own.use.settings.model_copy(update={"redis_url": SecretStr(own.broker.url)})
-        logs = list(own.logs.glob("worker-*.log"))
-        work = FrozenWork(own.client, os.environ["CHORDWISE_ADMIN_KEY"], settings, logs, tmp_path)
-        check(work.watch(own.broker, "redis", seconds=4.0, documents=600), "redis")
-        for job_id in work.jobs:
-            assert finished(own.client, job_id, wait_s=60)["status"] == "succeeded"
-        _until(lambda: own.failing() == [], within_s=20)
 
 
 class DescribeAFullRedis:

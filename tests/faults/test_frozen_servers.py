@@ -145,7 +145,7 @@ def installation(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.mark.timeout(900)
 class DescribeWorkWhileAServerIsFrozen:
     """The column of the matrix of outages: a server is frozen in the middle of an ingestion, for two minutes in which
-    every kind of work is begun again and again. A short one, for Redis, stands in test_brokers.py."""
+    every kind of work is begun again and again."""
 
     @pytest.mark.parametrize("part", ["mysql", "postgres", "redis"])
     def it_ends_every_kind_of_work_in_time_and_loses_nothing_accepted(self, installation: OwnInstallation, part: str):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.conftest import gateway, make_tenant
+from tests.support.clients.operating import eventually
+from tests.support.stacks.patience import SPARE_S
 
 
 @pytest.fixture
@@ -84,8 +84,7 @@ class DescribeAProfile:
         client.put("/v1/profiles/short", json={"config": {"top_k": 2}})
         assert len(asked(client, corpus, profile="short")["chunks"]) == 2
         client.put("/v1/profiles/short", json={"config": {"top_k": 3}})
-        time.sleep(2.1)
-        assert len(asked(client, corpus, profile="short")["chunks"]) == 3
+        eventually(lambda: len(asked(client, corpus, profile="short")["chunks"]) == 3, within_s=2.1 + SPARE_S)
 
 
 class DescribeAnExperiment:

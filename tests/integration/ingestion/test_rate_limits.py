@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -60,19 +59,19 @@ def attempts(served: Served) -> set[int]:
         return set(work.connection.execute(statement, {"tenant": served.tenant}).scalars())
 
 
-@pytest.mark.calm
 class DescribeALimitedService:
-    """A minute of the service is a window of one or two seconds, so that the test sees several."""
+    """A minute of the service is a window of one or two seconds, so that the test sees several. Each limit is far below the
+    requests that two busy processors send."""
 
     @pytest.mark.parametrize(
         "told", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["by the settings", "by the answers"]
     )
     def it_is_used_to_the_limit_and_nothing_fails(self, served, told):
-        served.service.limiter = limits = FixedWindows(requests=30, seconds=2.0, headers=told)
-        ticket = served.submit(texts(300))
+        served.service.limiter = limits = FixedWindows(requests=8, seconds=2.0, headers=told)
+        ticket = served.submit(texts(72))
         changes = {"embedding_batch_texts": 2}
         if not told:
-            changes["embedding_requests_per_minute"] = 30 * 30
+            changes["embedding_requests_per_minute"] = 8 * 30
         job = served.work(ticket, workers=4, ingest_batch_documents=32, **changes)
         assert (job.status, job.succeeded, attempts(served)) == ("succeeded", ticket.total, {1})
         used = limits.share_used(skip=2 if told else 1)  # limits that the service reports apply from its first answer
@@ -82,11 +81,11 @@ class DescribeALimitedService:
         assert job.usage.counts == usage(served)
 
     def it_learns_the_limit_of_a_service_that_reports_none(self, served):
-        served.service.limiter = limits = FixedWindows(requests=20, seconds=1.0, retry_after=False)
+        served.service.limiter = limits = FixedWindows(requests=20, seconds=3.0, retry_after=False, until_exceeded=True)
         job = served.work(served.submit(texts(120)), workers=2, embedding_batch_texts=2)
         assert (job.status, attempts(served)) == ("succeeded", {1})
-        assert sum(limits.refused.values()) >= 1
-        assert sum(limits.refused.values()) < sum(limits.taken.values())
+        # Up to eight were on their way, and one tries after each pause; at the pace of before they would be a dozen and more.
+        assert 1 <= max(limits.refused.values()) <= 12, limits.refused
         assert_counts_agree(served)
 
     @pytest.mark.thorough
@@ -112,7 +111,7 @@ class DescribeRateLimitsThatLast:
             tenant=served.tenant,
         )
         assert {(row.state, row.error_code) for row in rows} == {("queued", "rate_limited")}
-        assert all(280 <= row.wait <= 300 for row in rows)
+        assert all(200 <= row.wait <= 300 for row in rows)
         cancel(served.tenant, ticket.job_id, served.use)  # other tests have workers in these databases too
 
     def it_makes_everybody_wait_as_long_as_one_was_asked_to(self, served):
@@ -130,9 +129,9 @@ class DescribeRateLimitsThatLast:
 
 class DescribeASlowService:
     def it_loses_no_lease_and_counts_no_attempt(self, served):
-        served.service.always["embeddings"] = slow(2.5)
+        served.service.always["embeddings"] = slow(5.0)
         ticket = served.submit(texts(4))
-        limits = {"ingest_lease_s": 1.0, "parser_timeout_s": 0.5, "embedding_timeout_s": 20.0}
+        limits = {"ingest_lease_s": 2.0, "parser_timeout_s": 0.5, "embedding_timeout_s": 20.0}
         job = served.work(ticket, workers=2, **limits)
         assert (job.status, attempts(served)) == ("succeeded", {1})
         assert len(served.service.seen("embeddings")) == 1
@@ -224,7 +223,6 @@ class DescribeWithoutRedis:
         assert rate < 15  # a tenth of a hundred a second
 
 
-@pytest.mark.calm
 class DescribeInteractiveQueries:
     def it_serves_them_before_bulk_work(self, served):
         served.service.limiter = FixedWindows(requests=1000, seconds=1.0)
@@ -232,14 +230,15 @@ class DescribeInteractiveQueries:
         ticket = served.submit(texts(25))  # 5 seconds of what is allowed
         asking = served.worker(**limits)
         over = threading.Event()
-        took: list[float] = []
+        passed_by: list[int] = []  # requests that the service got between a question and its own
 
         def ask() -> None:
             vectors_of(served.tenant, ["warm up"], asking, purpose=Purpose.QUERY, timeout_s=5.0)
             for place in range(6):
-                started = time.monotonic()
+                before = len(served.service.seen("embeddings"))
                 vectors_of(served.tenant, [f"question {place}"], asking, purpose=Purpose.QUERY, timeout_s=SPARE_S)
-                took.append(time.monotonic() - started)
+                sent = [str(body["input"]) for body in served.service.seen("embeddings")]
+                passed_by.append(next(n for n, text in enumerate(sent[before:]) if f"question {place}" in text))
                 over.wait(0.3)
 
         thread = threading.Thread(target=ask)
@@ -247,8 +246,8 @@ class DescribeInteractiveQueries:
         job = served.work(ticket, workers=2, **limits)
         thread.join()
         asking.close()
-        assert (job.status, len(took)) == ("succeeded", 6)
-        assert sorted(took)[3] < 0.5, "a turn of its own comes within two of the five in a second"
+        assert (job.status, len(passed_by)) == ("succeeded", 6)
+        assert sorted(passed_by)[3] <= 2, "a question does not wait behind the bulk that has its turn already"
 
 
 class DescribeTokenQuotas:

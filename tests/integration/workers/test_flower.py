@@ -98,16 +98,19 @@ def task(flower: str, settings) -> dict[str, Any]:
 
 class DescribeFlower:
     @pytest.mark.parametrize("path", ["/", "/workers", "/tasks", "/api/workers", "/api/tasks"])
-    def it_asks_for_a_password(self, flower, path):
-        assert httpx.get(f"{flower}{path}").status_code == 401
-        assert httpx.get(f"{flower}{path}", auth=("operator", "wrong")).status_code == 401
-        assert httpx.get(f"{flower}{path}", auth=LOGIN, follow_redirects=True).status_code == 200
+    def it_asks_for_a_password(self, view, path):
+        url = view.base_url.join(path)
+        assert httpx.get(url).status_code == 401
+        assert httpx.get(url, auth=("operator", "wrong")).status_code == 401
+        assert view.get(path, follow_redirects=True).status_code == 200
 
+    @pytest.mark.thorough
     def it_shows_whose_task_it_is(self, task, flower):
         assert "acme" in task["kwargs"]
         assert "job-7" in task["kwargs"]
         assert "kwargs" in httpx.get(f"{flower}/tasks", auth=LOGIN).text
 
+    @pytest.mark.thorough
     def it_names_the_kind_of_a_failure_and_nothing_that_was_in_it(self, task, flower):
         assert task["exception"] == "RuntimeError"
         told = [httpx.get(f"{flower}{path}", auth=LOGIN).text for path in (f"/task/{task['uuid']}", "/api/tasks")]
@@ -212,6 +215,7 @@ class DescribeQueriesInFlower:
         ticks = [task for task in tasks if str(task["name"]).startswith(TICKS)]
         assert {task["state"] for task in ticks} <= {"FAILURE"}, "a tick that failed by a defect is worth seeing"
 
+    @pytest.mark.thorough
     def it_shows_every_failed_degraded_and_slow_query(self, view, asker, answers):
         with business_api() as api:
             api.answers["/lost"] = says({}, status=500)
@@ -244,6 +248,7 @@ class DescribeQueriesInFlower:
         assert "degraded api:" in partly["recall.answer"]["result"]
         assert found[slow["query_id"]]["api"]["runtime"] > 1.0
 
+    @pytest.mark.thorough
     def it_shows_all_or_none_as_it_is_told_while_workers_run(self, view, asker, answers):
         from workers.producer import producer
 
@@ -304,6 +309,7 @@ class DescribeABrokerThatIsAway:
         assert statistics.median(taken) < 0.001
         assert max(taken) < 0.25
 
+    @pytest.mark.thorough
     def it_sends_again_once_the_broker_answers(self, view):
         from workers.producer import producer
         from workers.query_events import QueryEvents

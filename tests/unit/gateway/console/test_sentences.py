@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import chain
 
 import pytest
 import redis
@@ -42,14 +41,23 @@ def is_translated(sentence: str) -> bool:
 
 
 @cache
+def code() -> tuple[tuple[ast.Call, ...], str]:
+    """The calls of the server's code but for other dialects, and every text in all of it. Read once, which takes
+    seconds."""
+    calls: list[ast.Call] = []
+    texts: list[str] = []
+    for package in ("pipeline", "api_gateway", "workers"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and "dialects" not in path.parts:
+                    calls.append(node)
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    texts.append(node.value)
+    return tuple(calls), "\n".join(texts)
+
+
 def calls() -> tuple[ast.Call, ...]:
-    trees = [
-        ast.parse(path.read_text(encoding="utf-8"))
-        for package in ("pipeline", "api_gateway", "workers")
-        for path in (ROOT / package).rglob("*.py")
-        if "dialects" not in path.parts
-    ]
-    return tuple(node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return code()[0]
 
 
 def name_of(call: ast.Call) -> str:
@@ -160,14 +168,7 @@ class DescribeDetails:
         assert odd == {}
 
     def it_has_no_sentence_that_the_server_never_says(self):
-        sources = chain.from_iterable((ROOT / name).rglob("*.py") for name in ("pipeline", "api_gateway", "workers"))
-        trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources]
-        spoken = "\n".join(
-            node.value
-            for tree in trees
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        )
+        _, spoken = code()
         longest = {max(re.split(r"\{\w+\}|;", english), key=len).strip(" .:,()") for english in CHINESE["details"]}
         assert sorted(own for own in longest if own not in spoken) == []
 
