@@ -27,7 +27,7 @@ def barriers(page: Any) -> list[str]:
 
 
 class DescribeTheSignInPage:
-    @pytest.mark.parametrize("theme", ["light", "dark"])
+    @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.thorough)])
     def it_has_no_serious_barrier(self, console, theme):
         made = console(color_scheme=theme)
         made.page.goto(made.url)

@@ -58,6 +58,7 @@ class DescribeKeys:
         expect(page.get_by_role("row").filter(has_text=old["key_id"])).to_contain_text("Revoked")
         assert made.client.get(f"/v1/keys/{old['key_id']}").json()["state"] == "revoked"
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_names_the_fault_beside_the_field(self, console):
         page = console().open("keys")
@@ -69,6 +70,7 @@ class DescribeKeys:
         expect(page.get_by_label("Expires")).to_have_attribute("aria-invalid", "true")
         expect(page.locator(".fault")).to_have_count(2)  # no scope, and a day in the past
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_signs_out_whoever_revokes_the_own_key(self, console):
         made = console()
@@ -78,6 +80,7 @@ class DescribeKeys:
         page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
         expect(page.get_by_text("The key is no longer valid")).to_be_visible()
 
+    @pytest.mark.thorough
     def it_is_not_there_for_a_key_that_only_reads(self, console, use):
         tenant, _ = make_tenant(use)
         made = console(key=issue_key(tenant, use, "reader", ("read",), expires_at=None).secret)
@@ -130,6 +133,7 @@ class DescribeTenants:
         expect(page.get_by_role("status").filter(has_text="Everything is erased")).to_be_visible(timeout=60_000)
         assert made.client.get(f"/v1/tenants/{name}").status_code == 404
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_refuses_an_id_that_is_none_or_taken(self, console, operator_key, use):
         taken, _ = make_tenant(use)
@@ -177,6 +181,7 @@ class DescribeWebhooks:
         expect(page.get_by_text("No webhooks")).to_be_visible()
         assert made.client.get("/v1/webhooks").json()["data"] == []
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_names_an_address_that_may_not_be_called(self, console):
         page = console().open("webhooks")

@@ -84,6 +84,7 @@ class DescribeTheList:
         expect(page.get_by_text("reset deleted.")).to_be_visible()
         assert "reset" not in [each["document_id"] for each in documents(made.client)]
 
+    @pytest.mark.thorough
     def it_hides_what_a_reading_key_may_not_do(self, console):
         made = console()
         hand_in(made.client, MANUAL)
@@ -137,6 +138,7 @@ class DescribeOneDocument:
         assert loading.value.suggested_filename == "valve.pdf"
         assert loading.value.path().read_bytes().startswith(b"%PDF")
 
+    @pytest.mark.thorough
     def it_edits_fields_and_says_what_is_wrong(self, console):
         made = console()
         hand_in(made.client, MANUAL)
@@ -154,6 +156,7 @@ class DescribeOneDocument:
         [found] = documents(made.client)
         assert (found["author"], found["tags"], found["title"]) == ("作者", ["one", "two"], MANUAL["title"])
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_asks_before_edits_of_chunks_are_lost(self, console):
         made = console()
@@ -186,6 +189,7 @@ class DescribeOneDocument:
         settled_job(page)
         assert documents(made.client)[0]["chunks"] > before
 
+    @pytest.mark.thorough
     def it_names_copies(self, console):
         made = console()
         text = " ".join(PARAGRAPHS)
@@ -227,6 +231,7 @@ class DescribeNamespaces:
         expect(page.get_by_text("No namespace has this in its name")).to_be_visible()
         assert [each["namespace"] for each in made.client.get("/v1/namespaces").json()["data"]] == ["kb"]
 
+    @pytest.mark.thorough
     def it_searches_one_of_many_on_every_list(self, console):
         made = console()
         upload(made.client, "kb", [document("a", "four")])
@@ -257,6 +262,7 @@ class DescribeNamespaces:
         page.get_by_label("Namespace", exact=True).fill("team-22")
         expect(page.locator("datalist option")).to_have_count(10)
 
+    @pytest.mark.thorough
     def it_leads_to_the_upload_when_there_is_none(self, console):
         page = console().open("namespaces")
         expect(page.get_by_text("No namespaces yet")).to_be_visible()
@@ -297,6 +303,7 @@ class DescribeUpload:
         warned.get_by_role("link", name="notes/scan.pdf").click()
         expect(page.locator(".panel .note.warn")).to_contain_text("1 of 3 pages holds only pictures (2)")
 
+    @pytest.mark.thorough
     def it_names_a_second_file_of_one_path_and_reads_files_as_the_kind_that_is_chosen(self, console, tmp_path):
         made = console()
         for place in ("one", "two"):
@@ -316,6 +323,7 @@ class DescribeUpload:
         expect(page.locator("section .badge").first).to_have_text("Succeeded")
         assert [each["document_id"] for each in documents(made.client, "notes")] == ["docs/a.txt", "docs/b.unheard"]
 
+    @pytest.mark.thorough
     def it_names_a_dropped_file_that_the_browser_cannot_read_and_takes_the_others(self, console):
         page = console().open("upload")
         page.locator(".drop").evaluate(
@@ -335,6 +343,7 @@ class DescribeUpload:
         )
         expect(page.get_by_role("list", name="Files")).to_contain_text("docs/a.txt")
 
+    @pytest.mark.thorough
     def it_sends_many_files_in_several_requests(self, console):
         made = console()
         page = made.open("upload")
@@ -347,6 +356,7 @@ class DescribeUpload:
         [space] = made.client.get("/v1/namespaces").json()["data"]
         assert space["documents"] == 230
 
+    @pytest.mark.thorough
     def it_hands_in_addresses_and_names_a_wrong_line(self, console):
         made = console()
         page = made.open("upload")

@@ -20,7 +20,10 @@ class DescribeTheBox:
     @pytest.mark.parametrize(
         ("locale", "box", "no", "why"),
         [
-            ("en-GB", "Find by title or id", "No", "cut off or damaged and cannot be opened"),
+            pytest.param(
+                *("en-GB", "Find by title or id", "No", "cut off or damaged and cannot be opened"),
+                marks=pytest.mark.thorough,
+            ),
             ("zh-CN", "按标题或 ID 查找", "否", "PDF 文件不完整或已损坏，无法打开"),
         ],
     )
@@ -41,6 +44,7 @@ class DescribeTheBox:
         rows.first.locator("td a").last.click()
         expect(page.locator("main")).to_contain_text("malformed_document")
 
+    @pytest.mark.thorough
     def it_says_that_a_document_never_arrived(self, console):
         page = console().open("find")
         page.get_by_label(re.compile("^Part of a title")).fill("100% <b>nothing</b> like_this")
@@ -48,6 +52,7 @@ class DescribeTheBox:
         expect(page.get_by_text("Nothing matches “100% <b>nothing</b> like_this”")).to_be_visible()
         expect(page.get_by_text("It was never accepted")).to_be_visible()
 
+    @pytest.mark.thorough
     def it_searches_one_namespace_and_finds_jobs(self, console):
         made = console()
         job = hand_in(made.client, MANUAL)
@@ -62,6 +67,7 @@ class DescribeTheBox:
 
 
 class DescribeLists:
+    @pytest.mark.thorough
     def it_narrows_jobs_and_dead_letters(self, console):
         made = console()
         hand_in(made.client, MANUAL)

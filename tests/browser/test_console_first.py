@@ -28,7 +28,10 @@ def link_for(key: str) -> str:
 @pytest.mark.alone
 class DescribeTheSignInLink:
     @pytest.mark.refused
-    @pytest.mark.parametrize(("locale", "ended"), [("en-GB", "does not sign in"), ("zh-CN", "此登录链接无效")])
+    @pytest.mark.parametrize(
+        ("locale", "ended"),
+        [pytest.param("en-GB", "does not sign in", marks=pytest.mark.thorough), ("zh-CN", "此登录链接无效")],
+    )
     def it_signs_in_once_and_leaves_the_address(self, console, locale, ended):
         made = console(locale=locale)
         link = link_for(made.key)
@@ -48,6 +51,7 @@ class DescribeTheSignInLink:
         assert second.page.evaluate("sessionStorage.getItem('chordwise.key')") is None
         assert not second.scrolls_sideways()
 
+    @pytest.mark.thorough
     def it_signs_in_where_only_the_part_behind_the_hash_changes(self, console):
         made = console()
         made.page.goto(made.url)
@@ -55,6 +59,7 @@ class DescribeTheSignInLink:
         made.page.goto(link_for(made.key))
         expect(made.page.get_by_role("heading", level=1)).to_have_text("Overview")
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_changes_nothing_for_a_tab_that_is_signed_in(self, console):
         made = console()
@@ -98,6 +103,7 @@ class DescribeSamples:
         expect(page.locator("figure").first).to_be_visible()
         expect(page.get_by_role("button", name=add)).to_have_count(0)
 
+    @pytest.mark.thorough
     def it_offers_them_on_empty_pages(self, console):
         made = console()
         page = made.open("documents")
@@ -107,6 +113,7 @@ class DescribeSamples:
             expect(page.get_by_role("button", name="Add English samples")).to_be_visible()
             expect(page.get_by_role("button", name="Add Chinese samples")).to_be_visible()
 
+    @pytest.mark.thorough
     def it_offers_none_to_a_key_that_cannot_write(self, console, use: Resources):
         tenant_id, _ = make_tenant(use)
         with unit_of_work(use.mysql) as work:
@@ -115,6 +122,7 @@ class DescribeSamples:
         expect(page.locator("figure").first).to_be_visible()
         expect(page.get_by_role("button", name="Add English samples")).to_have_count(0)
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_shows_a_refusal_and_can_be_tried_again(self, console):
         made = console()

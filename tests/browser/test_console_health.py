@@ -112,6 +112,7 @@ def leave_out_the_disk(page: Page) -> None:
 
 
 class DescribeHealth:
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_shows_at_once_that_the_gateway_has_gone_and_what_the_next_one_says(
         self, console, settings: Settings, use: Resources, tmp_path: Path

@@ -42,6 +42,7 @@ def contrast(first: float, second: float) -> float:
 
 
 class DescribeNarrowScreens:
+    @pytest.mark.thorough
     def it_keeps_the_words_of_a_long_cell_whole(self, console):
         made = console(width=390, height=844)
         fail_one(made.client)
@@ -51,6 +52,7 @@ class DescribeNarrowScreens:
         assert code["height"] < 30, "the code stands in one line"
         assert cause["height"] < 200, "its reason is as wide as the card"
 
+    @pytest.mark.thorough
     def it_never_scrolls_sideways_beside_an_answer(self, console, pictures):
         made = console(width=360, height=740)
         hand_in(made.client, {**MANUAL, "title": "A_title_without_any_place_to_break_it_" * 3}, *OTHERS)
@@ -133,7 +135,7 @@ class DescribeTheKeyboard:
 
 
 class DescribeColours:
-    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.thorough), "dark"])
     def it_follows_the_system_and_can_be_told_otherwise(self, console, scheme, pictures):
         made = console(color_scheme=scheme)
         hand_in(made.client, MANUAL)

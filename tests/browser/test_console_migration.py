@@ -47,6 +47,7 @@ def installation(settings: Settings, tmp_path: Path) -> Iterator[Installation]:
 
 
 class DescribeAModelMigration:
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_goes_there_back_and_to_the_end(self, console, installation: Installation, pictures):
         use = installation.use

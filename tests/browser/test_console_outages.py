@@ -1,6 +1,6 @@
 """Every page of the console while its gateway is killed and started again, and when its key is revoked: no page needs a
-reload or a click, and none shows what was read earlier as the present state. Some pages in both languages, and all of them
-where time does not matter: a tab for each page takes the machine a minute."""
+reload or a click, and none shows what was read earlier as the present state. Two pages in English and one in Chinese, and
+all of them where time does not matter: a tab for each page takes the machine a minute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SOME = (*_FEW, "documents", "tenants")
 BY_LANGUAGE = pytest.mark.parametrize(
     "pages_by_locale",
     [
-        {"en-GB": _SOME, "zh-CN": _FEW},
+        {"en-GB": _FEW, "zh-CN": _FEW[:1]},
         pytest.param({"en-GB": PAGES, "zh-CN": _SOME}, marks=pytest.mark.thorough),
     ],
     ids=["some", "every page"],

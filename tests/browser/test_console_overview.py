@@ -17,6 +17,9 @@ from tests.support.corpora.console import fail_one
 
 _ENGLISH = ("en-GB", "Query latency", "24 hours", "95 %", "Workers")
 _CHINESE = ("zh-CN", "查询延迟", "24 小时", "P95", "Worker")
+_LANGUAGES = pytest.mark.parametrize(
+    "words", [pytest.param(_ENGLISH, marks=pytest.mark.thorough), _CHINESE], ids=["en", "zh"]
+)
 _STEPS = 60
 
 
@@ -34,7 +37,7 @@ def _history(step_s: int) -> str:
 
 
 class DescribeOverview:
-    @pytest.mark.parametrize("words", [_ENGLISH, _CHINESE], ids=["en", "zh"])
+    @_LANGUAGES
     def it_draws_the_figures_of_the_gateway(self, console, pictures, words):
         locale, latency, day, p95, _ = words
         made = console(locale=locale)
@@ -62,6 +65,7 @@ class DescribeOverview:
         assert not made.scrolls_sideways()
         assert made.client.get("/v1/metrics/history", params={"range": "2h"}).status_code == 422
 
+    @pytest.mark.thorough
     def it_reads_of_all_figures_those_it_shows(self, console):
         made = console()
         with made.page.expect_response(re.compile(r"/v1/metrics\?")) as answered:
@@ -71,7 +75,7 @@ class DescribeOverview:
 
 
 class DescribeWorkers:
-    @pytest.mark.parametrize("words", [_ENGLISH, _CHINESE], ids=["en", "zh"])
+    @_LANGUAGES
     def it_lists_them_for_an_operator(self, console, use: Resources, words):
         tenant_id, _ = make_tenant(use)
         with unit_of_work(use.mysql) as work:
@@ -86,7 +90,10 @@ class DescribeWorkers:
 
     @pytest.mark.parametrize(
         ("locale", "failed", "well"),
-        [("en-GB", "of all tenants: ", "Nothing needs attention"), ("zh-CN", "所有租户共有", "一切正常，无需处理")],
+        [
+            pytest.param("en-GB", "of all tenants: ", "Nothing needs attention", marks=pytest.mark.thorough),
+            ("zh-CN", "所有租户共有", "一切正常，无需处理"),
+        ],
     )
     def it_counts_the_dead_letters_of_all_tenants_for_an_operator(self, console, use: Resources, locale, failed, well):
         with gateway(make_tenant(use)[1]) as client:
@@ -99,6 +106,7 @@ class DescribeWorkers:
         expect(page.locator(".attention li").filter(has_text=failed)).to_be_visible()
         expect(page.get_by_text(well)).to_have_count(0)
 
+    @pytest.mark.thorough
     def it_shows_none_to_others(self, console):
         made = console()
         page = made.open("overview")

@@ -53,18 +53,6 @@ def open_tab(side: Locator, name: str) -> Locator:
 
 
 class DescribeAsking:
-    def it_begins_with_one_way_and_offers_two(self, console):
-        made = console()
-        hand_in(made.client, MANUAL)
-        page = made.open("playground")
-        side = ask(page)
-        expect(side.locator(".hit").first).to_contain_text("Resetting the router")
-        expect(page.locator(".side-result")).to_have_count(1)
-        expect(page.locator(".letter")).to_have_count(0)
-        page.get_by_label("Compare two ways").check()
-        page.get_by_role("button", name="Ask", exact=True).click()
-        expect(page.locator(".side-result")).to_have_count(2)
-
     def it_offers_the_filters_that_the_documents_have(self, console):
         made = console()
         hand_in(made.client, MARKED, NOTE)
@@ -82,6 +70,7 @@ class DescribeAsking:
         expect(side.locator(".hit")).to_have_count(1)
         expect(side.locator(".hit")).to_contain_text("Resetting the router")
 
+    @pytest.mark.thorough
     def it_says_what_is_wrong_beside_the_field(self, console):
         made = console()
         hand_in(made.client, MANUAL)
@@ -94,6 +83,7 @@ class DescribeAsking:
         expect(page.locator(".field", has=page.get_by_label("Question"))).to_contain_text("at most 8000 characters")
         expect(page.get_by_role("button", name="Ask", exact=True)).to_be_disabled()
 
+    @pytest.mark.thorough
     def it_finds_every_namespace_and_says_the_limit(self, console):
         made = console(width=360)
         for number in range(39):
@@ -114,6 +104,7 @@ class DescribeAsking:
         expect(page.get_by_label("room-35")).to_be_disabled()
         assert not made.scrolls_sideways()
 
+    @pytest.mark.thorough
     def it_asks_again_from_the_questions_of_the_tab(self, console):
         made = console()
         hand_in(made.client, MANUAL)
@@ -168,6 +159,7 @@ class DescribeAsking:
             linked.open(asked.partition("#/")[2])
         assert json.loads(opened.value.post_data) == json.loads(first.value.post_data)
 
+    @pytest.mark.thorough
     def it_takes_no_more_from_an_address_than_the_form_can_hold(self, console):
         made = console()
         hand_in(made.client, MANUAL)
@@ -185,7 +177,7 @@ class DescribeAsking:
 
 
 class DescribeAnswers:
-    @pytest.mark.parametrize("width", [1280, 390])
+    @pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.thorough), 390])
     def it_names_file_and_place_and_breaks_no_name_inside_a_word(self, console, width):
         made = console(width=width)
         places = ("north", "south", "east")
@@ -211,6 +203,7 @@ class DescribeAnswers:
         expect(page.locator("tbody tr")).to_have_count(4)
         assert page.locator("tbody th").evaluate_all(_BROKEN_PARTS) == []
 
+    @pytest.mark.thorough
     def it_shows_the_first_hit_on_the_first_screen_of_a_telephone(self, console):
         made = console(width=390, height=844)
         hand_in(made.client, MANUAL)
@@ -250,6 +243,7 @@ class DescribeAnswers:
         ]
         assert [each for each in ids if each in left_out.inner_text()] == []
 
+    @pytest.mark.thorough
     def it_explains_a_document_of_another_namespace(self, console):
         made = console()
         hand_in(made.client, MANUAL)
@@ -285,6 +279,7 @@ class DescribeAnswers:
         expect(good).to_have_attribute("aria-pressed", "false")
         assert made.client.get("/v1/feedback").json()["data"] == []
 
+    @pytest.mark.thorough
     def it_gives_the_query_as_code_without_the_key(self, console):
         made = console()
         hand_in(made.client, MANUAL)
@@ -297,6 +292,7 @@ class DescribeAnswers:
         expect(panel.locator("pre")).to_contain_text("/v1/rag/query")
         assert made.key not in page.content()
 
+    @pytest.mark.thorough
     def it_saves_a_side_as_a_profile_and_as_its_next_version(self, console):
         made = console()
         hand_in(made.client, MANUAL)
@@ -319,6 +315,7 @@ class DescribeAnswers:
 
 
 class DescribeWrittenAnswers:
+    @pytest.mark.thorough
     def it_is_offered_only_with_a_language_model(self, console):
         made = console()
         hand_in(made.client, MANUAL)
@@ -359,6 +356,7 @@ class DescribeWrittenAnswers:
 
 
 class DescribeOutages:
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_shows_failing_parts_where_they_are_and_goes_on(self, console):
         made = console()
@@ -381,6 +379,7 @@ class DescribeOutages:
         expect(open_tab(side, "Channels").locator(".raw li").first).to_be_visible()
         page.unroute_all()
 
+    @pytest.mark.thorough
     def it_shows_that_an_answer_takes_long(self, console):
         made = console()
         hand_in(made.client, MANUAL)

@@ -20,7 +20,9 @@ _CHINESE = (
     "共 3 页，其中 1 页只有图片（第 2 页）",
     "文档格式有误或已损坏",
 )
-LANGUAGES = pytest.mark.parametrize("words", [_ENGLISH, _CHINESE], ids=["en", "zh"])
+LANGUAGES = pytest.mark.parametrize(
+    "words", [pytest.param(_ENGLISH, marks=pytest.mark.thorough), _CHINESE], ids=["en", "zh"]
+)
 
 
 def _upload(client: httpx.Client, name: str, body: bytes) -> dict:
@@ -69,11 +71,13 @@ class DescribeChineseProblems:
         expect(alert).to_contain_text("只能包含字母、数字")
         assert not re.search("may hold|The request", alert.inner_text())
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_names_a_missing_record_in_chinese(self, console):
         page = console(locale="zh-CN").open("jobs/01900000-0000-7000-8000-000000000000")
         expect(page.get_by_role("alert")).to_contain_text("任务不存在")
 
+    @pytest.mark.thorough
     def it_explains_in_chinese_why_a_chunk_is_missing(self, console):
         made = console(locale="zh-CN")
         hand_in(made.client, MANUAL, *OTHERS)

@@ -38,6 +38,7 @@ class DescribeFailures:
         page.get_by_role("button", name="Save").click()
         expect(page.get_by_text("Chunk saved.")).to_be_visible()
 
+    @pytest.mark.thorough
     def it_names_what_an_answer_lost(self, console):
         made = console()
         hand_in(made.client, MANUAL)
@@ -58,6 +59,7 @@ class DescribeFailures:
 
 
 class DescribeNothing:
+    @pytest.mark.thorough
     def it_says_what_to_do_in_every_empty_view(self, console):
         made = console()
         page = made.open("jobs")
@@ -73,6 +75,7 @@ class DescribeNothing:
             page.goto(f"{made.url}#/{view}")
             expect(page.get_by_text(sentence).first).to_be_visible()
 
+    @pytest.mark.thorough
     def it_says_that_nothing_was_found(self, console):
         made = console()
         hand_in(made.client, MANUAL)

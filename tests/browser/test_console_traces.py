@@ -30,7 +30,10 @@ def asked(client: Any, **changed: Any) -> str:
 class DescribeTheList:
     @pytest.mark.parametrize(
         ("locale", "width", "mark", "nothing"),
-        [("en-GB", 1360, "No result", "No kept trace matches"), ("zh-CN", 360, "无结果", "没有符合条件的追踪")],
+        [
+            pytest.param("en-GB", 1360, "No result", "No kept trace matches", marks=pytest.mark.thorough),
+            ("zh-CN", 360, "无结果", "没有符合条件的追踪"),
+        ],
     )
     def it_shows_questions_and_filters_them(self, console, locale, width, mark, nothing):
         made = console(locale=locale, width=width)
@@ -53,6 +56,7 @@ class DescribeTheList:
         expect(page.get_by_text(nothing)).to_be_visible()
         assert not made.scrolls_sideways()
 
+    @pytest.mark.thorough
     def it_names_wrong_input_beside_its_field(self, console):
         page = console().open("traces")
         page.get_by_label("Query id").fill("<b>查询</b> 1")
@@ -67,6 +71,7 @@ class DescribeTheList:
         page.get_by_label("Until").fill("2026-02-01T10:00")
         expect(page.get_by_text("This is before the beginning")).to_be_visible()
 
+    @pytest.mark.thorough
     def it_shows_a_key_that_only_reads_the_queries_of_its_tab(self, console, use):
         tenant_id, _ = make_tenant(use)
         with unit_of_work(use.mysql) as work:
@@ -97,6 +102,7 @@ class DescribeATrace:
         if pictures:
             page.screenshot(path=pictures / f"trace-{width}.png", full_page=True)
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_offers_a_replay_where_there_is_no_trace(self, console, use):
         made = console()
@@ -114,6 +120,7 @@ class DescribeATrace:
         page.get_by_role("link", name=re.compile("^Trace [0-9a-f]{8}")).click()
         expect(page.locator(".timeline")).to_be_visible()
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_names_an_unknown_query(self, console):
         page = console().open("traces/6b2f1c1e-0000-4000-8000-000000000000")
@@ -121,6 +128,7 @@ class DescribeATrace:
 
 
 class DescribeWorkers:
+    @pytest.mark.thorough
     def it_shows_what_a_worker_runs_and_for_how_long(self, console, use):
         tenant_id, _ = make_tenant(use)
         with unit_of_work(use.mysql) as work:

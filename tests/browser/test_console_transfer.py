@@ -97,6 +97,7 @@ class DescribeExport:
             chordwise.wait(chordwise.import_archive(path, namespace="copy").ingestion)
         assert sorted(ids(other.client, "copy")) == sorted(ids(made.client, "kb"))
 
+    @pytest.mark.thorough
     def it_writes_while_it_receives_and_continues_where_it_stopped(self, console, key_of_many, tmp_path: Path):
         made = console(key=key_of_many)
         made.page.add_init_script(PICKER)
@@ -128,6 +129,7 @@ class DescribeExport:
         reader.close()
         made.errors.clear()  # the 503
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_names_a_namespace_that_is_not_there(self, console):
         made = console()
@@ -168,10 +170,10 @@ class DescribeImport:
                 lambda name, content: content if name != "part-00001.zip" else content[:-1] + b"?",
                 "part-00001.zip is damaged",
             ),
-            (lambda name, content: None if name == "manifest.json" else content, "There is no manifest.json"),
             *(
                 pytest.param(*case, marks=pytest.mark.thorough)
                 for case in (
+                    (lambda name, content: None if name == "manifest.json" else content, "There is no manifest.json"),
                     (lambda name, content: content if name != "part-00002.zip" else None, "part-00002.zip is missing"),
                     (
                         lambda name, content: content.replace(b'"documents": 6', b'"documents": 7'),
@@ -196,6 +198,7 @@ class DescribeImport:
             page.get_by_role("button", name="Import", exact=True).click()
         expect(page.get_by_role("alert")).to_contain_text(fault)
 
+    @pytest.mark.thorough
     def it_names_a_file_that_is_none_or_cut_off(self, console, archive, tmp_path):
         page = console().open("transfer")
         (other := tmp_path / "notes.chordwise").write_text("我的笔记 " * 400)
@@ -209,6 +212,7 @@ class DescribeImport:
         page.get_by_label("Archive").set_input_files(sorted(folder.iterdir()))
         expect(page.get_by_label("Into namespace")).to_have_value("kb")
 
+    @pytest.mark.thorough
     def it_is_not_offered_to_a_key_that_only_reads(self, console, use):
         tenant, _ = make_tenant(use)
         page = console(key=issue_key(tenant, use, "reader", ("read",), expires_at=None).secret, locale="zh-CN").open(

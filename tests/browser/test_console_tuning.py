@@ -59,6 +59,7 @@ class DescribeProfiles:
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         expect(page.get_by_role("table", name="Profiles")).not_to_contain_text("manuals")
 
+    @pytest.mark.thorough
     def it_keeps_settings_that_the_form_does_not_show(self, console):
         made = console()
         config = {
@@ -77,6 +78,7 @@ class DescribeProfiles:
         save(page, "Store as a new version")
         assert made.client.get("/v1/profiles/manuals").json()["config"] == {**config, "top_k": 3}
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     @pytest.mark.parametrize("keep", ["Take theirs", "Replace it with mine"])
     def it_shows_what_somebody_else_stored_meanwhile_as_a_choice(self, console, keep):
@@ -93,6 +95,7 @@ class DescribeProfiles:
         expect(page.get_by_label("Hits to return")).to_have_value("9" if keep == "Take theirs" else "7")
         assert made.client.get("/v1/profiles/manuals").json()["config"]["top_k"] == (9 if keep == "Take theirs" else 7)
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_overwrites_no_profile_of_the_same_name(self, console):
         made = console()
@@ -130,6 +133,7 @@ class DescribeExperiments:
         expect(page.locator(".heading .badge")).to_have_text("Stopped")
         assert made.client.get("/v1/experiments/weights").json()["active"] is False
 
+    @pytest.mark.thorough
     def it_draws_the_ratings_of_each_arm(self, console):
         made = console()
         made.client.put("/v1/experiments/weights", json={"experiment": {"arms": [{"name": "a"}, {"name": "b"}]}})
@@ -199,6 +203,7 @@ class DescribeEvaluation:
         expect(page.get_by_text("A trial is under way in default")).to_be_visible()
         expect(page.get_by_role("button", name="Measure", exact=True)).to_be_disabled()
 
+    @pytest.mark.thorough
     def it_names_faulty_lines_of_a_file_and_can_be_cancelled(self, console, tmp_path):
         made = console()
         hand_in(made.client, MANUAL)
@@ -219,6 +224,7 @@ class DescribeEvaluation:
         page.get_by_role("button", name="Cancel").click()
         expect(page.get_by_role("button", name="Measure", exact=True)).to_be_enabled()
 
+    @pytest.mark.thorough
     def it_says_how_to_get_judgments(self, console):
         made = console()
         hand_in(made.client, MANUAL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.conftest import gateway, make_tenant
@@ -110,6 +111,7 @@ class DescribeJobs:
         expect(page.get_by_text("No dead letters")).to_be_visible()
         assert made.client.get("/v1/dead-letters").json()["data"] == []
 
+    @pytest.mark.thorough
     def it_follows_pauses_and_cancels_a_job(self, console):
         made = console()
         # More batches than there are workers, so that some wait when it is paused: else it may end all the same.
@@ -146,6 +148,7 @@ class DescribeDocuments:
         expect(page.get_by_text("Hidden from searches")).to_be_visible()
         assert made.client.get("/v1/chunks", params={"namespace": "kb"}).json()["data"][0]["enabled"] is False
 
+    @pytest.mark.thorough
     def it_goes_back_to_the_generation_before(self, console):
         made = console()
         hand_in(made.client, MANUAL)
@@ -159,6 +162,7 @@ class DescribeDocuments:
         chunk = made.client.get("/v1/chunks", params={"namespace": "kb"}).json()["data"][0]
         assert chunk["text"] == MANUAL["text"]
 
+    @pytest.mark.thorough
     def it_previews_chunks_without_storing_any(self, console):
         made = console()
         page = made.open("preview")

@@ -55,6 +55,7 @@ class DescribeWriting:
         expect(written).to_contain_text("Removed citations of passages that do not exist: [42]")
         expect(written.get_by_role("button", name="Write again")).to_be_visible()
 
+    @pytest.mark.thorough
     def it_stops_and_keeps_the_text_so_far(self, served, side):
         slowly(served, SENTENCE * 60)
         side.get_by_role("button", name="Write an answer").click()

@@ -61,12 +61,14 @@ class DescribeTheReference:
         expect(page.locator(".answer")).to_contain_text("202")
         assert made.client.get("/v1/jobs").json()["data"][0]["total"] == 1
 
+    @pytest.mark.thorough
     def it_opens_the_fields_of_nested_objects(self, console):
         page = opened(console, "ask_v1_queries_post").page
         field = page.locator("section[aria-labelledby=body] > .schema > li").filter(has_text="filters")
         field.locator("summary").first.click()
         expect(field.get_by_text("story_time_max").or_(field.get_by_text("metadata")).first).to_be_visible()
 
+    @pytest.mark.thorough
     def it_shows_the_limits_of_a_field_that_may_be_null(self, console):
         made = opened(console, "ask_v1_queries_post")
         field = made.page.locator(".schema > li", has=made.page.get_by_text("top_k", exact=True)).first
@@ -78,6 +80,7 @@ class DescribeTheReference:
         count = sum(len(operations) for operations in paths.values())
         expect(made.page.get_by_role("navigation").locator("li")).to_have_count(count)
 
+    @pytest.mark.thorough
     def it_copies_a_command_without_the_key(self, console):
         made = console()
         made.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -88,6 +91,7 @@ class DescribeTheReference:
         assert "$CHORDWISE_API_KEY" in command
         assert made.key not in command
 
+    @pytest.mark.thorough
     @pytest.mark.refused
     def it_says_that_the_document_cannot_be_read_and_tries_again(self, console):
         made = console()
@@ -98,5 +102,6 @@ class DescribeTheReference:
         made.page.get_by_role("button", name="Try again").click()
         expect(made.page.get_by_role("heading", level=1)).to_contain_text("API reference")
 
+    @pytest.mark.thorough
     def it_says_that_an_operation_does_not_exist(self, console):
         expect(opened(console, "nothing").page.get_by_role("alert")).to_contain_text("no such operation")

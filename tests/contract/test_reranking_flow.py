@@ -54,7 +54,7 @@ def use(service: RerankServer) -> Iterator[Resources]:
     resources.close()
 
 
-@pytest.mark.calm
+@pytest.mark.apart
 class DescribeReranked:
     def it_asks_the_service_for_the_best_only(self, service: RerankServer, use: Resources):
         journal = Journal()

@@ -86,6 +86,7 @@ def _settle(stack: FaultStack) -> None:
     raise AssertionError(f"queries lose something although nothing is at fault: {_lost(answer)}")
 
 
+@pytest.mark.thorough
 class DescribeServices:
     @pytest.mark.parametrize(("part", "fault", "namespaces"), CELLS)
     def it_answers_in_time_and_names_what_is_lost(self, stack, part: str, fault: Fault, namespaces):
@@ -105,6 +106,7 @@ class DescribeServices:
         in_two_tries(run)
 
 
+@pytest.mark.thorough
 class DescribeKilledWorkers:
     @pytest.mark.parametrize(
         ("part", "queues", "namespaces", "code", "deadline_s"),

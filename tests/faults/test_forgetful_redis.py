@@ -12,6 +12,7 @@ DOCUMENTS = 600
 _SECONDS = 30  # a sweep every ten and the rest of the work
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 @pytest.mark.timeout(120)
 def it_costs_seconds_when_redis_forgets_everything(client, namespace, use):

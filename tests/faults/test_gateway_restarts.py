@@ -20,8 +20,6 @@ from tests.conftest import make_tenant
 from tests.support.clients.loop import PATIENCE_S, Loop
 from tests.support.stacks.processes import end, free_port, on_socket, process, wait_for_http, wait_for_log
 
-pytestmark = pytest.mark.calm  # with seconds of patience
-
 NAMESPACE = "restarts"
 QUESTION = "When does the pump start?"
 
@@ -77,6 +75,7 @@ class DescribeARestartedGateway:
                 for loop in (one, other):
                     loop.goes_on()
 
+    @pytest.mark.thorough
     def it_refuses_no_connection_to_an_inherited_socket_which_two_gateways_share(self, key, tmp_path):
         with socket.create_server(("127.0.0.1", 0), backlog=64) as shared, ExitStack() as whole:
             address = shared.getsockname()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.corpora.documents import assert_whole, finished, half_done
 
-DOCUMENTS = 700
+DOCUMENTS = 400
 
 
 def _kill_ingest_worker() -> int:

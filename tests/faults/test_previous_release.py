@@ -21,7 +21,7 @@ from tests.support.repository import previous_release
 from tests.support.stacks.processes import environment_of, free_port, process, wait_for_http, wait_for_log, worker
 from workers.names import Queue
 
-pytestmark = [pytest.mark.calm, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 QUEUES = ",".join(queue.value for queue in Queue)
 # A document, a question whose answer it is, and the same with another figure.

@@ -16,6 +16,8 @@ import pytest
 from tests.support.stacks.fault_lab import in_two_tries
 from tests.support.stacks.outage_stack import DEADLINE_S, NAMESPACE, OutageStack, Part, outage_stack
 
+pytestmark = pytest.mark.thorough  # a stack of six processes for one setting
+
 LATE_S = 0.25
 QUESTIONS = {"photovoltaic panels": "solar", "绿茶用多少度的水": "tea"}
 PROCESSES = 2
@@ -77,10 +79,10 @@ class DescribeTheLaneDuringAnOutage:
     @pytest.mark.parametrize(
         ("part", "fault"),
         [
-            ("worker", "frozen"),
             ("broker", "stopped"),
-            pytest.param("worker", "stopped", marks=pytest.mark.thorough),
-            pytest.param("broker", "frozen", marks=pytest.mark.thorough),
+            ("worker", "frozen"),
+            ("worker", "stopped"),
+            ("broker", "frozen"),
         ],
     )
     def it_answers_without_workers_and_broker(self, stack, part: Part, fault):
@@ -147,7 +149,6 @@ class DescribeAProcessOfTheLane:
 
         in_two_tries(run)
 
-    @pytest.mark.thorough
     def it_costs_nobody_the_deadline_when_it_hangs_and_is_replaced(self, stack):
         before = _ready(stack)
         for pid in before:

@@ -21,7 +21,7 @@ from tests.support.clients.loop import PATIENCE_S, Loop
 from tests.support.stacks.processes import environment_of, on_socket, process, wait_for_http, wait_for_log
 from workers.roles import ROLES
 
-pytestmark = [pytest.mark.calm, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 log = structlog.get_logger(__name__)
 

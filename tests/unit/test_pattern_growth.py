@@ -30,11 +30,12 @@ _SEARCHED = frozenset({"sub"})
 
 
 class DescribeEveryPattern:
+    @pytest.mark.parametrize("hostile_runs", [False, pytest.param(True, marks=pytest.mark.thorough)])
     @pytest.mark.parametrize(
         "found", [each for each in _FOUND if each.where not in _BOUNDED], ids=lambda each: each.where
     )
-    def it_takes_time_linear_in_its_input(self, found: Found):
-        assert slow_input(found) is None
+    def it_takes_time_linear_in_its_input(self, found: Found, hostile_runs: bool):
+        assert slow_input(found, hostile_runs=hostile_runs) is None
 
     def it_finds_them_all(self):
         places = {each.where for each in _FOUND}
@@ -62,7 +63,7 @@ class DescribeTheTest:
         ],
     )
     def it_shows_a_slow_one(self, pattern: re.Pattern[str]):
-        assert slow_input(Found("old", pattern, _SEARCHED)) is not None
+        assert slow_input(Found("old", pattern, _SEARCHED), hostile_runs=False) is not None
 
 
 class DescribeTheRewrittenOnes:

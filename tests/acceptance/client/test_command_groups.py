@@ -76,6 +76,7 @@ class DescribeDocuments:
         assert "1 document from gone on" in run("documents", "reingest", "gone", "-n", "kb", code=1)
         assert run("documents", "reingest", "-n", "other", "--all") == "No searchable documents.\n"
 
+    @pytest.mark.thorough
     def it_keeps_edited_chunks_unless_it_may_discard_them(self, run, kb):
         chunk = run("chunks", "list", "-n", "kb", "--document", "tea.md", "--json")["data"][0]["chunk_id"]
         run("chunks", "disable", chunk)
@@ -83,6 +84,7 @@ class DescribeDocuments:
         discarded = run("documents", "reingest", "tea.md", "-n", "kb", "--discard-edits", "--wait")
         assert discarded == "1 of 1 document ingested again\n"
 
+    @pytest.mark.thorough
     def it_downloads_the_upload_or_its_text(self, run, kb, tmp_path):
         assert "tea.md" in run("documents", "download", "tea.md", "-n", "kb")
         assert (tmp_path / "tea.md").read_text() == (kb / "tea.md").read_text()
@@ -93,6 +95,7 @@ class DescribeDocuments:
         assert run("documents", "download", "tea.md", "-n", "kb", "--force", "--json")["bytes"] > 50
         assert TEA in run("documents", "download", "tea.md", "-n", "kb", "--output", "-")
 
+    @pytest.mark.thorough
     def it_takes_the_first_digits_of_an_id_that_the_server_made(self, run, key):
         with Chordwise(api_key=key) as client:
             client.wait(client.ingest([{"text": TEA, "title": "Tea"}], namespace="kb"), timeout=60)
@@ -120,6 +123,7 @@ class DescribeQueries:
         assert "confidence" in said.splitlines()[0]
         assert "… Green tea is brewed with water of eighty" in said
 
+    @pytest.mark.thorough
     def it_takes_the_first_digits_of_a_job_and_of_a_query(self, run, kb):
         (job,) = run("jobs", "--json")["data"]
         assert job["job_id"] in run("jobs", job["job_id"][:8])
@@ -171,6 +175,7 @@ class DescribeTheDictionary:
         assert "0 synonyms, 0 stop words, 1 phrases" in run("dictionary", "store", "words.json", "-n", "kb")
         assert run("dictionary", "delete", "-n", "kb") == "deleted\n"
 
+    @pytest.mark.thorough
     def it_loses_no_words_of_two_writers(self, key):
         with Chordwise(api_key=key) as client:
             for word in ("one", "two", "three"):

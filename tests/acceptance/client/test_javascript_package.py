@@ -41,6 +41,7 @@ def it_runs_the_page(project: Path, use: Resources) -> None:
     assert "404 document_not_found" in ran.stdout
 
 
+@pytest.mark.thorough
 def it_runs_the_example(project: Path, use: Resources) -> None:
     example = project / "node_modules" / "chordwise-client" / "example.mjs"
     ran = node(example, cwd=project, CHORDWISE_API_KEY=make_tenant(use)[1])

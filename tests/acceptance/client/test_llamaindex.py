@@ -25,6 +25,7 @@ async def retriever(library: Shelf) -> AsyncIterator[ChordwiseRetriever]:
     await made.aclose()
 
 
+@pytest.mark.thorough
 class DescribeTheRetriever:
     def it_gives_nodes_with_scores_best_first(self, retriever):
         found = retriever.retrieve(QUESTION)

@@ -22,7 +22,6 @@ from tests.conftest import scratch_databases
 from tests.support.repository.project import PROJECT, ROOT, SERVICES, locked_requirements
 
 pytestmark = [
-    pytest.mark.calm,
     pytest.mark.thorough,
     pytest.mark.timeout(2400),
     pytest.mark.skipif(os.geteuid() != 0 or not apt.available(), reason="root runs them, with Debian's packages"),

@@ -51,6 +51,7 @@ class DescribeTheGuideForAgents:
         [program] = blocks("mcp.md", "python")
         assert result["title"] in run([sys.executable, "-c", program], environment, tmp_path)
 
+    @pytest.mark.thorough
     async def it_configures_agents(self, environment):
         snippets = [json.loads(block) for block in blocks("mcp.md", "json")]
         servers = [server for snippet in snippets for server in next(iter(snippet.values())).values()]

@@ -55,6 +55,7 @@ def it_is_used_as_the_readme_says_from_any_folder(use, tmp_path):
     )
 
 
+@pytest.mark.thorough
 def it_completes_in_shells(reader):
     (reader.home / ".config/fish/completions").mkdir(parents=True)
     [completion] = shell("docs/cli.md")
@@ -62,6 +63,7 @@ def it_completes_in_shells(reader):
     assert "chordwise" in (reader.home / ".config/fish/completions/chordwise.fish").read_text()
 
 
+@pytest.mark.thorough
 def it_measures_by_what_users_said(reader, tea):
     said, measured = shell("docs/evaluation.md")
     with gateway(reader.key) as client:
@@ -76,12 +78,14 @@ def it_measures_by_what_users_said(reader, tea):
     reader.types(compare, status=1)  # nothing is being moved, and a tenant may not ask
 
 
+@pytest.mark.thorough
 def it_keeps_a_library(reader):
     [commands] = shell("docs/example-library.md")
     shown = reader.types(f"chordwise examples template book.xlsx\n{commands}")
     assert "4 of 4 rows searchable" in shown
 
 
+@pytest.mark.thorough
 def it_moves_a_namespace(reader, tea):
     [commands] = shell("docs/portability.md")
     reader.types(f"{commands}tar -xf kb.chordwise\n")
@@ -94,6 +98,7 @@ def it_stores_a_profile(reader):
     assert json.loads(reader.types(command))["config"]["top_k"] == 5
 
 
+@pytest.mark.thorough
 def it_asks_channels(reader, tea):
     query, faq, source = (block.text for block in blocks("docs/channels.md", "json"))
     with gateway(reader.key) as client, business_api() as crm:
@@ -112,6 +117,7 @@ def it_asks_channels(reader, tea):
         assert {"faq", "api"} <= set(answer["stats"]["hits"])
 
 
+@pytest.mark.thorough
 def it_weighs_fields(reader, tea):
     [block] = blocks("docs/keyword-search.md", "json")
     with gateway(reader.key) as client:

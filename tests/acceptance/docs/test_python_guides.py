@@ -27,7 +27,7 @@ def key(use: Resources) -> str:
     return make_tenant(use)[1]
 
 
-@pytest.mark.parametrize("page", GUIDES)
+@pytest.mark.parametrize("page", [GUIDES[0], pytest.param(GUIDES[1], marks=pytest.mark.thorough)])
 def it_runs(page: str, key: str, tmp_path: Path) -> None:
     program = tmp_path / "guide.py"
     program.write_text("\n".join(block.text for block in blocks(page, "python")))

@@ -56,6 +56,7 @@ def shell(use, tmp_path):
     return run
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("title", "block", "shown"), STEPS, ids=[f"{step[0]} {n}" for n, step in enumerate(STEPS)])
 def it_prints_what_the_page_shows(shell, title, block, shown):
     done = shell(block)

@@ -23,6 +23,7 @@ TUTORIALS = (
     "tutorials/novel-with-story-time.md",
     "tutorials/support-bot-with-dify.md",
 )
+SHORTEST = "tutorials/support-bot-with-dify.md"  # the others load a framework or fill a library
 _SAVED = re.compile(r"# (\w+\.py)\n")
 # A prompt for a model, which no command prints.
 _NOT_PRINTED = ("Answer from the passages only",)
@@ -44,7 +45,10 @@ def stores() -> Iterator[None]:
 
 @pytest.mark.usefixtures("stores")
 class DescribeEveryTutorial:
-    @pytest.mark.parametrize("page", TUTORIALS)
+    @pytest.mark.parametrize(
+        "page",
+        [page if page == SHORTEST else pytest.param(page, marks=pytest.mark.thorough) for page in TUTORIALS],
+    )
     def it_prints_what_it_shows(self, page: str, use: Resources, tmp_path: Path) -> None:
         follow(page, Reader(tmp_path, make_tenant(use)[1], elsewhere=True))
 

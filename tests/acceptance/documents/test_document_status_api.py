@@ -74,6 +74,7 @@ class DescribeACancelledLoad:
         one = client.get(f"/v1/documents/{next(iter(gone))}", params={"namespace": KB, "wait": 20}).json()
         assert (one["status"], one["generation"], one["chunks"]) == ("cancelled", None, 0)
 
+    @pytest.mark.thorough
     def it_is_ingested_when_retried(self, client):
         job = cancelled_load(client)
         assert client.post(f"/v1/jobs/{job['job_id']}/retry").status_code == 200
@@ -81,6 +82,7 @@ class DescribeACancelledLoad:
         assert finished(client, job["job_id"])["succeeded"] == MANY
         assert (used(client), set(listed(client).values())) == (MANY, {"succeeded"})
 
+    @pytest.mark.thorough
     def it_leaves_room_for_other_documents_and_is_not_retried_beyond_the_quota(self, tenant, client):
         job = cancelled_load(client)
         limited(tenant[0], documents=job["succeeded"] + 1)

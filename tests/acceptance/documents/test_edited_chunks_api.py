@@ -81,6 +81,7 @@ class DescribeTheBound:
         problem(edit(shelf, chunk, "狐" * 33), 422, "chunk_too_long")
         assert chunks(shelf, "kb", document_id="at")[0]["token_count"] == 32
 
+    @pytest.mark.thorough
     def it_bounds_a_parent_by_the_tokens_of_parents(self, shelf):
         parent = chunks(shelf, "kb", document_id="family", chunk_type="parent")[0]
         said = problem(edit(shelf, parent, "獾" * 65), 422, "chunk_too_long")
@@ -107,6 +108,7 @@ class DescribePreparation:
         assert (first["text"], first["token_count"]) == (kept, second["token_count"])
         assert second["text"] == kept
 
+    @pytest.mark.thorough
     def it_takes_what_differs_in_white_space_alone_for_unchanged(self, shelf):
         (chunk,) = chunks(shelf, "kb", document_id="spaces")
         assert edited(shelf, chunk, f"{ENGLISH[0]}\r\n\u200b")["status"] == "unchanged"
@@ -142,6 +144,7 @@ class DescribeWhatIsReadAfterwards:
         assert GONE[sentences] not in str([chunk["text"] for chunk in answer["chunks"]])
         assert GONE[sentences] not in answer["context"]["text"]
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("once", "new"),
         [
@@ -179,12 +182,14 @@ class DescribeWhatIsReadAfterwards:
         assert answer["context"]["text"].count(NEW[CHINESE]) == 1
         assert CHINESE[0] not in answer["context"]["text"]
 
+    @pytest.mark.thorough
     def it_serves_an_edit_of_punctuation_alone(self, client, namespace):
         upload(client, namespace, [document("d", "狐狸在夜里捕猎。")])
         search(client, namespace, "狐狸")
         edited(client, chunks(client, namespace)[0], "狐狸在夜里捕猎！")
         assert search(client, namespace, "狐狸")["chunks"][0]["text"] == "狐狸在夜里捕猎！"
 
+    @pytest.mark.thorough
     def it_names_overlapping_chunks_that_still_have_the_old_words(self, client, namespace):
         sentences = [f"第{number}号阀门每天检查{number}次，并且记录压力。" for number in range(1, 9)]
         upload(client, namespace, [document("d", "".join(sentences), chunking={"max_tokens": 48, "overlap": 0.5})])

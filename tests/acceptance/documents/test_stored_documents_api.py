@@ -7,6 +7,7 @@ import struct
 from typing import Any
 
 import httpx
+import pytest
 from sqlalchemy import text as sql
 
 from tests.support.clients.gateway_client import problem
@@ -69,6 +70,7 @@ class DescribeTheList:
         assert client.get("/v1/documents", params={"order_by": "size"}).status_code == 422
         assert client.get("/v1/documents", params={"filters": "[]"}).status_code == 422
 
+    @pytest.mark.thorough
     def it_measures_namespaces_on_request(self, client, namespace):
         upload(client, namespace, [document("a", "four")])
         [plain] = client.get("/v1/namespaces", params={"contains": namespace.upper()}).json()["data"]
@@ -115,6 +117,7 @@ class DescribeOneDocument:
         near = client.get("/v1/documents/a/similar", params={"namespace": namespace}).json()["data"]
         assert [(each["document_id"], each["same_bytes"]) for each in near] == [("b", True), ("c", False)]
 
+    @pytest.mark.thorough
     def it_computes_the_vector_of_a_document_that_has_lost_it(self, client, namespace, use):
         text = " ".join(PAGES)
         upload(client, namespace, [document("a", text), document("b", text)])

@@ -20,7 +20,7 @@ from tests.support.repository.project import ROOT
 from tests.support.servers import certificates, tools_for_tests
 from tests.support.stacks.processes import end, free_port, process, wait_for_http
 
-pytestmark = [pytest.mark.calm, pytest.mark.thorough, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(400)]
 
 log = structlog.get_logger(__name__)
 

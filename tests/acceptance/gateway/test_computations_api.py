@@ -129,6 +129,7 @@ async def latencies(client: httpx.AsyncClient, count: int, pause_s: float, metho
     return sorted(took)
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 class DescribeATenantThatSendsTheWorst:
     async def it_holds_up_nobody_else(self, use, namespace, tmp_path):

@@ -111,6 +111,7 @@ def held_job(client) -> str:
     return job_id
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 class DescribeAThousandClients:
     async def it_serves_them_all_in_bounded_memory_and_stays_awake(self, namespace, client, held_job):

@@ -149,6 +149,7 @@ class DescribePathsThatTrick:
             assert client.get(path, params={"namespace": namespace}).json()["chunks"] == 1
 
 
+@pytest.mark.thorough
 class DescribeAThousandConnectionsThatSayNothing:
     def it_leaves_the_gateway_as_it_was(self, client):
         before = resident_bytes(client.get("/v1/metrics").text)

@@ -159,6 +159,7 @@ class DescribeAHeadThatIsAmbiguous:
         assert (status, body["code"]) == (401, "missing_api_key")
 
 
+@pytest.mark.thorough
 class DescribeAnIdleConnection:
     def it_takes_another_request_although_it_was_idle_for_longer_than_usual_servers_wait(self, key):
         request = head(key, "GET /v1/namespaces")

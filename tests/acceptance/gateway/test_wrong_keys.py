@@ -60,6 +60,7 @@ class DescribeWrongKeys:
                 assert customer.get("/v1/jobs").status_code == 200
         assert time.monotonic() - began > 3.5  # each of the four refusals was held back for a second
 
+    @pytest.mark.thorough
     def it_is_counted_by_network_and_for_each_address(self, guesser, address, settings):
         limited(guesser, most=WRONG_KEYS_RATE.burst * 3)
         guesser.headers["X-Forwarded-For"] = address.removesuffix("::1") + "::beef"

@@ -86,6 +86,7 @@ class DescribeOnConflictNew:
         assert found[2]["document_id"] == found[0]["document_id"] == "d1"
         assert len(listed(client, namespace)) == 3
 
+    @pytest.mark.thorough
     def it_gives_a_longer_suffix_where_the_short_one_is_taken(self, client, namespace):
         upload(client, namespace, [document("d1", FIRST["english"])])
         short = sent_new(client, namespace, document("d1", SECOND["english"]))["renamed"][0]["document_id"]
@@ -95,6 +96,7 @@ class DescribeOnConflictNew:
         assert len(long) > len(short)
         assert listed(client, namespace).keys() == {"d1", short, long}
 
+    @pytest.mark.thorough
     def it_loses_none_of_uploads_at_once(self, use, namespace):
         _, key = make_tenant(use)
         uploads = 4
@@ -156,6 +158,7 @@ class DescribeDuplicates:
         assert job["outcomes"] == {"created": 2}
         assert {"first", "copy"} <= set(found_documents(search(client, namespace, FIRST["chinese"])))
 
+    @pytest.mark.thorough
     def it_follows_deletions_and_replacements(self, client, namespace):
         for name in ("a", "b", "c"):
             upload(client, namespace, [document(name, FIRST["english"])])
@@ -169,6 +172,7 @@ class DescribeDuplicates:
         upload(client, namespace, [document("b", SECOND["english"])])
         assert described(client, namespace, "c")["duplicate_of"] is None
 
+    @pytest.mark.thorough
     def it_is_kept_to_a_namespace_and_a_tenant(self, use, client, namespace):
         upload(client, namespace, [document("first", FIRST["english"])])
         upload(client, f"{namespace}-other", [document("copy", FIRST["english"])])
@@ -177,6 +181,7 @@ class DescribeDuplicates:
             upload(another, namespace, [document("copy", FIRST["english"])])
             assert described(another, namespace, "copy")["duplicate_of"] is None
 
+    @pytest.mark.thorough
     def it_counts_no_document_that_failed(self, client, namespace):
         blank = "<html><head><title></title></head></html>"
         source = {"media_type": "text/html"}

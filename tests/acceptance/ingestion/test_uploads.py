@@ -78,6 +78,7 @@ class DescribeEncodings:
 
 
 class DescribeSizes:
+    @pytest.mark.thorough
     def it_takes_a_document_of_megabytes_and_names_the_setting_in_a_refusal(self, client, namespace):
         line = "维修手册：每次启动前检查舵机。Check the servo before every start.\n\n".encode()
         job = sent(client, namespace, ("large.txt", line * (2_000_000 // len(line)), "text/plain"))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
+import pytest
 
 from pipeline.maintenance.sweep import prune_ledger
 from pipeline.resources import Resources
@@ -74,6 +75,7 @@ class DescribeJobs:
         assert client.get("/v1/documents", params={"namespace": namespace}).json()["data"] == shown
         assert found_documents(search(client, namespace, "kettle"))[0] == "old"
 
+    @pytest.mark.thorough
     def it_lists_pages_from_a_job_that_went_meanwhile(self, client, namespace, use):
         jobs = [upload(client, namespace, [document(name, f"The cup {name}.")]) for name in "abc"]
         first = client.get("/v1/jobs", params={"limit": 1}).json()
@@ -93,6 +95,7 @@ class DescribeJobs:
         assert (again.status_code, again.json()) == (first.status_code, first.json())
         assert client.get("/v1/jobs").json()["data"] == []
 
+    @pytest.mark.thorough
     def it_replaces_and_deletes_documents_of_jobs_that_are_gone(self, client, namespace, use):
         jobs = [upload(client, namespace, [document(name, f"The first {name}.")]) for name in ("changed", "deleted")]
         age(use, *(job["job_id"] for job in jobs))
@@ -118,6 +121,7 @@ class DescribeDeadLetters:
         again = client.get(f"/v1/jobs/{waiting['job_id']}", params={"wait": 30}).json()
         assert (again["status"], again["failed"]) == ("failed", 1)  # it is as empty as before, and waits anew
 
+    @pytest.mark.thorough
     def it_takes_the_documents_of_a_cancelled_job_that_is_gone_anew(self, client, namespace, use):
         sent = send(client, namespace, *({"document_id": f"d{n}", "text": f"Pump {n}."} for n in range(40)))
         path = sent.headers["location"]

@@ -85,6 +85,7 @@ class DescribeATrace:
         assert "eighty degrees" not in raw
         assert "green tea" in raw
 
+    @pytest.mark.thorough
     def it_tells_what_a_second_retrieval_did(self, client, namespace):
         upload(client, namespace, [document(f"d{n}", f"Pump number {n} of the cooling tower.") for n in range(12)])
         how = {"allocation": "balanced", "second": {"min_score": 1.0, "pool": 50}}
@@ -94,6 +95,7 @@ class DescribeATrace:
         recalled = {hit["chunk_id"] for said in trace["channels"].values() for hit in said["hits"]}
         assert recalled >= set(trace["returned"])
 
+    @pytest.mark.thorough
     def it_tells_that_a_second_retrieval_asked_the_channel_that_a_route_left_out(self, client, tea):
         how = {"second": {"min_hits": 1, "method": "hybrid"}}
         answer = ask(client, tea, "PPR-9087", retrieve=how, understand={"router": "rules"})
@@ -159,6 +161,7 @@ class DescribeReplay:
         same = client.post(f"/v1/queries/{answer['query_id']}/replay", json={}).json()["difference"]
         assert (same["overlap"], same["same_order"], same["moved"], same["plan"]) == (1.0, True, [], [])
 
+    @pytest.mark.thorough
     def it_reads_hits_of_two_namespaces_together(self, client, tea):
         other = f"{tea}-other"
         upload(client, other, TEA)
@@ -169,6 +172,7 @@ class DescribeReplay:
         assert replayed["chunks"]
         assert all(chunk["rerank"] for chunk in replayed["chunks"])
 
+    @pytest.mark.thorough
     def it_starts_from_what_was_asked_and_not_from_what_a_router_made_of_it(self, client, namespace):
         upload(client, namespace, [document("valve", "The valve PPR-9087 opens late.")])
         answer = ask(client, namespace, "PPR-9087", understand={"router": "rules"})
@@ -182,6 +186,7 @@ class DescribeReplay:
         assert again["difference"]["plan"] == []
         assert again["answer"]["stats"]["remarks"] == answer["stats"]["remarks"]
 
+    @pytest.mark.thorough
     def it_replays_what_was_searched_nowhere(self, client, tea):
         answer = ask(client, tea, "hello", understand={"router": "rules"})
         path = f"/v1/queries/{answer['query_id']}/replay"

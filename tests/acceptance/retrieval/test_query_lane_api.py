@@ -77,8 +77,8 @@ class DescribeTheSameQuestionOnBothLanes:
     @pytest.mark.parametrize(
         "body",
         [
-            pytest.param({"query_text": "When does the pump start?"}, id="English"),
-            pytest.param({"query_text": "水泵什么时候启动"}, id="Chinese"),
+            pytest.param({"query_text": "When does the pump start?"}, id="English", marks=pytest.mark.thorough),
+            pytest.param({"query_text": "水泵什么时候启动"}, id="Chinese", marks=pytest.mark.thorough),
             pytest.param(
                 {
                     "query_text": "pump 水泵",
@@ -91,9 +91,11 @@ class DescribeTheSameQuestionOnBothLanes:
                 id="filtered, expanded, reranked",
             ),
             pytest.param(
-                {"query_text": "阀门 valve", "retrieve": {"method": "semantic", "score_threshold": 0.05}}, id="meaning"
+                {"query_text": "阀门 valve", "retrieve": {"method": "semantic", "score_threshold": 0.05}},
+                id="meaning",
+                marks=pytest.mark.thorough,
             ),
-            pytest.param({"query_text": "zzzqqqxxx 不知所云"}, id="nonsense"),
+            pytest.param({"query_text": "zzzqqqxxx 不知所云"}, id="nonsense", marks=pytest.mark.thorough),
             pytest.param(
                 {"query_text": "感冒吃什么药", "profile": "examples", "namespaces": [*EXAMPLE_TABLES]}, id="examples"
             ),

@@ -36,7 +36,7 @@ def known(use) -> Iterator[tuple[TenantId, httpx.Client]]:
         yield tenant_id, found
 
 
-@pytest.mark.calm
+@pytest.mark.apart
 class DescribeTheSamePipelineInOneProcess:
     @pytest.mark.parametrize(
         "asked",

@@ -131,12 +131,14 @@ class DescribeWhyNot:
         said = finding["channels"]["semantic"]
         assert (said["recalled"], said["score"], said["cutoff"]) == (1, finding["value"], finding["limit"])
 
+    @pytest.mark.thorough
     def it_names_the_least_score_of_a_channel(self, client, tea):
         how = {"channels": {"semantic": {"min_score": 0.5}}, "method": "semantic"}
         finding = missing(client, tea, "ships", "Green tea is brewed at eighty degrees.", retrieve=how)
         assert verdict(finding) == ("recall", "below_min_score")
         assert finding["value"] < finding["limit"] == 0.5
 
+    @pytest.mark.thorough
     def it_names_how_far_was_read(self, client, namespace):
         texts = [f"Coolant {'pump ' * (n % 7 + 1)} number {n} in hall {n % 5}." for n in range(150)]
         upload(client, namespace, [document(f"d{n}", text) for n, text in enumerate(texts)])
@@ -151,6 +153,7 @@ class DescribeWhyNot:
         ranks = {hit["chunk_id"]: hit["rank"] for hit in trace["channels"]["keyword"]["hits"]}
         assert finding["value"] == ranks[finding["chunk_id"]]
 
+    @pytest.mark.thorough
     def it_names_the_gate(self, client, tea):
         # Meaning is sure of one passage; words are not, half of them standing nowhere.
         text = "Green tea is brewed at eighty degrees. unheard unseen unsaid untold unknown"
@@ -163,6 +166,7 @@ class DescribeWhyNot:
         assert verdict(finding) == ("gate", "weak_channel")
         assert finding["value"] < finding["limit"] == 0.999
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("by", ["document", "content"])
     def it_names_what_stands_for_it(self, client, namespace, by):
         long = "\n\n".join(f"Reactor coolant note {n}. " + "coolant loop detail " * 60 for n in range(4))
@@ -176,6 +180,7 @@ class DescribeWhyNot:
         assert verdict(finding) == ("dedupe", f"same_{by}")
         assert finding["value"] <= finding["limit"] == answer["chunks"][0]["score"]
 
+    @pytest.mark.thorough
     def it_names_the_rung_of_the_ladder(self, client, tea):
         how = {"method": "semantic", "ladder": {"thresholds": [0.99, 0.9], "min_results": 1}}
         finding = missing(client, tea, "ships", "Green tea is brewed at eighty degrees.", retrieve=how)
@@ -187,6 +192,7 @@ class DescribeWhyNot:
         assert verdict(finding) == ("threshold", "below_score_threshold")
         assert finding["value"] < finding["limit"] == 0.3
 
+    @pytest.mark.thorough
     def it_names_the_threshold_of_reranking(self, client, tea):
         finding = missing(client, tea, "ships", "green tea", rerank={"enabled": True, "threshold": 0.4})
         assert verdict(finding) == ("rerank", "below_rerank_threshold")
@@ -202,6 +208,7 @@ class DescribeWhyNot:
         assert verdict(finding) == ("select", "beyond_per_document")
         assert (finding["value"], finding["limit"], finding["document_id"]) == (2, 1, "long")
 
+    @pytest.mark.thorough
     def it_names_diversity(self, client, namespace):
         same = "Brew green tea at eighty degrees in a warm pot"
         upload(
@@ -214,6 +221,7 @@ class DescribeWhyNot:
         finding = why(client, answer, chunk_of(client, namespace, left_out))
         assert verdict(finding) == ("select", "too_alike")
 
+    @pytest.mark.thorough
     def it_names_the_grade(self, client, namespace):
         graded = [
             document(f"d{n}", f"Tea of sort {n}.", metadata={"quality_grade": "优秀" if n else "一般"})
@@ -229,6 +237,7 @@ class DescribeWhyNot:
         assert verdict(finding) == ("select", "beyond_top_k")
         assert finding["value"] > finding["limit"] == 2
 
+    @pytest.mark.thorough
     def it_names_the_room_that_a_last_resort_took(self, client, tea):
         fallback = {"enabled": True, "threshold": 1.0, "hint": "Call us."}
         answer = ask(client, tea, "green tea", top_k=1, fallback=fallback)

@@ -101,6 +101,7 @@ class DescribePutting:
             assert files_in(owner, use_alone, namespace).get(file_id) in (None, "completed")
         assert outcomes
 
+    @pytest.mark.thorough
     def it_bounds_what_travels_in_one_transaction(self, owner, use_alone, namespace):
         file_id = kept(owner, use_alone)
         in_mysql(
@@ -109,6 +110,7 @@ class DescribePutting:
         with pytest.raises(DocumentTooLarge):
             put(owner, use_alone, namespace, file_id)
 
+    @pytest.mark.thorough
     def it_describes_a_file_twice_while_nothing_is_ingested(self, owner, use_alone, namespace):
         file_id = kept(owner, use_alone)
         put(owner, use_alone, namespace, file_id, attributes={"n": 1})
@@ -122,6 +124,7 @@ class DescribePutting:
             source = Documents(work.connection, owner).sources([generation])[generation]
         assert (source.fields.metadata, source.body) == ({"n": 3}, b"The heron fishes.")
 
+    @pytest.mark.thorough
     def it_describes_what_is_shown_once_a_file_was_written_some_other_way(self, owner, use_alone, namespace):
         file_id = kept(owner, use_alone, b"The heron fishes.")
         work_off(use_alone, put(owner, use_alone, namespace, file_id, attributes={"bird": "heron"}))
@@ -135,6 +138,7 @@ class DescribePutting:
         work_off(use_alone, put(owner, use_alone, namespace, file_id, attributes={"bird": "heron"}))
         assert shown(owner, use_alone, namespace, file_id) == ("a.txt", {"bird": "heron"}, 17)
 
+    @pytest.mark.thorough
     def it_does_not_bring_back_what_is_deleted_while_it_is_described(self, owner, use_alone, namespace):
         file_id = kept(owner, use_alone)
         work_off(use_alone, put(owner, use_alone, namespace, file_id))
@@ -197,6 +201,7 @@ class DescribeKeeping:
             assert StoredFiles(work.connection, owner).count() == 1
         assert expire(use_alone) == 0
 
+    @pytest.mark.thorough
     def it_empties_a_store_again_that_was_kept_longer_and_then_expired(self, owner, use_alone):
         moment = datetime.now(UTC)
         store = VectorStore(namespace="vs_a", name="A", created_at=moment, last_active_at=moment, expires_after_days=1)
@@ -214,6 +219,7 @@ class DescribeKeeping:
         assert files_in(owner, use_alone, namespace) == {}
         assert expire(use_alone) == 0
 
+    @pytest.mark.thorough
     def it_keeps_a_store_that_is_to_be_kept_longer_since_it_was_found_expired(self, owner, use_alone, monkeypatch):
         moment = datetime.now(UTC)
         store = VectorStore(namespace="vs_a", name="A", created_at=moment, last_active_at=moment, expires_after_days=1)

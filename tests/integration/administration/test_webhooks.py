@@ -122,6 +122,7 @@ class DescribeTheOutbox:
         assert (delivery.event, delivery.job_id) == ("job.cancelled", ticket.job_id)
         assert hooked.job(ticket).finished_at is not None
 
+    @pytest.mark.thorough
     def it_tells_again_when_a_job_ends_again(self, hooked, open_use):
         ticket = hooked.accept(upload("a", "text"))
         steer_jobs.cancel(hooked.tenant, ticket.job_id, open_use)
@@ -130,6 +131,7 @@ class DescribeTheOutbox:
         assert {delivery.event for delivery in hooked.deliveries()} == {"job.cancelled", "job.succeeded"}
         assert len({delivery.delivery_id for delivery in hooked.deliveries()}) == 2
 
+    @pytest.mark.thorough
     def it_writes_the_same_message_once(self, hooked, open_use):
         job = hooked.ingest(upload("a", "text"))
         with unit_of_work(open_use.mysql) as work:
@@ -152,6 +154,7 @@ class DescribeTheOutbox:
             pass
         assert nudges == [1]
 
+    @pytest.mark.thorough
     def it_tells_of_progress_what_is_new_and_nothing_twice(self, open_use, namespace, receiver):
         corner = Hooked(open_use, namespace, receiver, ["job.progress"])
         ticket = corner.accept(*[upload(f"d{n}", "text") for n in range(70)])
@@ -230,6 +233,7 @@ class DescribeSending:
         [delivery] = hooked.deliveries()
         assert (delivery.state, delivery.last_error) == (DeliveryState.PENDING, "no answer within 2 s")
 
+    @pytest.mark.thorough
     def it_takes_only_some_places_for_one_endpoint(self, hooked, open_use):
         for number in range(6):
             hooked.ingest(upload(f"d{number}", "text"))
@@ -237,6 +241,7 @@ class DescribeSending:
             assert len(claim(work.connection, limit=32, per_endpoint=4, lease_s=60)) == 4
             assert claim(work.connection, limit=32, per_endpoint=4, lease_s=60) == []
 
+    @pytest.mark.thorough
     def it_disables_an_endpoint_that_failed_for_days(self, hooked, open_use):
         for number in range(2):
             hooked.ingest(upload(f"d{number}", "text"))
@@ -253,6 +258,7 @@ class DescribeSending:
         hooked.ingest(upload("enabled", "text"))
         assert edit_webhooks.deliver(open_use) == 1
 
+    @pytest.mark.thorough
     def it_calls_no_more_where_all_is_gone(self, hooked, open_use):
         hooked.receiver.answer(410)
         hooked.ingest(upload("a", "text"))
@@ -312,6 +318,7 @@ class DescribeTheWayInside:
 
 
 class DescribeForgetting:
+    @pytest.mark.thorough
     def it_forgets_what_ended_long_ago(self, hooked, open_use):
         hooked.ingest(upload("a", "text"))
         edit_webhooks.deliver(open_use)

@@ -160,6 +160,7 @@ def assert_statistics(corner: Corner) -> None:
 
 
 class DescribeARoundTrip:
+    @pytest.mark.thorough
     def it_brings_back_what_was_exported_from_a_copy(self, source, target, use):
         filled(source, 3)
         bodies = exported(source)
@@ -187,6 +188,7 @@ class DescribeARoundTrip:
         edit_chunks(target.tenant, [Edit(chunk_id=off.chunk_id, enabled=True)], use)
         assert_statistics(target)
 
+    @pytest.mark.thorough
     def it_embeds_anew_what_another_model_made(self, source, target, use):
         filled(source, 3)
         foreign, _ = counting(use, model="another-model")
@@ -201,6 +203,7 @@ class DescribeARoundTrip:
         assert (report.missing, report.stale, report.statistics) == (0, 0, 0)
         assert foreign.embedder.texts == []
 
+    @pytest.mark.thorough
     def it_embeds_only_what_came_without_a_vector(self, source, target, use):
         filled(source, 3)
         lost = chunks(source)[1]
@@ -218,6 +221,7 @@ class DescribeARoundTrip:
         assert lost.passage.text in embedded
         assert_statistics(target)
 
+    @pytest.mark.thorough
     def it_restores_lost_chunks_of_an_import(self, source, target, use):
         filled(source, 2)
         off = chunks(source)[0]
@@ -242,6 +246,7 @@ class DescribeARoundTrip:
         assert target.shown() == source.shown()
         assert_statistics(target)
 
+    @pytest.mark.thorough
     def it_keeps_both_under_two_ids_and_once(self, source, target):
         filled(source, 2)
         [body] = exported(source)
@@ -255,6 +260,7 @@ class DescribeARoundTrip:
         assert shown == {"d0": ["something else"], "d1": source.shown()["d1"], other: source.shown()["d0"]}
         assert_statistics(target)
 
+    @pytest.mark.thorough
     def it_says_which_chunks_were_reworded(self, source, target, use):
         filled(source, 2)
         changed = chunks(source)[0]
@@ -267,6 +273,7 @@ class DescribeARoundTrip:
 
 
 class DescribeAnExport:
+    @pytest.mark.thorough
     def it_holds_every_document_once_whatever_the_size_of_parts(self, source):
         filled(source)
         for options in ({"most_documents": 1}, {"most_documents": 2}, {"part_bytes": 1}, {}):
@@ -285,6 +292,7 @@ class DescribeAnExport:
         assert shown == {"d0": "old", "d1": "old", "d2": "new", "d3": "new"}
         assert (first.without_vector, rest.without_vector) == (0, 0)
 
+    @pytest.mark.thorough
     def it_looks_again_at_a_document_whose_vector_and_text_do_not_fit_yet(self, source, use):
         source.ingest(upload("a", "the text"))
         [chunk] = chunks(source)
@@ -306,6 +314,7 @@ class DescribeAnExport:
         part = export_part(source.tenant, source.namespace, use, sleep=lambda _: None)
         assert (part.vectors, part.without_vector) == (0, 1)
 
+    @pytest.mark.thorough
     def it_leaves_out_what_is_deleted_or_not_shown_yet(self, source, use):
         source.ingest(upload("a", "one"), upload("b", "two"))
         source.accept(upload("c", "three"))

@@ -33,6 +33,7 @@ class DescribeAnImport:
         assert seen(target) == seen(source)
         assert_statistics(target)
 
+    @pytest.mark.thorough
     def it_runs_twice_without_a_difference(self, source, target, use):
         filled(source, 3)
         [body] = exported(source)

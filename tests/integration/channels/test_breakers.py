@@ -204,6 +204,7 @@ class DescribeAlerts:
         assert one.opened() == {"semantic": 1}
 
 
+@pytest.mark.thorough
 class DescribeTwoProcesses:
     def it_shares_circuits_with_a_process_of_its_own(self, settings):
         """Nothing is patched here: the other process uses the settings of the stack."""

@@ -34,6 +34,7 @@ def named(settings: Settings, **urls: str) -> Settings:
     return settings.model_copy(update={name: getattr(load({name: url}), name) for name, url in urls.items()})
 
 
+@pytest.mark.thorough
 class DescribeARedisUnderSentinels:
     def it_serves_stores_and_messages_before_and_after_a_failover(self, settings: Settings, watched: WatchedRedis):
         own = named(settings, redis_url=watched.url, broker_url=watched.url)
@@ -99,6 +100,7 @@ def _deliver(url: str, options: dict, text: str) -> None:
     assert received == [text]
 
 
+@pytest.mark.thorough
 class DescribeAMariadbWithAReplica:
     def it_goes_to_the_server_that_takes_writes_and_to_its_successor(self, settings: Settings, tmp_path: Path):
         with two_mariadbs(tmp_path) as pair:
@@ -124,6 +126,7 @@ class DescribeAMariadbWithAReplica:
                 engine.dispose()
 
 
+@pytest.mark.thorough
 class DescribeAPostgresqlWithAStandby:
     def it_goes_to_the_server_that_takes_writes_and_to_its_successor(self, settings: Settings, tmp_path: Path):
         password = "both have this one"

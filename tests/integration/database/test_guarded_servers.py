@@ -203,6 +203,7 @@ def running(use_alone: Resources, variables, _nothing_of_the_stack, tmp_path_fac
         yield Running(gateway=clients[0], operator=clients[1], flower=f"http://127.0.0.1:{flower_port}", logs=logs)
 
 
+@pytest.mark.thorough
 class DescribeTheProduct:
     def it_ingests_and_answers(self, running: Running):
         job = upload(

@@ -140,6 +140,7 @@ class DescribeAnotherMySQL:
             assert str(address.password) not in said
         assert "migrate_schema adopt" in said
 
+    @pytest.mark.thorough
     def it_would_have_deleted_everything_without_the_id(self, settings):
         """Show on separate stores that only the id stops an empty MySQL from deleting everything."""
         with databases_of_its_own(settings) as full, databases_of_its_own(settings) as empty:
@@ -230,6 +231,7 @@ class DescribeAnExchangedStore:
 
 
 class DescribeMigrations:
+    @pytest.mark.thorough
     def it_gives_an_empty_postgres_the_id_of_a_full_mysql(self, settings, use, corner):
         with scratch_databases(settings) as elsewhere:
             changed = use.settings.model_copy(update={"postgres_url": elsewhere.postgres_url})
@@ -263,6 +265,7 @@ class DescribeMigrations:
                 assert old.redis.get("somebody") == b"else's"
                 assert vectors(fresh) >= 1
 
+    @pytest.mark.thorough
     def it_joins_stores_from_before_there_were_ids_by_what_they_hold(self, settings):
         with databases_of_its_own(settings) as old, databases_of_its_own(settings) as other:
             Corner(old, make_tenant(old)[0], Namespace("kb")).ingest(upload("d0", "The pump."))
@@ -278,6 +281,7 @@ class DescribeMigrations:
             upgrade(old.mysql, old.postgres, old.settings)
             assert id_of(old.mysql) == id_of(old.postgres)
 
+    @pytest.mark.thorough
     def it_goes_down_and_up_again_beside_the_same_redis(self, fresh, resources):
         use = resources(fresh)
         upgrade(use.mysql, use.postgres, fresh)
@@ -318,6 +322,7 @@ class DescribeOneRedisForTwo:
         with redis.Redis.from_url(fresh.redis_url.get_secret_value()) as client:
             assert client.get(installation.KEY) == id_of(alone.mysql).encode()
 
+    @pytest.mark.thorough
     def it_looks_at_a_broker_that_is_another_redis(self, use, fresh, resources):
         second = resources(
             fresh.model_copy(update={"broker_url": SecretStr(use.settings.redis_url.get_secret_value())})

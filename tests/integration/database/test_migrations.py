@@ -111,6 +111,7 @@ class DescribeMigrations:
             other.execute(text(f"SELECT {unlock}"))
         upgrade(*engines, fresh, wait_s=0)
 
+    @pytest.mark.thorough
     def it_takes_one_side_back_to_a_revision_and_keeps_the_rest(self, fresh, engines):
         mysql, postgres = engines
         upgrade(mysql, postgres, fresh)
@@ -125,7 +126,11 @@ class DescribeMigrations:
 
     @pytest.mark.parametrize(
         "row",
-        ["'acme', 'b', 'settled', NULL", "'acme', 'default', 'copying', 'b'", "'acme', 'default', 'leaving', 'b'"],
+        [
+            "'acme', 'b', 'settled', NULL",
+            pytest.param("'acme', 'default', 'copying', 'b'", marks=pytest.mark.thorough),
+            pytest.param("'acme', 'default', 'leaving', 'b'", marks=pytest.mark.thorough),
+        ],
     )
     def it_refuses_tenants_on_other_servers_and_says_how_to_bring_them_back(self, fresh, engines, says, row):
         upgrade(*engines, fresh)
@@ -163,6 +168,7 @@ class DescribeMigrations:
         assert re.fullmatch(f"migrate: {sentence}", says("downgrade", fresh, *flags))
         assert (revisions(*engines), [_tables(engine) for engine in engines]) == before
 
+    @pytest.mark.thorough
     def it_refuses_to_take_back_a_revision_that_has_no_way_back(self, engines, fresh, tmp_path):
         upgrade(*engines, fresh)
         migrations = shutil.copytree(str(MIGRATIONS), tmp_path / "migrations")
@@ -224,6 +230,7 @@ class DescribeMigrations:
         with pytest.raises(Misconfigured, match="the schema lacks"):
             check(mysql, postgres, fresh)
 
+    @pytest.mark.thorough
     def it_prints_the_statements_of_a_revision_and_runs_none(self, engines, fresh, tmp_path):
         upgrade(*engines, fresh)
         before = [_tables(engine) for engine in engines]
@@ -241,6 +248,7 @@ class DescribeMigrations:
             assert f"    CREATE INDEX noted ON {table} (tenant_id, " in side
         assert [_tables(engine) for engine in engines] == before
 
+    @pytest.mark.thorough
     def it_accepts_another_default_collation_of_the_database(self, engines, fresh):
         with engines[0].begin() as connection:  # MySQL and newer MariaDB have other ones
             connection.execute(text("ALTER DATABASE COLLATE utf8mb4_bin"))

@@ -91,6 +91,7 @@ class DescribePgvector:
         ):
             schema.check_postgres(connection, oldest=(99,))
 
+    @pytest.mark.thorough
     def it_is_told_in_both_reports(self, use_alone: Resources):
         with outdated(use_alone):
             found = {each.check: each for each in examine(use_alone, None, use_alone.settings)}
@@ -162,23 +163,26 @@ class DescribeTheSchema:
                 "RENAME TABLE gone TO entity_states",
                 "table entity_states",
             ),
-            (
+            pytest.param(
                 "mysql",
                 "ALTER TABLE chunks RENAME INDEX chunks_terms TO other",
                 "ALTER TABLE chunks RENAME INDEX other TO chunks_terms",
                 "index chunks_terms of chunks (fulltext (terms))",
+                marks=pytest.mark.thorough,
             ),
-            (
+            pytest.param(
                 "mysql",
                 "ALTER TABLE chunks DROP INDEX chunks_by_id",
                 "ALTER TABLE chunks ADD UNIQUE INDEX chunks_by_id (tenant_id, chunk_id)",
                 "index chunks_by_id of chunks (unique btree (tenant_id, chunk_id))",
+                marks=pytest.mark.thorough,
             ),
-            (
+            pytest.param(
                 "mysql",
                 "ALTER TABLE tenants CHANGE disabled_at off_at DATETIME(6) NULL",
                 "ALTER TABLE tenants CHANGE off_at disabled_at DATETIME(6) NULL",
                 "column tenants.disabled_at",
+                marks=pytest.mark.thorough,
             ),
             (
                 "mysql",
@@ -192,17 +196,19 @@ class DescribeTheSchema:
                 "ALTER TABLE gone RENAME TO document_embeddings",
                 "table document_embeddings",
             ),
-            (
+            pytest.param(
                 "postgres",
                 "DROP INDEX chunk_embeddings_by_document",
                 "CREATE INDEX chunk_embeddings_by_document ON chunk_embeddings (tenant_id, namespace, document_id, generation)",
                 "index of chunk_embeddings (btree (tenant_id, namespace, document_id, generation))",
+                marks=pytest.mark.thorough,
             ),
-            (
+            pytest.param(
                 "postgres",
                 "ALTER TABLE vector_indexes RENAME COLUMN build_s TO gone",
                 "ALTER TABLE vector_indexes RENAME COLUMN gone TO build_s",
                 "column vector_indexes.build_s",
+                marks=pytest.mark.thorough,
             ),
         ],
     )
@@ -243,6 +249,7 @@ class DescribeTheSchema:
         finally:
             _execute(use_alone, "mysql", "RENAME TABLE gone TO entity_states")
 
+    @pytest.mark.thorough
     def it_answers_503_and_no_address_to_who_needs_a_table_that_is_gone(self, use_alone: Resources):
         _, key = make_tenant(use_alone)
         path = "/v1/entities?namespace=kb"

@@ -131,6 +131,7 @@ class DescribeRights:
             line = says(action, odd)
         assert line.endswith("takes no writes (read only); name the primary server in CHORDWISE_POSTGRES_URL")
 
+    @pytest.mark.thorough
     def it_continues_a_migration_once_the_missing_right_is_there(self, settings: Settings, says, name):
         with scratch_databases(settings) as empty, closing(Resources(empty)) as use:
             rights = "SELECT, CREATE"
@@ -141,6 +142,7 @@ class DescribeRights:
                 assert migrate_schema.main(["upgrade"], odd) == 0
             assert migrate_schema.main(["check"], empty) == 0
 
+    @pytest.mark.thorough
     def it_changes_no_database_unless_both_can_be_migrated(self, settings: Settings, says, name):
         with scratch_databases(settings) as empty, closing(Resources(empty)) as use:
             with postgres_role(use, name, "ALL") as odd:
@@ -162,6 +164,7 @@ class DescribeClocks:
 
 
 class DescribeConnections:
+    @pytest.mark.thorough
     def it_names_the_limit_of_a_mysql_user(self, use_alone: Resources, name):
         with (
             mysql_user(use_alone, name, "ALL", "WITH MAX_USER_CONNECTIONS 1") as odd,
@@ -177,6 +180,7 @@ class DescribeConnections:
             f"; raise MAX_USER_CONNECTIONS of user {name}, or lower CHORDWISE_STORE_POOL_SIZE or the number of processes"
         )
 
+    @pytest.mark.thorough
     def it_names_the_limit_of_a_postgres_role(self, use_alone: Resources, name):
         with (
             postgres_role(use_alone, name, "ALL", "CONNECTION LIMIT 1") as odd,

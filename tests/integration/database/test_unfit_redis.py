@@ -105,7 +105,10 @@ class DescribeTheStart:
             "is not trusted (certificate has expired); renew it on the server, and compare both clocks"
         )
 
-    @pytest.mark.parametrize(("rights", "missing"), [("~* +@all", "channels"), ("~chordwise:* &* +@all", "keys")])
+    @pytest.mark.parametrize(
+        ("rights", "missing"),
+        [("~* +@all", "channels"), pytest.param("~chordwise:* &* +@all", "keys", marks=pytest.mark.thorough)],
+    )
     def it_refuses_a_user_without_rights_to_channels_or_keys(self, use_alone: Resources, tmp_path, rights, missing):
         with running(own_redis(tmp_path)) as server, redis.Redis.from_url(server.url) as administrator:
             # resetchannels is the default of Redis 7, and has to be said to Redis 6.
@@ -140,6 +143,7 @@ class DescribeAFullServer:
         assert line["status"] == "down"
         assert line["detail"].endswith(expected)
 
+    @pytest.mark.thorough
     def it_is_named_as_the_broker_too(self, use_alone: Resources, tmp_path: Path):
         with running(own_redis(tmp_path)) as server, redis.Redis.from_url(server.url) as administrator:
             _, settings = both_variables(use_alone.settings, server.url)[1]
@@ -155,6 +159,7 @@ class DescribeAFullServer:
             administrator.replicaof("127.0.0.1", 9)
             assert_named(settings, "takes no writes; name the primary server in CHORDWISE_BROKER_URL")
 
+    @pytest.mark.thorough
     def it_is_named_when_its_disk_is_full(self, use_alone: Resources, tmp_path: Path):
         with running(own_redis(tmp_path)) as server, redis.Redis.from_url(server.url) as administrator:
             administrator.config_set("appendonly", "no")

@@ -110,6 +110,7 @@ class DescribeParents:
         family._assert_aligned()
         assert_document_vectors(family)
 
+    @pytest.mark.thorough
     def it_comes_back_when_its_row_is_lost_and_goes_when_nobody_needs_it(self, family, use):
         before = listed(family)
         mysql(family, "DELETE FROM parent_chunks WHERE tenant_id = :tenant ORDER BY ordinal LIMIT 2")
@@ -203,12 +204,14 @@ class DescribeSegments:
     def story(self, corner: Corner, **fields: Any) -> None:
         corner.ingest(cut_by("segments", upload("s", STORY, media_type="text/markdown", **fields)))
 
+    @pytest.mark.thorough
     def it_takes_the_documents_where_a_segment_has_none(self, corner):
         self.story(corner, story_time=30)
         for found in self.recalled(corner, 25):
             assert not any("waits" in each for each in found)
             assert any("sleeps" in each for each in found)
 
+    @pytest.mark.thorough
     def it_keeps_the_structure_of_an_edited_segment(self, corner, use):
         self.story(corner)
         first = listed(corner)[0]
@@ -249,6 +252,7 @@ class DescribeDocumentVectors:
         corner.assert_clean()
         assert_document_vectors(corner)
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("statement", DAMAGE)
     def it_mends_them(self, corner, use, statement):
         corner.ingest(upload("a", LONG), upload("b", "short"))
@@ -257,6 +261,7 @@ class DescribeDocumentVectors:
         assert 1 <= found.document_vectors == found.repaired
         assert_document_vectors(corner)
 
+    @pytest.mark.thorough
     def it_makes_them_again_after_chunks_were_mended(self, corner, use):
         corner.ingest(upload("a", LONG))
         postgres(

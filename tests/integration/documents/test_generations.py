@@ -57,6 +57,7 @@ class DescribePolicies:
         assert corner.job(ticket).status == "succeeded"
 
 
+@pytest.mark.thorough
 class DescribeKeptGenerations:
     def it_keeps_the_upload_before_and_nothing_that_searches_pay_for(self, corner):
         for body in ("one", "two", "three"):
@@ -113,6 +114,7 @@ class DescribeRollback:
         assert corner.shown() == {"a": ["y"]}
         corner.assert_clean()
 
+    @pytest.mark.thorough
     def it_counts_against_the_queue(self, corner, use):
         corner.ingest(upload("a", "one"))
         corner.ingest(upload("a", "two"))
@@ -126,6 +128,7 @@ class DescribeRollback:
 class DescribeUploadsAtOnce:
     ROUNDS = 4
 
+    @pytest.mark.thorough
     def it_shows_the_one_that_was_accepted_last_whole(self, corner, use):
         """Four workers and a reader, and in each round three uploads at once of different lengths, some of them of what
         is shown already."""

@@ -47,6 +47,7 @@ def drop(corner: Corner) -> None:
 
 
 class DescribeRowsOfSources:
+    @pytest.mark.thorough
     def it_goes_with_the_last_document_that_names_it(self, corner):
         corner.ingest(upload("a", source_id="甲"), upload("b", source_id="甲"), upload("c", source_id="乙"))
         assert corner.rows("sources") == 2
@@ -56,6 +57,7 @@ class DescribeRowsOfSources:
             assert corner.rows("sources") == left
         assert source(corner, "甲") is None
 
+    @pytest.mark.thorough
     def it_stays_while_a_document_can_go_back_to_it(self, corner):
         corner.ingest(upload("a", "old", source_id="old"))
         corner.ingest(upload("a", "new", source_id="new"))
@@ -68,6 +70,7 @@ class DescribeRowsOfSources:
         drop(corner)
         assert corner.rows("sources") == 1
 
+    @pytest.mark.thorough
     def it_is_described_by_its_latest_upload(self, corner):
         corner.ingest(upload("a", uri="a.md", kind=SourceKind.TEXT))
         corner.ingest(upload("b", uri="a.md", kind=SourceKind.URL, media_type="text/markdown"))
@@ -80,6 +83,7 @@ class DescribeRowsOfSources:
         assert found is not None
         assert found.kind == "url"
 
+    @pytest.mark.thorough
     def it_goes_with_its_namespace_and_its_tenant(self, corner):
         corner.ingest(upload("a", source_id="s"))
         delete_namespace(corner.tenant, corner.namespace, corner.use)
@@ -140,6 +144,7 @@ _NAME_IT = text(
 )
 
 
+@pytest.mark.thorough
 class DescribeDeletingASource:
     def it_goes_on_where_it_was_interrupted(self, corner, monkeypatch):
         corner.ingest(*(upload(f"d{number:03}", source_id="大") for number in range(130)), upload("其他"))

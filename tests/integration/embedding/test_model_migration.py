@@ -101,6 +101,7 @@ class DescribeAMove:
         assert again == number + 1
         assert_same(corner, *both(use))
 
+    @pytest.mark.thorough
     def it_keeps_both_spaces_right_whatever_is_done_meanwhile(self, corner, use):
         fill(corner)
         number = start(use)
@@ -131,6 +132,7 @@ class DescribeAMove:
         assert migrate_model.rollback(number, use) == 0
         corner.assert_clean()
 
+    @pytest.mark.thorough
     def it_can_be_given_up(self, corner, use):
         fill(corner, 4)
         number = start(use)
@@ -150,6 +152,7 @@ class DescribeAMove:
         corner.assert_clean()
         assert start(use) == number + 1
 
+    @pytest.mark.thorough
     def it_is_made_again_after_it_in_a_new_postgresql(self, corner, use):
         fill(corner, 4)
         number = start(use)
@@ -170,6 +173,7 @@ class DescribeAMove:
         assert verify(corner.tenant, None, use, repair=True).missing == 4
         corner.assert_clean()
 
+    @pytest.mark.thorough
     def it_leaves_one_table_when_the_schema_is_taken_back(self, corner, use):
         start(use)
         downgrade(use.mysql, use.postgres, use.settings, to=EVERYTHING)
@@ -178,6 +182,7 @@ class DescribeAMove:
 
 
 class DescribeQueries:
+    @pytest.mark.thorough
     def it_answers_every_one_from_one_space(self, corner, use):
         """Queries run on while the move fills, switches, goes back and switches again."""
         fill(corner, 40)
@@ -245,6 +250,7 @@ class DescribeQueries:
         assert channel.recall(asked(corner, "the owl")) == channel.recall(asked(corner, "the owl", number))
         assert channel.recall(asked(corner, "the owl", 99)) == channel.recall(asked(corner, "the owl", number))
 
+    @pytest.mark.thorough
     def it_loads_a_new_model_in_a_process_without_queries(self, corner, use):
         other = Resources(use.settings)
         fill(corner, 1)
@@ -325,6 +331,7 @@ class DescribeTheGate:
         )
         migrate_model.switch(number, use)
 
+    @pytest.mark.thorough
     def it_takes_queries_from_the_texts_when_nobody_gives_any(self, corner, use):
         fill(corner, 16)
         number = start(use)

@@ -63,6 +63,7 @@ def mortal_resources(use: Resources, die_at: int) -> Resources:
     return Mortal(use.settings)
 
 
+@pytest.mark.thorough
 class DescribeDying:
     @pytest.mark.parametrize(
         "moments",
@@ -146,6 +147,7 @@ class DescribeAModelThatFails:
         corner.assert_clean()
         assert_same(corner, *both(use))
 
+    @pytest.mark.thorough
     def it_is_told_which_chunks_it_refuses(self, corner, use):
         fill(corner, 6)
         corner.ingest(upload("bad", "forbidden words"))
@@ -159,6 +161,7 @@ class DescribeAModelThatFails:
         assert refused.value.code == "vectors_missing"
         migrate_model.switch(number, use, skip_gate=True, accept_missing=True)
 
+    @pytest.mark.thorough
     def it_may_be_the_old_one_after_the_switch(self, corner, use):
         fill(corner, 4)
         number = start(use)
@@ -196,6 +199,7 @@ class DescribeRaces:
         assert len(corner.shown()) == 2
         stale.close()
 
+    @pytest.mark.thorough
     def it_tries_again_what_only_the_old_model_has_seen(self, corner, use):
         """The new model failed while a document was embedded, and was switched to before the document was shown."""
         number = start(use)
@@ -214,6 +218,7 @@ class DescribeRaces:
         assert len(corner.shown()) == 1
         stale.close()
 
+    @pytest.mark.thorough
     def it_never_writes_a_vector_into_the_space_of_another_model(self, corner, use):
         """An embedder taken before a switch to a model of the same length, used after it."""
         fill(corner, 2)

@@ -91,15 +91,20 @@ class DescribeDeath:
             (Accepting, fatal),
             (Ingesting, fatal),
             pytest.param(Ingesting, fatal_within, marks=pytest.mark.thorough),
-            (IngestingTheFirst, fatal),
-            (IngestingTheSame, fatal),
-            (MovingToTheQueueOfLongDocuments, fatal),
-            (Rejecting, fatal),
+            pytest.param(IngestingTheFirst, fatal, marks=pytest.mark.thorough),
+            pytest.param(IngestingTheSame, fatal, marks=pytest.mark.thorough),
             (Deleting, fatal),
             (EditingAChunk, fatal),
-            (HidingAChunk, fatal),
-            (DeletingTheLastChunk, fatal),
-            (RollingBack, fatal),
+            *(
+                pytest.param(story, fatal, marks=pytest.mark.thorough)
+                for story in (
+                    MovingToTheQueueOfLongDocuments,
+                    Rejecting,
+                    HidingAChunk,
+                    DeletingTheLastChunk,
+                    RollingBack,
+                )
+            ),
         ],
     )
     def it_leaves_a_document_whole_in_every_moment_of(self, use, namespace, story, moments_of):
@@ -119,7 +124,14 @@ class DescribeDeath:
         corner.make_due()
         corner.assert_clean()
 
-    @pytest.mark.parametrize("story", [Dropping, LettingGoOfWhatWasKept, Mending])
+    @pytest.mark.parametrize(
+        "story",
+        [
+            Dropping,
+            pytest.param(LettingGoOfWhatWasKept, marks=pytest.mark.thorough),
+            pytest.param(Mending, marks=pytest.mark.thorough),
+        ],
+    )
     def it_leaves_a_tenant_whole_in_every_moment_of(self, use, namespace, story):
         first = self._first(Corner(use, make_tenant(use)[0], namespace), story)
         for moment, name in fatal(first):

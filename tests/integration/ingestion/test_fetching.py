@@ -105,6 +105,7 @@ class DescribeAFetchedDocument:
         [(digest,)] = corner.execute("SELECT content_hash FROM generations WHERE tenant_id = :tenant")
         assert digest == hashlib.sha256(body).digest()
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("size", ["body_bytes", "0"], ids=["with its size", "as former versions stored it"])
     def it_can_be_changed_and_rolled_back_when_its_address_is_gone(self, corner, web, size):
         web.pages["/bolts"] = page("螺栓 bolt".encode(), media_type="text/plain; charset=utf-8")
@@ -135,6 +136,7 @@ class DescribeAFetchedDocument:
         assert corner.items(ticket)["d"].status == "succeeded"
         assert web.asked == {"/": 1}
 
+    @pytest.mark.thorough
     def it_is_fetched_anew_when_it_is_sent_again(self, corner, web):
         web.pages["/"] = page(b"The grey owl.", media_type="text/plain")
         corner.fetch(at(web.url()))
@@ -181,6 +183,7 @@ class DescribeWhatCannotBeFetched:
         corner.work(ticket)
         assert corner.items(ticket)["d"].status == "succeeded"
 
+    @pytest.mark.thorough
     def it_is_given_up_after_the_last_attempt(self, corner, web):
         corner.use = patient(corner.use, ingest_max_attempts=2)
         web.pages["/"] = page(b"", status=503)
@@ -248,6 +251,7 @@ class DescribeManyAtOnce:
         assert corner.use.fetches.wait(10)
         assert corner.use.fetches.room(corner.tenant) == 12
 
+    @pytest.mark.thorough
     def it_keeps_nothing_of_what_was_cancelled_meanwhile(self, corner, web):
         web.pages["/"] = slow(0.5, page(b"The grey owl.", media_type="text/plain"))
         ticket = corner.accept(at(web.url()))

@@ -36,6 +36,7 @@ def strict(settings: Settings) -> Iterator[Resources]:
     resources.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def it_parks_each_hostile_document_and_shows_every_good_one(
     strict: Resources, tenant: TenantId, namespace: Namespace, settings: Settings

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.own_databases
 
 
 class DescribeIngestion:
+    @pytest.mark.thorough
     def it_finishes_when_the_next_attempt_cuts_fewer_chunks(self, corner, use):
         ticket = corner.accept(upload("a", "A pump 水泵. " * 3000))
         corner.work(ticket, breaking(use, "counts"))
@@ -69,6 +70,7 @@ class DescribeIngestion:
         corner.work(ticket, small)
         assert corner.job(ticket).succeeded == 5
 
+    @pytest.mark.thorough
     def it_gives_up_only_the_document_that_ends_the_embedding_service(self, corner, use):
         ticket = corner.accept(*(upload(f"d{n}", "deadly word" if n == 4 else f"text {n}") for n in range(9)))
         for _ in range(use.settings.ingest_max_attempts):

@@ -35,7 +35,6 @@ def plain_log(monkeypatch):
 AWAY = EmbedderUnavailable("the model is away", retry_after_s=30.0)
 
 
-@pytest.mark.calm
 class DescribePostponing:
     def it_is_told_once_it_is_written(self, corner, claim):
         with capture_logs() as told:

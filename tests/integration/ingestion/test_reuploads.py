@@ -43,11 +43,13 @@ class DescribeAnUnchangedUpload:
         assert corner.rows("payloads") == corner.rows("generations") == 1
         corner.assert_clean()
 
+    @pytest.mark.thorough
     def it_is_so_without_a_title_of_its_own_too(self, corner, counting):
         one = Upload(document_id=A, fields=DocumentFields(), body=b"# Found title\n\nText.", media_type="text/markdown")
         corner.ingest(one)
         assert again(corner, counting, one) == {"unchanged": 1}
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         "change",
         [
@@ -78,6 +80,7 @@ class DescribeAnUnchangedUpload:
         assert again(corner, counting, upload("a", paragraphs(20))) == {"replaced": 1}
         assert len(corner.shown()["a"]) == len(found)
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("store", ["mysql", "postgres"])
     def it_mends_what_was_lost_of_it(self, corner, counting, store):
         corner.ingest(upload("a", "text"))
@@ -105,6 +108,7 @@ class DescribeAnUnchangedUpload:
         corner.assert_clean()
         assert corner.rows("payloads") == corner.rows("generations") == 1
 
+    @pytest.mark.thorough
     def it_does_not_undo_a_deletion(self, corner):
         corner.ingest(upload("a", "old"))
         ticket = corner.accept(upload("a", "old"))
@@ -114,6 +118,7 @@ class DescribeAnUnchangedUpload:
         assert corner.ingest(upload("a", "old")).outcomes == {"created": 1}
         corner.assert_clean()
 
+    @pytest.mark.thorough
     def it_does_not_keep_its_document_from_being_deleted_with_its_last_chunk(self, corner):
         for _ in range(2):
             corner.ingest(upload("a", "text"))
@@ -127,6 +132,7 @@ class DescribeAnUnchangedUpload:
         drop_retired(corner.tenant, corner.use)
         assert corner.rows("payloads") == corner.rows("generations") == 0
 
+    @pytest.mark.thorough
     def it_asks_nothing_more_of_the_databases_for_a_first_upload(self, corner, counting):
         ticket = corner.accept(*(upload(f"d{n}", f"text {n}") for n in range(5)))
         seen: list[str] = []
@@ -172,6 +178,7 @@ class DescribeReuse:
             scores = corner.use.vectors(corner.tenant).scores(vector, ids)
             assert scores[chunk.chunk_id] == pytest.approx(1.0, abs=0.001)
 
+    @pytest.mark.thorough
     def it_embeds_nothing_when_only_fields_have_changed(self, corner, counting):
         corner.ingest(upload("a", paragraphs(50), tags=("old",)))
         assert again(corner, counting, upload("a", paragraphs(50), tags=("new",), author="me")) == {"replaced": 1}
@@ -188,6 +195,7 @@ class DescribeReuse:
         again(corner, counting, upload("b", "the same text"))
         assert counting.embedder.texts == ["the same text"]
 
+    @pytest.mark.thorough
     def it_parks_the_right_document_when_the_model_refuses_one_of_the_new_texts(self, corner, use):
         corner.ingest(upload("a", paragraphs(20)), upload("b", paragraphs(20)))
         ticket = corner.accept(

@@ -106,6 +106,7 @@ class DescribePausing:
         assert corner.job(ticket).status == "succeeded"
 
 
+@pytest.mark.thorough
 class DescribeDeadLetters:
     def it_tells_who_is_at_fault(self, corner, use):
         rejected = corner.accept(upload("empty", " "))

@@ -121,11 +121,13 @@ class DescribeALongBacklog:
         assert {ingest_next(use, ring=lambda *_: None) for _ in range(2)} == {1}
         assert {waiting.tenant_id for waiting in _turns_of(use)} == {backlog}
 
+    @pytest.mark.thorough
     def it_gets_a_few_bells_from_the_sweeper_and_not_one_for_each_job(self, use, backlog):
         rung = []
         sweep(use, ring=lambda *who: rung.append(who))
         assert 10 <= sum(who[0] == backlog for who in rung) <= 40
 
+    @pytest.mark.thorough
     def it_ends_although_every_bell_but_one_is_lost(self, use, backlog):
         bells = [backlog]
         while bells:
@@ -176,6 +178,7 @@ class DescribeTurns:
         assert ingest_next(use, ring=lambda *who: rung.append(who)) == 0
         assert len(rung) == 1
 
+    @pytest.mark.thorough
     def it_serves_another_tenant_although_one_has_hundreds_of_jobs(self, use, tenants):
         busy, other, _ = tenants
         send(use, other, 1)
@@ -397,7 +400,7 @@ class DescribeALongDocument:
 class DescribeASlowDocument:
     """A text of words that are all different, which takes the longest to analyse for its size."""
 
-    @pytest.mark.calm
+    @pytest.mark.apart
     def it_keeps_nobody_else_waiting_and_ends_as_its_own_failure(self, use, tenants):
         alone_s = _seconds_until_shown(use, tenants[2])
         words = " ".join(map("".join, islice(product("qzxjkvbpygfw", repeat=7), 500_000)))
@@ -416,13 +419,10 @@ class DescribeASlowDocument:
         assert (job.status, [item.code for item in items]) == ("failed", ["cutting_too_slow"])
         assert "cutting the document took more than 2 s" in (items[0].detail or "")
 
-    @pytest.mark.calm
+    @pytest.mark.apart
     @pytest.mark.parametrize(
         "kind",
-        [
-            pytest.param(kind, marks=[pytest.mark.thorough] if kind in ("sentences", "workbook") else [])
-            for kind in SLOW
-        ],
+        [pytest.param(kind, marks=[pytest.mark.thorough] if kind != "pages" else []) for kind in SLOW],
     )
     def it_delays_a_line_of_another_tenant_by_about_a_second(self, use, tenants, kind):
         """One worker of each queue has both tenants' work, whatever is slow about the document: its sentences, its

@@ -52,6 +52,7 @@ def prune(corner: Corner, use: Resources | None = None) -> int:
 
 
 class DescribeJobs:
+    @pytest.mark.thorough
     def it_leaves_only_the_latest_of_the_uploads_that_were_never_published(self, corner, use):
         tickets = [corner.accept(upload("d", f"upload {n} 上传")) for n in range(3)]
         for ticket in tickets:
@@ -74,6 +75,7 @@ class DescribeJobs:
         assert corner.shown().keys() == {"d0", "d1", "d2", "young"}  # documents do not go with their jobs
         assert prune(corner) == 0
 
+    @pytest.mark.thorough
     def it_keeps_them_for_ever_if_it_is_to(self, corner, use):
         job = corner.ingest(upload("a", "tea"))
         age(corner, job.job_id, days=5000)
@@ -92,6 +94,7 @@ class DescribeJobs:
             deleted.append(left - corner.rows("job_items"))
         assert deleted == [7, 9, 2]  # oldest first; the large one alone
 
+    @pytest.mark.thorough
     def it_sees_only_its_own_tenants(self, corner, use):
         age(corner, corner.ingest(upload("a", "tea")).job_id)
         with unit_of_work(use.mysql) as work:
@@ -99,6 +102,7 @@ class DescribeJobs:
             assert other.forget(datetime.now(UTC).replace(tzinfo=None), items=100) == 0
         assert len(job_ids(corner)) == 1
 
+    @pytest.mark.thorough
     def it_leaves_a_job_that_its_owner_is_reopening(self, corner, use):
         ticket = corner.accept(upload("a", "tea"))
         steer_jobs.cancel(corner.tenant, ticket.job_id, use)
@@ -137,6 +141,7 @@ class DescribeJobs:
 
 
 class DescribeTheDocuments:
+    @pytest.mark.thorough
     def it_drops_the_bytes_that_only_a_retry_could_use(self, corner, use):
         corner.ingest(upload("there", "tea"))
         ticket = corner.accept(upload("there", "tea, changed"), upload("new", "coffee"))

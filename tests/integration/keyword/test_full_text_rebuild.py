@@ -27,7 +27,7 @@ from tests.support.repository.guides import blocks
 from tests.support.servers.own_stores import own_mariadb, own_mysql
 from tests.support.stacks.corner import Corner, documents
 
-pytestmark = [pytest.mark.calm, pytest.mark.thorough, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 
 SERVERS = {"mariadb": own_mariadb, "mysql-9": own_mysql}
 DOCUMENTS, REPLACEMENTS = 60, 6

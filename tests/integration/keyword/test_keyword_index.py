@@ -133,6 +133,7 @@ class DescribeAnswers:
             assert found.chunk_ids == expected.chunk_ids, filters
             assert 0 < len(found.chunk_ids) < 8, filters
 
+    @pytest.mark.thorough
     def it_scores_what_another_channel_found(self, host, corner):
         asked = query(corner, "red foxes at night")
         every = [chunk_of(corner, name) for name in ("foxes", "order", "salt")]
@@ -156,6 +157,7 @@ class DescribeAnswers:
         assert scored == pytest.approx(dict(zip(every, expected.scores, strict=True)))
         assert set(told) == set(every)
 
+    @pytest.mark.thorough
     def it_answers_several_namespaces(self, host, corner, use):
         beside = Corner(use, corner.tenant, Namespace("beside"))
         beside.ingest(upload("more", "Foxes and wolves hunt at night, red as they are."))
@@ -206,6 +208,7 @@ class DescribeChanges:
         assert before.chunk_ids == host.ask("owls").chunk_ids == asked_of(corner, "owls").chunk_ids
         assert len(before.chunk_ids) < len(host.ask("late storks").chunk_ids)
 
+    @pytest.mark.thorough
     def it_finds_again_what_was_rolled_back(self, host, corner):
         corner.ingest(upload("hares", "Storks stand on one leg."))
         host.catch_up()
@@ -216,6 +219,7 @@ class DescribeChanges:
         corner.work(ticket)
         self.seen(host, "hares run", ["hares", "foxes"])
 
+    @pytest.mark.thorough
     def it_forgets_a_namespace_that_was_made_anew(self, host, corner):
         delete_namespace(corner.tenant, corner.namespace, corner.use)
         corner.ingest(upload("hares", ANIMALS["hares"]))
@@ -223,6 +227,7 @@ class DescribeChanges:
         host.catch_up()
         assert (host.method(), host.documents("foxes")) == ("index", ["hares"])
 
+    @pytest.mark.thorough
     def it_answers_by_mysql_where_much_of_a_small_namespace_has_changed(self, host, corner):
         delete_document(corner.tenant, corner.namespace, DocumentId("gravel"), corner.use)
         host.catch_up()
@@ -231,6 +236,7 @@ class DescribeChanges:
         host.catch_up()
         assert (host.method(), host.documents("owls")) == ("index", ["late"])
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("count", "sentences", "least", "method"), [(1, 14_000, 1_200, "index"), (3, 9_000, 2_400, "fulltext")]
     )
@@ -249,6 +255,7 @@ class DescribeChanges:
             assert sorted(set(host.documents(question))) == expected, "after the indexer"
         assert host.method() == "index"
 
+    @pytest.mark.thorough
     def it_answers_by_mysql_what_has_changed_too_much(self, host, corner):
         corner.ingest(*(upload(f"many-{number}", f"Foxes {number}.") for number in range(210)))
         assert host.method() == "fulltext"
@@ -276,6 +283,7 @@ class DescribeRecovery:
             assert (found.guard["method"], found.guard["may_be_short"]) == ("fulltext", False)
             assert same(found, expected), question
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("suffix", ["store", "json"])
     def it_rebuilds_an_index_whose_files_are_truncated(self, host, corner, suffix):
         host.indexer.close()
@@ -288,6 +296,7 @@ class DescribeRecovery:
         assert again.documents("owl") == ["late"]
         again.indexer.close()
 
+    @pytest.mark.thorough
     def it_answers_by_mysql_over_damage_that_a_query_finds(self, host, corner):
         expected = asked_of(corner, "hares run")
         for file in folder_of(host.root, corner.tenant).glob("*.store"):
@@ -298,6 +307,7 @@ class DescribeRecovery:
         self.rebuilt(host)
         assert reader.method() == "index"
 
+    @pytest.mark.thorough
     def it_stays_in_use_after_changes_of_dictionaries_and_sizes(self, host, corner):
         said = Dictionary(synonyms=(("wolf", "red fox"),))
         with unit_of_work(corner.use.mysql) as work:
@@ -317,6 +327,7 @@ class DescribeRecovery:
         host.catch_up()
         assert host.documents("owl") == ["late"]
 
+    @pytest.mark.thorough
     def it_builds_anew_after_mysql_was_restored_from_a_backup(self, host, corner):
         self.restore(corner)
         host.catch_up()
@@ -352,6 +363,7 @@ class DescribeErasure:
 
 
 class DescribeMerging:
+    @pytest.mark.thorough
     def it_gives_the_same_after_many_commits(self, host, corner):
         for number in range(12):  # eight segments are merged into one
             corner.ingest(upload("hares", f"Hares run from foxes {number} times."))

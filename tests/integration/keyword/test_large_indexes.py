@@ -92,6 +92,7 @@ def it_indexes_the_changes_of_others_while_it_builds_one_anew(host, held, corner
     assert (host.method(), host.documents("owl"), host.documents("猫头鹰")) == ("index", ["late"], ["late"])
 
 
+@pytest.mark.thorough
 def it_frees_the_space_of_deleted_chunks(host, corner):
     body = "Gravel lies in the yard. " * 6_000
     short = Chunking(max_tokens=64)

@@ -112,6 +112,7 @@ class RenewingEmbedder:
         self._real.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("document_id", "text"), [("storm", "颱風轉向北方。"), ("part", "Order 12LP'-y03/5-XL now.")])
 def it_counts_an_edited_chunk_right_although_its_terms_were_renewed_meanwhile(
     corner, use, tenant, namespace, document_id, text
@@ -127,6 +128,7 @@ def it_counts_an_edited_chunk_right_although_its_terms_were_renewed_meanwhile(
     assert recount(tenant, namespace, use, repair=False).statistics == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("body", "title"), [("# Pumps\n\nOpen it.\n", "pumps"), ("# 水泵\n\n打开它。\n", "水泵")])
 def it_keeps_the_title_among_the_terms_of_a_document_that_is_being_ingested(
     corner, use, tenant, namespace, body, title

@@ -128,6 +128,7 @@ class DescribeAMySQLThatIsAway:
         assert shown == {}
         assert ("hydrate", "rules_unknown") in {(each.part, each.code) for each in journal.degradations}
 
+    @pytest.mark.thorough
     def it_has_nothing_for_a_tenant_whose_index_is_not_here(self, host, away):
         other, _ = make_tenant(host.corner.use)
         with pytest.raises(StoreUnavailable):
@@ -186,6 +187,7 @@ class DescribeADictionaryThatIsNotReadInTime:
         assert self.losses(found) == []
         assert may_be_cached(later, found, 10, use)
 
+    @pytest.mark.thorough
     def it_is_a_loss_where_only_the_composing_process_did_not_know_it(self, host, asked):
         use = host.corner.use
         host.ask("foxes")
@@ -194,6 +196,7 @@ class DescribeADictionaryThatIsNotReadInTime:
         assert self.losses(found) == [("keyword", "dictionary_not_read")]
         assert not may_be_cached(asked, found, 10, use)
 
+    @pytest.mark.thorough
     def it_is_named_beside_a_namespace_that_the_index_lacks(self, host, away):
         found = channel(away).recall(query(host.corner, "foxes", namespaces=(host.corner.namespace, Namespace("else"))))
         assert found.guard is not None

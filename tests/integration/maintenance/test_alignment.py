@@ -120,6 +120,7 @@ class DescribeDamage:
         assert corner.shown() == shown
         corner.assert_clean()
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("seed", range(3))
     def it_is_mended_in_one_pass_whatever_it_is(self, corner, seed, monkeypatch):
         monkeypatch.setattr(verifying, "PAGE_DOCUMENTS", 3)
@@ -133,6 +134,7 @@ class DescribeDamage:
         assert corner.shown() == shown
         corner.assert_clean()
 
+    @pytest.mark.thorough
     def it_finds_vectors_that_were_put_under_another_tenant(self, corner, use):
         from tests.conftest import make_tenant
 

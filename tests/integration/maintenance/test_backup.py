@@ -198,6 +198,7 @@ class DescribeBackup:
         assert (again.returncode, again.stdout) == (1, "")
         assert again.stderr == f"backup: {backup} exists already; name a new folder\n"
 
+    @pytest.mark.thorough
     def it_leaves_nothing_behind_when_a_server_refuses(self, servers: Servers, source: Corner, tmp_path: Path):
         path = shadowed(servers, tmp_path, "pg_dump", "echo 'pg_dump: error: no space left on device' >&2; exit 1")
         failed = servers.run(source.use.settings, "backup", str(tmp_path / "b"), PATH=path)
@@ -205,6 +206,7 @@ class DescribeBackup:
         assert failed.stderr == "backup: pg_dump ended with 1: pg_dump: error: no space left on device\n"
         assert sorted(path.name for path in tmp_path.iterdir()) == ["programs"]
 
+    @pytest.mark.thorough
     def it_takes_the_programs_of_the_local_stack_where_those_on_path_are_older_than_the_server(
         self, servers: Servers, source: Corner, tmp_path: Path
     ):
@@ -220,6 +222,7 @@ class DescribeBackup:
         assert made.returncode == 0, made.stderr
         assert (tmp_path / "backup/postgres.dump").stat().st_size > 1000
 
+    @pytest.mark.thorough
     def it_begins_postgres_after_mysql_so_that_what_is_added_between_needs_no_embedding(
         self, servers: Servers, source: Corner, tmp_path: Path
     ):

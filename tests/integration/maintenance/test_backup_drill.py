@@ -39,7 +39,7 @@ from tests.support.stacks.processes import (
     small_installation,
 )
 
-pytestmark = [pytest.mark.calm, pytest.mark.thorough, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
 log = structlog.get_logger(__name__)
 

@@ -159,6 +159,7 @@ class DescribeATenant:
         assert finish_erasures(use) >= 1
         assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
 
+    @pytest.mark.thorough
     def it_keeps_its_id_and_is_shut_out_until_nothing_is_left(self, corner, neighbour, use, monkeypatch):
         def gone(*_):
             raise StoreUnavailable("Redis: gone")
@@ -192,6 +193,7 @@ class DescribeATenant:
             assert tenants(work).admit(False)
             assert tenants(work).admit(True)
 
+    @pytest.mark.thorough
     def it_leaves_a_tenant_alone_that_was_made_anew(self, corner, neighbour, use):
         erase_tenant(corner.tenant, use)
         make_anew(corner)
@@ -199,6 +201,7 @@ class DescribeATenant:
         finish_erasures(use)
         assert corner.shown() == {"a": ["new life"]}
 
+    @pytest.mark.thorough
     def it_stops_when_it_is_settled_and_the_tenant_made_anew_meanwhile(self, corner, neighbour, use, monkeypatch):
         erase_tenant(corner.tenant, use)
         real, made = erasure_store.postgres_tables, []
@@ -222,6 +225,7 @@ class DescribeATenant:
         assert use.redis.exists(f"{corner.tenant}:query:1")
         corner.assert_clean()
 
+    @pytest.mark.thorough
     def it_is_continued_when_something_of_it_is_found_before_the_id_is_used_again(self, corner, neighbour, use):
         erase_tenant(corner.tenant, use)
         settle(corner)
@@ -242,6 +246,7 @@ class DescribeATenant:
         erasing.join(30)
         assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
 
+    @pytest.mark.thorough
     def it_lets_no_vector_in_that_was_under_way(self, corner, neighbour, use):
         """One writer to PostgreSQL holds the tenant's lock; another one comes after the erasure."""
         erasing = threading.Thread(target=erase_tenant, args=(corner.tenant, use))
@@ -272,6 +277,7 @@ class DescribeATenant:
         with pytest.raises(TenantGone):
             corner.execute(f"INSERT INTO {table} {columns}")
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("disabled", [False, True])
     def it_leaves_a_tenant_alone_that_an_earlier_version_made_anew(self, corner, neighbour, use, disabled):
         erase_tenant(corner.tenant, use)
@@ -284,6 +290,7 @@ class DescribeATenant:
         finish_erasures(use)
         assert corner.shown() == {"a": ["new life"]}
 
+    @pytest.mark.thorough
     def it_does_not_compare_the_clocks_of_two_hosts(self, corner, neighbour, use, monkeypatch):
         def gone(*_):
             raise StoreUnavailable("PostgreSQL: gone")
@@ -304,6 +311,7 @@ class DescribeATenant:
         finish_erasures(use)
         assert corner.shown() == {"a": ["new life"]}
 
+    @pytest.mark.thorough
     def it_is_settled_once_a_later_recount_finds_nothing(self, corner, neighbour, use):
         settled = "SELECT 1 FROM erasures WHERE tenant_id = :tenant AND settled_at IS NOT NULL"
         erase_tenant(corner.tenant, use)
@@ -314,6 +322,7 @@ class DescribeATenant:
         assert corner.execute("SELECT requested_at FROM erasures WHERE tenant_id = :tenant") == asked
         settle(corner)
 
+    @pytest.mark.thorough
     def it_is_nobody_that_never_was(self, use):
         assert erase_tenant("never-was", use) is None  # type: ignore[arg-type]
 

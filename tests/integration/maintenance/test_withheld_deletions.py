@@ -95,6 +95,7 @@ class DescribeARepair:
         assert (report.repaired, report.withheld) == (DELETED_FREELY, 0)
         assert vectors(corner) == shown
 
+    @pytest.mark.thorough
     def it_withholds_rows_of_chunks_too(self, corner):
         with unit_of_work(corner.use.mysql) as work:
             rows = work.connection.execute(LEFTOVER, {"tenant": corner.tenant, "many": ORPHANS}).rowcount
@@ -124,6 +125,7 @@ class DescribeTheReconciler:
         assert verify(corner.tenant, None, corner.use, repair=True, delete_share=1.0).repaired == ORPHANS
         assert examine_stores.deletions(corner.use).severity is Severity.OK
 
+    @pytest.mark.thorough
     def it_goes_on_by_itself_once_the_cause_is_gone(self, corner):
         orphan(corner, ORPHANS)
         reconcile_tenant(corner.tenant, corner.use)
@@ -137,6 +139,7 @@ class DescribeTheReconciler:
         reconcile_tenant(corner.tenant, corner.use)
         corner.assert_clean()
 
+    @pytest.mark.thorough
     def it_counts_over_all_runs_of_one_pass(self, corner):
         """A run stops after one page here; each alone would delete little."""
         shown = vectors(corner)

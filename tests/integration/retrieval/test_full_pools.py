@@ -20,6 +20,8 @@ from tests.support.corpora.uploads import upload
 from tests.support.stacks.corner import Corner, documents
 from tests.support.stacks.keyword_index import Host
 
+pytestmark = pytest.mark.thorough  # of 1,800 documents; the rules of selection stand in tests/spec
+
 METHODS = ("hybrid", "full_text", "semantic")
 SHORT = Chunking(strategy="sentences", max_tokens=50, overlap=0.0)
 NOTES = 10

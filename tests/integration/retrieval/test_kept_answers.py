@@ -113,7 +113,15 @@ def namespace_made_anew(corner: Corner) -> None:
     corner.ingest(upload("d1", "green tea of another house"))
 
 
-CHANGES = [replaced, retitled, added, deleted, edited, switched_off, chunk_deleted, namespace_made_anew]
+CHANGES = [
+    replaced,
+    deleted,
+    edited,
+    *(
+        pytest.param(change, marks=pytest.mark.thorough)
+        for change in (retitled, added, switched_off, chunk_deleted, namespace_made_anew)
+    ),
+]
 
 
 class DescribeAKeptAnswer:
@@ -178,6 +186,7 @@ class DescribeAKeptAnswer:
         places = [answer if part == "context" else answer["chunks"][0] for answer in (without, *answers)]
         assert [part in each for each in places] == [False, True, True, False]
 
+    @pytest.mark.thorough
     def it_is_not_given_to_who_asks_in_more_namespaces(self, gateway, corner, use):
         gateway.keep()
         other = Namespace(f"ns-{uuid.uuid4().hex[:8]}")
@@ -191,15 +200,18 @@ class DescribeAKeptAnswer:
         gateway.settle()
         assert gateway.ask()["stats"]["cached"]  # the first namespace did not change
 
+    @pytest.mark.thorough
     def it_is_forgotten_with_the_query_that_it_was_made_for(self, gateway, corner, use):
         first = gateway.keep()
         assert use.queries(corner.tenant).cancel(QueryId(first["query_id"]))
         assert not gateway.ask()["stats"]["cached"]
 
+    @pytest.mark.thorough
     def it_is_not_given_to_who_wants_a_trace(self, gateway):
         gateway.keep()
         assert not gateway.ask(trace=True)["stats"]["cached"]
 
+    @pytest.mark.thorough
     def it_is_never_replaced_by_that_of_a_copy_which_may_not_be_kept(self, gateway):
         gateway.settle()
         query = gateway.kept.keyed(gateway.asker.query(QUESTION))
@@ -222,6 +234,7 @@ class DescribeAKeptAnswer:
         run_chord.answer(corner.tenant, query.query_id, use, {})  # no channel came back
         assert use.queries(corner.tenant).cached_answer(query.cache_key) is None
 
+    @pytest.mark.thorough
     def it_is_not_kept_if_the_installation_says_so(self, corner, gateway):
         other = replace(corner.use, settings=corner.use.settings.model_copy(update={"result_cache_ttl_s": 0}))
         unkept = Gateway(Corner(other, corner.tenant, corner.namespace), replace(other, reading=True))
@@ -253,6 +266,7 @@ class DescribeAKeptAnswer:
         kept.keyed(gateway.asker.query(QUESTION))
         assert len(tries) == 2
 
+    @pytest.mark.thorough
     def it_is_not_asked_for_where_somebody_else_waited_for_mysql_in_vain(self, gateway, reader):
         is_away = [True]
         kept = AnswerCache(reader, away=lambda: is_away[0])
@@ -262,6 +276,7 @@ class DescribeAKeptAnswer:
         is_away[0] = False
         assert kept.keyed(query).cache_key
 
+    @pytest.mark.thorough
     def it_is_asked_anew_if_another_version_has_kept_it(self, gateway, corner, use):
         first = gateway.keep()
         strange = b'{"query_id": "x", "chunks": "in another shape"}'

@@ -138,7 +138,6 @@ class DescribeTheLadder:
         assert [len(channel.asked) for channel in channels.values()] == [1, 1]
 
 
-@pytest.mark.calm
 class DescribeASecondRetrieval:
     TEXTS: Mapping[str, str] = {
         f"d{n}": f"Centrifugal pump number {n} feeds the cooling tower through valve {n}." for n in range(12)
@@ -190,6 +189,7 @@ class DescribeASecondRetrieval:
         assert {(lost.part, lost.code) for lost in found.stats.degradations} == {("second", "store_unavailable")}
         assert found.stats.second.hits_after == found.stats.second.hits_before == len(found.chunks) > 0
 
+    @pytest.mark.apart
     def it_does_not_wait_longer_for_a_hanging_channel_than_the_deadline(self, corner, use_alone):
         corner.fill(self.TEXTS)
         let_go = threading.Event()
@@ -205,7 +205,6 @@ class DescribeASecondRetrieval:
         assert found.chunks
 
 
-@pytest.mark.calm
 class DescribeTheInProcessMode:
     def it_asks_its_channels_side_by_side(self, corner, use_alone):
         corner.fill({"a": "Green tea."})

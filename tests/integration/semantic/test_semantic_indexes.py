@@ -113,6 +113,7 @@ class DescribeUpkeep:
         assert {row.index_name for row in replaced}.isdisjoint(indexes(library.use))
         assert self.finds_everything(library, grown, [*names, "later"])
 
+    @pytest.mark.thorough
     def it_puts_nothing_that_is_written_into_an_index(self, library, grown):
         """Neither a new row nor one that is written again: that one gets a new number, behind the sealed range."""
         keep(library.use, 2)
@@ -129,6 +130,7 @@ class DescribeUpkeep:
         assert f"seq < {row.end_seq}" in definition
         assert self.finds_everything(library, grown, ["books", "more"])
 
+    @pytest.mark.thorough
     def it_builds_a_range_again_when_most_of_its_rows_are_gone(self, library, grown):
         self.add(library, grown, 2 * GROWN, "more")
         keep(library.use, 2)
@@ -143,6 +145,7 @@ class DescribeUpkeep:
         keep(library.use, 1)
         assert self.index(library, grown) != old
 
+    @pytest.mark.thorough
     def it_seals_a_range_again_whose_index_was_dropped_by_hand(self, library, grown):
         keep(library.use, 2)
         in_postgres(library.use, f"DROP INDEX {self.index(library, grown)}")
@@ -163,6 +166,7 @@ class DescribeUpkeep:
         keep(library.use, 1)
         assert states(library.use, grown) == ["ready"]
 
+    @pytest.mark.thorough
     def it_cleans_up_after_a_builder_that_died(self, library, grown, monkeypatch):
         keep(library.use, 1)
         # A build waits for who writes to the table; one that is given up meanwhile leaves what a killed one does.
@@ -178,6 +182,7 @@ class DescribeUpkeep:
         assert indexes(library.use)[self.index(library, grown)] == "valid"
         assert states(library.use, grown) == ["ready"]
 
+    @pytest.mark.thorough
     def it_adopts_what_was_finished_and_not_noted(self, library, grown):
         keep(library.use, 2)
         in_postgres(
@@ -220,6 +225,7 @@ class DescribeUpkeep:
             == 0
         )
 
+    @pytest.mark.thorough
     def it_drops_the_index_of_a_tenant_that_was_erased_while_it_was_built(self, library, grown):
         keep(library.use, 2)
         name = self.index(library, grown)

@@ -127,6 +127,7 @@ class DescribeGraphs:
         assert finding.detail.endswith(" MB")
 
 
+@pytest.mark.thorough
 class DescribeChanges:
     @pytest.fixture
     def library(self, settings) -> Iterator[Library]:
@@ -209,6 +210,7 @@ class DescribeTheComparison:
             keep(library, 2)
             assert len(noted(library.use, library.large)) == before  # it is not compared again
 
+    @pytest.mark.thorough
     def it_gives_a_small_range_lists(self, settings):
         with graph_library(settings, vector_index="auto", exact_chunks=2 * THRESHOLD) as library:
             keep(library, 4)

@@ -130,6 +130,7 @@ class DescribeAnIdleConsumer:
         assert (waits[:3], max(waits), waits[-1]) == ([1, 2, 4], 4, 1), waits
 
 
+@pytest.mark.thorough
 class DescribeAWorkerForQueries:
     def it_writes_nothing_down_of_what_it_took(self):
         told = {worker.name.partition("@")[0]: worker.visibility_timeout_s for worker in ask_every_worker(producer)}

@@ -105,11 +105,11 @@ def modules_of(packages: Iterable[str], *, without: Sequence[str] = ()) -> Itera
                 yield importlib.import_module(each.name)
 
 
-def slow_input(found: Found) -> Slow | None:
+def slow_input(found: Found, *, hostile_runs: bool) -> Slow | None:
     """Return an input on which the pattern, called as its module calls it, takes superlinear time; None if there is
-    none."""
+    none. Inputs are made of the pattern's own repeats; with ``hostile_runs`` of the usual hostile runs, too."""
     for method in _ways(found):
-        for example in examples(found.pattern):
+        for example in chain(runs() if hostile_runs else (), examples(found.pattern)):
             if (slow := grows(lambda text, call=method: call(_typed(text, found.pattern)), example)) is not None:
                 return slow
     return None
@@ -150,9 +150,7 @@ def grows(
 
 
 def examples(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], str]]:
-    """Inputs of any length: the usual hostile runs, and what the pattern's own repeats accept, each with several
-    ends."""
-    yield from runs()
+    """Inputs of any length: what the pattern's own repeats accept, with several ends."""
     text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     tree = _parser.parse(text, pattern.flags & ~re.DEBUG)
     made = dict.fromkeys(chain.from_iterable(_pumped(tree, "")))

@@ -180,20 +180,21 @@ def operations() -> set[str]:
     return {each for each in found if not each.partition(" ")[2].startswith(ELSEWHERE)}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def stub() -> Iterator[GatewayStub]:
     with serve() as running:
         yield running
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source of the requests."""
-    (tmp_path / "a.json").write_text("[]")
-    archive = ArchiveWriter(tmp_path / "made.chordwise", "kb")
+    made = tmp_path_factory.mktemp("sent")
+    (made / "a.json").write_text("[]")
+    archive = ArchiveWriter(made / "made.chordwise", "kb")
     archive.add(b"a part", {"documents": 1, "chunks": 1}, None)
     archive.finish()
-    return tmp_path
+    return made
 
 
 def arguments(name: str, folder: Path) -> tuple[list[Any], dict[str, Any]]:

@@ -126,7 +126,9 @@ class DescribeAnIndexerThatIsKilled:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
         self.goes_on(root, {2} if step == "committed" else {1})
 
-    @pytest.mark.parametrize("wait_ms", [0.5, 2.0, 5.0, 12.0])
+    @pytest.mark.parametrize(
+        "wait_ms", [2.0, *(pytest.param(ms, marks=pytest.mark.thorough) for ms in (0.5, 5.0, 12.0))]
+    )
     def it_leaves_one_of_them_within_a_commit_too(self, root, wait_ms):
         begun, begin = os.pipe()
         child = os.fork()
@@ -213,7 +215,14 @@ class DescribeADisk:
 
 
 class DescribeDamage:
-    @pytest.mark.parametrize("suffix", ["store", "idx", "term", "fast", "fieldnorm", "json"])
+    @pytest.mark.parametrize(
+        "suffix",
+        [
+            "store",
+            "term",
+            *(pytest.param(name, marks=pytest.mark.thorough) for name in ("idx", "fast", "fieldnorm", "json")),
+        ],
+    )
     def it_reads_nothing_that_is_not_as_it_was_written(self, root, suffix):
         for file in folder_of(root, TENANT).glob(f"*.{suffix}"):
             content = bytearray(file.read_bytes())

@@ -34,7 +34,14 @@ def _with(**other: object) -> Parser:
 
 
 class DescribePictures:
-    @pytest.mark.parametrize(("kind", "media_type"), [("PNG", PNG), ("JPEG", JPEG), ("TIFF", TIFF)])
+    @pytest.mark.parametrize(
+        ("kind", "media_type"),
+        [
+            ("PNG", PNG),
+            pytest.param("JPEG", JPEG, marks=pytest.mark.thorough),
+            pytest.param("TIFF", TIFF, marks=pytest.mark.thorough),
+        ],
+    )
     def it_reads_english(self, parser, kind, media_type):
         parsed = parser.parse(picture(page(ENGLISH), kind), media_type=media_type, filename="note.x")
         assert all(line in parsed.text for line in ENGLISH)
@@ -48,22 +55,26 @@ class DescribePictures:
             SequenceMatcher(None, text.replace("\n", ""), "".join(CHINESE)).ratio() > 0.85
         )  # a character may be wrong
 
+    @pytest.mark.thorough
     def it_turns_a_photograph_upright(self, parser):
         exif = Image.Exif()
         exif[0x0112] = 6  # the camera was held upright: turn by 90 degrees
         body = picture(page(ENGLISH).rotate(90, expand=True), "JPEG", exif=exif)
         assert ENGLISH[1] in parser.parse(body, media_type=JPEG).text
 
+    @pytest.mark.thorough
     def it_takes_what_is_transparent_for_white(self, parser):
         grey = page(ENGLISH)
         image = Image.merge("LA", (Image.new("L", grey.size, 0), grey.point(lambda value: 255 - value)))
         assert ENGLISH[1] in parser.parse(picture(image), media_type=PNG).text
 
+    @pytest.mark.thorough
     def it_reads_every_page_of_a_tiff(self, parser):
         body = picture(page(ENGLISH[:1]), "TIFF", page(ENGLISH[1:]), compression="tiff_lzw")
         parsed = parser.parse(body, media_type=TIFF)
         assert [section.page for section in parsed.sections] == [1, 2]
 
+    @pytest.mark.thorough
     def it_takes_the_marks_of_noise_for_no_text(self, parser):
         with pytest.raises(EmptyDocument, match="holds no text"):
             parser.parse(picture(Image.effect_noise((600, 600), 200)), media_type=PNG)
@@ -83,6 +94,7 @@ class DescribePictures:
         with pytest.raises(error, match=reason):
             parser.parse(body, media_type=PNG)
 
+    @pytest.mark.thorough
     def it_ends_a_page_that_takes_too_long(self):
         slow = _with(page_s=1)
         dense = page(["0123456789 every word of this long line is another one " * 2] * 40, size=(4000, 3600))
@@ -98,6 +110,7 @@ class DescribePagesOfPictures:
         assert [section.page for section in parsed.sections] == [1, 2]
         assert parsed.encoding is None
 
+    @pytest.mark.thorough
     def it_refuses_too_many_at_once(self, parser):
         with pytest.raises(DocumentTooLarge, match=r"4 of 4 pages .*at most 3 .*CHORDWISE_OCR_MAX_PAGES"):
             parser.parse(scan(*[page(ENGLISH)] * 4), media_type=PDF)

@@ -144,7 +144,7 @@ class DescribeAHeaderTask:
         assert len(use.queries(TENANT).state(QUERY).envelopes) == 1
 
 
-@pytest.mark.calm
+@pytest.mark.apart
 class DescribeACircuit:
     def it_answers_at_once_for_a_channel_that_kept_failing(self, use):
         open_query(use, retry=0, deadline_s=600.0)

@@ -98,6 +98,7 @@ class DescribeCuttingThere:
         finally:
             small.close()
 
+    @pytest.mark.thorough
     def it_stops_at_the_chunk_that_is_too_many(self, parser: Parser):
         body = "句。".encode() * 600_000
         with pytest.raises(DocumentTooLarge, match="more than 10000 chunks"):
@@ -112,6 +113,7 @@ class DescribeCuttingThere:
         assert parser.cut(b"One line.", _request()).passages[0].text == "One line."
         assert not parser._idle
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("strategy", list(STRATEGIES))
     @pytest.mark.parametrize(
         "unit", [".", " ", "\u00a0", "句", "# h\n\nx\n\n", "a\u0301\u0323", "<a ", "[](a", '"', "0"]
@@ -148,6 +150,7 @@ class DescribeCuttingThere:
 
 
 class DescribeWaitingForIt:
+    @pytest.mark.thorough
     def it_does_other_things_meanwhile(self, parser: Parser):
         called: list[object] = []
         with pytest.raises(CuttingTooSlow):

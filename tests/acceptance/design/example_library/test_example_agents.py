@@ -80,6 +80,7 @@ class DescribeTheStepOfTheAgent:
 
 
 class DescribeItsTime:
+    @pytest.mark.thorough
     def it_answers_within_500_ms_once_it_is_warm(self, library):
         ask(library.client, "预热")
         taken = []
@@ -89,6 +90,7 @@ class DescribeItsTime:
             taken.append(time.perf_counter() - began)
         assert statistics.median(taken) < 0.5
 
+    @pytest.mark.thorough
     def it_answers_several_at_once_as_it_does_one_by_one(self, library):
         questions = [
             f"血压高可以喝{drink}吗" for drink in ("咖啡", "绿茶", "红茶", "牛奶", "白酒", "豆浆", "可乐", "汤")

@@ -69,6 +69,7 @@ class DescribeChunks:
             each["chunk_id"] for each in newest[4:]
         ]
 
+    @pytest.mark.thorough
     def it_filters_them_as_a_query_filters_hits(self, use):
         with gateway(make_tenant(use)[1]) as client:
             texts = [
@@ -112,6 +113,7 @@ class DescribeChunks:
         assert "heron" in around, f"the window of {fox['text']} has the new sentence"
         assert differences(edited) == {}
 
+    @pytest.mark.thorough
     def it_deletes_children_with_their_parent_and_the_document_with_its_last_chunk(self, edited):
         [parent, *others] = listed(edited, "kb", chunk_type="parent")
         assert others

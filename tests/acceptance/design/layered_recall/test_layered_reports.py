@@ -128,6 +128,7 @@ class DescribeWhatIsTold:
         for words in ("keyword #1", "semantic #1", "fused #1", "share:", "rerank lift:"):
             assert words in shown
 
+    @pytest.mark.thorough
     def it_measures_ndcg_and_mrr_before_and_after_fusion_and_rerank(self, key, tmp_path):
         texts = {"d1": "水泵启动前应当灌满引水。", "d2": "锅炉水位低于下限时停炉。", "d3": "阀门每月检查一次。"}
         corpus = [{"doc_id": name, "title": "", "text": text} for name, text in texts.items()]
@@ -142,6 +143,7 @@ class DescribeWhatIsTold:
         for way in ("keyword", "fused", "reranked"):
             assert (results[way]["ndcg@10"], results[way]["mrr@10"]) == (1.0, 1.0)
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("language", "texts", "question", "other"),
         [

@@ -40,6 +40,7 @@ def traced(client: httpx.Client, text: str = QUESTION, **fields: Any) -> tuple[s
 class DescribeTheBreaker:
     FAILURES = 5  # CHORDWISE_BREAKER_FAILURES
 
+    @pytest.mark.thorough
     def it_leaves_a_source_alone_that_timed_out_again_and_again_and_raises_an_alert(self, use, api):
         before = {
             name: figure_of(use, name, **labels)
