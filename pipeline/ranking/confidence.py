@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pipeline.keyword.terms import holds_unspaced
@@ -15,43 +14,35 @@ from pipeline.ranking.hits import cosine_of
 from pipeline.ranking.query_weights import PAIRS
 from pipeline.records import ChannelName
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogOdds:
-    """The log odds that the first hit is relevant: ``intercept + standing * sqrt(w) * spread + meaning * m``."""
-
-    intercept: float
-    standing: float
-    meaning: float = 0.0
-
-
-# Fitted by `python -m benchmarks.confidence` to 23 judged collections in 13 languages, half of the answers of each taken
-# out; for every script and model the same: docs/decisions/0102.
-BOTH: Final = LogOdds(intercept=-5.3, standing=10.05, meaning=2.23)
-WORDS: Final = LogOdds(intercept=-3.8, standing=9.67)
+# Fitted by `python -m benchmarks.confidence` to 23 judged collections in 13 languages, for every script and model the same:
+# docs/decisions/0103.
+_INTERCEPT: Final = -3.52
+_STANDING: Final = 6.11
+_MEANING: Final = 4.21
+_UNREAD: Final = 0.5
 _PLACE: Final = 0.6
 _FIRST: Final = 10
-_WELL_COVERED: Final = 0.55
-_FLAT: Final = 0.5
+_LEAST: Final = 0.4  # CHORDWISE_RECALL_DEGRADE_THRESHOLD as it is set by default
 
 UNTOLD: Final = (
-    "confidence: null, because at least ten passages hold about as much of the query as the first one, so that neither words"
-    " nor meaning can tell whether one of them answers it; thresholds take it as 0.5"
+    "confidence: null, because the first passage holds enough of the query to answer it and does not stand out from the"
+    " tenth, so that neither words nor meaning can tell whether one of them answers it; thresholds take it as 0.5"
 )
 
 
 class Confidences(dict[str, float | None]):
     """Confidences by chunk id, computed on first access: most fused hits never need one.
 
-    ``s(x) / p ** 0.6`` with the logistic function ``s``, the hit's rank ``p`` from 1, and its evidence ``x`` by `LogOdds`.
-    ``w``: the share of the query's worth that the hit holds (BM25 over its bound; times 1.8 in pairs of characters).
-    ``spread``: how far the tenth score by words lies below the first, as a share of the first. ``m``: how far the hit's
-    cosine lies above that of unrelated texts, ``(cosine - background) / (1 - background)``, times the share of the query
-    that the model reads. All in [0, 1].
+    ``s(-3.52 + held * (6.11 * spread + 4.21 * m)) / p ** 0.6`` with the logistic function ``s`` and the hit's rank ``p`` from
+    1. ``held``: the root of the share of the query's worth that the hit holds (BM25 over its bound; times 1.8 in pairs of
+    characters). ``spread``: how far the tenth score by words lies below the first, as a share of the first; 1 for less than
+    ten hits. ``m``: how far the hit's cosine lies above that of unrelated texts, ``(cosine - background) / (1 - background)``;
+    the share of the query that the model does not read, all of it without a model, counts as 0.5. All in [0, 1].
 
-    None for all hits (`is_untold`) if the first hit by words holds much of the query (``sqrt(w)`` from 0.55) and the tenth
-    more than half as much: many passages have the query's words, and which of them answers it, if any does, is in no score.
-    A hit that only meaning scored has the calibration of its model, and a channel that states a confidence keeps it.
+    None for all hits (`is_untold`) if the first would have less than 0.4, and at least 0.4 if its ``spread`` were 1: it holds
+    enough of the query, but so do other passages, and which of them answers it, if any does, is in no score. Thus a number
+    below 0.4 says that the collection holds too little of the query. A hit that only meaning scored has the calibration of
+    its model, and a channel that states a confidence keeps it.
     """
 
     def __init__(self, query_text: str, fused: Sequence[Fused], envelopes: Mapping[ChannelName, Envelope]) -> None:
@@ -62,10 +53,10 @@ class Confidences(dict[str, float | None]):
         self._is_unspaced = holds_unspaced(query_text)
         words = envelopes.get(ChannelName.KEYWORD)
         scores = words.scores if words is not None else ()
-        first, tenth = scores[0] if scores else 0.0, scores[_FIRST - 1] if len(scores) >= _FIRST else 0.0
-        self._spread = 1 - tenth / first if first > 0 else 0.0
-        covered = self._covered(first, words)
-        self.is_untold = covered is not None and math.sqrt(covered) >= _WELL_COVERED and self._spread < _FLAT
+        tenth = scores[_FIRST - 1] / scores[0] if len(scores) >= _FIRST and scores[0] > 0 else 0.0
+        self._spread = 1 - tenth
+        signs = self.signs(fused[0]) if fused else None
+        self.is_untold = signs is not None and _first(*signs) < _LEAST <= _first(signs[0], 1.0, signs[2])
 
     def __missing__(self, chunk_id: str) -> float | None:
         hit = self._fused[self._places[chunk_id] - 1]  # type: ignore[index]
@@ -75,25 +66,21 @@ class Confidences(dict[str, float | None]):
         confidence = self[chunk_id] = max(known, default=None if self.is_untold else 0.0)
         return confidence
 
-    def signs(self, hit: Fused) -> tuple[float | None, float | None]:
-        """Return ``sqrt(w) * spread`` and ``m`` of a hit; None for a search that did not score it."""
+    def signs(self, hit: Fused) -> tuple[float, float, float] | None:
+        """Return ``held``, ``spread`` and ``m`` of a hit; None if words did not score it."""
         parts = {part.channel: part for part in hit.contributions}
-        part, semantic = parts.get(ChannelName.KEYWORD), self._envelopes.get(ChannelName.SEMANTIC)
-        words = None
-        if part is not None and part.score is not None:
-            words = self._covered(part.score, self._envelopes.get(ChannelName.KEYWORD))
-        meaning = _meaning(parts, self._envelopes)
-        return (
-            None if words is None else math.sqrt(words) * self._spread,
-            None if meaning is None or semantic is None else meaning * semantic.trust,
-        )
+        part, words = parts.get(ChannelName.KEYWORD), self._envelopes.get(ChannelName.KEYWORD)
+        if part is None or part.score is None or words is None or not words.upper_bound:
+            return None
+        held = _share(part.score / words.upper_bound * (PAIRS if self._is_unspaced else 1.0))
+        meaning, semantic = _meaning(parts, self._envelopes), self._envelopes.get(ChannelName.SEMANTIC)
+        read = 0.0 if meaning is None or semantic is None else semantic.trust
+        return math.sqrt(held), self._spread, read * (meaning or 0.0) + (1 - read) * _UNREAD
 
     def _told(self, hit: Fused) -> float:
-        standing, read = self.signs(hit)
-        place = math.pow(self._places[hit.chunk_id], _PLACE)
-        if standing is not None:
-            rule = WORDS if read is None else BOTH
-            return _logistic(rule.intercept + rule.standing * standing + rule.meaning * (read or 0.0)) / place
+        signs, place = self.signs(hit), math.pow(self._places[hit.chunk_id], _PLACE)
+        if signs is not None:
+            return _first(*signs) / place
         meaning = _meaning({part.channel: part for part in hit.contributions}, self._envelopes)
         if meaning is None:
             return 0.0
@@ -102,10 +89,9 @@ class Confidences(dict[str, float | None]):
         ]
         return _logistic(model.intercept + model.meaning * meaning) * _logistic(model.leading) / place
 
-    def _covered(self, score: float, words: Envelope | None) -> float | None:
-        if words is None or not words.upper_bound:
-            return None
-        return _share(score / words.upper_bound * (PAIRS if self._is_unspaced else 1.0))
+
+def _first(held: float, spread: float, meaning: float) -> float:
+    return _logistic(_INTERCEPT + held * (_STANDING * spread + _MEANING * meaning))
 
 
 def _meaning(parts: Mapping[ChannelName, Contribution], envelopes: Mapping[ChannelName, Envelope]) -> float | None:

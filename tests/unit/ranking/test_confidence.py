@@ -24,12 +24,14 @@ ENGLISH, CHINESE = "how does a wing stall", "机翼为什么会失速"
 unit = floats(0, 1)
 
 
-def envelopes(*, background: float = 0.0, words: tuple[float, ...] = (1.0,)) -> dict[ChannelName, Envelope]:
+def envelopes(
+    *, background: float = 0.0, words: tuple[float, ...] = (1.0,), trust: float = 1.0
+) -> dict[ChannelName, Envelope]:
     """The results of three channels. ``words``: the scores of the keyword channel; one alone has the widest spread."""
     names = tuple(f"w{place}" for place in range(len(words)))
     return {
         KEYWORD: Envelope(channel=KEYWORD, status="ok", upper_bound=1.0, chunk_ids=names, scores=words),
-        SEMANTIC: Envelope(channel=SEMANTIC, status="ok", upper_bound=1.0, zero=0.0, background=background),
+        SEMANTIC: Envelope(channel=SEMANTIC, status="ok", upper_bound=1.0, zero=0.0, background=background, trust=trust),
         FAQ: Envelope(channel=FAQ, status="ok", upper_bound=1.0),
     }
 
@@ -49,16 +51,35 @@ class DescribeConfidences:
         assert confidence(query, hit("a", keyword=0.5, semantic=0.8), background=background) > 0.6
         assert confidence(query, hit("a", keyword=0.05, semantic=background + 0.1), background=background) < 0.2
         assert confidence(query, hit("a", semantic=background), background=background) < 0.1
-        assert confidence(query, hit("a", keyword=0.0, semantic=0.3), background=0.25) < 0.02
+        assert confidence(query, hit("a", keyword=0.0, semantic=0.3), background=0.25) < 0.05
 
     @pytest.mark.parametrize("query", [ENGLISH, CHINESE])
-    def it_is_no_number_where_ten_passages_hold_the_words_alike(self, query):
-        alike = tuple(0.5 - place / 100 for place in range(10))
-        assert confidence(query, hit("a", keyword=0.5, semantic=0.6), words=alike) is None
-        assert confidence(query, hit("a", keyword=0.5, semantic=0.6, faq=0.9), words=alike) == 0.9
-        assert confidence(query, hit("a", keyword=0.5, semantic=0.6), words=alike[:9]) is not None
-        weak = tuple(score / 5 for score in alike)
-        assert confidence(query, hit("a", keyword=0.1, semantic=0.6), words=weak) < 0.1
+    @pytest.mark.parametrize("held", [0.4, 0.2])
+    def it_is_no_number_where_ten_passages_hold_the_words_alike(self, query, held):
+        alike = tuple(held * (1 - place / 100) for place in range(10))
+        assert confidence(query, hit("a", keyword=held, semantic=0.6), words=alike) is None
+        assert confidence(query, hit("a", keyword=held, semantic=0.6, faq=0.9), words=alike) == 0.9
+        assert confidence(query, hit("a", keyword=held, semantic=0.6), words=alike[:9]) >= 0.4
+
+    @pytest.mark.parametrize("query", [ENGLISH, CHINESE])
+    def it_is_low_where_no_passage_holds_much_of_the_query(self, query):
+        alike = tuple(0.05 * (1 - place / 100) for place in range(10))
+        assert confidence(query, hit("a", keyword=0.05, semantic=0.6), words=alike) < 0.1
+
+    @pytest.mark.parametrize("query", [ENGLISH, CHINESE])
+    @given(held=floats(0.01, 1), tenth=unit, meaning=unit)
+    def it_falls_below_the_threshold_only_for_what_a_hit_lacks_itself(self, query, held, tenth, meaning):
+        first = hit("a", keyword=held, semantic=meaning)
+        found = confidence(query, first, words=(held, *[held * tenth] * 9))
+        if found is not None and found < 0.4:
+            assert confidence(query, first, words=(held,)) < 0.4
+
+    @pytest.mark.parametrize("query", [ENGLISH, CHINESE])
+    def it_takes_meaning_that_no_model_read_for_neither_sign(self, query):
+        unread = confidence(query, hit("a", keyword=0.3, semantic=0.9), trust=0.0)
+        assert unread == confidence(query, hit("a", keyword=0.3))
+        assert confidence(query, hit("a", keyword=0.3, semantic=0.1)) < unread
+        assert confidence(query, hit("a", keyword=0.3, semantic=0.9)) > unread
 
     def it_is_higher_where_the_first_passages_stand_out(self):
         standing, others = ((0.4, *[score] * 9) for score in (0.05, 0.15))
