@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import table
+from chordwise.contract.answer import EVEN
 from chordwise.evaluation.collection import JudgedQuery, read_collection
 from chordwise.evaluation.reliability import BINS, threshold_that_keeps
 from pipeline.keyword.terms import holds_unspaced
@@ -123,9 +124,7 @@ def others(text: str) -> list[JudgedQuery]:
     """Return the questions on other subjects in the script of a question: English ones, or Chinese ones."""
     language = "zh" if holds_unspaced(text) else "en"
     lines = [json.loads(line) for line in _OTHERS.read_text().splitlines()]
-    return [
-        JudgedQuery(query_id="", text=line["text"], grades={}) for line in lines if line["language"] == language
-    ]
+    return [JudgedQuery(query_id="", text=line["text"], grades={}) for line in lines if line["language"] == language]
 
 
 def evidence(signs: Numbers) -> Numbers:
@@ -158,7 +157,7 @@ def judge(own: Asked, model: Numbers) -> list[float]:
     """Return the figures of a line of the table."""
     given = probability(evidence(own.signs), model)
     standing = probability(evidence(own.signs * [1, 0, 1] + [0, 1, 0]), model)
-    told = ~((given < _THRESHOLD) & (standing >= _THRESHOLD))
+    told = ~((given < EVEN) & (standing >= _THRESHOLD))
     answered, unanswered, other = (own.kind == kind for kind in _WEIGHTS)
     kept = threshold_that_keeps(list(given[answered]), 0.95)
     refused = told & (given < _THRESHOLD)

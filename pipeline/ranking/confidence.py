@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from chordwise.contract.answer import EVEN
 from pipeline.keyword.terms import holds_unspaced
 from pipeline.local_models import calibrations_of
 from pipeline.query.request import Envelope
@@ -39,10 +40,10 @@ class Confidences(dict[str, float | None]):
     ten hits. ``m``: how far the hit's cosine lies above that of unrelated texts, ``(cosine - background) / (1 - background)``;
     the share of the query that the model does not read, all of it without a model, counts as 0.5. All in [0, 1].
 
-    None for all hits (`is_untold`) if the first would have less than 0.4, and at least 0.4 if its ``spread`` were 1: it holds
-    enough of the query, but so do other passages, and which of them answers it, if any does, is in no score. Thus a number
-    below 0.4 says that the collection holds too little of the query. A hit that only meaning scored has the calibration of
-    its model, and a channel that states a confidence keeps it.
+    None for all hits (`is_untold`) if the first has less than even odds and would have 0.4 if its ``spread`` were 1: it holds
+    enough of the query, but so do other passages, and which of them answers it, if any does, is in no score. So a first hit
+    has less than 0.4 only where too little of the query is held. A hit that only meaning scored has the calibration of its
+    model, and a channel that states a confidence keeps it.
     """
 
     def __init__(self, query_text: str, fused: Sequence[Fused], envelopes: Mapping[ChannelName, Envelope]) -> None:
@@ -56,7 +57,7 @@ class Confidences(dict[str, float | None]):
         tenth = scores[_FIRST - 1] / scores[0] if len(scores) >= _FIRST and scores[0] > 0 else 0.0
         self._spread = 1 - tenth
         signs = self.signs(fused[0]) if fused else None
-        self.is_untold = signs is not None and _first(*signs) < _LEAST <= _first(signs[0], 1.0, signs[2])
+        self.is_untold = signs is not None and _first(*signs) < EVEN and _first(signs[0], 1.0, signs[2]) >= _LEAST
 
     def __missing__(self, chunk_id: str) -> float | None:
         hit = self._fused[self._places[chunk_id] - 1]  # type: ignore[index]

@@ -31,7 +31,9 @@ def envelopes(
     names = tuple(f"w{place}" for place in range(len(words)))
     return {
         KEYWORD: Envelope(channel=KEYWORD, status="ok", upper_bound=1.0, chunk_ids=names, scores=words),
-        SEMANTIC: Envelope(channel=SEMANTIC, status="ok", upper_bound=1.0, zero=0.0, background=background, trust=trust),
+        SEMANTIC: Envelope(
+            channel=SEMANTIC, status="ok", upper_bound=1.0, zero=0.0, background=background, trust=trust
+        ),
         FAQ: Envelope(channel=FAQ, status="ok", upper_bound=1.0),
     }
 
