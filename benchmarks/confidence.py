@@ -92,12 +92,10 @@ def ask(folder: Path, embedder: Embedder) -> Asked:
         name = str(document["document_id"])
         if name not in gone and (name in answering or len(texts) < _DOCUMENTS):
             texts.setdefault(f"{document.get('title') or ''}\n{document['text']}".strip(), name)
-    searches = Searches(texts, embedder)
+    searches, plan = Searches(texts, embedder), plan_with()
     signs, relevant, kinds = [], [], []
     for query in [*queries, *others(queries[0].text)]:
-        hits, arrived = searches.composed(
-            query_of(query.text, plan=plan_with(), deadline_s=60.0, created_at=time.time())
-        )
+        hits, arrived = searches.composed(query_of(query.text, plan=plan, deadline_s=60.0, created_at=time.time()))
         found = Confidences(query.text, hits, arrived.usable).signs(hits[0]) if hits else None
         signs.append(found or (0.0, 0.0, 0.0))
         relevant.append(bool(hits) and texts[searches.texts[hits[0].chunk_id]] in answers(query))

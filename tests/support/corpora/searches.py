@@ -41,7 +41,8 @@ class Words:
     def __init__(self, rows: Mapping[ChunkId, TermsRow]) -> None:
         self._rows = rows
         self._lengths = sum((len(row.terms) + 1) // 14 for row in rows.values())
-        self._held = Counter(token for row in rows.values() for token in set(row.terms.decode().split()))
+        self._tokens = {chunk_id: frozenset(row.terms.split()) for chunk_id, row in rows.items()}
+        self._held = Counter(token.decode() for tokens in self._tokens.values() for token in tokens)
 
     def sizes(self, namespaces: Sequence[Namespace]) -> dict[Namespace, NamespaceSize]:
         return {name: NamespaceSize(chunk_count=len(self._rows), term_count=self._lengths) for name in namespaces}
@@ -54,7 +55,7 @@ class Words:
 
     def candidates(self, words: QueryWords, **limits: object) -> Candidates:
         wanted = {token.encode() for tokens in words.tokens.values() for token in tokens.values()}
-        rows = [row for row in self._rows.values() if not wanted.isdisjoint(row.terms.split())]
+        rows = [self._rows[chunk_id] for chunk_id, tokens in self._tokens.items() if not wanted.isdisjoint(tokens)]
         return Candidates(rows=rows, method="memory", may_be_short=False)
 
     def rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:

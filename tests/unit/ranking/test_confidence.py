@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import floats, lists, sampled_from, tuples
 
+from chordwise.contract.answer import sureness
 from pipeline.embedding.distance import ORTHOGONAL
 from pipeline.embedding.reference_sentences import SPACED, UNSPACED
 from pipeline.keyword.terms import holds_unspaced
@@ -97,7 +98,7 @@ class DescribeConfidences:
     def it_is_a_probability_and_falls_with_the_place(self, query, scores):
         fused = [hit(f"c{n}", keyword=words, semantic=meaning) for n, (words, meaning) in enumerate(scores)]
         found = Confidences(query, fused, envelopes())
-        assert all(0 <= found[each.chunk_id] <= 1 for each in reversed(fused))
+        assert all(0 <= sureness(found[each.chunk_id]) <= 1 for each in reversed(fused))
         same = [hit(f"c{n}", keyword=0.5, semantic=0.5) for n in range(len(scores))]
         found = Confidences(query, same, envelopes())
         ordered = [found[each.chunk_id] for each in same]
@@ -107,7 +108,7 @@ class DescribeConfidences:
     @given(pair=tuples(unit, unit), meaning=unit)
     def it_rises_with_the_evidence(self, query, pair, meaning):
         low, high = (confidence(query, hit("a", keyword=words, semantic=meaning)) for words in sorted(pair))
-        assert low <= high
+        assert sureness(low) <= sureness(high)
 
     def it_takes_a_curated_question_at_its_word_where_the_channel_recalled_it(self):
         assert confidence(ENGLISH, hit("a", faq=0.9)) == 0.9
