@@ -155,7 +155,7 @@ def judge(own: Asked, model: Numbers) -> list[float]:
     """Return the figures of a line of the table."""
     given = probability(evidence(own.signs), model)
     standing = probability(evidence(own.signs * [1, 0, 1] + [0, 1, 0]), model)
-    told = ~((given < EVEN) & (standing >= _THRESHOLD))
+    told = ~((given < EVEN) & (standing >= EVEN))
     answered, unanswered, other = (own.kind == kind for kind in _WEIGHTS)
     kept = threshold_that_keeps(list(given[answered]), 0.95)
     refused = told & (given < _THRESHOLD)

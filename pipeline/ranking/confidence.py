@@ -17,13 +17,12 @@ from pipeline.records import ChannelName
 
 # Fitted by `python -m benchmarks.confidence` to 23 judged collections in 13 languages, for every script and model the same:
 # docs/decisions/0103.
-_INTERCEPT: Final = -3.52
-_STANDING: Final = 6.11
-_MEANING: Final = 4.21
+_INTERCEPT: Final = -3.48
+_STANDING: Final = 6.78
+_MEANING: Final = 3.58
 _UNREAD: Final = 0.5
 _PLACE: Final = 0.6
 _FIRST: Final = 10
-_LEAST: Final = 0.4  # CHORDWISE_RECALL_DEGRADE_THRESHOLD as it is set by default
 
 UNTOLD: Final = (
     "confidence: null, because the first passage holds enough of the query to answer it and does not stand out from the"
@@ -34,16 +33,16 @@ UNTOLD: Final = (
 class Confidences(dict[str, float | None]):
     """Confidences by chunk id, computed on first access: most fused hits never need one.
 
-    ``s(-3.52 + held * (6.11 * spread + 4.21 * m)) / p ** 0.6`` with the logistic function ``s`` and the hit's rank ``p`` from
+    ``s(-3.48 + held * (6.78 * spread + 3.58 * m)) / p ** 0.6`` with the logistic function ``s`` and the hit's rank ``p`` from
     1. ``held``: the root of the share of the query's worth that the hit holds (BM25 over its bound; times 1.8 in pairs of
     characters). ``spread``: how far the tenth score by words lies below the first, as a share of the first; 1 for less than
     ten hits. ``m``: how far the hit's cosine lies above that of unrelated texts, ``(cosine - background) / (1 - background)``;
     the share of the query that the model does not read, all of it without a model, counts as 0.5. All in [0, 1].
 
-    None for all hits (`is_untold`) if the first has less than even odds and would have 0.4 if its ``spread`` were 1: it holds
+    None for all hits (`is_untold`) if the first has less than even odds and would have them if its ``spread`` were 1: it holds
     enough of the query, but so do other passages, and which of them answers it, if any does, is in no score. So a first hit
-    has less than 0.4 only where too little of the query is held. A hit that only meaning scored has the calibration of its
-    model, and a channel that states a confidence keeps it.
+    has a number below 0.5 only where too little of the query is held. A hit that only meaning scored has the calibration of
+    its model, and a channel that states a confidence keeps it.
     """
 
     def __init__(self, query_text: str, fused: Sequence[Fused], envelopes: Mapping[ChannelName, Envelope]) -> None:
@@ -57,7 +56,7 @@ class Confidences(dict[str, float | None]):
         tenth = scores[_FIRST - 1] / scores[0] if len(scores) >= _FIRST and scores[0] > 0 else 0.0
         self._spread = 1 - tenth
         signs = self.signs(fused[0]) if fused else None
-        self.is_untold = signs is not None and _first(*signs) < EVEN and _first(signs[0], 1.0, signs[2]) >= _LEAST
+        self.is_untold = signs is not None and _first(*signs) < EVEN <= _first(signs[0], 1.0, signs[2])
 
     def __missing__(self, chunk_id: str) -> float | None:
         hit = self._fused[self._places[chunk_id] - 1]  # type: ignore[index]

@@ -45,12 +45,11 @@ CHINESE = """\
 为项目开设的账户，其密码由项目负责人保管。
 有人在新设备上用正确密码登录账户时，您会收到邮件。"""
 ANSWERED = [
-    "What should an account password look like?",
     "Where do I set another password for my account?",
-    "May a colleague use my account and password while I am away?",
+    "How do I recover the password of my account?",
     "how many wrong passwords until my account locks",
     "账户密码应该设置成什么样？",
-    "同事能不能用我的账户和密码？",
+    "账户的旧密码还能再用吗？",
     "怎么给账户换一个密码？",
 ]
 NOT_ANSWERED = [
