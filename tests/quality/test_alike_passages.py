@@ -1,7 +1,6 @@
 """Confidence among passages on one subject: twelve notes on accounts and passwords between some 350 other passages.
 
-Whoever asks about them is not told that the answer is probably not in the documents, and whoever asks about another subject
-is. All passages are searched together, in memory, with the built-in model.
+A question about them must not be called unanswerable, and one about another subject must. All passages are searched together, in memory, with the built-in model.
 """
 
 from __future__ import annotations
