@@ -17,9 +17,9 @@ from pipeline.records import ChannelName
 
 # Fitted by `python -m benchmarks.confidence` to 23 judged collections in 13 languages, for every script and model the same:
 # docs/decisions/0103.
-_INTERCEPT: Final = -3.48
-_STANDING: Final = 6.78
-_MEANING: Final = 3.58
+_INTERCEPT: Final = -3.28
+_STANDING: Final = 6.29
+_MEANING: Final = 3.37
 _UNREAD: Final = 0.5
 _PLACE: Final = 0.6
 _FIRST: Final = 10
@@ -33,7 +33,7 @@ UNTOLD: Final = (
 class Confidences(dict[str, float | None]):
     """Confidences by chunk id, computed on first access: most fused hits never need one.
 
-    ``s(-3.48 + held * (6.78 * spread + 3.58 * m)) / p ** 0.6`` with the logistic function ``s`` and the hit's rank ``p`` from
+    ``s(-3.28 + held * (6.29 * spread + 3.37 * m)) / p ** 0.6`` with the logistic function ``s`` and the hit's rank ``p`` from
     1. ``held``: the root of the share of the query's worth that the hit holds (BM25 over its bound; times 1.8 in pairs of
     characters). ``spread``: how far the tenth score by words lies below the first, as a share of the first; 1 for less than
     ten hits. ``m``: how far the hit's cosine lies above that of unrelated texts, ``(cosine - background) / (1 - background)``;
