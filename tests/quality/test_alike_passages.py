@@ -48,7 +48,7 @@ ANSWERED = [
     "How do I recover the password of my account?",
     "how many wrong passwords until my account locks",
     "账户密码应该设置成什么样？",
-    "账户的旧密码还能再用吗？",
+    "哪里可以修改账户密码？",
     "怎么给账户换一个密码？",
 ]
 NOT_ANSWERED = [
