@@ -1,6 +1,7 @@
 """Confidence among passages on one subject: twelve notes on accounts and passwords between some 350 other passages.
 
-A question about them must not be called unanswerable, and one about another subject must. All passages are searched together, in memory, with the built-in model.
+A question about them must not be called unanswerable, and one about another subject must. All passages are searched
+together, in memory, with the built-in model.
 """
 
 from __future__ import annotations
