@@ -11,6 +11,7 @@ import structlog
 from cachetools import Cache, LRUCache, TTLCache
 
 from pipeline.errors import PipelineError
+from pipeline.threads import start_call
 
 log = structlog.get_logger(__name__)
 
@@ -129,7 +130,7 @@ class RefreshingValue(Generic[T]):
                 log.error("refresh_bug", exc_info=error)
 
         try:
-            threading.Thread(target=carry_out, name="refresh", daemon=True).start()
+            start_call(carry_out)
         except RuntimeError as error:  # no thread could be started
             self._end(refresh).set_exception(error)
 

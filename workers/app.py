@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import structlog
@@ -35,6 +34,7 @@ from pipeline.models.make_models import check_embedder, make_embedder
 from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from pipeline.telemetry.logs import configure_logging
+from pipeline.threads import start_call
 from workers import resources
 from workers.clock import add_clock_option
 from workers.heartbeat import HeartbeatStep
@@ -168,9 +168,9 @@ def _warm_up_child(**_: Any) -> None:
     """Lower the priority of a child; load the model in one of an ingest worker."""
     give_way(Niceness.BACKGROUND)
     if not app.conf.get(_COMPUTES_ONLY):
-        warming = threading.Thread(target=resources.warm_up, args=(resources.for_ingestion(),), daemon=True)
-        warming.start()
-        warming.join(_WARM_UP_S)  # with a frozen store it goes on beside the first task
+        warming = start_call(resources.warm_up, resources.for_ingestion())
+        with suppress(TimeoutError):  # with a frozen store it goes on beside the first task
+            warming.result(timeout=_WARM_UP_S)
     tracing.warm_up()
     keep_for_good()
 

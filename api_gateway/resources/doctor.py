@@ -3,13 +3,11 @@
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from contextlib import suppress
-from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
-from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,7 +30,6 @@ from pipeline.database.engines import redis_errors
 from pipeline.database.redis_checks import broker_location, ping_redis
 from pipeline.database.store_errors import REDIS, Location
 from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
-from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError, StoreFull, StoreMisconfigured
 from pipeline.maintenance import doctor as checks
 from pipeline.maintenance import examine_nodes, examine_stores, find_causes
@@ -40,6 +37,7 @@ from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, Work
 from pipeline.resources import Resources
 from pipeline.sandbox.accepted_formats import recognition_flaw
 from pipeline.settings import Settings
+from pipeline.threads import start_call
 from workers.producer import amqp_errors, broker_version, check_broker, producer
 from workers.roles import ROLE_OF
 
@@ -80,14 +78,9 @@ def examine(
     unsound = {finding.check: finding for finding in findings if finding.severity is Severity.FAILED}
     named = list(_checks(use, broker, settings, app, heartbeats or use.heartbeats.all, watched_s, lane))
     parts = {name: find_causes.obstacle(name, unsound) for name, _ in named}
-    with ThreadPoolExecutor(len(named), thread_name_prefix="doctor") as pool:
-        running = {
-            name: pool.submit(copy_context().run, _carry_out, name, check)
-            for name, check in named
-            if parts[name] is None
-        }
-        for name, part in parts.items():
-            findings += running[name].result() if part is None else [find_causes.unjudged(name, part)]
+    running = {name: start_call(_carry_out, name, check) for name, check in named if parts[name] is None}
+    for name, part in parts.items():
+        findings += running[name].result() if part is None else [find_causes.unjudged(name, part)]
     return find_causes.fold(findings)
 
 
@@ -107,21 +100,13 @@ def _parts(
 
 def examine_parts(parts: Mapping[str, tuple[Callable[[], str], str]]) -> list[CheckResult]:
     """Ask all parts at the same time, and wait `_PART_S` for each. ``parts``: by name, with the setting of its address."""
-    answers: dict[str, CheckResult] = {}
-
-    def ask(name: str, probe: Callable[[], str], setting: str) -> None:
-        answers[name] = _examine_part(name, probe, setting)
-
-    threads = [Thread(target=ask, args=(name, *row), daemon=True) for name, row in parts.items()]
-    for thread in threads:
-        thread.start()
-    deadline = Deadline.after(_PART_S)
-    for thread in threads:
-        thread.join(deadline.left_s())
+    running = {name: start_call(_examine_part, name, *row) for name, row in parts.items()}
+    answered = wait(running.values(), timeout=_PART_S).done
     silent = "does not answer"
     return [
-        answers.get(name)
-        or _unsound(
+        running[name].result()
+        if running[name] in answered
+        else _unsound(
             name, f"no answer within {_PART_S:g} s", f"see whether it runs or hangs, and compare {setting}", silent
         )
         for name, (_, setting) in parts.items()

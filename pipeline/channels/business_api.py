@@ -1,8 +1,7 @@
 """The channel of business APIs: each source of the tenant is called over HTTP and returns whole passages."""
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from sqlalchemy import Engine
@@ -21,12 +20,10 @@ from pipeline.query.channel_options import ApiOptions, options_of
 from pipeline.query.request import Brought, Query, Recalled
 from pipeline.records import ChannelName, ChunkId
 from pipeline.telemetry import tracing
+from pipeline.threads import start_call
 
 _MOST_SOURCES = 8  # of one query
 _CALL_SHARE = 0.9  # share of the channel's time, after which remaining sources are abandoned
-
-# Several sources in parallel; each call ends at its own deadline.
-_CALLS = ThreadPoolExecutor(max_workers=32, thread_name_prefix="api")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ class ApiChannel:
             if permit is None:
                 errors.append((source.name, CircuitOpen("failed repeatedly; its circuit is open")))
             else:
-                running.append((source.name, permit, _CALLS.submit(copy_context().run, self.ask, source, query)))
+                running.append((source.name, permit, start_call(self.ask, source, query)))
         for name, permit, future in running:
             failure: PipelineError | None = None
             try:

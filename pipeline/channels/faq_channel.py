@@ -3,8 +3,6 @@ the query to their questions."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +23,7 @@ from pipeline.query.channel_options import FaqOptions, options_of, searched_name
 from pipeline.query.plan import ChannelPlan, QualityPlan
 from pipeline.query.request import Query, Recalled
 from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
+from pipeline.threads import start_call
 
 Matrix = NDArray[np.float32]
 Embed = Callable[[Embedder, TenantId, Sequence[str], float], Matrix]
@@ -33,9 +32,6 @@ MIN_SCORE = 0.45  # below it questions usually differ in subject: docs/channels.
 _PROPOSED = 24  # pairs that each of the two channels proposes
 _MOST_PROPOSED = 200
 _MEANING_SHARE = 0.6  # share of the channel's time, after which only words are compared
-
-# Both channels in parallel; a hanging call is abandoned.
-_CALLS = ThreadPoolExecutor(max_workers=16, thread_name_prefix="faq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +106,7 @@ class FaqChannel:
         )
 
     def _proposed(self, pair_query: Query) -> tuple[list[ChunkId], Mapping[str, Any] | None]:
-        meaning = _CALLS.submit(copy_context().run, self.semantic.recall, pair_query)
+        meaning = start_call(self.semantic.recall, pair_query)
         by_words = self.keyword.recall(pair_query)
         chunk_ids = list(by_words.chunk_ids)
         lost: Mapping[str, Any] | None = (by_words.guard or {}).get("lost")

@@ -1,9 +1,7 @@
 """A unit of work: one block, one transaction; its messages are sent after the commit."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
-from contextvars import copy_context
 from typing import ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -19,11 +17,10 @@ from tenacity import (
 from pipeline.database.engines import Conflict, LockHeld, mysql_errors, outage_of
 from pipeline.database.store_errors import MYSQL, location
 from pipeline.errors import StoreUnavailable
+from pipeline.threads import start_call
 
 T = TypeVar("T")
 P = ParamSpec("P")
-
-_SOON = ThreadPoolExecutor(max_workers=8, thread_name_prefix="mysql-soon")
 
 
 def retry_conflicts(attempts: int = 5, *, lock_held: bool = False) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -89,7 +86,7 @@ def read_soon(mysql: Engine, read: Callable[[Connection], T], *, seconds: float)
     outage = outage_of(mysql)
     if outage is not None and outage.is_on:
         return call()  # it is refused; no thread is needed for it
-    running = _SOON.submit(copy_context().run, call)
+    running = start_call(call)
     try:
         return running.result(timeout=seconds)
     except TimeoutError:

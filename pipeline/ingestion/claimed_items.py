@@ -3,11 +3,9 @@ finish the job after its last item."""
 
 from __future__ import annotations
 
-import contextvars
 import random
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, TypeVar
@@ -37,6 +35,7 @@ from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.outages import tolerate_outage
 from pipeline.records import FailureReason, JobId, Stage, TenantId
 from pipeline.resources import Resources
+from pipeline.threads import start_call
 
 T = TypeVar("T")
 
@@ -133,8 +132,7 @@ class Lease:
         """Run ``call`` in a thread, renewing meanwhile; return or raise as it does. If the lease is lost, set the event
         that ``call`` was given and raise LeaseLost at once; go on while MySQL is unavailable."""
         stop = threading.Event()
-        pool = ThreadPoolExecutor(1, thread_name_prefix="slow")
-        future = pool.submit(contextvars.copy_context().run, call, stop)
+        future = start_call(call, stop)
         try:
             while True:
                 try:
@@ -146,7 +144,6 @@ class Lease:
                     self.renew()
         finally:
             stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
 
     def _write(self, ledger: Ledger) -> None:
         for stage in sorted(set(self._stages.values())):

@@ -15,6 +15,7 @@ import structlog
 from pipeline.database.engines import redis_errors
 from pipeline.metrics.definitions import METRICS, WINDOW_MINUTES, WINDOWED, Field, MetricSpec
 from pipeline.outages import tolerate_outage
+from pipeline.threads import DelayedCall
 
 log = structlog.get_logger(__name__)
 
@@ -63,7 +64,7 @@ class Meter:
         self._clock = clock
         self._lock = threading.Lock()
         self._pending: defaultdict[Field, float] = defaultdict(float)
-        self._timer: threading.Timer | None = None
+        self._flushing = DelayedCall(self.flush, seconds=SOON_S)
 
     def count(self, name: str, by: float = 1.0, **labels: object) -> None:
         """Add to a counter. Labels are given by name, all that the metric has."""
@@ -83,7 +84,6 @@ class Meter:
     def flush(self) -> None:
         """Send the collected values to Redis. Those that it does not take now are sent with the next ones."""
         with self._lock:
-            self._timer = None
             pending, self._pending = self._pending, defaultdict(float)
         if not pending:
             return
@@ -99,10 +99,7 @@ class Meter:
 
     def close(self) -> None:
         """Send the remaining values."""
-        with self._lock:
-            timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
+        self._flushing.cancel()
         self.flush()
 
     def _add(self, changes: Mapping[Field, float]) -> None:
@@ -113,10 +110,7 @@ class Meter:
     def _collect(self, changes: Mapping[Field, float]) -> None:
         with self._lock:
             self._add(changes)
-            if self._timer is None:
-                self._timer = threading.Timer(SOON_S, self.flush)
-                self._timer.daemon = True
-                self._timer.start()
+        self._flushing.request()
 
 
 def read_totals(client: redis.Redis) -> dict[Field, float]:

@@ -7,7 +7,7 @@ import binascii
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, wait
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +29,7 @@ from pipeline.models.retries import FIRST_WAIT_S, keep_trying
 from pipeline.models.service_client import LEFT_OUT, OpenAIService, ServiceBusy, ServiceRefused, ServiceUnavailable
 from pipeline.models.service_pace import ProviderLimits, limits_in
 from pipeline.models.service_pace_store import FleetGovernor
+from pipeline.threads import start_call
 
 _REMEMBERED: Final = 0.98  # weight of earlier observations in the correction of token estimates
 _PROBE: Final = "hello"  # a text no service has a reason to refuse
@@ -100,9 +101,16 @@ class OpenAIEmbedder(PaidEmbedder):
 
     def _run(self, call: _Call, batches: list[range]) -> None:
         """Embed all batches, or raise the first failure without waiting for the rest of them."""
-        pool = ThreadPoolExecutor(min(self._concurrency, len(batches)), thread_name_prefix="embed")
+        waiting = iter(batches)  # shared by the threads
+
+        def fill() -> None:
+            for batch in waiting:
+                if call.over.is_set():
+                    raise EmbedderUnavailable("given up by its caller")
+                self._fill(call, batch)
+
         try:
-            under_way = [pool.submit(self._fill, call, batch) for batch in batches]
+            under_way = [start_call(fill) for _ in batches[: self._concurrency]]
             left_s = call.deadline.left_s()
             limit = None if left_s == math.inf else left_s + _GRACE_S
             done, late = wait(under_way, timeout=limit, return_when=FIRST_EXCEPTION)
@@ -116,7 +124,6 @@ class OpenAIEmbedder(PaidEmbedder):
             raise EmbedderUnavailable(str(error), retry_after_s=error.retry_after_s) from None
         finally:
             call.over.set()
-            pool.shutdown(wait=False, cancel_futures=True)
 
     def _fill(self, call: _Call, batch: range, *, failed: PipelineError | None = None) -> None:
         """Embed the texts of ``batch`` into their rows, narrowing a refusal or a lasting failure down to single texts by

@@ -3,14 +3,14 @@
 import random
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextvars import copy_context
+from concurrent.futures import wait
 from typing import Final, TypeVar
 
 import tenacity
 
 from pipeline.deadline import Deadline
 from pipeline.errors import RateLimited, Silent, Unavailable
+from pipeline.threads import start_call
 
 Result = TypeVar("Result")
 
@@ -69,11 +69,7 @@ def _asked_wait(state: tenacity.RetryCallState) -> float | None:
 def bounded(call: Callable[[], Result], *, seconds: float, late: Unavailable) -> Result:
     """Return or raise the outcome of ``call``; raise ``late`` if it does not end in time, in which case it is
     abandoned. Needed because name resolution and trickling headers have no limit of their own."""
-    pool = ThreadPoolExecutor(1, thread_name_prefix="model")
-    try:
-        reply = pool.submit(copy_context().run, call)
-        if wait([reply], timeout=seconds + _GRACE_S).not_done:
-            raise late
-        return reply.result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    reply = start_call(call)
+    if wait([reply], timeout=seconds + _GRACE_S).not_done:
+        raise late
+    return reply.result()

@@ -13,6 +13,7 @@ import httpcore
 from pipeline.deadline import Deadline
 from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
 from pipeline.outbound.addresses import Network, is_address, may_connect
+from pipeline.threads import start_call
 
 Result = TypeVar("Result")
 
@@ -26,27 +27,25 @@ _AGAIN_S = 0.3  # between look-ups of a name while DNS fails
 _ONE_ADDRESS_S = 5.0  # for one of several addresses of a host, so that a dead one leaves time for the others
 
 
-def within(look_up: Callable[[], Result], *, seconds: float, places: threading.BoundedSemaphore = _LOOK_UPS) -> Result:
-    """Return or raise the result of ``look_up``; TimeoutError when late. ``places``: the most at a time."""
-    deadline = Deadline.after(seconds)
-    reply: Future[Result] = Future()
-
-    def run() -> None:
-        try:
-            reply.set_result(look_up())
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-            reply.set_exception(error)
-        finally:
-            places.release()
-
-    if not places.acquire(timeout=deadline.left_s()):
+def start_look_up(
+    look_up: Callable[[], Result], *, patience: Deadline, places: threading.BoundedSemaphore = _LOOK_UPS
+) -> Future[Result]:
+    """Start a look-up in a thread. ``places``: the most at a time. Raises TimeoutError if no place or thread is free."""
+    if not places.acquire(timeout=patience.left_s()):
         raise TimeoutError("too many names are being looked up")
     try:
-        threading.Thread(target=run, name="names", daemon=True).start()
+        reply = start_call(look_up)
     except RuntimeError:
         places.release()
         raise TimeoutError("no thread could be started") from None
-    return reply.result(timeout=deadline.left_s())
+    reply.add_done_callback(lambda _: places.release())
+    return reply
+
+
+def within(look_up: Callable[[], Result], *, seconds: float, places: threading.BoundedSemaphore = _LOOK_UPS) -> Result:
+    """Return or raise the result of ``look_up``; TimeoutError when late. ``places``: the most at a time."""
+    deadline = Deadline.after(seconds)
+    return start_look_up(look_up, patience=deadline, places=places).result(timeout=deadline.left_s())
 
 
 def resolved(host: str, port: int) -> list[str]:

@@ -1,12 +1,12 @@
 """Fetch documents from the web, with the limits that an untrusted address needs, and the threads in which it is done."""
 
-import contextvars
 import http
 import ssl
 import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +20,7 @@ from pipeline.outbound.addresses import Network
 from pipeline.outbound.connect_client import GuardedBackend, Resolve
 from pipeline.outbound.web import WebAddress, redirected, retry_after_s, web_address
 from pipeline.records import TenantId
+from pipeline.threads import start_call
 
 _MOST_REDIRECTS = 5
 _LONGEST_WAIT_S = 3600.0  # the longest wait that is accepted from a server
@@ -158,7 +159,7 @@ class FetchThreads:
 
     def __init__(self) -> None:
         self._taken: Counter[TenantId] = Counter()
-        self._running: set[threading.Thread] = set()
+        self._running: set[Future[None]] = set()
         self._lock = threading.Lock()
 
     def room(self, tenant_id: TenantId) -> int:
@@ -179,32 +180,18 @@ class FetchThreads:
                 del self._taken[tenant_id]
 
     def run(self, work: Callable[[], None]) -> None:
-        """Call ``work`` in a thread, with the caller's context, so that it logs under the same ids."""
-        context = contextvars.copy_context()
-
-        def body() -> None:
-            try:
-                context.run(work)
-            finally:
-                with self._lock:
-                    self._running.discard(thread)
-
-        thread = threading.Thread(target=body, name="fetch", daemon=True)
-        with self._lock:
-            self._running.add(thread)
-            thread.start()
+        """Call ``work`` in a thread."""
+        call = start_call(work)
+        self._running.add(call)
+        call.add_done_callback(self._running.discard)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for all running calls. Return False if they have not ended within ``timeout_s``."""
         deadline = Deadline.after(timeout_s)
-        while True:
-            with self._lock:
-                thread = next(iter(self._running), None)
-            if thread is None:
-                return True
-            thread.join(deadline.left_s())
-            if deadline.has_passed:
+        while running := tuple(self._running):  # a call may start others
+            if wait(running, timeout=deadline.left_s()).not_done:
                 return False
+        return True
 
     def close(self) -> None:
         """Give calls that are about to end a moment to do so."""

@@ -3,21 +3,22 @@
 import asyncio
 import socket
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from types import TracebackType
 from typing import Self
 
 import httpx
 
+from pipeline.deadline import Deadline
 from pipeline.outbound.addresses import Network, is_address, may_connect
+from pipeline.outbound.connect_client import start_look_up
 
 CONNECT_S = 5.0
 TOTAL_S = 15.0  # from looking up the name to the head of the answer
 REFUSED_AFTER_S = 1.0  # from the start of a look-up to the refusal of the name, the same for every reason
 LONGEST_URL = 2048
-_RESOLVERS = 8
 
 
 class NotAllowed(Exception):
@@ -88,7 +89,6 @@ class Poster:
         )
         # No cookies: they are stored by address, and one tenant's would go to another's endpoint there.
         self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="webhook-names")
 
     async def __aenter__(self) -> Self:
         return self
@@ -97,7 +97,6 @@ class Poster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._http.aclose()
-        self._resolvers.shutdown(wait=False, cancel_futures=True)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
         """Post ``body``. Never raises because of the other side."""
@@ -117,7 +116,8 @@ class Poster:
         loop = asyncio.get_running_loop()
         refused_at = loop.time() + REFUSED_AFTER_S
         try:
-            addresses = await loop.run_in_executor(self._resolvers, lambda: resolve(url, permitted=self._permitted))
+            look_up = start_look_up(partial(resolve, url, permitted=self._permitted), patience=Deadline.after(0))
+            addresses = await asyncio.wrap_future(look_up)
         except NotAllowed:
             await asyncio.sleep(0 if is_address(url.host) else refused_at - loop.time())
             raise

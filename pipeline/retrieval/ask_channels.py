@@ -3,11 +3,10 @@ within a time limit."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
 
@@ -19,17 +18,11 @@ from pipeline.query.request import Degradation, Envelope, Query, Recalled, copie
 from pipeline.query.understanding import Wording, merged, pool_share, wordings_of
 from pipeline.records import ChannelName
 from pipeline.retrieval.arrived import Arrived
+from pipeline.threads import start_call
 
 log = structlog.get_logger(__name__)
 
-P = ParamSpec("P")
 T = TypeVar("T")
-
-# Channel calls run in their own pool, so that a hanging one costs its thread until its socket times out, and never the
-# query.
-_CALLS = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
-# A thread here waits for such a call. A pool of its own: it must not occupy the threads of the calls it waits for.
-_WAITING = ThreadPoolExecutor(max_workers=32, thread_name_prefix="ask")
 
 # Reserved for composing the answer when a channel uses all of its time.
 RESERVE_S = 0.1
@@ -78,7 +71,7 @@ def ask_with_verdict(query: Query, channel: Channel) -> tuple[Envelope, bool]:
 
 def side_by_side(query: Query, ask: Callable[[ChannelName], T], names: Sequence[ChannelName]) -> dict[ChannelName, T]:
     """Return the results of ``ask`` for several channels, in parallel. A channel whose call raised is logged and left out."""
-    running = {name: _WAITING.submit(copy_context().run, ask, name).result for name in names[1:]}
+    running = {name: start_call(ask, name).result for name in names[1:]}
     running |= {name: partial(ask, name) for name in names[:1]}  # the first one in this thread
     results: dict[ChannelName, T] = {}
     for name in names:
@@ -110,11 +103,6 @@ def envelope_of(channel: Channel, recalled: Recalled) -> Envelope:
     """Return the envelope of a channel that succeeded."""
     listed = {name: tuple(getattr(recalled, name)) for name in ("chunk_ids", "scores", "brought")}
     return copied(Envelope, recalled, channel=channel.name, status="ok", **listed)
-
-
-def start_call(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-    """Start ``call`` in a thread of its own. The waiting caller sets the time limit; a hanging call is abandoned."""
-    return _CALLS.submit(copy_context().run, partial(call, *args, **kwargs))
 
 
 class CallFailure(NamedTuple):

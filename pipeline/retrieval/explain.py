@@ -24,9 +24,10 @@ from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, Comparison, Compound, QueryId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
-from pipeline.retrieval.ask_channels import RESERVE_S, ask_other_wordings, ask_side_by_side, start_call
+from pipeline.retrieval.ask_channels import RESERVE_S, ask_other_wordings, ask_side_by_side
 from pipeline.retrieval.compose import compose
 from pipeline.retrieval.record_trace import mentions, trace_from, trace_of_query
+from pipeline.threads import start_call
 
 log = structlog.get_logger(__name__)
 

@@ -15,8 +15,9 @@ from pipeline.ranking.hits import Drop, Hydrated
 from pipeline.records import ChannelName, Filters, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_channels import in_time, start_call
+from pipeline.retrieval.ask_channels import in_time
 from pipeline.retrieval.load_text import read
+from pipeline.threads import start_call
 
 _RESERVE_S = 0.05  # reserved of the query's time for the steps after the fallback
 

@@ -39,7 +39,8 @@ from pipeline.ranking.query_weights import QueryEvidence, semantic_factor, unrea
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, WeakChannel
-from pipeline.retrieval.ask_channels import in_time, start_call
+from pipeline.retrieval.ask_channels import in_time
+from pipeline.threads import start_call
 
 T = TypeVar("T")
 

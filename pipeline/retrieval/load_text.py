@@ -24,7 +24,8 @@ from pipeline.ranking.selection import CHOICE, capped, decayed, deduplicated, gr
 from pipeline.records import ChannelName, ChunkId, DocumentFields
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
-from pipeline.retrieval.ask_channels import RESERVE_S, start_call
+from pipeline.retrieval.ask_channels import RESERVE_S
+from pipeline.threads import start_call
 
 # Vectors are kept in half precision, so that a cosine may come out this far beyond 1.
 _ROUNDING = 5e-3

@@ -25,7 +25,6 @@ from pipeline.retrieval.ask_channels import (
     ask_other_wordings,
     ask_with_verdict,
     side_by_side,
-    start_call,
     unasked,
 )
 from pipeline.retrieval.compose import compose, empty_answer, record_losses, render
@@ -35,6 +34,7 @@ from pipeline.retrieval.record_trace import keep_trace, may_keep, packed_trace
 from pipeline.retrieval.reuse_answer import may_be_cached
 from pipeline.retrieval.understand import await_understanding, understand
 from pipeline.telemetry.tracing import OutsideCall, recorded_calls
+from pipeline.threads import start_call
 
 log = structlog.get_logger(__name__)
 

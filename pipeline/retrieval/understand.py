@@ -31,9 +31,10 @@ from pipeline.query.understanding_store import Understandings, digest_of
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_channels import ask_other_wordings, losses_of, settled, start_call
+from pipeline.retrieval.ask_channels import ask_other_wordings, losses_of, settled
 from pipeline.retrieval.measure import charge_model
 from pipeline.tenants.usage import Purpose
+from pipeline.threads import start_call
 
 log = structlog.get_logger(__name__)
 

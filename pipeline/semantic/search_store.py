@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
@@ -34,15 +32,13 @@ from pipeline.semantic.vector_index_store import (
     set_values,
 )
 from pipeline.semantic.vector_store import OPERATORS, Vectors, halfvec_literal, similarity, space_errors
+from pipeline.threads import start_call
 
 log = structlog.get_logger(__name__)
 
 Near = tuple[ChunkId, float]
 ListPassing = Callable[[Sequence[Namespace]], PassingChunks | None]
 Matrix = NDArray[np.float32]
-
-# Namespaces of one query are searched in parallel, on as many connections as a pool has by default.
-_SEARCHING = ThreadPoolExecutor(max_workers=8, thread_name_prefix="namespace-search")
 
 # Parsing the statement of a search through twelve indexes takes 250 µs, and the tenant's next search has the same
 # statement.
@@ -129,8 +125,7 @@ class VectorSearch:
             replace(request, namespaces=(namespace,), limit=min(limit, per_namespace))
             for namespace in request.namespaces
         )
-        # Each thread needs its own context: one context cannot be entered twice.
-        searches = [_SEARCHING.submit(copy_context().run, self._search, other) for other in others]
+        searches = [start_call(self._search, other) for other in others]
         results = [self._search(first), *(search.result() for search in searches)]
         hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: (-hit[1], hit[0]))
         return NearestChunks(hits=tuple(hits[:limit]), guard=_joint_guard([result.guard for result in results]))

@@ -17,6 +17,7 @@ from pipeline.errors import PipelineError, TenantGone
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import JobId, TenantId
 from pipeline.tenants.usage import OF_THE_LANGUAGE_MODEL, Purpose, UsageCounts, UsageEntry, UsageKey, UsageRow
+from pipeline.threads import DelayedCall
 
 
 class Usage(TenantStore):
@@ -121,7 +122,7 @@ class UsageBook:
         self._price = price_per_million
         self._lock = threading.Lock()
         self._collected: dict[TenantId, dict[UsageEntry, UsageCounts]] = {}
-        self._timer: threading.Timer | None = None
+        self._writing = DelayedCall(self.write, seconds=SOON_S)
 
     def note(
         self, tenant_id: TenantId, purpose: Purpose, model: str, counts: UsageCounts, *, job_id: JobId | None
@@ -157,23 +158,11 @@ class UsageBook:
 
     def write_soon(self) -> None:
         """Write within half a second, together with later counts."""
-        with self._lock:
-            if self._timer is None:
-                self._timer = threading.Timer(SOON_S, self._write_now)
-                self._timer.daemon = True
-                self._timer.start()
+        self._writing.request()
 
     def close(self) -> None:
         """Write the remaining counters."""
-        with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-        self.write()
-
-    def _write_now(self) -> None:
-        with self._lock:
-            self._timer = None
+        self._writing.cancel()
         self.write()
 
     def _collect(self, tenant_id: TenantId, entries: Mapping[UsageEntry, UsageCounts]) -> None:

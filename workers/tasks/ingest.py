@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Final
 
 import structlog
@@ -10,6 +9,7 @@ from celery import shared_task
 
 from pipeline.ingestion import run
 from pipeline.records import IngestQueue
+from pipeline.threads import DelayedCall
 from workers.base import LoggedTask
 from workers.dispatch import ring_for
 from workers.names import TaskName
@@ -18,7 +18,7 @@ from workers.resources import for_ingestion
 log = structlog.get_logger(__name__)
 
 _PARSERS_KEPT_S: Final = 60.0  # without a batch; a parser process takes 45 MB, and half a second to start
-_ending: list[threading.Timer] = []
+_ending_parsers = DelayedCall(lambda: for_ingestion().parser.close(), seconds=_PARSERS_KEPT_S)
 
 
 @shared_task(name=TaskName.INGEST.value, base=LoggedTask)
@@ -38,13 +38,5 @@ def _ingest(tenant_id: str, job_id: str, queue: IngestQueue) -> None:
     try:
         run.ingest_next(for_ingestion(), ring=ring_for, queue=queue)
     finally:
-        _end_parsers_later()
-
-
-def _end_parsers_later() -> None:
-    """End this process's idle parser processes unless another batch comes."""
-    while _ending:
-        _ending.pop().cancel()
-    _ending.append(threading.Timer(_PARSERS_KEPT_S, for_ingestion().parser.close))
-    _ending[0].daemon = True
-    _ending[0].start()
+        _ending_parsers.cancel()  # begins anew with each batch
+        _ending_parsers.request()
