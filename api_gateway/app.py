@@ -64,6 +64,7 @@ from api_gateway.resources.retrieval import (
     recall,
     written_answers,
 )
+from api_gateway.resources.route_parts import describe_bodies
 from pipeline.channels.channel import installed_channels
 from pipeline.database.redis_connections import async_redis_of
 from pipeline.errors import (
@@ -138,9 +139,9 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
     check_fusion(settings)
     installed_channels()  # decides which methods and parameters are accepted
     app.state.gateway = Gateway(settings, resources or Resources(settings, silent_s=SILENT_S))
-    for module in _ROUTERS:
-        app.include_router(module.router)
-    for router in openai_dialect.routers():
+    for module in (*_ROUTERS, *openai_dialect.MODULES):
+        describe_bodies(module.router)
+    for router in (*(module.router for module in _ROUTERS), *openai_dialect.routers()):
         app.include_router(router)
     problems.DIALECTS["/dify/"] = dify.error_response
     for middleware in (

@@ -5,7 +5,7 @@ import re
 import time
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import structlog
 from fastapi import APIRouter, Request, Response
@@ -23,7 +23,6 @@ router = APIRouter(include_in_schema=False)
 log = structlog.get_logger(__name__)
 
 GOOD_FOR_S: Final = 600.0
-_MOST_BYTES: Final = 1024
 _LOOPBACK_HOST: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
 # Headers that a proxy adds. A request with one of them comes from elsewhere, whatever its peer is.
 _OF_PROXIES: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
@@ -31,6 +30,8 @@ _OF_PROXIES: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host",
 
 class SignInCode(Wire):
     """The code of the link that `make up` prints."""
+
+    most_bytes: ClassVar = 1024
 
     code: str = Field(min_length=20, max_length=100)
 
@@ -47,7 +48,7 @@ async def sign_in(request: Request) -> Response:
     if not is_from_here(request):
         log.warning("sign_in_refused", client=request.client.host if request.client else None)
         raise Problem(403, "sign_in_refused", "A sign-in link works only in a browser on the gateway's own machine.")
-    sent = await read_shape(request, SignInCode, limit=_MOST_BYTES)
+    sent = await read_shape(request, SignInCode)
     key = await gateway.run(claim, folder, sent.code)
     if key is None:
         raise Problem(404, "sign_in_code_unknown", "The sign-in link was used before, or it is older than ten minutes.")

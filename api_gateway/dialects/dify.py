@@ -1,7 +1,7 @@
 """Dify's External Knowledge API: translate its questions into queries, and answers and problems into its format."""
 
 from dataclasses import replace
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -10,12 +10,11 @@ from starlette.types import Scope
 
 from api_gateway.http.bodies import Decoded
 from api_gateway.http.caller import Caller, Reader
-from api_gateway.http.descriptions import json_body
 from api_gateway.http.fields import QueryText
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, asked_query, retrieved
-from api_gateway.resources.route_parts import read_shape
+from api_gateway.resources.route_parts import OperatorJson
 from chordwise.contract.answer import sureness
 from pipeline.filters.python_filters import (
     LOOKED_AT,
@@ -107,6 +106,17 @@ class DifySetting(_Tolerant):
 class DifyRequest(_Tolerant):
     """A question to one namespace, which Dify calls `knowledge_id`."""
 
+    example: ClassVar = {
+        "knowledge_id": "kb",
+        "query": "How do I reset the controller?",
+        "retrieval_setting": {"top_k": 5, "score_threshold": 0.2},
+        "metadata_condition": {
+            "logical_operator": "and",
+            "conditions": [{"name": "type", "comparison_operator": "is", "value": "manual"}],
+        },
+    }
+    most_bytes: ClassVar = 1024 * 1024
+
     knowledge_id: str
     query: QueryText
     retrieval_setting: DifySetting | None = None
@@ -197,7 +207,6 @@ router = APIRouter(tags=["dify"])
 
 
 MALFORMED_AUTHORIZATION, NOT_AUTHORIZED, NO_SUCH_KNOWLEDGE = 1001, 1002, 2001
-_MAX_BODY_BYTES = 1024 * 1024
 _FORBIDDEN = 403  # Dify documents one status for both cases and shows the message, not the status
 _CODES = {
     "missing_api_key": MALFORMED_AUTHORIZATION,
@@ -205,15 +214,6 @@ _CODES = {
     "invalid_api_key": NOT_AUTHORIZED,
     "insufficient_scope": NOT_AUTHORIZED,
     "namespace_not_found": NO_SUCH_KNOWLEDGE,
-}
-_EXAMPLE = {
-    "knowledge_id": "kb",
-    "query": "How do I reset the controller?",
-    "retrieval_setting": {"top_k": 5, "score_threshold": 0.2},
-    "metadata_condition": {
-        "logical_operator": "and",
-        "conditions": [{"name": "type", "comparison_operator": "is", "value": "manual"}],
-    },
 }
 _MEANINGS = {
     400: "The body is not JSON.",
@@ -235,13 +235,11 @@ _MEANINGS = {
         200: {"description": "The records, best first; none is an answer too."},
         **{status: {"model": DifyError, "description": meaning} for status, meaning in _MEANINGS.items()},
     },
-    openapi_extra=json_body(DifyRequest, _EXAMPLE),
     summary="Retrieve as Dify's external knowledge base",
 )
-async def retrieval(caller: Reader) -> Response:
+async def retrieval(caller: Reader, sent: OperatorJson[DifyRequest]) -> Response:
     """Query the namespace `knowledge_id`. `score_threshold` is compared with the confidence of the best `top_k`
     passages that meet the conditions."""
-    sent = await read_shape(caller.request, DifyRequest, limit=_MAX_BODY_BYTES)
     setting, conditions = sent.retrieval_setting, to_conditions(sent.metadata_condition)
     body: dict[str, Any] = {"query_text": sent.query, "namespaces": [sent.knowledge_id]}
     if setting is not None and setting.top_k is not None:

@@ -139,6 +139,7 @@ class Requires:
         act_as(principal.actor, request_id=request.state.request_id)
         require_scope(principal, self._scope)
         refuse_unknown(request)
+        request.state.principal = principal
         return principal
 
 

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import orjson
 from pydantic import (
@@ -54,7 +54,11 @@ _RFC_3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(\.\d+)?([Zz
 
 
 class Wire(BaseModel):
-    """The base of all requests: no conversions, no unknown fields."""
+    """The base of all requests: no conversions, no unknown fields. ``example``: in the description of a body; ``most_bytes``
+    of one, capped by the installation's limit."""
+
+    example: ClassVar[dict[str, Any]] = {}
+    most_bytes: ClassVar[int] = 64 * 1024
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 

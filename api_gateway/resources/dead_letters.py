@@ -1,7 +1,7 @@
 """Dead letters: list, replay or drop documents that failed for good."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -9,11 +9,11 @@ from pydantic import Field, model_validator
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import Page, deleted, existing, parse_uuid, read_own, send_page
+from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse_uuid, send_page
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
@@ -69,6 +69,8 @@ class Replayed(Shape):
 class ReplayRequest(TenantWire):
     """The dead letters to replay: those that match every field given, or all with `{"all": true}`."""
 
+    example: ClassVar = {"reason": "gave_up"}
+
     all: bool = False
     job_id: str | None = None
     namespace: NamespaceName | None = None
@@ -93,8 +95,6 @@ def dead_letter(letter: StoredDeadLetter) -> dict[str, Any]:
 
 
 router = APIRouter(tags=["dead letters"])
-
-_MAX_BODY_BYTES = 64 * 1024
 
 
 @router.get(
@@ -130,15 +130,12 @@ async def look(caller: Reader, letter_id: str) -> Response:
 
 
 @router.post(
-    "/v1/dead-letters/replay",
-    **route("Replay dead letters", Replayed, "The documents are queued again.", status=202),
-    openapi_extra=json_body(ReplayRequest, {"reason": "gave_up"}),
+    "/v1/dead-letters/replay", **route("Replay dead letters", Replayed, "The documents are queued again.", status=202)
 )
-async def replay_selected(caller: Writer) -> Response:
+async def replay_selected(caller: Writer, body: Json[ReplayRequest]) -> Response:
     """Replay the dead letters that match every field given, or all with `{"all": true}`; an empty object is an error.
     Those that are not `retryable` are left out, unless `code` names theirs: after an update, for example, whose parser
     reads more."""
-    body = await read_own(caller, ReplayRequest, limit=_MAX_BODY_BYTES)
     chosen = _selection(body.job_id, body.namespace, body.code, body.reason)
     tenant_id, use = caller.tenant_id, caller.use
     replayed = await caller.gateway.run_heavy(steer_jobs.replay_selected, tenant_id, chosen, use, ring=ring_for)

@@ -1,16 +1,16 @@
 """The tenant's dictionary: synonyms, stop words, phrases and rules, for one namespace or for all of them."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import Parameter, json_body, route
+from api_gateway.http.descriptions import Parameter, route
 from api_gateway.http.fields import NamespaceName, NewDocumentId, Shape, TenantWire, Wire, namespace_parameter, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import deleted, existing, read_own
+from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, Json, deleted, existing
 from pipeline.administration.edit_dictionaries import delete_dictionary, load_dictionary, replace_dictionary
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.keyword.terms import holds_words
@@ -41,6 +41,14 @@ class RuleIn(Wire):
 class DictionaryIn(TenantWire):
     """The complete dictionary; it replaces the previous one. It applies to queries within seconds, and to no stored
     data."""
+
+    example: ClassVar = {
+        "synonyms": [["高血压", "hypertension", "high blood pressure"]],
+        "stop_words": ["请问"],
+        "phrases": ["slow query log"],
+        "rules": [{"when": "refund", "namespace": "kb", "document_id": "refund-policy", "boost": 2.0}],
+    }
+    most_bytes: ClassVar = MOST_SHAPE_BYTES
 
     synonyms: Annotated[
         list[Annotated[list[Expression], Field(min_length=2, max_length=32)]], Field(max_length=_MOST_ENTRIES)
@@ -98,13 +106,6 @@ Within = Annotated[
     str | None, Parameter(description="The namespace it holds for. Without it, the dictionary of all namespaces.")
 ]
 
-_EXAMPLE = {
-    "synonyms": [["高血压", "hypertension", "high blood pressure"]],
-    "stop_words": ["请问"],
-    "phrases": ["slow query log"],
-    "rules": [{"when": "refund", "namespace": "kb", "document_id": "refund-policy", "boost": 2.0}],
-}
-
 
 @router.get("/v1/dictionary", **route("Get a dictionary", DictionaryOut, "The dictionary.", 404))
 async def look(caller: Reader, namespace: Within = None) -> Response:
@@ -114,17 +115,16 @@ async def look(caller: Reader, namespace: Within = None) -> Response:
     return _send(existing(dictionary, _missing(within)), within, version)
 
 
-@router.put(
-    "/v1/dictionary",
-    **route("Replace a dictionary", DictionaryOut, "Stored; queries use it within seconds."),
-    openapi_extra=json_body(DictionaryIn, _EXAMPLE),
-)
-async def replace(caller: Writer, namespace: Within = None) -> Response:
+@router.put("/v1/dictionary", **route("Replace a dictionary", DictionaryOut, "Stored; queries use it within seconds."))
+async def replace(
+    caller: Writer,
+    sent: Json[DictionaryIn],
+    namespace: Within = None,
+) -> Response:
     """Replace the dictionary. Synonyms count as one term, stop words are ignored, phrases score higher in one piece,
     and rules prefer documents. A query uses the dictionary of all namespaces and those of the namespaces it names. Only
     the analysis of queries changes: nothing is indexed again."""
     within = _within(namespace)
-    sent = await read_own(caller, DictionaryIn)
     try:
         dictionary = to_dictionary(sent, within)
     except ValueError as error:

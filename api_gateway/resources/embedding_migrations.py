@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Response
 from pydantic import Field, model_validator
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator
-from api_gateway.http.descriptions import json_body, route
+from api_gateway.http.descriptions import route
 from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, existing, read_shape
+from api_gateway.resources.route_parts import CurrentGateway, OperatorJson, existing
 from pipeline.embedding.model_comparison import Gate, GoldenQuery
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
@@ -32,6 +32,9 @@ _DEFAULT = Gate()
 class StartRequest(Wire):
     """The model to migrate to. `service`: `default` is the one at `OPENAI_BASE_URL`, `next` the one at
     `CHORDWISE_EMBEDDING_NEXT_BASE_URL`; keys are settings and never in a request."""
+
+    example: ClassVar = {"provider": "openai", "model": "bge-m3", "dimension": 1024}
+    most_bytes: ClassVar = 4 * 1024 * 1024
 
     provider: Literal["local", "openai"]
     model: Annotated[str, Field(min_length=1, max_length=255)]
@@ -69,6 +72,14 @@ class CompareRequest(Wire):
     """The questions and the thresholds of a comparison. Without `queries`, up to `sample` are taken from the latest
     searches, and from the texts themselves where those are too few."""
 
+    example: ClassVar = {
+        "queries": [
+            {"tenant_id": "acme", "namespaces": ["kb"], "query_text": "reset the controller", "relevant": {"d1": 2}}
+        ],
+        "max_ndcg_loss": 0.02,
+    }
+    most_bytes: ClassVar = 4 * 1024 * 1024
+
     queries: Annotated[list[GoldenQueryRequest], Field(max_length=500, default_factory=list)]
     sample: Annotated[int, Field(ge=1, le=500)] = 50
     k: Annotated[int, Field(ge=1, le=100)] = _DEFAULT.k
@@ -88,6 +99,9 @@ class CompareRequest(Wire):
 
 class SwitchRequest(Wire):
     """`skip_gate`: switch without a passed comparison. `accept_missing`: switch although the model refused some chunks."""
+
+    example: ClassVar = {}
+    most_bytes: ClassVar = 4 * 1024 * 1024
 
     skip_gate: bool = False
     accept_missing: bool = False
@@ -170,13 +184,6 @@ router = APIRouter(tags=["admin"], dependencies=[Depends(require_operator)])
 Number = Annotated[int, Path(ge=1, le=2**31, description="The migration, as the start gave it.")]
 
 _ROOT = "/v1/admin/embedding-migrations"
-_MAX_BODY_BYTES = 4 * 1024 * 1024
-_GOLDEN = {
-    "queries": [
-        {"tenant_id": "acme", "namespaces": ["kb"], "query_text": "reset the controller", "relevant": {"d1": 2}}
-    ],
-    "max_ndcg_loss": 0.02,
-}
 
 
 @router.post(
@@ -189,12 +196,10 @@ _GOLDEN = {
         409,
         status=202,
     ),
-    openapi_extra=json_body(StartRequest, {"provider": "openai", "model": "bge-m3", "dimension": 1024}),
 )
-async def start(request: Request, gateway: CurrentGateway) -> Response:
+async def start(gateway: CurrentGateway, body: OperatorJson[StartRequest]) -> Response:
     """Start a migration, after one test call to the new model. Searches continue as before; new documents are embedded
     with both models. A second request for the same model returns the running migration."""
-    body = await read_shape(request, StartRequest, limit=_MAX_BODY_BYTES)
 
     def begin() -> Response:
         try:
@@ -224,13 +229,10 @@ async def look(gateway: CurrentGateway, number: Number) -> Response:
 @router.post(
     _ROOT + "/{number}/compare",
     **route("Compare both models", EmbeddingMigration, "The migration with the results of the comparison.", 404, 409),
-    openapi_extra=json_body(CompareRequest, _GOLDEN),
 )
-async def compare(request: Request, gateway: CurrentGateway, number: Number) -> Response:
+async def compare(gateway: CurrentGateway, number: Number, body: OperatorJson[CompareRequest]) -> Response:
     """Ask both models the same questions. With judgments nDCG decides, otherwise the share of common first hits. The
     numbers are stored, the texts are not."""
-    body = await read_shape(request, CompareRequest, limit=_MAX_BODY_BYTES)
-
     return await _steer(
         gateway, number, lambda use: compare_models(number, body.golden, body.gate, use, sample=body.sample)
     )
@@ -239,14 +241,11 @@ async def compare(request: Request, gateway: CurrentGateway, number: Number) -> 
 @router.post(
     _ROOT + "/{number}/switch",
     **route("Switch to the new model", EmbeddingMigration, "Searches use the new model.", 404, 409),
-    openapi_extra=json_body(SwitchRequest, {}),
 )
-async def switch(request: Request, gateway: CurrentGateway, number: Number) -> Response:
+async def switch(gateway: CurrentGateway, number: Number, body: OperatorJson[SwitchRequest]) -> Response:
     """Switch searches to the new model: one row changes, and every process follows within about a second. Refused while
     vectors are missing, and unless the latest comparison has passed. Both models' vectors are kept up to date until
     `finish`."""
-    body = await read_shape(request, SwitchRequest, limit=_MAX_BODY_BYTES)
-
     choices = body.model_dump()
     return await _steer(gateway, number, lambda use: migrate_model.switch(number, use, **choices))
 

@@ -2,17 +2,17 @@
 
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
 from api_gateway.http import cursors, fields
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import INT64, Shape, TenantWire, Wire, shown
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import Page, read_own, refuse_repeated, send_page
+from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, Json, Page, refuse_repeated, send_page
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
 from pipeline.entities.entity import EntityState
 from pipeline.records import Namespace
@@ -43,12 +43,23 @@ class EntityIn(Wire):
 class EntitiesRequest(TenantWire):
     """States of entities of one namespace. A state with the same entity and story time is replaced."""
 
+    example: ClassVar = {
+        "namespace": "novel",
+        "entities": [
+            {"entity_id": "lin", "name": "林远", "type": "person", "story_time": 1200, "state": {"place": "北城"}}
+        ],
+    }
+    most_bytes: ClassVar = MOST_SHAPE_BYTES
+
     namespace: fields.NewNamespaceName
     entities: Annotated[list[EntityIn], Field(min_length=1, max_length=MOST_STATES)]
 
 
 class EntitiesDeleteRequest(TenantWire):
     """The entities to delete, with all their states. An empty list is refused."""
+
+    example: ClassVar = {"namespace": "novel", "entity_ids": ["lin"]}
+    most_bytes: ClassVar = MOST_SHAPE_BYTES
 
     namespace: fields.NamespaceName
     entity_ids: Annotated[list[fields.DocumentIdText], Field(min_length=1, max_length=MOST_STATES)]
@@ -84,18 +95,11 @@ class EntitiesDeleted(Shape):
 
 router = APIRouter(tags=["entities"])
 
-_EXAMPLE = {"entity_id": "lin", "name": "林远", "type": "person", "story_time": 1200, "state": {"place": "北城"}}
 
-
-@router.put(
-    "/v1/entities",
-    **route("Write states of entities", EntitiesWritten, "All states are written."),
-    openapi_extra=json_body(EntitiesRequest, {"namespace": "novel", "entities": [_EXAMPLE]}),
-)
-async def put(caller: Writer) -> Response:
+@router.put("/v1/entities", **route("Write states of entities", EntitiesWritten, "All states are written."))
+async def put(caller: Writer, sent: Json[EntitiesRequest]) -> Response:
     """Write states of entities, each valid from a story time on. The same entity and story time again replaces the
     state."""
-    sent = await read_own(caller, EntitiesRequest)
     refuse_repeated(
         [(entity.entity_id, entity.story_time) for entity in sent.entities],
         "/entities/{}",
@@ -131,14 +135,9 @@ async def list_entities(
     )
 
 
-@router.delete(
-    "/v1/entities",
-    **route("Delete entities", EntitiesDeleted, "They are gone."),
-    openapi_extra=json_body(EntitiesDeleteRequest, {"namespace": "novel", "entity_ids": ["lin"]}),
-)
-async def delete(caller: Writer) -> Response:
+@router.delete("/v1/entities", **route("Delete entities", EntitiesDeleted, "They are gone."))
+async def delete(caller: Writer, sent: Json[EntitiesDeleteRequest]) -> Response:
     """Delete the named entities with all their states. Unknown names are ignored."""
-    sent = await read_own(caller, EntitiesDeleteRequest)
     deleted = await caller.gateway.run_heavy(
         delete_entities, caller.tenant_id, Namespace(sent.namespace), sent.entity_ids, caller.use
     )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
@@ -11,11 +11,11 @@ from pydantic import AfterValidator, Field
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.caller import Admin, Caller, Reader
-from api_gateway.http.descriptions import Cursor, Limit, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, route
 from api_gateway.http.fields import Label, Moment, Shape, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import Page, deleted, existing, read_own, send_page
+from api_gateway.resources.route_parts import Json, Page, deleted, existing, send_page
 from pipeline.administration import manage_tenants
 from pipeline.records import TenantId
 from pipeline.tenants.accounts import OPERATOR, ApiKey, IssuedKey, TooManyKeys
@@ -35,6 +35,9 @@ def _future(moment: datetime) -> datetime:
 class KeyRequest(Wire):
     """A new key. Without `expires_at` it works until it is revoked."""
 
+    example: ClassVar = {"name": "importer", "scopes": ["read", "write"], "expires_at": "2030-01-01T00:00:00Z"}
+    most_bytes: ClassVar = 16 * 1024
+
     name: Label
     scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=3)]
     expires_at: Annotated[Moment, AfterValidator(_future)] | None = None
@@ -43,6 +46,9 @@ class KeyRequest(Wire):
 
 class KeyRotateRequest(Wire):
     """`overlap_seconds`: how long the old key works beside the new one; a day by default."""
+
+    example: ClassVar = {"overlap_seconds": 3600}
+    most_bytes: ClassVar = 16 * 1024
 
     overlap_seconds: Annotated[int, Field(ge=0, le=LONGEST_OVERLAP_S)] = 86_400
     tenant_id: str | None = None
@@ -90,9 +96,6 @@ def key_json(stored: ApiKey, *, secret: str | None = None) -> dict[str, Any]:
 
 router = APIRouter(tags=["keys"])
 
-MAX_BODY_BYTES = 16 * 1024
-EXAMPLE = {"name": "importer", "scopes": ["read", "write"], "expires_at": "2030-01-01T00:00:00Z"}
-
 _KEY_ID = re.compile(r"[0-9a-f]{16}")
 
 
@@ -109,14 +112,9 @@ def _not_found() -> Problem:
 KeyId = Annotated[str, AfterValidator(_parse_key_id)]
 
 
-@router.post(
-    "/v1/keys",
-    **route("Create an API key", KeyWithSecret, "The key and its secret.", 409, status=201),
-    openapi_extra=json_body(KeyRequest, EXAMPLE),
-)
-async def make(caller: Admin) -> Response:
+@router.post("/v1/keys", **route("Create an API key", KeyWithSecret, "The key and its secret.", 409, status=201))
+async def make(caller: Admin, body: Json[KeyRequest]) -> Response:
     """Create a key. Only this answer shows the key itself: the database holds its hash."""
-    body = await read_own(caller, KeyRequest, limit=MAX_BODY_BYTES)
     return await issue_key(caller.gateway, caller.tenant_id, body, under="/v1/keys")
 
 
@@ -143,12 +141,10 @@ async def look(caller: Admin, key_id: KeyId) -> Response:
 @router.post(
     "/v1/keys/{key_id}/rotate",
     **route("Rotate an API key", KeyWithSecret, "The new key and its secret.", 404, 409, status=201),
-    openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
 )
-async def rotate(caller: Admin, key_id: KeyId) -> Response:
+async def rotate(caller: Admin, key_id: KeyId, body: Json[KeyRotateRequest]) -> Response:
     """Create a key of the same name and scopes; the old one works until the end of the overlap, so that no request
     fails. A key that has ended, or was rotated before, is a 409."""
-    body = await read_own(caller, KeyRotateRequest, limit=MAX_BODY_BYTES)
     await caller.gateway.run(_refuse_operators, caller, key_id)
     return await rotate_key(caller.gateway, caller.tenant_id, key_id, body, under="/v1/keys")
 

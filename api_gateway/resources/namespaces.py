@@ -1,7 +1,7 @@
 """Namespaces: list, verify and delete them."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Path, Response
 from pydantic import AfterValidator, Field
@@ -9,12 +9,12 @@ from pydantic import AfterValidator, Field
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_scope
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import NamespaceName, Shape, TenantWire, shown, tidy_namespace
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
-from api_gateway.resources.route_parts import existing, parse, read_own, send_page
+from api_gateway.resources.route_parts import Json, existing, parse, send_page
 from api_gateway.resources.shapes import Namespace as NamespaceShape
 from api_gateway.resources.shapes import NamespacePage
 from pipeline.administration import list_documents
@@ -122,12 +122,12 @@ async def delete(caller: Writer, namespace: Name) -> Response:
     return json_response(shown(NamespaceDeleted, existing(deleted, _not_found(namespace))))
 
 
-_MAX_BODY_BYTES = 1024 * 1024
-
-
 class VerifyRequest(TenantWire):
     """The namespaces to compare, all by default, and whether to repair differences. `delete_share` confirms that a
     repair may delete up to this share of the tenant's vectors and of its rows of chunks."""
+
+    example: ClassVar = {"namespaces": ["kb"], "repair": False}
+    most_bytes: ClassVar = 1024 * 1024
 
     namespaces: Annotated[list[NamespaceName], Field(min_length=1, max_length=1000)] | None = None
     repair: bool = False
@@ -178,14 +178,9 @@ async def list_fields(caller: Reader, namespace: Name) -> Response:
     return json_response(shown(NamespaceFields, fields, namespace=namespace))
 
 
-@router.post(
-    "/v1/verify",
-    **route("Compare both stores", Alignment, "How the stores compare.", 404),
-    openapi_extra=json_body(VerifyRequest, {"namespaces": ["kb"], "repair": False}),
-)
-async def verify_stores(caller: Reader) -> Response:
+@router.post("/v1/verify", **route("Compare both stores", Alignment, "How the stores compare.", 404))
+async def verify_stores(caller: Reader, body: Json[VerifyRequest]) -> Response:
     """Compare every chunk with every vector; it may take a while. `repair` needs the scope `write`."""
-    body = await read_own(caller, VerifyRequest, limit=_MAX_BODY_BYTES)
     if body.repair:
         require_scope(caller.principal, "write")
     names = None if body.namespaces is None else [Namespace(name) for name in dict.fromkeys(body.namespaces)]

@@ -3,9 +3,10 @@
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
-from fastapi import Depends, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 
 from api_gateway.gateway import Gateway, gateway_of
@@ -13,14 +14,15 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.http.caller import Caller
-from api_gateway.http.descriptions import Parameter, reference
-from api_gateway.http.fields import Shape
+from api_gateway.http.descriptions import Parameter, json_body, reference
+from api_gateway.http.fields import Shape, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import page_response
 from pipeline.tenants.accounts import Principal
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
+W = TypeVar("W", bound=Wire)
 
 
 MOST_SHAPE_BYTES: Final = 64 * 1024 * 1024  # of a body that is not an upload; room for a dictionary of 10,000 groups
@@ -120,19 +122,53 @@ async def read_object(caller: Caller, limit: int) -> Decoded:
     return decode_own(await read_json_body(caller.request, capped), caller.principal)
 
 
-async def read_own(caller: Caller, shape: type[M], *, limit: int = MOST_SHAPE_BYTES) -> M:
-    """Return the body as ``shape``, as `read_shape` does. Raises Problem, also for a body that names another tenant."""
-    return await read_shape(caller.request, shape, limit=limit, principal=caller.principal)
-
-
-async def read_shape(request: Request, shape: type[M], *, limit: int, principal: Principal | None = None) -> M:
-    """Return the body as ``shape``. ``limit`` is in bytes and is capped by the installation's limit. Without a
-    ``principal``, the body may name any tenant. Raises Problem."""
+async def read_shape(request: Request, shape: type[W], *, principal: Principal | None = None) -> W:
+    """Return the body as ``shape``. Without a ``principal``, it may name any tenant. Raises Problem."""
     gateway = gateway_of(request)
-    body = await read_json_body(request, min(limit, gateway.settings.max_body_bytes))
+    body = await read_json_body(request, min(shape.most_bytes, gateway.settings.max_body_bytes))
     if len(body) <= _AT_ONCE_BYTES:
         return _shaped(body, principal, shape)
     return await gateway.run_heavy(_shaped, body, principal, shape)
+
+
+class JsonBody(Generic[W]):
+    """A dependency that returns the JSON body of a request, read once those before it have checked the key; FastAPI would
+    read it first. ``own``: it may name no other tenant than that of the key."""
+
+    def __init__(self, shape: type[W], *, own: bool) -> None:
+        self.description = json_body(shape, shape.example)
+        self._shape, self._own = shape, own
+
+    async def __call__(self, request: Request) -> W:
+        """Read the body. Raises Problem."""
+        principal = request.state.principal if self._own else None
+        return await read_shape(request, self._shape, principal=principal)
+
+
+if TYPE_CHECKING:
+    Json = Annotated[W, "a body of the caller's tenant"]
+    OperatorJson = Annotated[W, "a body that may name any tenant"]
+else:
+
+    class Json:
+        """The type of a parameter with the JSON body, after the caller: ``Json[SomeRequest]``."""
+
+        def __class_getitem__(cls, shape):
+            return Annotated[shape, Depends(JsonBody(shape, own=True))]
+
+    class OperatorJson:
+        """The same for a body that may name any tenant."""
+
+        def __class_getitem__(cls, shape):
+            return Annotated[shape, Depends(JsonBody(shape, own=False))]
+
+
+def describe_bodies(router: APIRouter) -> None:
+    """Add the bodies of a router's `Json` parameters to its description."""
+    for route in router.routes:
+        for dependency in route.dependant.dependencies if isinstance(route, APIRoute) else ():
+            if isinstance(dependency.call, JsonBody):
+                route.openapi_extra = {**dependency.call.description, **(route.openapi_extra or {})}
 
 
 def _shaped(body: bytes, principal: Principal | None, shape: type[M]) -> M:

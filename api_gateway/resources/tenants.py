@@ -1,21 +1,21 @@
 """Tenants of the installation and their keys, for the operator."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Response
 from pydantic import AfterValidator, Field
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_operator
-from api_gateway.http.descriptions import Cursor, Limit, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, route
 from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid, quoted
 from api_gateway.http.responses import json_response
 from api_gateway.resources import keys
 from api_gateway.resources.keys import Key, KeyId, KeyPage, KeyRequest, KeyRotateRequest, KeyWithSecret, key_json
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, read_shape, send_page
+from api_gateway.resources.route_parts import CurrentGateway, OperatorJson, Page, existing, send_page
 from api_gateway.resources.usage import QuotaUse, send_quotas
 from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant, refuse_unfinished
@@ -35,6 +35,9 @@ QuotaNumber = Annotated[int, Field(ge=0, le=10**15)]
 class QuotasIn(Wire):
     """A tenant's own quotas. An omitted quota or null is the installation's setting, 0 is no limit."""
 
+    example: ClassVar = {"documents": 50_000, "requests_per_minute": 6000}
+    most_bytes: ClassVar = 16 * 1024
+
     documents: QuotaNumber | None = None
     chunks: QuotaNumber | None = None
     queued: QuotaNumber | None = None
@@ -49,6 +52,9 @@ class QuotasIn(Wire):
 class TenantRequest(Wire):
     """A new tenant. The id is part of each of its keys: lower-case letters, digits and hyphens. `chordwise` is reserved
     for the installation."""
+
+    example: ClassVar = {"tenant_id": "acme", "name": "Acme Ltd."}
+    most_bytes: ClassVar = 16 * 1024
 
     tenant_id: Annotated[str, Field(pattern=f"^{TENANT_ID.pattern}$"), AfterValidator(_not_reserved)]
     name: Annotated[str, Field(min_length=1, max_length=255)]
@@ -108,15 +114,10 @@ def _not_found(tenant_id: str) -> Problem:
 Id = Annotated[TenantId, AfterValidator(_parse_id), Path(description="The tenant, as it stands in its keys.")]
 
 
-@router.post(
-    "/v1/tenants",
-    **route("Make a tenant", TenantView, "The tenant; it has no key yet.", 409, status=201),
-    openapi_extra=json_body(TenantRequest, {"tenant_id": "acme", "name": "Acme Ltd."}),
-)
-async def make(request: Request, gateway: CurrentGateway) -> Response:
+@router.post("/v1/tenants", **route("Make a tenant", TenantView, "The tenant; it has no key yet.", 409, status=201))
+async def make(gateway: CurrentGateway, body: OperatorJson[TenantRequest]) -> Response:
     """Create a tenant. An id that is taken is a 409. So is that of an erased tenant, until nothing of it is left in any
     store and nothing can be written any more, some 40 seconds later: `Retry-After` says when to repeat the request."""
-    body = await read_shape(request, TenantRequest, limit=keys.MAX_BODY_BYTES)
     tenant_id = TenantId(body.tenant_id)
     quotas = None if body.quotas is None else body.quotas.own()
 
@@ -174,12 +175,11 @@ async def look_at_use(gateway: CurrentGateway, tenant_id: Id) -> Response:
 @router.put(
     "/v1/tenants/{tenant_id}/quotas",
     **route("Set a tenant's own quotas", OwnQuotasView, "The tenant's own quotas, as they are now.", 404),
-    openapi_extra=json_body(QuotasIn, {"documents": 50_000, "requests_per_minute": 6000}),
 )
-async def set_quotas(request: Request, gateway: CurrentGateway, tenant_id: Id) -> Response:
+async def set_quotas(gateway: CurrentGateway, tenant_id: Id, body: OperatorJson[QuotasIn]) -> Response:
     """Replace all quotas of a tenant: an omitted one follows the installation's setting again. Gateways apply a new
     request rate within 30 seconds, and the others at once."""
-    quotas = (await read_shape(request, QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
+    quotas = body.own()
 
     def write() -> None:
         _tenant(gateway, tenant_id)
@@ -210,11 +210,9 @@ async def enable(gateway: CurrentGateway, tenant_id: Id) -> Response:
 @router.post(
     "/v1/tenants/{tenant_id}/keys",
     **route("Create an API key for a tenant", KeyWithSecret, "The key and its secret.", 404, 409, status=201),
-    openapi_extra=json_body(KeyRequest, {**keys.EXAMPLE, "scopes": ["read", "write", "admin"]}),
 )
-async def make_key(request: Request, gateway: CurrentGateway, tenant_id: Id) -> Response:
+async def make_key(gateway: CurrentGateway, tenant_id: Id, body: OperatorJson[KeyRequest]) -> Response:
     """Create a key. With the scope `admin`, the tenant can create further keys itself."""
-    body = await read_shape(request, KeyRequest, limit=keys.MAX_BODY_BYTES)
     if body.tenant_id not in (None, tenant_id):
         raise invalid([{"pointer": "/tenant_id", "detail": "is not the tenant in the path"}])
     await gateway.run(_tenant, gateway, tenant_id)
@@ -244,11 +242,14 @@ async def look_at_key(gateway: CurrentGateway, tenant_id: Id, key_id: KeyId) -> 
 @router.post(
     "/v1/tenants/{tenant_id}/keys/{key_id}/rotate",
     **route("Rotate an API key of a tenant", KeyWithSecret, "The new key and its secret.", 404, 409, status=201),
-    openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
 )
-async def rotate_key(request: Request, gateway: CurrentGateway, tenant_id: Id, key_id: KeyId) -> Response:
+async def rotate_key(
+    gateway: CurrentGateway,
+    tenant_id: Id,
+    key_id: KeyId,
+    body: OperatorJson[KeyRotateRequest],
+) -> Response:
     """Rotate a key, as the tenant can do itself."""
-    body = await read_shape(request, KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
     await gateway.run(_tenant, gateway, tenant_id)
     return await keys.rotate_key(gateway, tenant_id, key_id, body, under=f"/v1/tenants/{tenant_id}/keys")
 

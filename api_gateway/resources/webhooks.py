@@ -2,19 +2,19 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Caller, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, Wait, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, Wait, route
 from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll
-from api_gateway.resources.route_parts import CompleteList, Page, deleted, existing, parse_uuid, read_own, send_page
+from api_gateway.resources.route_parts import CompleteList, Json, Page, deleted, existing, parse_uuid, send_page
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.records import TenantId
@@ -30,6 +30,9 @@ Standing = Literal["pending", "delivered", "dead"]
 class WebhookRequest(Wire):
     """An endpoint for the ends of jobs. `events`: all four ends of a job by default."""
 
+    example: ClassVar = {"url": "https://example.com/hooks", "events": ["job.failed"]}
+    most_bytes: ClassVar = 16 * 1024
+
     url: Annotated[str, Field(min_length=1, max_length=2048)]
     events: Annotated[list[EventName], Field(min_length=1, max_length=5)] | None = None
     tenant_id: str | None = None
@@ -37,6 +40,9 @@ class WebhookRequest(Wire):
 
 class RotateRequest(Wire):
     """`overlap_seconds`: how long the previous secret signs too; a day by default."""
+
+    example: ClassVar = {"overlap_seconds": 3600}
+    most_bytes: ClassVar = 16 * 1024
 
     overlap_seconds: Annotated[int, Field(ge=0, le=7 * 86_400)] = 86_400
     tenant_id: str | None = None
@@ -125,18 +131,13 @@ router = APIRouter(tags=["webhooks"])
 
 Id = Annotated[str, AfterValidator(_parse_id)]
 
-_MAX_BODY_BYTES = 16 * 1024
-
 
 @router.post(
-    "/v1/webhooks",
-    **route("Add a webhook", WebhookWithSecret, "The endpoint and its secret.", 409, status=201),
-    openapi_extra=json_body(WebhookRequest, {"url": "https://example.com/hooks", "events": ["job.failed"]}),
+    "/v1/webhooks", **route("Add a webhook", WebhookWithSecret, "The endpoint and its secret.", 409, status=201)
 )
-async def add(caller: Writer) -> Response:
+async def add(caller: Writer, body: Json[WebhookRequest]) -> Response:
     """Add an endpoint. Calls are signed after the Standard Webhooks specification with the secret in this answer, which
     is shown once. The host must be on the public internet, unless the operator permits its network."""
-    body = await read_own(caller, WebhookRequest, limit=_MAX_BODY_BYTES)
     events = list(dict.fromkeys(body.events)) if body.events else [event.value for event in DEFAULT_EVENTS]
     try:
         made, secret = await caller.gateway.run_calling(flow.add, caller.tenant_id, body.url, events, caller.use)
@@ -171,12 +172,10 @@ async def remove(caller: Writer, webhook_id: Id) -> Response:
 @router.post(
     "/v1/webhooks/{webhook_id}/rotate",
     **route("Change the secret", WebhookWithSecret, "The endpoint and its new secret.", 404),
-    openapi_extra=json_body(RotateRequest, {"overlap_seconds": 3600}),
 )
-async def rotate(caller: Writer, webhook_id: Id) -> Response:
+async def rotate(caller: Writer, webhook_id: Id, body: Json[RotateRequest]) -> Response:
     """Create a new secret. During the overlap calls carry a signature with either secret. An even older secret ends at
     once."""
-    body = await read_own(caller, RotateRequest, limit=_MAX_BODY_BYTES)
     overlap_s = float(body.overlap_seconds)
     rotated = await caller.gateway.run(flow.rotate, caller.tenant_id, webhook_id, caller.use, overlap_s=overlap_s)
     stored, secret = existing(rotated, _not_found())

@@ -18,8 +18,7 @@ from api_gateway.dialects.openai.lookups import (
 )
 from api_gateway.dialects.openai.requests import FileBatchRequest, to_chunking, to_put
 from api_gateway.http.caller import Caller, Reader, Writer
-from api_gateway.http.descriptions import json_body
-from api_gateway.resources.route_parts import existing, read_own
+from api_gateway.resources.route_parts import Json, existing
 from pipeline.administration import edit_vector_stores, steer_jobs
 from pipeline.administration.edit_vector_stores import Put
 from pipeline.records import JobId
@@ -28,19 +27,15 @@ from pipeline.vector_stores.collection import Tally
 
 router = APIRouter()
 
-_MAX_BODY_BYTES = 24 * 1024 * 1024  # 2000 files with 16 attributes of the greatest length
-
 
 @router.post(
     "/vector_stores/{vector_store_id}/file_batches",
     **answered(
         "Add files to a vector store", objects.FileBatchObject, "The batch, being ingested.", 400, 404, 413, 429
     ),
-    openapi_extra=json_body(FileBatchRequest, {"file_ids": ["file-0123", "file-4567"]}),
 )
-async def create(caller: Writer, vector_store_id: str) -> Response:
+async def create(caller: Writer, vector_store_id: str, body: Json[FileBatchRequest]) -> Response:
     """Add up to 2000 files to a vector store together. On success all of them are in the ledger, otherwise none."""
-    body = await read_own(caller, FileBatchRequest, limit=_MAX_BODY_BYTES)
     puts = _puts(body, caller.gateway.settings)
 
     def do() -> JobId:

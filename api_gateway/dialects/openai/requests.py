@@ -1,7 +1,7 @@
 """Request bodies of this dialect, and the checks that need no store."""
 
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -73,6 +73,9 @@ class ChunkingStrategy(Wire):
 class VectorStoreRequest(Wire):
     """A new vector store."""
 
+    example: ClassVar = {"name": "Manuals", "metadata": {"team": "support"}}
+    most_bytes: ClassVar = 256 * 1024
+
     name: Annotated[str, Field(max_length=256)] | None = None
     description: Annotated[str, Field(max_length=1024)] | None = None
     file_ids: Annotated[list[FileId], Field(max_length=MOST_FILES)] | None = None
@@ -84,6 +87,9 @@ class VectorStoreRequest(Wire):
 class VectorStoreChange(Wire):
     """Changes of a vector store; omitted fields stay, and null removes a value."""
 
+    example: ClassVar = {"name": "Manuals of 2026"}
+    most_bytes: ClassVar = 256 * 1024
+
     name: Annotated[str, Field(max_length=256)] | None = None
     description: Annotated[str, Field(max_length=1024)] | None = None
     expires_after: ExpiresAfter | None = None
@@ -93,6 +99,8 @@ class VectorStoreChange(Wire):
 class StoreFileRequest(Wire):
     """A file to be put into a vector store."""
 
+    example: ClassVar = {"file_id": "file-0123", "attributes": {"year": 2026}}
+
     file_id: FileId
     attributes: Attributes | None = None
     chunking_strategy: ChunkingStrategy | None = None
@@ -101,12 +109,17 @@ class StoreFileRequest(Wire):
 class StoreFileChange(Wire):
     """The complete new attributes of a file."""
 
+    example: ClassVar = {"attributes": {"year": 2027}}
+
     attributes: Attributes | None
 
 
 class FileBatchRequest(Wire):
     """Files to be put into a vector store together: ``file_ids`` with common options, or ``files`` with individual
     ones."""
+
+    example: ClassVar = {"file_ids": ["file-0123", "file-4567"]}
+    most_bytes: ClassVar = 24 * 1024 * 1024  # 2000 files with 16 attributes of the greatest length
 
     file_ids: Annotated[list[FileId], Field(min_length=1, max_length=MOST_FILES)] | None = None
     files: Annotated[list[StoreFileRequest], Field(min_length=1, max_length=MOST_FILES)] | None = None
@@ -143,6 +156,14 @@ class RankingOptions(Wire):
 
 class SearchRequest(Wire):
     """A search in one vector store. Several queries run concurrently, and each result gets its best score."""
+
+    example: ClassVar = {
+        "query": "How do I reset the controller?",
+        "max_num_results": 5,
+        "filters": {"type": "and", "filters": [{"type": "gte", "key": "year", "value": 2025}]},
+        "ranking_options": {"ranker": "auto", "score_threshold": 0.2},
+    }
+    most_bytes: ClassVar = 1024 * 1024
 
     query: (
         Annotated[str, Field(min_length=1, max_length=8000)]

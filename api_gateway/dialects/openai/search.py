@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from fastapi import APIRouter, Response
 from pydantic import ValidationError
@@ -14,11 +14,10 @@ from api_gateway.dialects.openai.lookups import answered, namespace_of, store_of
 from api_gateway.dialects.openai.requests import SearchRequest, to_condition
 from api_gateway.http.bodies import Decoded
 from api_gateway.http.caller import Caller, Reader
-from api_gateway.http.descriptions import json_body
 from api_gateway.http.problems import invalid, places
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, asked_query, read_by, retrieved
-from api_gateway.resources.route_parts import read_own
+from api_gateway.resources.route_parts import Json
 from chordwise.contract.answer import sureness
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import shown_attributes
@@ -29,14 +28,6 @@ from pipeline.records import Condition, Filters, Namespace
 from pipeline.vector_stores.collection import Attached
 
 router = APIRouter()
-
-_MAX_BODY_BYTES: Final = 1024 * 1024
-_EXAMPLE = {
-    "query": "How do I reset the controller?",
-    "max_num_results": 5,
-    "filters": {"type": "and", "filters": [{"type": "gte", "key": "year", "value": 2025}]},
-    "ranking_options": {"ranker": "auto", "score_threshold": 0.2},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +43,13 @@ class _Result:
 @router.post(
     "/vector_stores/{vector_store_id}/search",
     **answered("Search a vector store", objects.SearchResultPage, "The results, best first.", 400, 404, 413, 429),
-    openapi_extra=json_body(SearchRequest, _EXAMPLE),
 )
-async def search(caller: Reader, vector_store_id: str) -> Response:
+async def search(caller: Reader, vector_store_id: str, body: Json[SearchRequest]) -> Response:
     """Search a vector store.
 
     `score` is the highest confidence of a passage and those below it; `score_threshold` uses the same scale.
     `hybrid_search` fuses by ranks. `rewrite_query` needs a language model; without one the query stays as it is.
     """
-    body = await read_own(caller, SearchRequest, limit=_MAX_BODY_BYTES)
     condition = None if body.filters is None else _condition(body.filters)
     namespace = namespace_of(vector_store_id)
     texts = [body.query] if isinstance(body.query, str) else list(dict.fromkeys(body.query))

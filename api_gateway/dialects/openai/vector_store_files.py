@@ -18,10 +18,9 @@ from api_gateway.dialects.openai.lookups import (
 )
 from api_gateway.dialects.openai.requests import StoreFileChange, StoreFileRequest, to_put
 from api_gateway.http.caller import Caller, Reader, Writer
-from api_gateway.http.descriptions import json_body
 from api_gateway.http.responses import json_response
 from api_gateway.resources.jobs import until_finished
-from api_gateway.resources.route_parts import read_own
+from api_gateway.resources.route_parts import Json
 from pipeline.administration.edit_vector_stores import NoSuchFile, describe_file, take_out
 from pipeline.administration.list_documents import list_chunks
 from pipeline.records import DocumentId, JobId
@@ -30,7 +29,6 @@ from workers import dispatch
 
 router = APIRouter()
 
-_MAX_BODY_BYTES = 64 * 1024
 _DESCRIBED_WITHIN_S = 5.0
 _CHUNKS_AT_ONCE = 500
 
@@ -40,12 +38,10 @@ _CHUNKS_AT_ONCE = 500
     **answered(
         "Add a file to a vector store", objects.StoreFileObject, "The file, being ingested.", 400, 404, 413, 429
     ),
-    openapi_extra=json_body(StoreFileRequest, {"file_id": "file-0123", "attributes": {"year": 2026}}),
 )
-async def create(caller: Writer, vector_store_id: str) -> Response:
+async def create(caller: Writer, vector_store_id: str, body: Json[StoreFileRequest]) -> Response:
     """Add a file. It is searchable once its status is `completed`. A file that is in the store already is ingested
     again."""
-    body = await read_own(caller, StoreFileRequest, limit=_MAX_BODY_BYTES)
 
     def do() -> Attached:
         namespace = namespace_of(vector_store_id)
@@ -92,12 +88,10 @@ async def look(caller: Reader, vector_store_id: str, file_id: str) -> Response:
         413,
         429,
     ),
-    openapi_extra=json_body(StoreFileChange, {"attributes": {"year": 2027}}),
 )
-async def describe(caller: Writer, vector_store_id: str, file_id: str) -> Response:
+async def describe(caller: Writer, vector_store_id: str, file_id: str, body: Json[StoreFileChange]) -> Response:
     """Replace a file's attributes. Searches use the old ones until the status is `completed` again, nearly always
     before this answer."""
-    body = await read_own(caller, StoreFileChange, limit=_MAX_BODY_BYTES)
 
     def do() -> JobId | None:
         store_of(caller, vector_store_id, in_use=True)

@@ -10,9 +10,8 @@ from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import StoreListQuery, answered, cut, namespace_of, no_store, put, store_of
 from api_gateway.dialects.openai.requests import VectorStoreChange, VectorStoreRequest, to_chunking
 from api_gateway.http.caller import Caller, Reader, Writer
-from api_gateway.http.descriptions import json_body
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import existing, read_own
+from api_gateway.resources.route_parts import Json, existing
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import Put, change_store, open_store
 from pipeline.maintenance.erase import delete_namespace
@@ -21,17 +20,13 @@ from pipeline.vector_stores.collection import VectorStore, made_at, new_id
 
 router = APIRouter()
 
-_MAX_BODY_BYTES = 256 * 1024
-
 
 @router.post(
     "/vector_stores",
     **answered("Create a vector store", objects.VectorStoreObject, "The vector store.", 400, 404, 413, 429),
-    openapi_extra=json_body(VectorStoreRequest, {"name": "Manuals", "metadata": {"team": "support"}}),
 )
-async def create(caller: Writer) -> Response:
+async def create(caller: Writer, body: Json[VectorStoreRequest]) -> Response:
     """Create a vector store, a namespace named after its id. Files in `file_ids` are added to it."""
-    body = await read_own(caller, VectorStoreRequest, limit=_MAX_BODY_BYTES)
     chunking = to_chunking(body.chunking_strategy, caller.gateway.settings)
     puts = [Put(file_id=name, chunking=chunking, attributes={}) for name in dict.fromkeys(body.file_ids or ())]
     namespace = Namespace(new_id(edit_vector_stores.STORE_PREFIX))
@@ -82,11 +77,9 @@ async def look(caller: Reader, vector_store_id: str) -> Response:
 @router.post(
     "/vector_stores/{vector_store_id}",
     **answered("Change a vector store", objects.VectorStoreObject, "The vector store as it is now.", 400, 404, 413),
-    openapi_extra=json_body(VectorStoreChange, {"name": "Manuals of 2026"}),
 )
-async def change(caller: Writer, vector_store_id: str) -> Response:
+async def change(caller: Writer, vector_store_id: str, body: Json[VectorStoreChange]) -> Response:
     """Change a vector store. Omitted fields stay as they are."""
-    body = await read_own(caller, VectorStoreChange, limit=_MAX_BODY_BYTES)
 
     def do() -> dict[str, Any]:
         namespace = namespace_of(vector_store_id)

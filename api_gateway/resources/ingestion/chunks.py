@@ -2,7 +2,7 @@
 
 import uuid
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import orjson
 from fastapi import APIRouter, Header, Response
@@ -10,13 +10,13 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, json_body, route
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, route
 from api_gateway.http.fields import NamespaceParameter, Shape, TenantWire, Wire, shown
 from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.query_body import FiltersText, filters_parameter
-from api_gateway.resources.route_parts import CompleteList, Page, read_own, refuse_repeated
+from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, CompleteList, Json, Page, refuse_repeated
 from api_gateway.resources.shapes import Chunk
 from pipeline.administration import list_documents
 from pipeline.administration.edit_chunks import Edit, Edited, delete_chunks
@@ -48,6 +48,8 @@ def _immutable(_: Any) -> Any:
 
 ChunkIdText = Annotated[str, AfterValidator(_chunk_id)]
 Immutable = Annotated[None, BeforeValidator(_immutable)]
+
+_EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
 
 
 class ChunkEditIn(Wire):
@@ -86,11 +88,17 @@ class ChunkEditIn(Wire):
 class ChunksEditRequest(TenantWire):
     """Edits of existing chunks, each applied independently."""
 
+    example: ClassVar = {"chunks": [{"chunk_id": _EXAMPLE_ID, "text": "Hold the button for ten seconds."}]}
+    most_bytes: ClassVar = MOST_SHAPE_BYTES
+
     chunks: Annotated[list[ChunkEditIn], Field(min_length=1, max_length=MOST_CHUNKS)]
 
 
 class ChunksDeleteRequest(TenantWire):
     """The chunks to delete. An empty list is refused."""
+
+    example: ClassVar = {"chunk_ids": [_EXAMPLE_ID]}
+    most_bytes: ClassVar = MOST_SHAPE_BYTES
 
     chunk_ids: Annotated[list[ChunkIdText], Field(min_length=1, max_length=MOST_CHUNKS)]
 
@@ -133,6 +141,8 @@ class ChunkResults(Shape):
 
 class ChunksLookupRequest(TenantWire):
     """The chunks to name."""
+
+    example: ClassVar = {"chunk_ids": [_EXAMPLE_ID]}
 
     chunk_ids: Annotated[list[ChunkIdText], Field(min_length=1, max_length=MOST_CHUNKS)]
 
@@ -193,8 +203,6 @@ _STATUS = {
 _ABOUT_TEXT = ("chunk_too_long", "empty_chunk")
 _REPEATED = "stands earlier in this list"
 _MOST_SKIPPED = 10_000
-_MAX_LOOKUP_BYTES = 64 * 1024
-_EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
 
 
 @router.get("/v1/chunks", **route("List chunks", OwnedChunkPage, "One page of chunks, switched off ones too."))
@@ -253,15 +261,10 @@ async def list_chunks(
     return page_response([owned(chunk, window) for chunk, window in page], following)
 
 
-@router.post(
-    "/v1/chunks/lookup",
-    **route("Name chunks by their ids", ChunkBeginnings, "The chunks that exist."),
-    openapi_extra=json_body(ChunksLookupRequest, {"chunk_ids": [_EXAMPLE_ID]}),
-)
-async def look_up(caller: Reader) -> Response:
+@router.post("/v1/chunks/lookup", **route("Name chunks by their ids", ChunkBeginnings, "The chunks that exist."))
+async def look_up(caller: Reader, body: Json[ChunksLookupRequest]) -> Response:
     """Return title and first words of chunks, for ids from a trace. Unknown ids are left out; chunks of replaced
     generations are named while they are stored."""
-    body = await read_own(caller, ChunksLookupRequest, limit=_MAX_LOOKUP_BYTES)
     chunk_ids = [ChunkId(chunk_id) for chunk_id in dict.fromkeys(body.chunk_ids)]
     found = await caller.gateway.run(list_documents.name_chunks, caller.tenant_id, chunk_ids, caller.use)
     return page_response([shown(ChunkBeginningShape, chunk) for chunk in found], None)
@@ -270,17 +273,14 @@ async def look_up(caller: Reader) -> Response:
 @router.put(
     "/v1/chunks",
     **route("Change chunks", ChunkResults, "The outcome for each chunk; some may have failed.", 404, 409, 412),
-    openapi_extra=json_body(
-        ChunksEditRequest, {"chunks": [{"chunk_id": _EXAMPLE_ID, "text": "Hold the button for ten seconds."}]}
-    ),
 )
 async def edit(
     caller: Writer,
+    sent: Json[ChunksEditRequest],
     if_match: Annotated[str | None, Header(description="The etag of the chunk, where only one is edited.")] = None,
 ) -> Response:
     """Edit chunks. A text is analysed and embedded again; `enabled` hides a chunk from every search, or shows it again.
     If every chunk failed for one reason, the answer is that error. A later upload of the document replaces edits."""
-    sent = await read_own(caller, ChunksEditRequest)
     refuse_repeated([chunk.chunk_id for chunk in sent.chunks], "/chunks/{}/chunk_id", _REPEATED)
     if if_match is not None and len(sent.chunks) != 1:
         raise Problem(422, "invalid_request", "If-Match applies to one chunk; with more, give each its own etag.")
@@ -294,14 +294,9 @@ async def edit(
     return _answer([Edited(**edited) for edited in orjson.loads(done.body)])
 
 
-@router.delete(
-    "/v1/chunks",
-    **route("Delete chunks", ChunkResults, "The outcome for each chunk.", 404, 409),
-    openapi_extra=json_body(ChunksDeleteRequest, {"chunk_ids": [_EXAMPLE_ID]}),
-)
-async def delete(caller: Writer) -> Response:
+@router.delete("/v1/chunks", **route("Delete chunks", ChunkResults, "The outcome for each chunk.", 404, 409))
+async def delete(caller: Writer, sent: Json[ChunksDeleteRequest]) -> Response:
     """Delete the named chunks, and the children of a parent. A document whose last chunk is deleted is deleted too."""
-    sent = await read_own(caller, ChunksDeleteRequest)
     refuse_repeated(sent.chunk_ids, "/chunk_ids/{}", _REPEATED)
     chunk_ids = [ChunkId(chunk_id) for chunk_id in sent.chunk_ids]
     return _answer(await caller.gateway.run_heavy(delete_chunks, caller.tenant_id, chunk_ids, caller.use))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from fastapi import APIRouter, Header, Path, Response
 from pydantic import AfterValidator, Field
@@ -21,7 +21,7 @@ from api_gateway.live import poll
 from api_gateway.resources.ingestion.chunks import of_document
 from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
 from api_gateway.resources.retrieval.query_body import FiltersText, filters_parameter
-from api_gateway.resources.route_parts import deleted, existing, parse, read_own, send_page
+from api_gateway.resources.route_parts import Json, deleted, existing, parse, send_page
 from api_gateway.resources.shapes import (
     ChunkPage,
     DocumentPage,
@@ -43,6 +43,8 @@ from workers import dispatch
 
 class RollbackRequest(TenantWire):
     """The document, and the retained generation to roll back to; without one, the latest retained one."""
+
+    example: ClassVar = {"namespace": "kb"}
 
     namespace: NamespaceName
     generation: Annotated[int, Field(ge=1)] | None = None
@@ -230,9 +232,6 @@ def find(caller: Caller, namespace: Namespace, document_id: DocumentId) -> Docum
     return existing(view, not_found(document_id))
 
 
-_MAX_BODY_BYTES = 64 * 1024
-
-
 @router.get(
     "/v1/documents/{document_id}/generations",
     **route(
@@ -271,18 +270,17 @@ async def list_generations(caller: Reader, document_id: Id, namespace: InNamespa
         headers={"Location": "The job."},
         status=202,
     ),
-    openapi_extra=json_body(RollbackRequest, {"namespace": "kb"}),
 )
 async def rollback(
     caller: Writer,
     document_id: Id,
+    sent: Json[RollbackRequest],
     if_match: Annotated[
         str | None, Header(description="Only if the document's generations are still those this etag came with.")
     ] = None,
 ) -> Response:
     """Ingest the earlier upload again, with the current settings; edits of single chunks are not restored. The visible
     generation becomes the previous one, so a second rollback undoes the first. A 409 if none is retained."""
-    sent = await read_own(caller, RollbackRequest, limit=_MAX_BODY_BYTES)
     accepted = await caller.gateway.run(
         roll_back,
         caller.tenant_id,

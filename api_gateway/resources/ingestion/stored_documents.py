@@ -1,7 +1,7 @@
 """Stored documents: the original, text and page images of one; change, ingest again or delete many."""
 
 import dataclasses
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Path, Response
@@ -9,14 +9,14 @@ from pydantic import Field, model_validator
 
 from api_gateway.http import fields
 from api_gateway.http.caller import Caller, Reader, Writer
-from api_gateway.http.descriptions import Parameter, answers, json_body, route
+from api_gateway.http.descriptions import Parameter, answers, route
 from api_gateway.http.fields import Shape, TenantWire, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.documents import Id, InNamespace, find, not_found
 from api_gateway.resources.ingestion.uploads import ChunkingIn, to_chunking
-from api_gateway.resources.route_parts import CompleteList, existing, read_own, refuse_repeated
+from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, CompleteList, Json, existing, refuse_repeated
 from api_gateway.resources.shapes import accepted_response
 from chordwise.contract.job import JobAccepted
 from pipeline.administration.delete_documents import delete_documents
@@ -50,6 +50,9 @@ class DocumentsChangeRequest(TenantWire):
     keeps its own. `discard_edits`: whether edits of single chunks may be lost; without it such documents are
     refused."""
 
+    example: ClassVar = {"namespace": "kb", "document_ids": ["manual-1"], "set": {"type": "manual"}, "add_tags": ["v2"]}
+    most_bytes: ClassVar = MOST_SHAPE_BYTES
+
     namespace: fields.NamespaceName
     document_ids: Annotated[list[fields.DocumentIdText], Field(min_length=1, max_length=MOST_DOCUMENTS)]
     set: NewFields = NewFields()
@@ -67,6 +70,9 @@ class DocumentsChangeRequest(TenantWire):
 
 class DocumentsDeleteRequest(TenantWire):
     """The documents to delete. An empty list is refused."""
+
+    example: ClassVar = {"namespace": "kb", "document_ids": ["manual-1"]}
+    most_bytes: ClassVar = MOST_SHAPE_BYTES
 
     namespace: fields.NamespaceName
     document_ids: Annotated[list[fields.DocumentIdText], Field(min_length=1, max_length=MOST_DOCUMENTS)]
@@ -237,20 +243,16 @@ async def similar(caller: Reader, document_id: Id, namespace: InNamespace) -> Re
         headers={"Location": "The job."},
         status=202,
     ),
-    openapi_extra=json_body(
-        DocumentsChangeRequest,
-        {"namespace": "kb", "document_ids": ["manual-1"], "set": {"type": "manual"}, "add_tags": ["v2"]},
-    ),
 )
 async def change(
     caller: Writer,
+    sent: Json[DocumentsChangeRequest],
     if_match: Annotated[
         str | None, Header(description="The etag of the document's generations, where only one is changed.")
     ] = None,
 ) -> Response:
     """Accept stored uploads again with other fields or another chunking; without changes they are ingested anew as they
     are. Searches see the present state until the job is done. Unchanged chunks keep their vectors."""
-    sent = await read_own(caller, DocumentsChangeRequest)
     refuse_repeated(sent.document_ids, "/document_ids/{}", _REPEATED)
     if if_match is not None and len(sent.document_ids) != 1:
         raise Problem(422, "invalid_request", "If-Match applies to one document.")
@@ -276,15 +278,10 @@ async def change(
     return accepted_response(existing(accepted, not_found(ids[0])))
 
 
-@router.delete(
-    "/v1/documents",
-    **route("Delete several documents", DocumentsDeleted, "Deleted."),
-    openapi_extra=json_body(DocumentsDeleteRequest, {"namespace": "kb", "document_ids": ["manual-1"]}),
-)
-async def delete(caller: Writer) -> Response:
+@router.delete("/v1/documents", **route("Delete several documents", DocumentsDeleted, "Deleted."))
+async def delete(caller: Writer, sent: Json[DocumentsDeleteRequest]) -> Response:
     """Delete the named documents, including uploads under these ids that are still being ingested. If the answer is
     lost, repeat the request."""
-    sent = await read_own(caller, DocumentsDeleteRequest)
     refuse_repeated(sent.document_ids, "/document_ids/{}", _REPEATED)
     ids = [DocumentId(document_id) for document_id in sent.document_ids]
     namespace = Namespace(sent.namespace)

@@ -2,18 +2,18 @@
 
 import re
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Response
 from pydantic import ValidationError
 
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import json_body, route
+from api_gateway.http.descriptions import route
 from api_gateway.http.fields import DescribedBy, Shape, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import CompleteList, deleted, existing, read_own
+from api_gateway.resources.route_parts import CompleteList, Json, deleted, existing
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.configuration import Experiment, read_experiment
 from pipeline.query.plan import PlanFlaw
@@ -21,6 +21,20 @@ from pipeline.query.plan import PlanFlaw
 
 class ExperimentRequest(Wire):
     """An experiment; the first arm is the baseline."""
+
+    example: ClassVar = {
+        "experiment": {
+            "arms": [
+                {"name": "control", "share": 1},
+                {
+                    "name": "semantic-first",
+                    "share": 1,
+                    "overrides": {"retrieve": {"channels": {"semantic": {"weight": 2}}}},
+                },
+            ],
+            "coverage": 0.2,
+        }
+    }
 
     experiment: Annotated[dict[str, Any], DescribedBy(Experiment)]
     active: bool = True
@@ -41,21 +55,7 @@ class ExperimentList(CompleteList[ExperimentShape]):
 
 router = APIRouter(tags=["profiles"])
 
-_MAX_BODY_BYTES = 64 * 1024
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_EXAMPLE = {
-    "experiment": {
-        "arms": [
-            {"name": "control", "share": 1},
-            {
-                "name": "semantic-first",
-                "share": 1,
-                "overrides": {"retrieve": {"channels": {"semantic": {"weight": 2}}}},
-            },
-        ],
-        "coverage": 0.2,
-    }
-}
 
 
 @router.get("/v1/experiments", **route("List experiments", ExperimentList, "Every experiment."))
@@ -77,17 +77,12 @@ async def look(caller: Reader, experiment_id: str) -> Response:
     return json_response({"experiment_id": experiment_id, "active": active, "experiment": config})
 
 
-@router.put(
-    "/v1/experiments/{experiment_id}",
-    **route("Store an experiment", ExperimentShape, "It is stored."),
-    openapi_extra=json_body(ExperimentRequest, _EXAMPLE),
-)
-async def store(caller: Writer, experiment_id: str) -> Response:
+@router.put("/v1/experiments/{experiment_id}", **route("Store an experiment", ExperimentShape, "It is stored."))
+async def store(caller: Writer, experiment_id: str, body: Json[ExperimentRequest]) -> Response:
     """Create or replace an experiment. A query takes part by naming `experiment_id`. Its `session_id`, or else its
     text, selects the arm: always the same arm for the same session. Every arm is checked before anything is stored."""
     if not _ID.fullmatch(experiment_id):
         raise invalid([{"pointer": "/experiment_id", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
-    body = await read_own(caller, ExperimentRequest, limit=_MAX_BODY_BYTES)
     try:
         experiment = read_experiment(body.experiment)
     except ValidationError as error:

@@ -4,7 +4,7 @@ import time
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import orjson
 from fastapi import APIRouter, Response
@@ -12,7 +12,7 @@ from pydantic import Field
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Admin, Caller, Reader
-from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, json_body, route
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, route
 from api_gateway.http.fields import DescribedBy, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
@@ -20,7 +20,7 @@ from api_gateway.live.ask import answer_of, current_state
 from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.queries import Answer, QueryInPath
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import Page, Since, Until, existing, parse_uuid, read_own, send_page, time_span
+from api_gateway.resources.route_parts import Json, Page, Since, Until, existing, parse_uuid, send_page, time_span
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import ComputationKind
@@ -35,12 +35,16 @@ from pipeline.retrieval.record_trace import answer_in_trace, list_traces, trace_
 class WhyNotRequest(Wire):
     """The chunk that was expected."""
 
+    example: ClassVar = {"chunk_id": "7e0f3f54-6f3e-5d0a-9d0b-0d0c4a3c9f11"}
+
     chunk_id: Annotated[str, Field(min_length=1, max_length=64)]
     tenant_id: str | None = None
 
 
 class QueryReplayRequest(Wire):
     """The changes of a replay: parts of a plan that override the query's own."""
+
+    example: ClassVar = {"plan": {"retrieve": {"fusion": {"strategy": "rrf"}}}}
 
     plan: Annotated[dict[str, Any], DescribedBy(Plan)] = Field(default_factory=dict)
     tenant_id: str | None = None
@@ -145,8 +149,6 @@ OfProfile = Annotated[
     str | None, Parameter(max_length=64, pattern=PRINTABLE, description="Only queries with this profile.")
 ]
 
-_MAX_BODY_BYTES = 64 * 1024
-
 
 @router.get("/v1/traces", **route("List kept traces", TracePage, "One page of kept traces, newest first."))
 async def list_kept(
@@ -201,14 +203,11 @@ async def trace(caller: Reader, query_id: QueryInPath) -> Response:
 
 
 @router.post(
-    "/v1/queries/{query_id}/why-not",
-    **route("Explain a missing chunk", WhyNot, "The stage and the number.", 404, 409),
-    openapi_extra=json_body(WhyNotRequest, {"chunk_id": "7e0f3f54-6f3e-5d0a-9d0b-0d0c4a3c9f11"}),
+    "/v1/queries/{query_id}/why-not", **route("Explain a missing chunk", WhyNot, "The stage and the number.", 404, 409)
 )
-async def explain(caller: Reader, query_id: QueryInPath) -> Response:
+async def explain(caller: Reader, query_id: QueryInPath, body: Json[WhyNotRequest]) -> Response:
     """Return the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or
     the rule that dropped it. A query without a trace is run once more, unchanged, on the current documents."""
-    body = await read_own(caller, WhyNotRequest, limit=_MAX_BODY_BYTES)
     chunk_id = parse_chunk_id(body.chunk_id)
     query, _ = await caller.gateway.run(_answered, caller, query_id)
     return json_response(await explanation(caller, query, chunk_id))
@@ -217,12 +216,10 @@ async def explain(caller: Reader, query_id: QueryInPath) -> Response:
 @router.post(
     "/v1/queries/{query_id}/replay",
     **route("Replay a query with other settings", Replay, "The new answer, and its differences.", 404, 409),
-    openapi_extra=json_body(QueryReplayRequest, {"plan": {"retrieve": {"fusion": {"strategy": "rrf"}}}}),
 )
-async def replay(caller: Reader, query_id: QueryInPath) -> Response:
+async def replay(caller: Reader, query_id: QueryInPath, body: Json[QueryReplayRequest]) -> Response:
     """Run the query again with other settings and a trace, on the current documents, from the original request: a
     router decides anew. `difference` compares both answers."""
-    body = await read_own(caller, QueryReplayRequest, limit=_MAX_BODY_BYTES)
     before, first = await caller.gateway.run(_answered, caller, query_id)
     if "privacy" in body.plan:
         raise invalid([{"pointer": "/plan/privacy", "detail": "is for the profile to say, as in a query"}])

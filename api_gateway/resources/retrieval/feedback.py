@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -11,13 +11,13 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, json_body, route
+from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import Label, Moment, NamespaceName, NamespaceParameter, Shape, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
 from api_gateway.resources.retrieval.queries import QueryInPath
-from api_gateway.resources.route_parts import Page, deleted, existing, parse, parse_uuid, read_own, send_page
+from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse, parse_uuid, send_page
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
@@ -31,6 +31,8 @@ class FeedbackRequest(Wire):
     """A rating of one hit: `good`, `bad`, or `click` for having opened it. Either `chunk_id` or `document_id`
     identifies the hit. `namespace`: the document's, if several namespaces of the query contain it. `session_id`: the
     rater, by default the query's session."""
+
+    example: ClassVar = {"rating": "good", "chunk_id": "0b0f6a52-6c0a-5d4e-9f57-2a4f9c1d7e10"}
 
     rating: RatingName
     chunk_id: HitId | None = None
@@ -154,22 +156,18 @@ Since = Annotated[
     str | None, Parameter(max_length=64, description="RFC 3339: only what was first given then or later.")
 ]
 
-_MAX_BODY_BYTES = 64 * 1024
 _MOMENT: TypeAdapter[datetime] = TypeAdapter(Moment)
 _REPEATED = {200: "The same rating existed already; it is stored once."}
-_EXAMPLE = {"rating": "good", "chunk_id": "0b0f6a52-6c0a-5d4e-9f57-2a4f9c1d7e10"}
 
 
 @router.post(
     "/v1/queries/{query_id}/feedback",
     **route("Rate a hit", FeedbackShape, "It is kept.", 404, 409, also=_REPEATED, status=201),
-    openapi_extra=json_body(FeedbackRequest, _EXAMPLE),
 )
-async def give(caller: Reader, query_id: QueryInPath) -> Response:
+async def give(caller: Reader, query_id: QueryInPath, sent: Json[FeedbackRequest]) -> Response:
     """Rate a hit of a query while the query is stored, an hour by default. The same rating of the same hit by the same
     session counts once; of different ones the newest counts. A document missing from the answer may be rated `good` or
     `bad` too."""
-    sent = await read_own(caller, FeedbackRequest, limit=_MAX_BODY_BYTES)
     rating = flow.RatingRequest(**{**sent.model_dump(exclude={"tenant_id"}), "rating": Rating(sent.rating)})
     request_id: str = caller.request_id
 

@@ -2,18 +2,18 @@
 
 import re
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Response
 from pydantic import Field
 
 from api_gateway.http.caller import Caller, Reader, Writer
-from api_gateway.http.descriptions import json_body, route
+from api_gateway.http.descriptions import route
 from api_gateway.http.fields import DescribedBy, Label, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import CompleteList, deleted, existing, read_own
+from api_gateway.resources.route_parts import CompleteList, Json, deleted, existing
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.built_in_profiles import BUILT_IN, ProfileHead
 from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
@@ -27,6 +27,12 @@ class ProfileRequest(Wire):
     """A new version of a profile. `config` is a partial plan; the installation's settings fill the rest. `share`: 1
     applies it to every query, less tries it beside the active version, 0 only stores it."""
 
+    example: ClassVar = {
+        "config": {"top_k": 5, "retrieve": {"fusion": {"strategy": "rrf"}}},
+        "note": "ranks only",
+        "share": 0.1,
+    }
+
     config: Annotated[dict[str, Any], DescribedBy(Plan)]
     note: Annotated[str, Field(max_length=255)] = ""
     share: Share = 1.0
@@ -35,6 +41,8 @@ class ProfileRequest(Wire):
 
 class ActivateRequest(Wire):
     """The version to activate, and its share of the queries; less than 1 is a trial beside the active one."""
+
+    example: ClassVar = {"version": 3, "share": 0.1}
 
     version: Annotated[int, Field(ge=1)]
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -98,9 +106,7 @@ def profile_detail(head: ProfileHead, settings: Settings) -> dict[str, Any]:
 
 router = APIRouter(tags=["profiles"])
 
-_MAX_BODY_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_EXAMPLE = {"config": {"top_k": 5, "retrieve": {"fusion": {"strategy": "rrf"}}}, "note": "ranks only", "share": 0.1}
 
 
 @router.get("/v1/profiles", **route("List profiles", ProfileList, "Every profile, built-in ones included."))
@@ -122,14 +128,12 @@ async def look(caller: Reader, name: str) -> Response:
 @router.put(
     "/v1/profiles/{name}",
     **route("Store a new version of a profile", ProfileDetail, "The version was added.", status=201),
-    openapi_extra=json_body(ProfileRequest, _EXAMPLE),
 )
-async def store(caller: Writer, name: str) -> Response:
+async def store(caller: Writer, name: str, sent: Json[ProfileRequest]) -> Response:
     """Store a new version, after a complete check: an invalid profile is refused with the locations of its errors.
     Versions never change, and earlier ones stay for a rollback. Queries use the new one within two seconds."""
     if not _NAME.fullmatch(name):
         raise invalid([{"pointer": "/name", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
-    sent = await read_own(caller, ProfileRequest, limit=_MAX_BODY_BYTES)
 
     def write() -> ProfileHead:
         version, _ = flow.store_profile(
@@ -171,12 +175,10 @@ async def versions(caller: Reader, name: str) -> Response:
 @router.post(
     "/v1/profiles/{name}/activate",
     **route("Activate or try a version", ProfileShape, "Queries use it within two seconds.", 404),
-    openapi_extra=json_body(ActivateRequest, {"version": 3, "share": 0.1}),
 )
-async def activate(caller: Writer, name: str) -> Response:
+async def activate(caller: Writer, name: str, body: Json[ActivateRequest]) -> Response:
     """Activate a version. A share below 1 applies it to that part of the sessions, always the same ones, beside the
     active version."""
-    body = await read_own(caller, ActivateRequest, limit=_MAX_BODY_BYTES)
     done = await caller.gateway.run(
         flow.activate, caller.tenant_id, name, body.version, share=body.share, use=caller.use
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import orjson
 from fastapi import APIRouter, Response
@@ -10,7 +10,7 @@ from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
 from api_gateway.http.caller import Reader
-from api_gateway.http.descriptions import json_body, reference, route
+from api_gateway.http.descriptions import reference, route
 from api_gateway.http.fields import Shape, Wire
 from api_gateway.http.problems import Problem, from_error
 from api_gateway.http.responses import json_response
@@ -20,7 +20,7 @@ from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write
 from api_gateway.live.wakes import stays_connected
 from api_gateway.resources.retrieval.explanations import not_answered
 from api_gateway.resources.retrieval.queries import QueryInPath
-from api_gateway.resources.route_parts import existing, read_own
+from api_gateway.resources.route_parts import Json, existing
 from chordwise.contract.answer import Degradation
 from pipeline.errors import PipelineError
 from pipeline.jobs.computation import ComputationKind
@@ -28,6 +28,9 @@ from pipeline.jobs.computation import ComputationKind
 
 class WriteRequest(Wire):
     """How long the language model may take, in milliseconds."""
+
+    example: ClassVar = {"deadline_ms": 30_000}
+    most_bytes: ClassVar = 4 * 1024
 
     deadline_ms: Annotated[int, Field(ge=200, le=60_000)] = 30_000
     tenant_id: str | None = None
@@ -117,7 +120,6 @@ class _Told:
 
 router = APIRouter(tags=["retrieval"])
 
-_MAX_BODY_BYTES = 4 * 1024
 _EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
 _MEANING = "The answer in words, or the reason why there is none."
 reference(WrittenText, "serialization")  # the data of an event, which FastAPI cannot discover
@@ -126,15 +128,13 @@ reference(WrittenText, "serialization")  # the data of an event, which FastAPI c
 @router.post(
     "/v1/queries/{query_id}/answer",
     **route("Write an answer from the hits", WrittenAnswer, _MEANING, 404, 409, content=_EVENTS),
-    openapi_extra=json_body(WriteRequest, {"deadline_ms": 30_000}),
 )
-async def write(caller: Reader, query_id: QueryInPath) -> Response:
+async def write(caller: Reader, query_id: QueryInPath, body: Json[WriteRequest]) -> Response:
     """Have the installation's language model answer the query from its context, citing passages by number. The model
     gets masked text and nothing but the query and these passages; citations of others are removed. Needs
     `CHORDWISE_LLM_MODEL` (409 without it). With `Accept: text/event-stream` the text is streamed: `text` for each part
     as it is written, then `finished` with the same JSON, its citations checked, or `error` with a problem. Closing the
     connection stops the model."""
-    body = await read_own(caller, WriteRequest, limit=_MAX_BODY_BYTES)
     state = await caller.gateway.run(current_state, caller.tenant_id, query_id, caller.gateway)
     existing(state.answer, not_answered())
     if not caller.gateway.settings.llm_model:
