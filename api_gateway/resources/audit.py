@@ -6,42 +6,16 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter
-from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Admin, Caller
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, route
-from api_gateway.http.fields import Shape, shown
+from api_gateway.http.fields import shown
 from api_gateway.resources.route_parts import Page, Since, Until, send_page, time_span
+from chordwise.contract.tenant import AuditActor, AuditEntry
 from pipeline.administration.manage_tenants import list_audit as list_rows
 from pipeline.tenants.audit import AuditFilter, AuditRow
-
-
-class AuditActor(Shape):
-    """The actor: the key's id in the audit, its name and scopes, never the key. An empty id is the installation."""
-
-    key_id: str
-    key_name: str
-    scopes: list[str]
-
-
-class AuditEntry(Shape):
-    """One search or one write. `ids` holds the first hundred of `count`: the documents found or written."""
-
-    audit_id: str
-    at: datetime
-    tenant_id: str
-    action: str = Field(description="search, ingest, delete, chunk_edit …: docs/security-and-audit.md lists them.")
-    actor: AuditActor
-    request_id: str
-    namespaces: list[str]
-    ids: list[str]
-    count: int
-    status: str
-    query_hash: str | None
-    query_text: str | None = Field(description="Only if the installation stores query texts.")
-    detail: dict[str, Any] = Field(description="Of a search: channels, hits, source_share, degraded, latency_ms …")
 
 
 class AuditPage(Page[AuditEntry]):

@@ -14,6 +14,7 @@ from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, Te
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse_uuid, send_page
+from chordwise.contract.job import PayloadReference
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
@@ -22,16 +23,6 @@ from workers.dispatch import ring_for
 
 Reason = Literal["rejected", "gave_up", "bug"]
 Code = Annotated[str, Field(min_length=1, max_length=64, pattern="^[a-z0-9_]+$")]
-
-
-class PayloadReference(Shape):
-    """The payload that failed, without its text. `available` is false once it cannot be replayed."""
-
-    media_type: str | None
-    uri: str | None
-    bytes: int
-    content_hash: str | None
-    available: bool
 
 
 class DeadLetter(Shape):

@@ -7,10 +7,11 @@ from pydantic import AfterValidator, Field
 
 from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Parameter, route
-from api_gateway.http.fields import NamespaceName, NewDocumentId, Shape, TenantWire, Wire, namespace_parameter, shown
+from api_gateway.http.fields import NamespaceName, NewDocumentId, TenantWire, Wire, namespace_parameter, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, Json, deleted, existing
+from chordwise.contract.dictionary import DictionaryOut
 from pipeline.administration.edit_dictionaries import delete_dictionary, load_dictionary, replace_dictionary
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.keyword.terms import holds_words
@@ -62,26 +63,6 @@ class DictionaryIn(TenantWire):
     rules: Annotated[list[RuleIn], Field(max_length=1_000)] = Field(
         default_factory=list, description="Documents to prefer for certain words."
     )
-
-
-class RuleOut(Shape):
-    """One rule."""
-
-    when: str
-    document_id: str
-    namespace: str
-    boost: float
-
-
-class DictionaryOut(Shape):
-    """A stored dictionary. `namespace` is null for the one that applies to all of them."""
-
-    namespace: str | None
-    version: int
-    synonyms: list[list[str]]
-    stop_words: list[str]
-    phrases: list[str]
-    rules: list[RuleOut]
 
 
 def to_dictionary(sent: DictionaryIn, namespace: Namespace) -> Dictionary:

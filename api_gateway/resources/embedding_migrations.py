@@ -1,7 +1,6 @@
 """Migrations of the installation to another embedding model, for its operator."""
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from fastapi import APIRouter, Depends, Path, Response
@@ -14,6 +13,7 @@ from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import CurrentGateway, OperatorJson, existing
+from chordwise.contract.migration import EmbeddingMigration, MigrationProgress
 from pipeline.embedding.model_comparison import Gate, GoldenQuery
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
@@ -23,9 +23,6 @@ from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.accounts import TENANT_ID
 
-MigrationState = Literal[
-    "backfilling", "verifying", "ready", "switched", "finishing", "finished", "aborting", "aborted"
-]
 _DEFAULT = Gate()
 
 
@@ -105,59 +102,6 @@ class SwitchRequest(Wire):
 
     skip_gate: bool = False
     accept_missing: bool = False
-
-
-class MigrationProgress(Shape):
-    """Progress of the current pass, over all tenants. `embedded` counts the vectors of all passes."""
-
-    tenants: int
-    tenants_done: int
-    chunks_total: int
-    chunks: int
-    found: int
-    mended: int
-    embedded: int
-
-
-class Comparison(Shape):
-    """The results of both models: means over all queries; nDCG over the judged ones."""
-
-    queries: int
-    judged: int
-    sampled: bool
-    overlap: float
-    ndcg_active: float | None
-    ndcg_target: float | None
-    passed: bool
-    reason: str | None
-    k: int
-    min_overlap: float
-    max_ndcg_loss: float
-    compared_at: str
-
-
-class EmbeddingMigration(Shape):
-    """A model migration. `active`: searches use the new model now. `behind`: documents whose vectors in the standby
-    space are still missing. `missing`: chunks without a vector from the model, known once it is ready."""
-
-    number: int
-    source: int
-    provider: str
-    model: str
-    dimension: int
-    service: str
-    state: MigrationState
-    active: bool
-    progress: MigrationProgress
-    behind: int
-    missing: int | None
-    comparison: Comparison | None
-    error_code: str | None
-    error_detail: str | None
-    created_at: datetime
-    ready_at: datetime | None
-    switched_at: datetime | None
-    ended_at: datetime | None
 
 
 class EmbeddingMigrationList(Shape):

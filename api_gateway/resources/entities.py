@@ -1,8 +1,7 @@
 """Entities of a story: write their states, look them up at a story time, delete them."""
 
-from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
@@ -13,6 +12,7 @@ from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import INT64, Shape, TenantWire, Wire, shown
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, Json, Page, refuse_repeated, send_page
+from chordwise.contract.entity import EntityShape
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
 from pipeline.entities.entity import EntityState
 from pipeline.records import Namespace
@@ -63,18 +63,6 @@ class EntitiesDeleteRequest(TenantWire):
 
     namespace: fields.NamespaceName
     entity_ids: Annotated[list[fields.DocumentIdText], Field(min_length=1, max_length=MOST_STATES)]
-
-
-class EntityShape(Shape):
-    """A state of an entity; `story_time` is its start, null from the beginning."""
-
-    entity_id: str
-    namespace: str
-    name: str
-    type: str | None
-    story_time: int | None
-    state: dict[str, Any] | str
-    updated_at: datetime
 
 
 class EntityPage(Page[EntityShape]):

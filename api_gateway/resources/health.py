@@ -28,6 +28,7 @@ from api_gateway.http.metrics import (
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import answering, readiness
 from api_gateway.resources.route_parts import CurrentGateway
+from chordwise.contract.installation import SilentProcess
 from pipeline.administration.read_metrics import read_ledger, read_vector_indexes
 from pipeline.errors import PipelineError, WrongInstallation
 from pipeline.outages import tolerate_outage
@@ -40,16 +41,6 @@ class LostHost(Shape):
     `indexer`, `clock`."""
 
     host: str
-    since: datetime
-    served: list[str]
-
-
-class SilentProcess(Shape):
-    """A process that has given no sign of life `since` then although it did not end in order: killed, frozen, or cut off.
-    `served`: its queues, or `gateway`, `indexer`, `clock`."""
-
-    host: str
-    name: str
     since: datetime
     served: list[str]
 

@@ -18,42 +18,15 @@ from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Page, existing, parse_uuid, send_page, time_span
 from api_gateway.resources.shapes import encoding_json, job_json
-from chordwise.contract.job import Job, Outcome
+from chordwise.contract.job import FoundMatch, Item, Job
 from pipeline.administration import steer_jobs
 from pipeline.administration.call_store import read_view
 from pipeline.jobs.job_view_store import JobViews, Matches
-from pipeline.jobs.job_views import ItemView, JobFilter, JobStatus, JobView, Match
+from pipeline.jobs.job_views import ItemView, JobFilter, JobStatus, JobView
 from pipeline.query.wake_names import wake_name
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
 from workers.dispatch import ring_for
-
-
-class Item(Shape):
-    """One document of a job. `outcome`: the document is new, has another generation, is `unchanged`, existed and was
-    left alone (`skipped`), was replaced by a later upload or a deletion (`superseded`), or was never accepted
-    (`refused`, with a code). It is null until the item has ended, and if it failed later. `encoding` and the fields
-    beside it: as in the document's source; null for one that is unchanged. `requested_id`: the id it was sent with, if
-    `on_conflict: new` gave it another one. `duplicate_of`: as in the document."""
-
-    ordinal: int
-    document_id: str | None
-    requested_id: str | None
-    duplicate_of: str | None
-    status: Literal["queued", "running", "succeeded", "failed", "cancelled"]
-    stage: str
-    outcome: Outcome | None
-    chunks: int
-    reused: int
-    attempts: int
-    code: str | None
-    detail: str | None
-    pointer: str | None
-    updated_at: datetime
-    encoding: str | None
-    encoding_probability: float | None
-    encoding_warning: str | None
-    pages_warning: str | None
 
 
 class JobPage(Page[Job]):
@@ -62,23 +35,6 @@ class JobPage(Page[Job]):
 
 class ItemPage(Page[Item]):
     """Items in the order they were sent."""
-
-
-class FoundMatch(Shape):
-    """Something that the text may mean. `kind`: a `document`; an item `refused` on arrival, which became none; a `job`.
-    `status`: of its latest upload; `searchable`: an upload of the document is published. `code` and `detail`: the reason
-    for a failure."""
-
-    kind: Literal["document", "refused", "job"]
-    namespace: str
-    document_id: str | None
-    title: str | None
-    status: Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
-    searchable: bool
-    code: str | None
-    detail: str | None
-    job_id: str
-    updated_at: datetime
 
 
 class FoundMatches(Shape):
@@ -155,7 +111,7 @@ async def find(
     """Find a document by part of its title, id or source, with the reason if it failed or was refused. Case does not
     count. Compares up to 100,000 uploads, by namespace and id."""
 
-    def read(every: Matches) -> tuple[Sequence[Match], bool]:
+    def read(every: Matches) -> tuple[Sequence[FoundMatch], bool]:
         return every.of(text, namespace=namespace, limit=limit)
 
     matches, truncated = await caller.gateway.run(read_view, Matches, caller.tenant_id, caller.use, read)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -12,10 +13,11 @@ from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.caller import Admin, Caller, Reader
 from api_gateway.http.descriptions import Cursor, Limit, route
-from api_gateway.http.fields import Label, Moment, Shape, Wire, shown
+from api_gateway.http.fields import Label, Moment, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, send_page
+from chordwise.contract.tenant import CurrentKey, Key
 from pipeline.administration import manage_tenants
 from pipeline.records import TenantId
 from pipeline.tenants.accounts import OPERATOR, ApiKey, IssuedKey, TooManyKeys
@@ -54,21 +56,7 @@ class KeyRotateRequest(Wire):
     tenant_id: str | None = None
 
 
-class Key(Shape):
-    """A key without its secret. `key_id` is its name in the audit. `last_used_at` is accurate to the minute.
-    `replaced_by`: the key that it was rotated to."""
-
-    key_id: str
-    name: str
-    scopes: list[Literal["read", "write", "admin", "operator"]]
-    state: Literal["active", "expired", "revoked"]
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    last_used_at: datetime | None
-    replaced_by: str | None
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyWithSecret(Key):
     """A key and its value for `Authorization: Bearer`, which is shown this once."""
 
@@ -77,15 +65,6 @@ class KeyWithSecret(Key):
 
 class KeyPage(Page[Key]):
     """One page of keys, the newest first."""
-
-
-class CurrentKey(Shape):
-    """The tenant and the scopes of this key."""
-
-    tenant_id: str
-    key_id: str
-    name: str
-    scopes: list[Literal["read", "write", "admin", "operator"]]
 
 
 def key_json(stored: ApiKey, *, secret: str | None = None) -> dict[str, Any]:

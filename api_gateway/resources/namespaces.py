@@ -17,65 +17,15 @@ from api_gateway.live.computations import compute
 from api_gateway.resources.route_parts import Json, existing, parse, send_page
 from api_gateway.resources.shapes import Namespace as NamespaceShape
 from api_gateway.resources.shapes import NamespacePage
+from chordwise.contract.namespace import (
+    Alignment,
+    NamespaceDeleted,
+    UsedValues,
+)
 from pipeline.administration import list_documents
 from pipeline.jobs.computation import ComputationKind
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
-
-
-class Differences(Shape):
-    """The differences between the stores: chunks without vector, vectors without chunk, vectors of another text or
-    model, misplaced vectors, documents with too few or too many chunks, orphaned rows, namespaces (``statistics``)
-    with a wrong number of chunks or terms, wrong vectors of whole documents."""
-
-    missing: int
-    orphaned: int
-    stale: int
-    misplaced: int
-    miscounted: int
-    leftover: int
-    statistics: int
-    document_vectors: int
-
-
-class NamespaceAlignment(Differences):
-    """How the two stores compare in one namespace."""
-
-    namespace: str
-    documents: int
-    chunks: int
-    vectors: int
-
-
-class Alignment(Differences):
-    """The comparison of the two stores. `repaired` counts corrections, `withheld` the vectors and rows of chunks that
-    were not deleted because they are too large a share of the tenant's data."""
-
-    namespaces: list[NamespaceAlignment]
-    repaired: int
-    withheld: int
-
-
-class NamespaceDeleted(Shape):
-    """Numbers of deleted objects. `generations`: those whose rows were deleted in both stores at once."""
-
-    namespace: str
-    documents: int
-    generations: int
-
-
-class UsedValue(Shape):
-    """A value and the number of documents that have it."""
-
-    value: str | int | float | bool
-    documents: int
-
-
-class UsedValues(Shape):
-    """The most frequent values; `distinct` counts the others too."""
-
-    values: list[UsedValue]
-    distinct: int
 
 
 class NamespaceFields(Shape):

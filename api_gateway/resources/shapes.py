@@ -1,7 +1,6 @@
 """Answers shared by several resources: their shapes, and the conversion of records. Tests compare both."""
 
 from dataclasses import fields
-from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
@@ -12,6 +11,7 @@ from api_gateway.resources.ingestion.uploads import chunking_json
 from api_gateway.resources.route_parts import Page
 from chordwise.contract.document import Document, Source
 from chordwise.contract.job import Job, JobError, Renamed, Usage
+from chordwise.contract.namespace import Namespace
 from pipeline.document_sources import original_type
 from pipeline.documents.document_views import DocumentView
 from pipeline.ingestion.accept import AcceptedJob
@@ -53,18 +53,6 @@ class Chunk(Shape):
     attributes: dict[str, str]
     window: str | None
     edited: bool
-
-
-class Namespace(Shape):
-    """A knowledge base and the amount of its searchable data. `revised_at`: its last change. `bytes`: the size of the
-    uploads, null unless `sizes` was requested."""
-
-    namespace: str
-    documents: int
-    chunks: int
-    bytes: int | None
-    created_at: datetime
-    revised_at: datetime | None
 
 
 class DocumentPage(Page[Document]):

@@ -1,6 +1,5 @@
 """Tenants of the installation and their keys, for the operator."""
 
-from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Depends, Path, Response
@@ -10,13 +9,14 @@ from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import Cursor, Limit, route
-from api_gateway.http.fields import Shape, Wire, shown
+from api_gateway.http.fields import Wire, shown
 from api_gateway.http.problems import Problem, invalid, quoted
 from api_gateway.http.responses import json_response
 from api_gateway.resources import keys
 from api_gateway.resources.keys import Key, KeyId, KeyPage, KeyRequest, KeyRotateRequest, KeyWithSecret, key_json
 from api_gateway.resources.route_parts import CurrentGateway, OperatorJson, Page, existing, send_page
 from api_gateway.resources.usage import QuotaUse, send_quotas
+from chordwise.contract.tenant import OwnQuotasView, TenantErased, TenantView
 from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant, refuse_unfinished
 from pipeline.records import TenantId
@@ -61,25 +61,6 @@ class TenantRequest(Wire):
     quotas: QuotasIn | None = None
 
 
-class TenantView(Shape):
-    """A tenant. `disabled_at`: none of its keys works since then."""
-
-    tenant_id: str
-    name: str
-    created_at: datetime
-    disabled_at: datetime | None
-
-
-class OwnQuotasView(Shape):
-    """A tenant's own quotas; null where the installation's setting applies, 0 for no limit."""
-
-    documents: int | None
-    chunks: int | None
-    queued: int | None
-    tokens: int | None
-    requests_per_minute: int | None
-
-
 class TenantPage(Page[TenantView]):
     """One page of tenants, by id."""
 
@@ -87,15 +68,6 @@ class TenantPage(Page[TenantView]):
 def tenant_json(tenant: Tenant) -> dict[str, Any]:
     """Return a tenant as it is sent."""
     return shown(TenantView, tenant)
-
-
-class TenantErased(Shape):
-    """The deleted rows, by store and table, since the erasure was first requested; `remaining` is the result of a
-    recount."""
-
-    tenant_id: str
-    erased: dict[str, int]
-    remaining: dict[str, int]
 
 
 router = APIRouter(tags=["admin"], dependencies=[Depends(require_operator)])

@@ -16,29 +16,11 @@ from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.shapes import usage_json
 from chordwise.contract.job import Usage
+from chordwise.contract.tenant import QuotaUse
 from pipeline.administration import manage_tenants
 from pipeline.ingestion.accept import quota_use
 from pipeline.records import TenantId
 from pipeline.tenants.usage import UsageKey
-
-
-class Quota(Shape):
-    """The limit, null for none, and the current amount."""
-
-    limit: int | None
-    used: int
-
-
-class QuotaUse(Shape):
-    """The tenant's use of its quotas. `queued` counts documents that wait for a worker, `tokens` those embedded in this
-    calendar month, `answer_bytes` the memory of queries and stored answers, whose limit falls as the memory of the
-    installation fills."""
-
-    documents: Quota
-    chunks: Quota
-    queued: Quota
-    tokens: Quota
-    answer_bytes: Quota
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from chordwise.api.documents import Document, document_json
 from chordwise.api.files import find_files
+from chordwise.contract import chunk
 from chordwise.errors import InvalidInput
 from chordwise.records import Result
 from chordwise.resource import Resource, entries, given, operation
@@ -58,17 +59,9 @@ class Chunk(Passage):
     updated_at: datetime | None = None
 
 
-class ChunkResult(Result):
+class ChunkResult(chunk.ChunkResult, Result):
     """The outcome of one chunk: updated, unchanged, deleted, or failed with a code and a sentence. ``repeated_in``: chunks
     that overlap it and still contain words that the edit removed."""
-
-    chunk_id: str
-    status: str
-    etag: str | None = None
-    code: str | None = None
-    detail: str | None = None
-    replacement_pending: bool = False
-    repeated_in: tuple[str, ...] = ()
 
 
 class PreviewedChunk(Passage):
@@ -87,20 +80,9 @@ class Preview(Result):
     parents: tuple[PreviewedChunk, ...] = ()
 
 
-class ChunkBeginning(Result):
+class ChunkBeginning(chunk.ChunkBeginningShape, Result):
     """The first characters of a chunk, its headings and pages, and the title and address of its document. ``shown``:
     searches see it."""
-
-    chunk_id: str
-    namespace: str = ""
-    document_id: str = ""
-    title: str | None = None
-    source_uri: str | None = None
-    heading_path: tuple[str, ...] = ()
-    page: int | None = None
-    page_end: int | None = None
-    beginning: str = ""
-    shown: bool = True
 
 
 _PER_REQUEST = 500

@@ -5,20 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TypedDict, Unpack
 
+from chordwise.contract import job
 from chordwise.errors import InvalidInput, UnexpectedAnswer
 from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Answer, Steps
 
 
-class PayloadReference(Result):
+class PayloadReference(job.PayloadReference, Result):
     """The document that was to be ingested, without its text. ``available``: it can still be replayed."""
-
-    media_type: str | None = None
-    uri: str | None = None
-    bytes: int = 0
-    content_hash: str | None = None
-    available: bool = False
 
 
 class DeadLetter(Result):

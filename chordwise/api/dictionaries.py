@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from chordwise.contract import dictionary
 from chordwise.records import Result, decode
 from chordwise.resource import Resource, operation
 from chordwise.transport import Steps
@@ -12,16 +13,12 @@ from chordwise.transport import Steps
 _PATH = "/v1/dictionary"
 
 
-class Dictionary(Result):
+class Dictionary(dictionary.DictionaryOut, Result):
     """Words of one namespace, or of all where ``namespace`` is None. ``synonyms`` are groups of expressions that mean the
     same; each of ``rules`` has ``when``, ``document_id``, ``namespace`` and ``boost``."""
 
-    namespace: str | None = None
-    version: int = 0
-    synonyms: tuple[Any, ...] = ()
-    stop_words: tuple[str, ...] = ()
-    phrases: tuple[str, ...] = ()
-    rules: tuple[Any, ...] = ()
+    synonyms: tuple[Any, ...] = ()  # type: ignore[assignment]
+    rules: tuple[Any, ...] = ()  # type: ignore[assignment]
 
 
 class DictionaryOperations(Resource):

@@ -47,27 +47,14 @@ class DocumentInfo(document.Document, Result):
     source: Mapping[str, Any] = field(default_factory=dict)  # type: ignore[assignment]  # an object, as it is sent
 
 
-class GenerationInfo(Result):
+class GenerationInfo(document.GenerationShape, Result):
     """One ingestion of a document. ``state``: shown, previous (rollback is possible until ``kept_until``), pending,
     failed, cancelled or retired. ``bytes``: the size of the upload."""
 
-    generation: int
-    state: str = ""
-    title: str | None = None
-    created_at: datetime | None = None
-    kept_until: datetime | None = None
-    chunks: int | None = None
-    content_hash: str = ""
-    bytes: int = 0
-    job_id: str = ""
 
-
-class DocumentGenerations(Result):
+class DocumentGenerations(document.GenerationList, Result):
     """The remaining generations of a document, newest first. ``etag`` identifies this state."""
 
-    namespace: str = ""
-    document_id: str = ""
-    etag: str = ""
     data: tuple[GenerationInfo, ...] = ()
 
 
@@ -83,20 +70,12 @@ class DocumentText(Result):
     chunks: tuple[Mapping[str, Any], ...] = ()
 
 
-class DocumentsDeletion(Result):
+class DocumentsDeletion(document.DocumentsDeleted, Result):
     """The number of deleted documents."""
 
-    namespace: str = ""
-    documents: int = 0
 
-
-class SimilarDocument(Result):
+class SimilarDocument(document.SimilarDocument, Result):
     """Another document. ``similarity``: at most 1. ``same_bytes``: whether both uploads are equal."""
-
-    document_id: str
-    title: str | None = None
-    similarity: float = 0.0
-    same_bytes: bool = False
 
 
 class DocumentOperations(Resource):

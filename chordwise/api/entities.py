@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
-from datetime import datetime
 from typing import Any
 
+from chordwise.contract import entity
 from chordwise.records import Result
 from chordwise.resource import Resource, operation
 from chordwise.transport import Answer, Steps
@@ -15,16 +14,8 @@ _PATH = "/v1/entities"
 MOST_STATES = 500  # of one request
 
 
-class EntityState(Result):
+class EntityState(entity.EntityShape, Result):
     """The state of an entity from ``story_time`` on; None means from the beginning."""
-
-    entity_id: str
-    namespace: str = ""
-    name: str = ""
-    type: str | None = None
-    story_time: int | None = None
-    state: Mapping[str, Any] | str = field(default_factory=dict)
-    updated_at: datetime | None = None
 
 
 class EntityOperations(Resource):

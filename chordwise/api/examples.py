@@ -7,6 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from chordwise.contract import example
 from chordwise.errors import InvalidInput, file_errors
 from chordwise.records import Result, decode
 from chordwise.resource import Resource, given, operation
@@ -36,16 +37,8 @@ class BookFlaw(Result):
         return f"sheet {self.sheet}{row}{column}: {self.detail}"
 
 
-class BookStatistics(Result):
+class BookStatistics(example.BookStatistics, Result):
     """Rows of a book: ``read`` is the sum of accepted, refused and duplicates."""
-
-    read: int = 0
-    accepted: int = 0
-    refused: int = 0
-    duplicates: int = 0
-    blank: int = 0
-    grades: Mapping[str, int] = field(default_factory=dict)
-    tags: Mapping[str, int] = field(default_factory=dict)
 
 
 class ExamplesImport(Result):

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
+from chordwise.contract import profile
 from chordwise.records import Result
 from chordwise.resource import Resource, entries, operation, path
 from chordwise.transport import Steps
 
 
-class Experiment(Result):
+class Experiment(profile.ExperimentShape, Result):
     """Arms of retrieval compared on real queries. ``experiment`` holds the arms and ``coverage``."""
-
-    experiment_id: str
-    active: bool = False
-    experiment: Mapping[str, Any] = field(default_factory=dict)
 
 
 class ArmResult(Result):

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 from chordwise.api.queries import QueryResult, query_id_of
+from chordwise.contract import explanation
 from chordwise.event_stream import EventStream
 from chordwise.records import Result, decode
 from chordwise.resource import Resource, as_content, operation, path
@@ -53,44 +54,18 @@ class Trace(Result):
     remarks: tuple[str, ...] = ()
 
 
-class TraceSummary(Result):
+class TraceSummary(explanation.TraceSummary, Result):
     """A kept trace. ``marks``: why it is kept (`slow`, `degraded`, `failed`, `empty`, `requested`, `sampled`); ``text``:
     the beginning of the question; ``total_ms``: from the request to the answer."""
 
-    query_id: str
-    asked_at: datetime
-    text: str = ""
-    namespaces: tuple[str, ...] = ()
-    profile: str = ""
-    marks: tuple[str, ...] = ()
-    total_ms: float = 0.0
-    chunks: int = 0
 
-
-class WhyNot(Result):
+class WhyNot(explanation.WhyNot, Result):
     """The step that dropped a chunk: ``detail`` is a sentence, ``value`` its number, ``limit`` the one it needed.
     ``replayed``: the query had no trace and was run again."""
 
-    chunk_id: str
-    stage: str
-    reason: str = ""
-    detail: str = ""
-    value: float | None = None
-    limit: float | None = None
-    document_id: str | None = None
-    replayed: bool = False
-    channels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-
-class Difference(Result):
+class Difference(explanation.Difference, Result):
     """The effect of other settings. ``plan``: the settings that differ; ``overlap``: the share of common chunks."""
-
-    overlap: float = 0.0
-    same_order: bool = False
-    plan: tuple[Mapping[str, Any], ...] = ()
-    moved: tuple[Mapping[str, Any], ...] = ()
-    added: tuple[Mapping[str, Any], ...] = ()
-    removed: tuple[Mapping[str, Any], ...] = ()
 
 
 class Replay(Result):
@@ -102,31 +77,16 @@ class Replay(Result):
     answer: QueryResult
 
 
-class WrittenCitation(Result):
+class WrittenCitation(explanation.WrittenCitation, Result):
     """The passage that ``marker`` stands for in a written answer."""
 
-    marker: str
-    chunk_id: str
-    document_id: str = ""
-    namespace: str = ""
-    title: str | None = None
-    page: int | None = None
 
-
-class WrittenAnswer(Result):
+class WrittenAnswer(explanation.WrittenAnswer, Result):
     """An answer in words with its citations. ``found``: whether the passages hold an answer; None without a text, for
     which ``degradations`` names the reason."""
 
-    query_id: str
-    status: str
-    found: bool | None = None
-    text: str | None = None
     citations: tuple[WrittenCitation, ...] = ()
-    dropped_markers: tuple[str, ...] = ()
-    model: str = ""
-    latency_ms: float = 0.0
-    degraded: bool = False
-    degradations: tuple[Mapping[str, str], ...] = ()
+    degradations: tuple[Mapping[str, str], ...] = ()  # type: ignore[assignment]  # as before the contract
 
 
 class AnswerEvent(Result):

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 
 from chordwise.api.queries import QueryResult, query_id_of
+from chordwise.contract import feedback
 from chordwise.errors import InvalidInput
 from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
@@ -16,27 +17,9 @@ from chordwise.transport import Steps
 _PER_PAGE = 200
 
 
-class Feedback(Result):
+class Feedback(feedback.FeedbackShape, Result):
     """One rating of one hit: good, bad or click. ``created_at``: the first time it was given, ``rated_at``: the last.
     ``place`` is the position in the answer, counted from 1; None for a hit that the answer did not hold."""
-
-    feedback_id: str
-    query_id: str
-    rating: str
-    namespace: str
-    document_id: str
-    chunk_id: str | None = None
-    query_text: str = ""
-    note: str | None = None
-    place: int | None = None
-    score: float | None = None
-    profile: str = ""
-    config_version: int | None = None
-    experiment_id: str | None = None
-    experiment_bucket: str | None = None
-    session_id: str | None = None
-    created_at: datetime | None = None
-    rated_at: datetime | None = None
 
 
 class JudgedText(Result):

@@ -33,19 +33,9 @@ class Renamed(job.Renamed, Result):
     """A document that ``on_conflict="new"`` gave another id; ``ordinal`` counts from 0 in the order of its request."""
 
 
-class Match(Result):
+class Match(job.FoundMatch, Result):
     """Something that a text may mean. ``kind``: document, refused (an item that became none) or job. ``code`` and
     ``detail``: the reason for a failure."""
-
-    kind: str = ""
-    namespace: str = ""
-    document_id: str | None = None
-    title: str | None = None
-    status: str = ""
-    searchable: bool = False
-    code: str | None = None
-    detail: str | None = None
-    job_id: str = ""
 
 
 def warnings_of(encoding_warning: str | None, pages_warning: str | None) -> tuple[str, ...]:
@@ -137,30 +127,11 @@ class Ingestion:
         return tuple(error for job in self.jobs for error in job.errors)
 
 
-class JobItem(Result):
+class JobItem(job.Item, Result):
     """One document of a job. ``outcome`` is None before it has ended; ``code`` and ``detail``: the reason of a failure;
     ``ordinal`` counts from 0 in the order they were sent. ``encoding``: the character encoding its bytes were read in, with
     the probability that its text is right, and a warning if that is doubtful. ``requested_id``: the id it was sent with, if
     it has another one. ``duplicate_of``: the oldest document with the same bytes."""
-
-    ordinal: int
-    status: str = "queued"
-    stage: str = ""
-    document_id: str | None = None
-    requested_id: str | None = None
-    duplicate_of: str | None = None
-    outcome: str | None = None
-    chunks: int = 0
-    reused: int = 0
-    attempts: int = 0
-    code: str | None = None
-    detail: str | None = None
-    pointer: str | None = None
-    updated_at: datetime | None = None
-    encoding: str | None = None
-    encoding_probability: float | None = None
-    encoding_warning: str | None = None
-    pages_warning: str | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -6,33 +6,20 @@ from collections.abc import Sequence
 from dataclasses import field
 from datetime import datetime
 
+from chordwise.contract import tenant
 from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps
 
 
-class ApiKey(Result):
+class ApiKey(tenant.Key, Result):
     """A key. ``api_key``, the secret, is only in the answer that created it. ``state``: active, expired or revoked."""
 
-    key_id: str
-    name: str = ""
-    scopes: tuple[str, ...] = ()
-    state: str = ""
     api_key: str | None = field(default=None, repr=False)
-    created_at: datetime | None = None
-    expires_at: datetime | None = None
-    revoked_at: datetime | None = None
-    last_used_at: datetime | None = None
-    replaced_by: str | None = None
 
 
-class CurrentKey(Result):
+class CurrentKey(tenant.CurrentKey, Result):
     """The client's own key with its tenant and scopes."""
-
-    tenant_id: str
-    key_id: str = ""
-    name: str = ""
-    scopes: tuple[str, ...] = ()
 
 
 class KeyOperations(Resource):

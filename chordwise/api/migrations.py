@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
+from chordwise.contract import migration
 from chordwise.errors import InvalidInput
 from chordwise.records import Result
 from chordwise.resource import Resource, operation
@@ -16,54 +16,20 @@ _WITH_BODY = frozenset({"compare", "switch"})
 _COMPARES_S = 300.0  # a comparison asks both models hundreds of questions
 
 
-class MigrationProgress(Result):
+class MigrationProgress(migration.MigrationProgress, Result):
     """The progress of the current pass over all tenants."""
 
-    tenants: int = 0
-    tenants_done: int = 0
-    chunks_total: int = 0
-    chunks: int = 0
-    found: int = 0
-    mended: int = 0
-    embedded: int = 0
 
-
-class ModelComparison(Result):
+class ModelComparison(migration.Comparison, Result):
     """The results of both models for the same queries; nDCG only where there were judgments."""
 
-    queries: int = 0
-    judged: int = 0
-    sampled: bool = False
-    k: int = 10
-    overlap: float = 0.0
-    ndcg_active: float | None = None
-    ndcg_target: float | None = None
-    passed: bool = False
-    reason: str | None = None
 
-
-class EmbeddingMigration(Result):
+class EmbeddingMigration(migration.EmbeddingMigration, Result):
     """A migration to another model. ``active``: searches use it now; ``behind``: documents without vectors yet in the
     standby space; ``missing``: chunks that the model gave no vector."""
 
-    number: int
-    source: int = 1
-    provider: str = ""
-    model: str = ""
-    dimension: int = 0
-    service: str = "default"
-    state: str = ""
-    active: bool = False
     progress: MigrationProgress = MigrationProgress()
-    behind: int = 0
-    missing: int | None = None
     comparison: ModelComparison | None = None
-    error_code: str | None = None
-    error_detail: str | None = None
-    created_at: datetime | None = None
-    ready_at: datetime | None = None
-    switched_at: datetime | None = None
-    ended_at: datetime | None = None
 
 
 class MigrationOperations(Resource):

@@ -7,57 +7,33 @@ from dataclasses import field, fields
 from datetime import datetime
 from typing import Any
 
+from chordwise.contract import namespace
 from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps
 
 
-class NamespaceInfo(Result):
+class NamespaceInfo(namespace.Namespace, Result):
     """A knowledge base and how much is searchable in it."""
 
-    namespace: str
-    documents: int = 0
-    chunks: int = 0
-    bytes: int | None = None
 
-
-class NamespaceDeletion(Result):
+class NamespaceDeletion(namespace.NamespaceDeleted, Result):
     """The number of documents and generations deleted with a namespace."""
 
-    namespace: str
-    documents: int = 0
-    generations: int = 0
 
-
-class Differences(Result):
+class Differences(namespace.Differences, Result):
     """The differences of the two stores: ``missing`` vectors, ``orphaned`` vectors, ``stale`` vectors …"""
 
-    missing: int = 0
-    orphaned: int = 0
-    stale: int = 0
-    misplaced: int = 0
-    miscounted: int = 0
-    leftover: int = 0
-    statistics: int = 0
-    document_vectors: int = 0
 
-
-class NamespaceAlignment(Differences):
+class NamespaceAlignment(namespace.NamespaceAlignment, Result):
     """A comparison of the two stores in one namespace."""
 
-    namespace: str
-    documents: int = 0
-    chunks: int = 0
-    vectors: int = 0
 
-
-class Alignment(Differences):
+class Alignment(namespace.Alignment, Result):
     """A comparison of the two stores, by namespace and in all. ``repaired`` counts the differences repaired on request,
     ``withheld`` the vectors and rows of chunks that a repair did not delete because they are too many."""
 
     namespaces: tuple[NamespaceAlignment, ...] = ()
-    repaired: int = 0
-    withheld: int = 0
 
     @property
     def aligned(self) -> bool:

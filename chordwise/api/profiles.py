@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from datetime import datetime
 from typing import Any
 
+from chordwise.contract import profile
 from chordwise.records import Result
 from chordwise.resource import Resource, as_content, operation, path
 from chordwise.transport import Steps
@@ -26,14 +26,8 @@ class Profile(Result):
     plan: Mapping[str, Any] = field(default_factory=dict)
 
 
-class ProfileVersion(Result):
+class ProfileVersion(profile.ProfileVersionShape, Result):
     """One stored version of a profile."""
-
-    config_version: int
-    config: Mapping[str, Any] = field(default_factory=dict)
-    note: str = ""
-    created_by: str = ""
-    created_at: datetime | None = None
 
 
 class ProfileOperations(Resource):

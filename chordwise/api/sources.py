@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
-from datetime import datetime
-
+from chordwise.contract import source
 from chordwise.records import Result
 from chordwise.resource import Resource, operation, path
 from chordwise.transport import Steps
 
 
-class SourceInfo(Result):
+class SourceInfo(source.SourceInfo, Result):
     """A source with its counts. ``kind``: text, bytes, file, url or sheet. ``statuses``: its documents counted by status.
     ``chunks``: those that searches see. ``encoding`` is None unless all its documents were read in
     one; ``page_start`` and ``page_end`` are the first and the last page of any of them."""
 
-    source_id: str
-    namespace: str = ""
-    kind: str = ""
-    uri: str | None = None
-    media_type: str = ""
-    encoding: str | None = None
-    page_start: int | None = None
-    page_end: int | None = None
-    documents: int = 0
-    statuses: Mapping[str, int] = field(default_factory=dict)
-    chunks: int = 0
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
 
-
-class SourceDeletion(Result):
+class SourceDeletion(source.SourceDeleted, Result):
     """The number of documents deleted with a source."""
-
-    source_id: str
-    namespace: str = ""
-    documents: int = 0
 
 
 class SourceOperations(Resource):

@@ -2,59 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from datetime import date, datetime
-from typing import Any
 
+from chordwise.contract import tenant
 from chordwise.records import Result, decode
 from chordwise.resource import Resource, operation, path
 from chordwise.transport import Steps
 
 
-class Tenant(Result):
+class Tenant(tenant.TenantView, Result):
     """An isolated customer. ``disabled_at``: none of its keys has worked since then."""
 
-    tenant_id: str
-    name: str = ""
-    created_at: datetime | None = None
-    disabled_at: datetime | None = None
 
-
-class Quota(Result):
+class Quota(tenant.Quota, Result):
     """The limit, None for no limit, and how much of it is used."""
 
-    limit: int | None = None
-    used: int = 0
 
-
-class Quotas(Result):
+class Quotas(tenant.QuotaUse, Result):
     """The tenant's limits on stored documents and chunks, on queued documents, on embedding tokens and on the memory of its
     queries and stored answers."""
 
-    documents: Quota = Quota()
-    chunks: Quota = Quota()
-    queued: Quota = Quota()
-    tokens: Quota = Quota()
-    answer_bytes: Quota = Quota()
 
-
-class TenantQuotas(Result):
+class TenantQuotas(tenant.OwnQuotasView, Result):
     """A tenant's own quotas; None where the installation's setting applies, 0 for no limit."""
 
-    documents: int | None = None
-    chunks: int | None = None
-    queued: int | None = None
-    tokens: int | None = None
-    requests_per_minute: int | None = None
 
-
-class TenantErasure(Result):
+class TenantErasure(tenant.TenantErased, Result):
     """The rows ``erased`` by store and table, and those a recount found ``remaining``: none, if all is well."""
-
-    tenant_id: str
-    erased: Mapping[str, int] = field(default_factory=dict)
-    remaining: Mapping[str, int] = field(default_factory=dict)
 
 
 class UsageCounts(Result):
@@ -83,29 +58,12 @@ class UsageReport(Result):
     data: tuple[UsageRow, ...]
 
 
-class Actor(Result):
+class Actor(tenant.AuditActor, Result):
     """The key that did it, by id and name. Both are empty for the installation itself."""
 
-    key_id: str = ""
-    key_name: str = ""
-    scopes: tuple[str, ...] = ()
 
-
-class AuditEntry(Result):
+class AuditEntry(tenant.AuditEntry, Result):
     """One search or one write: ``actor``, ``action``, and the first hundred ``ids`` of ``count``."""
-
-    audit_id: str
-    at: datetime | None = None
-    action: str = ""
-    actor: Actor = Actor()
-    request_id: str = ""
-    namespaces: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    count: int = 0
-    status: str = ""
-    query_hash: str | None = None
-    query_text: str | None = None
-    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 class TenantOperations(Resource):

@@ -102,3 +102,47 @@ class Document(DocumentFields, _Identified):
     bytes: int
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationShape(Answered):
+    """One ingestion of a document. `previous` was visible before and can be rolled back to until `kept_until`;
+    `retired` is about to be deleted. `chunks` is null until it has been ingested, `bytes` the size of the upload."""
+
+    generation: int
+    state: Literal["shown", "previous", "pending", "failed", "cancelled", "retired"]
+    title: str | None
+    created_at: datetime
+    kept_until: datetime | None
+    chunks: int | None
+    content_hash: str
+    bytes: int
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationList(Answered):
+    """The remaining generations of a document, newest first. `etag` is for `If-Match` of a rollback."""
+
+    namespace: str
+    document_id: str
+    etag: str
+    data: tuple[GenerationShape, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimilarDocument(Answered):
+    """Another document. `similarity`: of their vectors, at most 1. `same_bytes`: whether both uploads are equal."""
+
+    document_id: str
+    title: str | None
+    similarity: float
+    same_bytes: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentsDeleted(Answered):
+    """The number of deleted documents; ids without a document are not counted."""
+
+    namespace: str
+    documents: int

@@ -106,3 +106,60 @@ class JobProgress(JobState):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemFailed(JobError):
     """`data` of `item_failed`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item(Answered):
+    """One document of a job. `outcome`: the document is new, has another generation, is `unchanged`, existed and was
+    left alone (`skipped`), was replaced by a later upload or a deletion (`superseded`), or was never accepted
+    (`refused`, with a code). It is null until the item has ended, and if it failed later. `encoding` and the fields
+    beside it: as in the document's source; null for one that is unchanged. `requested_id`: the id it was sent with, if
+    `on_conflict: new` gave it another one. `duplicate_of`: as in the document."""
+
+    ordinal: int
+    document_id: str | None
+    requested_id: str | None
+    duplicate_of: str | None
+    status: Literal["queued", "running", "succeeded", "failed", "cancelled"]
+    stage: str
+    outcome: Outcome | None
+    chunks: int
+    reused: int
+    attempts: int
+    code: str | None
+    detail: str | None
+    pointer: str | None
+    updated_at: datetime
+    encoding: str | None
+    encoding_probability: float | None
+    encoding_warning: str | None
+    pages_warning: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundMatch(Answered):
+    """Something that the text may mean. `kind`: a `document`; an item `refused` on arrival, which became none; a `job`.
+    `status`: of its latest upload; `searchable`: an upload of the document is published. `code` and `detail`: the reason
+    for a failure."""
+
+    kind: Literal["document", "refused", "job"]
+    namespace: str
+    document_id: str | None
+    title: str | None
+    status: Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
+    searchable: bool
+    code: str | None
+    detail: str | None
+    job_id: str
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadReference(Answered):
+    """The payload that failed, without its text. `available` is false once it cannot be replayed."""
+
+    media_type: str | None
+    uri: str | None
+    bytes: int
+    content_hash: str | None
+    available: bool

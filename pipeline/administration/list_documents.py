@@ -4,13 +4,14 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from chordwise.contract.chunk import ChunkBeginningShape
 from pipeline.administration.call_store import call_store
 from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, Position
 from pipeline.documents.document_store import Documents
 from pipeline.documents.document_view_store import DocumentViews
-from pipeline.documents.document_views import ChunkBeginning, DocumentView, OriginalUpload, OwnedChunk
+from pipeline.documents.document_views import DocumentView, OriginalUpload, OwnedChunk
 from pipeline.documents.generation_store import Generations
 from pipeline.documents.owned_chunk_store import chunk_beginnings
 from pipeline.documents.parent_store import windows
@@ -109,7 +110,7 @@ def list_chunks(
         return [(chunk, around.get(chunk.chunk_id)) for chunk in chunks]
 
 
-def name_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> Sequence[ChunkBeginning]:
+def name_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> Sequence[ChunkBeginningShape]:
     """Return the beginnings of those of these chunks that exist."""
     with unit_of_work(use.mysql) as work:
         return chunk_beginnings(work.connection, tenant_id, chunk_ids)

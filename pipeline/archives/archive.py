@@ -8,7 +8,6 @@ import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any
 
 import orjson
@@ -16,7 +15,6 @@ import orjson
 from pipeline.document_sources import PACKED
 from pipeline.errors import DamagedPart
 from pipeline.outbound import json_limits
-from pipeline.records import JobId
 
 PART = "application/vnd.chordwise.part"
 FORMAT_VERSION = 1
@@ -76,21 +74,6 @@ class NewPart:
     chunks: int
     vectors: int
     vectors_kept: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartView:
-    """An accepted part, and the state of its documents."""
-
-    part: int
-    sha256: str
-    job_id: JobId
-    documents: int
-    chunks: int
-    vectors: int
-    vectors_kept: bool
-    received_at: datetime
-    finished: bool
 
 
 def write_part(part: Part) -> bytes:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Engine, text
 
-from pipeline.archives.archive import NewPart, PartView
+from chordwise.contract.archive import ImportedPart
+from pipeline.archives.archive import NewPart
 from pipeline.database.engines import mysql_errors, postgres_errors
 from pipeline.database.mysql_tables import generations
 from pipeline.database.rows import now, record_of
@@ -46,12 +47,12 @@ class Imports:
         if not self._connection.execute(_ADD, values).rowcount:
             raise PartKnown(f"part {part.number} of import {part.import_id} was accepted before")
 
-    def parts(self, import_id: str) -> list[PartView]:
+    def parts(self, import_id: str) -> list[ImportedPart]:
         """Return the parts that arrived, in order."""
         rows = self._connection.execute(_PARTS, {**self._key, "import": import_id})
         return [
             record_of(
-                PartView,
+                ImportedPart,
                 row,
                 sha256=row.sha256.hex(),
                 vectors_kept=bool(row.vectors_kept),

@@ -5,12 +5,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from chordwise.contract.chunk import ChunkPosition
+from chordwise.contract.source import SourceInfo
 from pipeline.database.mysql_tables import generations
 from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, record_of
 from pipeline.database.statements import OF_DOCUMENTS, OF_GENERATION, columns, same_document, sql
 from pipeline.document_sources import SourceKind
 from pipeline.documents.document_store import encoding_of, fields_of
-from pipeline.documents.document_views import ChunkSpan, DocumentOrder, DocumentSelection, DocumentView, SourceView
+from pipeline.documents.document_views import DocumentOrder, DocumentSelection, DocumentView
 from pipeline.documents.duplicate_store import Duplicates, duplicate_of, is_duplicate
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
 from pipeline.filters.python_filters import unmet
@@ -63,10 +65,10 @@ class DocumentViews(TenantStore):
         order = "" if column is None else f"{column}{' DESC' if sign == '<' else ''}, "
         return self._views(f"AND {' AND '.join(parts)}", values, order=order, limit=limit)
 
-    def spans(self, generation: Generation) -> list[ChunkSpan]:
+    def spans(self, generation: Generation) -> list[ChunkPosition]:
         """Return the positions of a generation's searched chunks, by ordinal."""
         rows = self._connection.execute(_SPANS, generation_key(generation))
-        return [record_of(ChunkSpan, row, enabled=bool(row.enabled), edited=bool(row.edited)) for row in rows]
+        return [record_of(ChunkPosition, row, enabled=bool(row.enabled), edited=bool(row.edited)) for row in rows]
 
     def parent_count(self, generation: Generation) -> int:
         """Return the number of parents, which precede the searched chunks in lists."""
@@ -150,13 +152,13 @@ class SourceViews(TenantStore):
 
     def page(
         self, namespace: Namespace, *, kind: SourceKind | None = None, after: str = "", limit: int
-    ) -> list[SourceView]:
+    ) -> list[SourceInfo]:
         """Return sources with a document that is searchable or on its way, by id, those after the given one."""
         statement = _PAGE.format(kind="" if kind is None else " AND s.kind = :kind")
         rows = self._run(statement, namespace=namespace, kind=kind and kind.value, after=after, limit=limit)
         return self._viewed(namespace, rows.all())
 
-    def one(self, namespace: Namespace, source_id: str) -> SourceView | None:
+    def one(self, namespace: Namespace, source_id: str) -> SourceInfo | None:
         """Return the source, or None if it has no document; one whose upload failed or was cancelled counts."""
         sources = self._viewed(namespace, self._run(_ONE, namespace=namespace, id=source_id).all())
         return sources[0] if sources and sources[0].documents else None
@@ -179,7 +181,7 @@ class SourceViews(TenantStore):
         """Lock these documents in key order against accepting, publishing and deleting until the transaction ends."""
         self._run(_LOCK, namespace=namespace, ids=sorted(document_ids)).all()
 
-    def _viewed(self, namespace: Namespace, rows: Sequence[Any]) -> list[SourceView]:
+    def _viewed(self, namespace: Namespace, rows: Sequence[Any]) -> list[SourceInfo]:
         if not rows:
             return []
         counts: defaultdict[str, list[Any]] = defaultdict(list)
@@ -188,12 +190,12 @@ class SourceViews(TenantStore):
         return [_view(namespace, row, counts[row.source_id]) for row in rows]
 
 
-def _view(namespace: Namespace, row: Any, counts: Sequence[Any]) -> SourceView:
+def _view(namespace: Namespace, row: Any, counts: Sequence[Any]) -> SourceInfo:
     statuses = dict.fromkeys(STATUSES, 0) | {count.status: int(count.documents) for count in counts}
     encodings = {name for count in counts for name in (count.first_encoding, count.last_encoding)}
     pages = [count for count in counts if count.page_start is not None]
     return record_of(
-        SourceView,
+        SourceInfo,
         row,
         namespace=namespace,
         encoding=encodings.pop() if len(encodings) == 1 else None,

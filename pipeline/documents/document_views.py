@@ -81,21 +81,6 @@ class OriginalUpload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkSpan:
-    """The position of a searched chunk in the parsed text of its document, in characters; ``end`` is exclusive.
-    ``edited``: its text is no longer that of the document."""
-
-    chunk_id: str
-    ordinal: int
-    start: int
-    end: int
-    page: int | None
-    page_end: int | None
-    enabled: bool
-    edited: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationView:
     """A generation for its owner. ``state``: shown, previous, pending, failed, cancelled, or retired (replaced, about
     to be dropped). ``kept_until``: of a retained generation."""
@@ -155,43 +140,6 @@ class OwnedChunk:
     def position(self) -> tuple[str, int, int]:
         """The sort key in a list: documents in order, in each the parents first."""
         return self.generation.document_id, int(self.searched), self.ordinal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkBeginning:
-    """The beginning of a chunk, its place, and its document's title and address. ``shown``: its generation is published and
-    it is enabled."""
-
-    chunk_id: ChunkId
-    namespace: str
-    document_id: str
-    title: str | None
-    source_uri: str | None
-    heading_path: tuple[str, ...]
-    page: int | None
-    page_end: int | None
-    beginning: str
-    shown: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceView:
-    """A source and its documents. ``encoding``: None unless all share one. ``page_start``, ``page_end``: over all.
-    ``statuses``: documents by status. ``chunks``: published ones."""
-
-    source_id: str
-    namespace: str
-    kind: str
-    uri: str | None
-    media_type: str
-    encoding: str | None
-    page_start: int | None
-    page_end: int | None
-    documents: int
-    statuses: dict[str, int]
-    chunks: int
-    created_at: datetime
-    updated_at: datetime
 
 
 KINDS = ("missing", "orphaned", "stale", "misplaced", "miscounted", "leftover", "statistics", "document_vectors")

@@ -8,13 +8,14 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection
 
+from chordwise.contract.chunk import ChunkBeginningShape
 from pipeline.database.mysql_tables import generations
 from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, record_of
 from pipeline.database.statements import OF_GENERATION, TenantsWith, columns, same_document, same_generation, sql
 from pipeline.documents.chunk_store import chunk_passage, passage_of
 from pipeline.documents.cut_document import RecordedChunk
 from pipeline.documents.document_store import fields_of
-from pipeline.documents.document_views import ChunkBeginning, OwnedChunk
+from pipeline.documents.document_views import OwnedChunk
 from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.keyword.terms import VERSION
 from pipeline.records import ChunkId, DocumentFields, DocumentId, FieldTerms, Generation, Namespace, Scope, TenantId
@@ -89,12 +90,14 @@ def recorded_chunk(connection: Connection, tenant_id: TenantId, chunk_id: ChunkI
     return record_of(RecordedChunk, row, shown=shown, enabled=bool(row["enabled"]), fields=fields_of(row))
 
 
-def chunk_beginnings(connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]) -> list[ChunkBeginning]:
+def chunk_beginnings(
+    connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]
+) -> list[ChunkBeginningShape]:
     """Return the beginnings of those of these chunks that exist, of any generation, in the order of the ids."""
     rows = connection.execute(_BEGINNINGS, {"tenant": tenant_id, "ids": list(chunk_ids)}).mappings()
     found = {
         row["chunk_id"]: record_of(
-            ChunkBeginning, row, shown=bool(row["shown"]), heading_path=tuple(orjson.loads(row["heading_path"]))
+            ChunkBeginningShape, row, shown=bool(row["shown"]), heading_path=tuple(orjson.loads(row["heading_path"]))
         )
         for row in rows
     }

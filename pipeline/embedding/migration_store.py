@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, text
 
+from chordwise.contract.migration import MigrationProgress
 from pipeline.database.rows import now, record_of, to_json
 from pipeline.records import EmbeddingSpace, Namespace, TenantId
 
@@ -61,19 +62,6 @@ class Cursor:
         if row is None or row.namespace is None:
             return cls()
         return cls(namespace=Namespace(row.namespace), phase=row.phase, after=row.after_document)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationProgress:
-    """Sums over tenants: ``chunks``, found, mended in this pass, ``embedded`` in all, ``chunks_total`` searchable."""
-
-    tenants: int
-    tenants_done: int
-    chunks_total: int
-    chunks: int
-    found: int
-    mended: int
-    embedded: int
 
 
 class ModelMigrations:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from chordwise.contract.document import COMPARED, DocumentFields
+from chordwise.contract.namespace import UsedValue, UsedValues
 
 Scalar = str | int | float | bool
 Counts = Counter[tuple[type, Any]]  # by value and its type: True == 1, and they filter differently
@@ -20,32 +21,16 @@ _MOST_COUNTED: Final = 20_000  # distinct values of one field; documents with fu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FieldValue:
-    """A value and the number of documents that have it."""
-
-    value: Scalar
-    documents: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldValues:
-    """The most frequent values, the most frequent first, ties by value. ``distinct``: how many there are in all."""
-
-    values: tuple[FieldValue, ...]
-    distinct: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UsedFields:
     """The values in use among ``documents_read`` documents; ``complete`` if these are all of them. ``metadata``: the most
     frequent keys with scalar values."""
 
     documents_read: int
     complete: bool
-    types: FieldValues
-    authors: FieldValues
-    tags: FieldValues
-    metadata: dict[str, FieldValues]
+    types: UsedValues
+    authors: UsedValues
+    tags: UsedValues
+    metadata: dict[str, UsedValues]
     metadata_keys: int
     published_from: datetime | None
     published_to: datetime | None
@@ -109,7 +94,7 @@ def _ends(values: set[Ordered]) -> set[Ordered]:
     return {min(values), max(values)}
 
 
-def _most_frequent(counts: Counts, most: int) -> FieldValues:
+def _most_frequent(counts: Counts, most: int) -> UsedValues:
     ranked = sorted(counts.items(), key=lambda entry: (-entry[1], str(entry[0][1])))
-    values = tuple(FieldValue(value=value, documents=count) for (_, value), count in ranked[:most])
-    return FieldValues(values=values, distinct=len(counts))
+    values = tuple(UsedValue(value=value, documents=count) for (_, value), count in ranked[:most])
+    return UsedValues(values=values, distinct=len(counts))

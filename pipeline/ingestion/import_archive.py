@@ -7,7 +7,8 @@ from typing import Literal
 import structlog
 from sqlalchemy import Connection
 
-from pipeline.archives.archive import NewPart, PartView
+from chordwise.contract.archive import ImportedPart
+from pipeline.archives.archive import NewPart
 from pipeline.archives.import_store import Imports
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import PartKnown
@@ -24,7 +25,7 @@ class PartOutcome:
     """The outcome of a part. ``differs``: another part of this number was accepted before, and is kept."""
 
     status: Literal["accepted", "present", "differs"]
-    part: PartView
+    part: ImportedPart
 
 
 def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> PartOutcome:
@@ -48,7 +49,7 @@ def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[
     return PartOutcome(status=status if stored.sha256 == part.sha256.hex() else "differs", part=stored)
 
 
-def parts_of(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> list[PartView]:
+def parts_of(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> list[ImportedPart]:
     """Return the parts that arrived. Raises StoreUnavailable."""
     with unit_of_work(use.mysql) as work:
         return Imports(work.connection, tenant_id, namespace).parts(import_id)
@@ -65,6 +66,6 @@ def forget(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resou
         return count
 
 
-def _stored_part(batch: Batch, part: NewPart, use: Resources) -> PartView | None:
+def _stored_part(batch: Batch, part: NewPart, use: Resources) -> ImportedPart | None:
     parts = parts_of(batch.tenant_id, batch.namespace, part.import_id, use)
     return next((view for view in parts if view.part == part.number), None)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import orjson
 
+from chordwise.contract.chunk import ChunkPosition
 from pipeline.answer.passage_json import encoding_as_json, passage_as_json
 from pipeline.archives.archive import is_packed
 from pipeline.chunking.cut import embedding_text
@@ -13,7 +14,6 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.cut_document import CutRequest
 from pipeline.documents.document_store import Documents, Source
 from pipeline.documents.document_view_store import DocumentViews
-from pipeline.documents.document_views import ChunkSpan
 from pipeline.errors import GenerationNotKept, NotReingestible, UnsupportedMediaType
 from pipeline.jobs.computation import Computation, Done
 from pipeline.parsing.formats import PDF
@@ -83,7 +83,7 @@ def _text(source: Source, _: Mapping[str, Any], use: Resources) -> Done:
     return Done(body=orjson.dumps(_text_json(parsed, source, spans, parents)))
 
 
-def _text_json(parsed: Parsed, source: Source, spans: list[ChunkSpan], parents: int) -> dict[str, Any]:
+def _text_json(parsed: Parsed, source: Source, spans: list[ChunkPosition], parents: int) -> dict[str, Any]:
     return {
         "namespace": source.generation.scope.namespace,
         "document_id": source.generation.document_id,

@@ -7,9 +7,11 @@ failures up to a revision has missed none.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from chordwise.contract.job import FoundMatch
 from pipeline.database.mysql_tables import jobs
 from pipeline.database.rows import TenantStore, now, record_of, to_naive
 from pipeline.database.statements import columns, same_document, same_generation, sql
@@ -24,7 +26,6 @@ from pipeline.jobs.job_views import (
     JobFilter,
     JobStatus,
     JobView,
-    Match,
     Snapshot,
     WaitingReason,
     waiting_reason,
@@ -265,10 +266,13 @@ _WILDCARDS, _LITERALLY = re.compile(r"[|%_]"), r"|\g<0>"
 _PART_OF_ID = re.compile(r"[0-9a-f]{2,8}(-[0-9a-f-]{0,28})?")
 
 
+_ABSENT = dict.fromkeys(("document_id", "title", "code", "detail")) | {"searchable": False}  # fields of a match
+
+
 class Matches(TenantStore):
     """One tenant's documents and jobs, found by part of a title or id."""
 
-    def of(self, text: str, *, namespace: str | None, limit: int) -> tuple[list[Match], bool]:
+    def of(self, text: str, *, namespace: str | None, limit: int) -> tuple[list[FoundMatch], bool]:
         """Return up to ``limit`` documents, refused items and jobs each: failures first, then by namespace and id. Titles,
         ids and sources are compared without case. The flag is True if uploads were left out."""
         words = text.strip().lower()
@@ -282,10 +286,14 @@ class Matches(TenantStore):
         documents = self._documents(self._run(statement, like=like, limit=limit, **values, **end).all())
         refused = self._run(_REFUSED.format(within=within["i"]), like=like, limit=limit, **values).all()
         jobs = self._jobs(words, namespace, limit) if _PART_OF_ID.fullmatch(words) else []
-        matches = [*(record_of(Match, row, status="failed") for row in refused), *documents, *jobs]
+        matches = [
+            *(record_of(FoundMatch, _ABSENT | dict(row._mapping), status="failed") for row in refused),
+            *documents,
+            *jobs,
+        ]
         return sorted(matches, key=lambda match: match.status != "failed"), bound is not None
 
-    def _documents(self, rows: Sequence[Any]) -> list[Match]:
+    def _documents(self, rows: Sequence[Any]) -> list[FoundMatch]:
         jobs = sorted({row.job_id for row in rows if row.status == "failed"})
         causes = self._run(_CAUSES, jobs=jobs).all() if jobs else []
         causes_of = {(row.job_id, row.namespace, row.document_id): row for row in causes}
@@ -293,13 +301,15 @@ class Matches(TenantStore):
         for row in rows:
             cause = causes_of.get((row.job_id, row.namespace, row.document_id))
             reason = {"code": cause.code, "detail": cause.detail} if cause else {}
-            matches.append(record_of(Match, row, searchable=bool(row.searchable), **reason))
+            matches.append(
+                record_of(FoundMatch, _ABSENT | dict(row._mapping), **reason | {"searchable": bool(row.searchable)})
+            )
         return matches
 
-    def _jobs(self, prefix: str, namespace: str | None, limit: int) -> list[Match]:
+    def _jobs(self, prefix: str, namespace: str | None, limit: int) -> list[FoundMatch]:
         views = JobViews(self._connection, self._tenant_id).beginning_with(prefix, limit=limit)
         return [
-            Match(kind="job", namespace=job.namespace, status=job.status, job_id=job.job_id, updated_at=job.updated_at)
+            record_of(FoundMatch, _ABSENT | asdict(job), kind="job")
             for job in views
             if namespace in (None, job.namespace)
         ]

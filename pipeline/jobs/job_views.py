@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
 
 from chordwise.contract.job import JobState
 from chordwise.contract.job import JobStatus as JobStatus
@@ -232,23 +231,6 @@ class JobFilter:
     namespace: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
-    """Something that a text may mean. ``kind``: a document; an item that was refused and became none; a job.
-    ``searchable``: an upload of the document is published. ``code``, ``detail``: of the failure of its latest upload."""
-
-    kind: Literal["document", "refused", "job"]
-    namespace: str
-    document_id: str | None = None
-    title: str | None = None
-    status: str
-    searchable: bool = False
-    code: str | None = None
-    detail: str | None = None
-    job_id: str
-    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
 import structlog
 from sqlalchemy import Connection
 
+from chordwise.contract.namespace import NamespaceDeleted
+from chordwise.contract.tenant import TenantErased
 from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
@@ -29,26 +30,7 @@ _DOCUMENTS_AT_ONCE = 100
 _KEYS_KNOWN_S = 5.0  # longer than a gateway goes on accepting the key of a tenant that is gone
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceErased:
-    """The counts of an erased namespace. ``generations``: those whose rows this call dropped in both stores."""
-
-    namespace: str
-    documents: int
-    generations: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantErased:
-    """The rows erased since the first request, by store, and those that a recount still finds: normally none, and never
-    those of a new tenant of the same id."""
-
-    tenant_id: str
-    erased: dict[str, int]
-    remaining: dict[str, int]
-
-
-def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) -> NamespaceErased | None:
+def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) -> NamespaceDeleted | None:
     """Delete a namespace with all its documents, also those under way, some hundred at a time; None if there is none.
     May be repeated after a crash. Later uploads make a new namespace."""
     with unit_of_work(use.mysql) as work:
@@ -62,7 +44,7 @@ def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) 
             break
     dropped = drop_retired(tenant_id, use)
     log.info("namespace_deleted", tenant_id=tenant_id, documents=documents)
-    return NamespaceErased(namespace=namespace, documents=documents, generations=dropped)
+    return NamespaceDeleted(namespace=namespace, documents=documents, generations=dropped)
 
 
 @retry_conflicts(attempts=8)

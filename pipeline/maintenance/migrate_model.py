@@ -14,11 +14,12 @@ from typing import Any
 
 import structlog
 
+from chordwise.contract.migration import MigrationProgress
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.embedding import space_store
-from pipeline.embedding.migration_store import MigrationProgress, MigrationState, ModelMigration, ModelMigrations
+from pipeline.embedding.migration_store import MigrationState, ModelMigration, ModelMigrations
 from pipeline.embedding.model_comparison import ComparedQuery, ComparisonResult, Gate, GoldenQuery, judge
 from pipeline.errors import MigrationRefused
 from pipeline.maintenance import sample_query_store

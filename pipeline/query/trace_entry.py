@@ -1,9 +1,8 @@
 """An entry of a tenant's list of kept traces, and a filter on the list."""
 
 from dataclasses import dataclass
-from typing import Literal
 
-TraceMark = Literal["slow", "degraded", "failed", "empty", "requested", "sampled"]
+from chordwise.contract.explanation import TraceMark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

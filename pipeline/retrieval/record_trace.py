@@ -9,12 +9,13 @@ import orjson
 import structlog
 
 from chordwise.contract.answer import AnswerChunk
+from chordwise.contract.explanation import TraceMark
 from pipeline.answer.ended_query import SLOW_MS
 from pipeline.answer.result import Answer, outcome
 from pipeline.outages import tolerate_outage
 from pipeline.query.plan import plan_as_json
 from pipeline.query.request import Envelope, Query, filters_as_sent
-from pipeline.query.trace_entry import TraceEntry, TraceFilter, TraceMark
+from pipeline.query.trace_entry import TraceEntry, TraceFilter
 from pipeline.ranking.fusion import Contribution
 from pipeline.ranking.hits import Hit
 from pipeline.records import ChannelName, QueryId, TenantId

@@ -8,11 +8,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import orjson
 import structlog
 
+from chordwise.contract.explanation import WrittenAnswer, WrittenCitation
 from pipeline.errors import Misconfigured, WriterUnavailable
 from pipeline.jobs.computation import Computation, Done
 from pipeline.outages import tolerate_outage
@@ -62,7 +63,16 @@ def write_answer(computation: Computation, use: Resources) -> Done:
 
 def _written(query: Query, answer: Mapping[str, Any], computation: Computation, use: Resources) -> WrittenAnswer:
     nothing = WrittenAnswer(
-        query_id=query.query_id, status="failed", found=None, text=None, model=use.settings.llm_model, latency_ms=0.0
+        query_id=query.query_id,
+        status="failed",
+        found=None,
+        text=None,
+        citations=(),
+        dropped_markers=(),
+        model=use.settings.llm_model,
+        latency_ms=0.0,
+        degraded=False,
+        degradations=(),
     )
 
     def without_text(code: str, detail: str) -> WrittenAnswer:
@@ -152,35 +162,6 @@ _LONGEST_ANSWER: Final = 8_000  # characters
 _BEGUN_ANSWER: Final = re.compile(r'"answer"\s{0,9}:\s{0,9}"((?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)')
 _HALF_CHARACTER: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 _PROSE: Final = re.compile(r"[^\s{\[`<]")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenCitation:
-    """A passage that the text cites, at each place of ``marker``."""
-
-    marker: str
-    chunk_id: str
-    document_id: str
-    namespace: str
-    title: str | None
-    page: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenAnswer:
-    """The answer to a query in words. ``found``: whether the passages hold an answer; None without a text, whose reason
-    ``degradations`` names. ``dropped_markers``: of no passage, removed from the text."""
-
-    query_id: str
-    status: Literal["succeeded", "failed"]
-    found: bool | None
-    text: str | None
-    citations: tuple[WrittenCitation, ...] = ()
-    dropped_markers: tuple[str, ...] = ()
-    model: str
-    latency_ms: float
-    degraded: bool = False
-    degradations: tuple[Degradation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from datetime import datetime
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Request, Response
@@ -22,7 +21,8 @@ from api_gateway.http.problems import Problem, invalid, places, pointer
 from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.uploads import nameable, require_few_enough
 from api_gateway.resources.route_parts import deleted, existing, require_media_type
-from pipeline.archives.archive import PART, Enclosed, NewPart, Part, PartView, packed_type, read_part, write_part
+from chordwise.contract.archive import ImportedPart
+from pipeline.archives.archive import PART, Enclosed, NewPart, Part, packed_type, read_part, write_part
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.ingestion.accept import Batch, OnConflict, Refusal
 from pipeline.ingestion.import_archive import PartOutcome, forget, parts_of, receive_part
@@ -68,21 +68,7 @@ class CarriedDocument(fields.request_of(DocumentFields, Carried)):  # type: igno
     chunking: dict[str, Any] = Field(default_factory=dict)
 
 
-class ImportedPart(Shape):
-    """A received part and the job of its documents. `vectors_kept`: its vectors are stored as they are, because this
-    installation's model made them; otherwise its chunks are embedded again."""
-
-    part: int
-    sha256: str
-    job_id: str
-    documents: int
-    chunks: int
-    vectors: int
-    vectors_kept: bool
-    received_at: datetime
-    finished: bool
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartAnswer(ImportedPart):
     """The outcome of a sent part. `present`: it had been received before, and nothing changed."""
 
@@ -205,7 +191,7 @@ def part_answer(received: PartOutcome, import_id: str, namespace: str) -> dict[s
     return {"import_id": import_id, "namespace": namespace, "status": received.status, **asdict(received.part)}
 
 
-def import_answer(parts: Sequence[PartView], import_id: str, namespace: str) -> dict[str, Any]:
+def import_answer(parts: Sequence[ImportedPart], import_id: str, namespace: str) -> dict[str, Any]:
     """Return the received parts, as they are sent."""
     return {"import_id": import_id, "namespace": namespace, "parts": [asdict(part) for part in parts]}
 

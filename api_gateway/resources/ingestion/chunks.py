@@ -2,7 +2,7 @@
 
 import uuid
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import orjson
 from fastapi import APIRouter, Header, Response
@@ -18,6 +18,7 @@ from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.query_body import FiltersText, filters_parameter
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, CompleteList, Json, Page, refuse_repeated
 from api_gateway.resources.shapes import Chunk
+from chordwise.contract.chunk import ChunkBeginningShape, ChunkResult
 from pipeline.administration import list_documents
 from pipeline.administration.edit_chunks import Edit, Edited, delete_chunks
 from pipeline.answer.passage_json import passage_as_json
@@ -120,19 +121,6 @@ class OwnedChunkPage(Page[OwnedChunkShape]):
     """One page of chunks."""
 
 
-class ChunkResult(Shape):
-    """The outcome for one chunk. `replacement_pending`: a newer upload of its document will replace it. `repeated_in`:
-    chunks that overlap it and still have words that the edit removed; edit them too."""
-
-    chunk_id: str
-    status: Literal["updated", "unchanged", "deleted", "failed"]
-    etag: str | None
-    code: str | None
-    detail: str | None
-    replacement_pending: bool
-    repeated_in: list[str]
-
-
 class ChunkResults(Shape):
     """The outcome for each chunk, in the order of the request."""
 
@@ -145,22 +133,6 @@ class ChunksLookupRequest(TenantWire):
     example: ClassVar = {"chunk_ids": [_EXAMPLE_ID]}
 
     chunk_ids: Annotated[list[ChunkIdText], Field(min_length=1, max_length=MOST_CHUNKS)]
-
-
-class ChunkBeginningShape(Shape):
-    """A chunk to recognise: its document with its address, its headings and pages, and the first characters of its text.
-    `shown`: searches see it."""
-
-    chunk_id: str
-    namespace: str
-    document_id: str
-    title: str | None
-    source_uri: str | None
-    heading_path: list[str]
-    page: int | None
-    page_end: int | None
-    beginning: str
-    shown: bool
 
 
 class ChunkBeginnings(CompleteList[ChunkBeginningShape]):

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Header, Path, Response
 from pydantic import AfterValidator, Field
@@ -12,7 +11,7 @@ from api_gateway.http import cursors
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, Wait, json_body, route
-from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown, tidy_document_id
+from api_gateway.http.fields import NamespaceName, NamespaceParameter, TenantWire, shown, tidy_document_id
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.request_context import SLASH
@@ -28,7 +27,7 @@ from api_gateway.resources.shapes import (
     accepted_response,
     document_json,
 )
-from chordwise.contract.document import Document
+from chordwise.contract.document import Document, GenerationList, GenerationShape
 from chordwise.contract.job import JobAccepted
 from pipeline.administration import list_documents as owned_documents
 from pipeline.administration.call_store import read_view
@@ -48,30 +47,6 @@ class RollbackRequest(TenantWire):
 
     namespace: NamespaceName
     generation: Annotated[int, Field(ge=1)] | None = None
-
-
-class GenerationShape(Shape):
-    """One ingestion of a document. `previous` was visible before and can be rolled back to until `kept_until`;
-    `retired` is about to be deleted. `chunks` is null until it has been ingested, `bytes` the size of the upload."""
-
-    generation: int
-    state: Literal["shown", "previous", "pending", "failed", "cancelled", "retired"]
-    title: str | None
-    created_at: datetime
-    kept_until: datetime | None
-    chunks: int | None
-    content_hash: str
-    bytes: int
-    job_id: str
-
-
-class GenerationList(Shape):
-    """The remaining generations of a document, newest first. `etag` is for `If-Match` of a rollback."""
-
-    namespace: str
-    document_id: str
-    etag: str
-    data: list[GenerationShape]
 
 
 def parse_id(segment: str) -> DocumentId:

@@ -29,6 +29,7 @@ from api_gateway.resources.route_parts import (
     media_type_of_body,
     validated,
 )
+from chordwise.contract.example import BookStatistics
 from pipeline.administration.list_documents import count_examples, verify_import
 from pipeline.errors import UnsupportedMediaType
 from pipeline.examples.example import LENGTHS, Category, Duplicated, Spread, Stored, Verified, summed
@@ -51,19 +52,6 @@ class ExampleFlaw(Shape):
     code: str
     detail: str
     pointer: str
-
-
-class BookStatistics(Shape):
-    """Rows of a book. `read` is `accepted` + `refused` + `duplicates`; `grades` and `tags` are of accepted rows, a row
-    without a grade under the empty name, and of tags the 100 most frequent."""
-
-    read: int
-    accepted: int
-    refused: int
-    duplicates: int
-    blank: int
-    grades: dict[str, int]
-    tags: dict[str, int]
 
 
 class BookCategories(Shape):

@@ -1,8 +1,7 @@
 """Sources of documents: list, read and delete them."""
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 from pydantic import AfterValidator
@@ -10,49 +9,20 @@ from pydantic import AfterValidator
 from api_gateway.http import cursors
 from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
-from api_gateway.http.fields import NamespaceParameter, Shape, shown, tidy_document_id
+from api_gateway.http.fields import NamespaceParameter, shown, tidy_document_id
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Page, existing, parse, send_page
-from chordwise.contract.document import SourceKindName
+from chordwise.contract.source import SourceDeleted, SourceInfo
 from pipeline.administration.call_store import read_view
 from pipeline.administration.delete_documents import delete_source
 from pipeline.document_sources import SourceKind
 from pipeline.documents.document_view_store import SourceViews
-from pipeline.documents.document_views import SourceView
-
-
-class SourceInfo(Shape):
-    """A source with its documents. `statuses`: number of `documents` by status. `chunks`: the searchable ones.
-    `encoding` is null unless all its documents share one; `page_start` and `page_end` are the first and the last page
-    of any of them."""
-
-    source_id: str
-    namespace: str
-    kind: SourceKindName
-    uri: str | None
-    media_type: str
-    encoding: str | None
-    page_start: int | None
-    page_end: int | None
-    documents: int
-    statuses: dict[Literal["queued", "running", "succeeded", "failed", "cancelled"], int]
-    chunks: int
-    created_at: datetime
-    updated_at: datetime
 
 
 class SourcePage(Page[SourceInfo]):
     """Sources by id."""
-
-
-class SourceDeleted(Shape):
-    """How many documents were deleted with a source."""
-
-    source_id: str
-    namespace: str
-    documents: int
 
 
 def _parse_id(segment: str) -> str:
@@ -82,7 +52,7 @@ async def list_sources(
     """List sources with a document that is searchable or being ingested."""
     after = cursors.decode(cursor, "sources", str)
 
-    def read(sources: SourceViews) -> Sequence[SourceView]:
+    def read(sources: SourceViews) -> Sequence[SourceInfo]:
         return sources.page(namespace, kind=kind, after=after[0] if after else "", limit=limit + 1)
 
     views = await caller.gateway.run(read_view, SourceViews, caller.tenant_id, caller.use, read)
@@ -95,7 +65,7 @@ async def list_sources(
 async def look(caller: Reader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
 
-    def read(sources: SourceViews) -> SourceView | None:
+    def read(sources: SourceViews) -> SourceInfo | None:
         return sources.one(namespace, source_id)
 
     view = await caller.gateway.run(read_view, SourceViews, caller.tenant_id, caller.use, read)

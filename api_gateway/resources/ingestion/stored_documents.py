@@ -18,6 +18,8 @@ from api_gateway.resources.ingestion.documents import Id, InNamespace, find, not
 from api_gateway.resources.ingestion.uploads import ChunkingIn, to_chunking
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, CompleteList, Json, existing, refuse_repeated
 from api_gateway.resources.shapes import accepted_response
+from chordwise.contract.chunk import ChunkPosition
+from chordwise.contract.document import DocumentsDeleted, SimilarDocument
 from chordwise.contract.job import JobAccepted
 from pipeline.administration.delete_documents import delete_documents
 from pipeline.administration.list_documents import find_similar, read_original
@@ -78,13 +80,6 @@ class DocumentsDeleteRequest(TenantWire):
     document_ids: Annotated[list[fields.DocumentIdText], Field(min_length=1, max_length=MOST_DOCUMENTS)]
 
 
-class DocumentsDeleted(Shape):
-    """The number of deleted documents; ids without a document are not counted."""
-
-    namespace: str
-    documents: int
-
-
 class TextSection(Shape):
     """A part of a text: its position in characters, `end` exclusive, its headings, and its page."""
 
@@ -92,19 +87,6 @@ class TextSection(Shape):
     end: int
     heading_path: list[str]
     page: int | None
-
-
-class ChunkPosition(Shape):
-    """The position of a chunk in a text. `edited`: its own text is another one by now."""
-
-    chunk_id: str
-    ordinal: int
-    start: int
-    end: int
-    page: int | None
-    page_end: int | None
-    enabled: bool
-    edited: bool
 
 
 class DocumentText(Shape):
@@ -201,15 +183,6 @@ async def _read(caller: Caller, document_id: DocumentId, namespace: Namespace, w
     await caller.gateway.run(find, caller, namespace, document_id)
     asked = {"namespace": namespace, "document_id": document_id, **wanted}
     return await compute(caller, ComputationKind.STORED, asked)
-
-
-class SimilarDocument(Shape):
-    """Another document. `similarity`: of their vectors, at most 1. `same_bytes`: whether both uploads are equal."""
-
-    document_id: str
-    title: str | None
-    similarity: float
-    same_bytes: bool
 
 
 class SimilarDocuments(CompleteList[SimilarDocument]):

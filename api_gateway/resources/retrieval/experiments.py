@@ -9,11 +9,12 @@ from pydantic import ValidationError
 
 from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import route
-from api_gateway.http.fields import DescribedBy, Shape, Wire
+from api_gateway.http.fields import DescribedBy, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.route_parts import CompleteList, Json, deleted, existing
+from chordwise.contract.profile import ExperimentShape
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.configuration import Experiment, read_experiment
 from pipeline.query.plan import PlanFlaw
@@ -39,14 +40,6 @@ class ExperimentRequest(Wire):
     experiment: Annotated[dict[str, Any], DescribedBy(Experiment)]
     active: bool = True
     tenant_id: str | None = None
-
-
-class ExperimentShape(Shape):
-    """An experiment."""
-
-    experiment_id: str
-    active: bool
-    experiment: dict[str, Any]
 
 
 class ExperimentList(CompleteList[ExperimentShape]):

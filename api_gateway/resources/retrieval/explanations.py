@@ -21,12 +21,13 @@ from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.queries import Answer, QueryInPath
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.route_parts import Json, Page, Since, Until, existing, parse_uuid, send_page, time_span
+from chordwise.contract.explanation import Difference, TraceMark, TraceSummary, WhyNot
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import ComputationKind
 from pipeline.query.plan import Lane, Plan, PlanFlaw, comparable, plan_as_json, require_story_time
 from pipeline.query.request import Query
-from pipeline.query.trace_entry import TraceEntry, TraceFilter, TraceMark
+from pipeline.query.trace_entry import TraceEntry, TraceFilter
 from pipeline.records import ChunkId, QueryId
 from pipeline.retrieval.build_plan import replanned
 from pipeline.retrieval.record_trace import answer_in_trace, list_traces, trace_of_query
@@ -87,47 +88,8 @@ class Trace(Shape):
     remarks: list[str]
 
 
-class TraceSummary(Shape):
-    """A kept trace. `marks`: the reasons why it is kept. `text`: the first 300 characters of the question."""
-
-    query_id: str
-    asked_at: datetime
-    text: str
-    namespaces: list[str]
-    profile: str
-    marks: list[TraceMark]
-    total_ms: float
-    chunks: int
-
-
 class TracePage(Page[TraceSummary]):
     """One page of kept traces, newest first."""
-
-
-class WhyNot(Shape):
-    """The first stage at which the chunk was lost, and the number that decided it. `replayed`: the query had no trace
-    and was run again to find out. `channels`: its score and rank in each, and the last recalled score."""
-
-    chunk_id: str
-    document_id: str | None
-    stage: str
-    reason: str
-    detail: str
-    value: float | None
-    limit: float | None
-    channels: dict[str, dict[str, Any]]
-    replayed: bool
-
-
-class Difference(Shape):
-    """The change of the answer. `plan`: the settings that differ. `overlap`: the share of common chunks."""
-
-    plan: list[dict[str, Any]]
-    overlap: float
-    same_order: bool
-    moved: list[dict[str, Any]]
-    added: list[dict[str, Any]]
-    removed: list[dict[str, Any]]
 
 
 class Replay(Shape):

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -18,12 +18,12 @@ from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
 from api_gateway.resources.retrieval.queries import QueryInPath
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse, parse_uuid, send_page
+from chordwise.contract.feedback import FeedbackShape, RatingName
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
 from pipeline.records import TenantId
 
-RatingName = Literal["good", "bad", "click"]
 HitId = Annotated[str, Field(min_length=1, max_length=255)]
 
 
@@ -47,32 +47,6 @@ class FeedbackRequest(Wire):
         if (self.chunk_id is None) == (self.document_id is None):
             raise ValueError("must name either chunk_id or document_id")
         return self
-
-
-class FeedbackShape(Shape):
-    """One rating of one hit. `created_at`: when it was first given, `rated_at`: when it was last given. `place` in the
-    answer counts from 1; it, `score` and `source` are null for a chunk that was not in the answer."""
-
-    feedback_id: str
-    created_at: datetime
-    rated_at: datetime
-    query_id: str
-    query_text: str
-    namespaces: list[str]
-    namespace: str
-    document_id: str
-    chunk_id: str | None
-    rating: RatingName
-    note: str | None
-    place: int | None
-    score: float | None
-    source: str | None
-    profile: str
-    config_version: int
-    experiment_id: str | None
-    experiment_bucket: str | None
-    session_id: str | None
-    request_id: str
 
 
 class FeedbackPage(Page[FeedbackShape]):

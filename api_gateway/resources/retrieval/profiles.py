@@ -1,7 +1,6 @@
 """Profiles: named and versioned settings of queries."""
 
 import re
-from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Response
@@ -14,6 +13,7 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.route_parts import CompleteList, Json, deleted, existing
+from chordwise.contract.profile import ProfileVersionShape
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.built_in_profiles import BUILT_IN, ProfileHead
 from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
@@ -70,16 +70,6 @@ class ProfileDetail(ProfileShape):
 
 class ProfileList(CompleteList[ProfileShape]):
     """All profiles available to queries."""
-
-
-class ProfileVersionShape(Shape):
-    """One version of a profile."""
-
-    config_version: int
-    config: dict[str, Any]
-    note: str
-    created_by: str
-    created_at: datetime | None
 
 
 class ProfileVersionList(CompleteList[ProfileVersionShape]):

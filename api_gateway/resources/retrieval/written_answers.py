@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import orjson
 from fastapi import APIRouter, Response
@@ -21,7 +21,7 @@ from api_gateway.live.wakes import stays_connected
 from api_gateway.resources.retrieval.explanations import not_answered
 from api_gateway.resources.retrieval.queries import QueryInPath
 from api_gateway.resources.route_parts import Json, existing
-from chordwise.contract.answer import Degradation
+from chordwise.contract.explanation import WrittenAnswer
 from pipeline.errors import PipelineError
 from pipeline.jobs.computation import ComputationKind
 
@@ -34,35 +34,6 @@ class WriteRequest(Wire):
 
     deadline_ms: Annotated[int, Field(ge=200, le=60_000)] = 30_000
     tenant_id: str | None = None
-
-
-class WrittenCitation(Shape):
-    """The passage that `marker` stands for in the text."""
-
-    marker: str
-    chunk_id: str
-    document_id: str
-    namespace: str
-    title: str | None
-    page: int | None
-
-
-class WrittenAnswer(Shape):
-    """An answer in words. `found`: whether the passages hold an answer; null without a text. `citations`: in order of
-    first mention; each of them is in the query's answer. `dropped_markers`: cited by the model though no passage has
-    them, and removed from the text. `failed`: there is no text, and `degradations` names the reason (`rate_limited`,
-    `writer_unavailable`, `unusable_reply`, `uncited_reply`, `no_passages`)."""
-
-    query_id: str
-    status: Literal["succeeded", "failed"]
-    found: bool | None
-    text: str | None
-    citations: list[WrittenCitation]
-    dropped_markers: list[str]
-    model: str
-    latency_ms: float
-    degraded: bool
-    degradations: list[Degradation]
 
 
 class WrittenText(Shape):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from chordwise.contract.source import SourceInfo
 from pipeline.administration import delete_documents as flow
 from pipeline.administration.delete_documents import delete_document, delete_source
 from pipeline.administration.drop_replaced import drop_retired
@@ -15,7 +16,6 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.document_sources import SourceKind, SourceRef, derived_source_id
 from pipeline.documents.document_store import Documents
 from pipeline.documents.document_view_store import SourceViews
-from pipeline.documents.document_views import SourceView
 from pipeline.documents.source_store import Sources
 from pipeline.ingestion.reingest import roll_back
 from pipeline.maintenance.erase import delete_namespace, erase_tenant
@@ -30,7 +30,7 @@ def upload(document_id: str, body: str = "水泵。", *, uri: str | None = None,
     return uploads.upload(document_id, body, source_uri=uri, source=SourceRef(**source))
 
 
-def source(corner: Corner, source_id: str) -> SourceView | None:
+def source(corner: Corner, source_id: str) -> SourceInfo | None:
     with unit_of_work(corner.use.mysql) as work:
         return SourceViews(work.connection, corner.tenant).one(corner.namespace, source_id)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pipeline.filters.used_fields import FieldTally, FieldValues
+from chordwise.contract.namespace import UsedValues
+from pipeline.filters.used_fields import FieldTally
 from pipeline.records import DocumentFields
 
 
@@ -14,7 +15,7 @@ def counted(*documents: DocumentFields):
     return tally.result(complete=True)
 
 
-def pairs(values: FieldValues) -> list[tuple[object, int]]:
+def pairs(values: UsedValues) -> list[tuple[object, int]]:
     return [(entry.value, entry.documents) for entry in values.values]
 
 

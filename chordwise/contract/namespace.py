@@ -1,0 +1,80 @@
+"""Namespaces, their values, and the alignment of the two stores."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from chordwise.contract.record import Answered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differences(Answered):
+    """The differences between the stores: chunks without vector, vectors without chunk, vectors of another text or
+    model, misplaced vectors, documents with too few or too many chunks, orphaned rows, namespaces (``statistics``)
+    with a wrong number of chunks or terms, wrong vectors of whole documents."""
+
+    missing: int
+    orphaned: int
+    stale: int
+    misplaced: int
+    miscounted: int
+    leftover: int
+    statistics: int
+    document_vectors: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceAlignment(Differences):
+    """How the two stores compare in one namespace."""
+
+    namespace: str
+    documents: int
+    chunks: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alignment(Differences):
+    """The comparison of the two stores. `repaired` counts corrections, `withheld` the vectors and rows of chunks that
+    were not deleted because they are too large a share of the tenant's data."""
+
+    namespaces: tuple[NamespaceAlignment, ...]
+    repaired: int
+    withheld: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceDeleted(Answered):
+    """Numbers of deleted objects. `generations`: those whose rows were deleted in both stores at once."""
+
+    namespace: str
+    documents: int
+    generations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedValue(Answered):
+    """A value and the number of documents that have it."""
+
+    value: str | int | float | bool
+    documents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedValues(Answered):
+    """The most frequent values; `distinct` counts the others too."""
+
+    values: tuple[UsedValue, ...]
+    distinct: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespace(Answered):
+    """A knowledge base and the amount of its searchable data. `revised_at`: its last change. `bytes`: the size of the
+    uploads, null unless `sizes` was requested."""
+
+    namespace: str
+    documents: int
+    chunks: int
+    bytes: int | None
+    created_at: datetime
+    revised_at: datetime | None
