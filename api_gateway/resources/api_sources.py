@@ -17,6 +17,7 @@ from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
 from api_gateway.resources.route_parts import CompleteList, deleted, existing, read_object
+from chordwise.contract.api_source import TriedPassage, TriedSource
 from pipeline.administration import edit_api_sources as flow
 from pipeline.administration.edit_api_sources import SourceTrial
 from pipeline.api_sources.api_source import (
@@ -95,30 +96,6 @@ class ApiSourceOut(Shape):
 
 class ApiSourceList(CompleteList[ApiSourceOut]):
     """Every source of the tenant, by name."""
-
-
-class TriedPassage(Shape):
-    """A passage as a query would get it."""
-
-    chunk_id: str
-    document_id: str
-    namespace: str
-    title: str | None
-    text: str
-    metadata: dict[str, Any]
-    score: float
-
-
-class TriedSource(Shape):
-    """The outcome of a test call. `left_out`: number of rejected items, by reason. `code` and `detail`: the error; null
-    if the source answered."""
-
-    ok: bool
-    code: str | None
-    detail: str | None
-    elapsed_ms: float
-    passages: list[TriedPassage]
-    left_out: dict[str, int]
 
 
 def described(body: Mapping[str, Any]) -> tuple[ApiSource, dict[str, str], list[str]]:

@@ -1,7 +1,7 @@
 """Dead letters: list, replay or drop documents that failed for good."""
 
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -14,37 +14,14 @@ from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, Te
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse_uuid, send_page
-from chordwise.contract.job import PayloadReference
+from chordwise.contract.job import DeadLetter, FailureReasonName, PayloadReference
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
 from pipeline.records import FailureReason, JobId
 from workers.dispatch import ring_for
 
-Reason = Literal["rejected", "gave_up", "bug"]
 Code = Annotated[str, Field(min_length=1, max_length=64, pattern="^[a-z0-9_]+$")]
-
-
-class DeadLetter(Shape):
-    """A document that failed for good, by its newest upload. `reason`: the document's fault, an outage at every attempt, or
-    a bug. `stage`: the last completed step. `retryable`: a replay may succeed. `advice`: how to go on, as a sentence."""
-
-    id: str
-    job_id: str
-    ordinal: int
-    namespace: str
-    document_id: str
-    title: str | None
-    generation: int
-    reason: Reason
-    code: str
-    detail: str | None
-    stage: str
-    attempts: int
-    failed_at: datetime
-    retryable: bool
-    advice: str
-    payload: PayloadReference
 
 
 class DeadLetterPage(Page[DeadLetter]):
@@ -66,7 +43,7 @@ class ReplayRequest(TenantWire):
     job_id: str | None = None
     namespace: NamespaceName | None = None
     code: Code | None = None
-    reason: Reason | None = None
+    reason: FailureReasonName | None = None
 
     @model_validator(mode="after")
     def _says_which(self) -> Self:
@@ -96,7 +73,9 @@ async def list_dead_letters(
     job_id: Annotated[str | None, Parameter(description="Only those of this job.")] = None,
     namespace: Annotated[NamespaceParameter | None, Parameter(description="Only those in this namespace.")] = None,
     code: Annotated[Code | None, Parameter(description="Only those with this error code.")] = None,
-    reason: Annotated[Reason | None, Parameter(description="Only those that failed for this reason.")] = None,
+    reason: Annotated[
+        FailureReasonName | None, Parameter(description="Only those that failed for this reason.")
+    ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:

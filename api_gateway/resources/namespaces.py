@@ -1,6 +1,5 @@
 """Namespaces: list, verify and delete them."""
 
-from datetime import datetime
 from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Path, Response
@@ -10,7 +9,7 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import require_scope
 from api_gateway.http.caller import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
-from api_gateway.http.fields import NamespaceName, Shape, TenantWire, shown, tidy_namespace
+from api_gateway.http.fields import NamespaceName, TenantWire, shown, tidy_namespace
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
@@ -20,31 +19,12 @@ from api_gateway.resources.shapes import NamespacePage
 from chordwise.contract.namespace import (
     Alignment,
     NamespaceDeleted,
-    UsedValues,
+    NamespaceFields,
 )
 from pipeline.administration import list_documents
 from pipeline.jobs.computation import ComputationKind
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
-
-
-class NamespaceFields(Shape):
-    """The values that documents can be filtered by. `complete`: they were counted over all documents, else over the first
-    `documents_read` by id. `metadata` has the most frequent 50 of `metadata_keys` keys; texts, numbers and booleans
-    only. The bounds are those of `published_at` and `story_time`."""
-
-    namespace: str
-    documents_read: int
-    complete: bool
-    types: UsedValues
-    authors: UsedValues
-    tags: UsedValues
-    metadata: dict[str, UsedValues]
-    metadata_keys: int
-    published_from: datetime | None
-    published_to: datetime | None
-    story_from: int | None
-    story_to: int | None
 
 
 def _parse_name(name: str) -> Namespace:

@@ -1,6 +1,7 @@
 """Webhooks: endpoints that are called when jobs end, and the deliveries to them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -15,6 +16,7 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll
 from api_gateway.resources.route_parts import CompleteList, Json, Page, deleted, existing, parse_uuid, send_page
+from chordwise.contract.webhook import Delivery, DeliveryStateName, Webhook
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.records import TenantId
@@ -24,7 +26,6 @@ from pipeline.webhooks.endpoint import Delivery as StoredDelivery
 from pipeline.webhooks.endpoint import Webhook as StoredWebhook
 
 EventName = Literal["job.succeeded", "job.partly_failed", "job.failed", "job.cancelled", "job.progress"]
-Standing = Literal["pending", "delivered", "dead"]
 
 
 class WebhookRequest(Wire):
@@ -48,22 +49,7 @@ class RotateRequest(Wire):
     tenant_id: str | None = None
 
 
-class Webhook(Shape):
-    """An endpoint. `failing_since`: no call has succeeded since then. `disabled_reason`: `failing` for days; `gone`,
-    because it answered 410; or `requested`."""
-
-    webhook_id: str
-    url: str
-    events: list[str]
-    created_at: datetime
-    updated_at: datetime
-    delivered_at: datetime | None
-    failing_since: datetime | None
-    disabled_at: datetime | None
-    disabled_reason: Literal["failing", "gone", "requested"] | None
-    previous_secret_until: datetime | None
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookWithSecret(Webhook):
     """An endpoint and the secret that signs its calls, which is shown this once."""
 
@@ -74,22 +60,7 @@ class WebhookList(CompleteList[Webhook]):
     """Every endpoint of the tenant."""
 
 
-class Delivery(Shape):
-    """One message to one endpoint: `delivery_id` is its `webhook-id`, the same at every attempt."""
-
-    delivery_id: str
-    event: str
-    job_id: str | None
-    state: Standing
-    attempts: int
-    created_at: datetime
-    last_attempt_at: datetime | None
-    next_attempt_at: datetime | None
-    ended_at: datetime | None
-    last_status: int | None
-    last_error: str | None
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryWithBody(Delivery):
     """A delivery and its message, as it is signed and sent."""
 
@@ -224,7 +195,7 @@ async def test(caller: Writer, webhook_id: Id) -> Response:
 async def list_deliveries(
     caller: Writer,
     webhook_id: Id,
-    state: Annotated[Standing | None, Parameter(description="Only those in this state.")] = None,
+    state: Annotated[DeliveryStateName | None, Parameter(description="Only those in this state.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from chordwise.api.queries import Hit, QueryKeywords, query_body
+from chordwise.contract import api_source
 from chordwise.records import Result
 from chordwise.resource import Resource, operation, path
 from chordwise.transport import Steps
@@ -28,15 +29,10 @@ class ApiSource(Result):
     updated_at: datetime | None = None
 
 
-class TriedSource(Result):
+class TriedSource(api_source.TriedSource, Result):
     """The outcome of asking an API source once; ``code`` and ``detail`` give the reason of a failure."""
 
-    ok: bool
-    code: str | None = None
-    detail: str | None = None
-    elapsed_ms: float = 0.0
-    passages: tuple[Hit, ...] = ()
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    passages: tuple[Hit, ...] = ()  # type: ignore[assignment]
 
 
 class ApiSourceOperations(Resource):

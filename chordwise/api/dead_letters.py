@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TypedDict, Unpack
 
 from chordwise.contract import job
@@ -16,25 +15,11 @@ class PayloadReference(job.PayloadReference, Result):
     """The document that was to be ingested, without its text. ``available``: it can still be replayed."""
 
 
-class DeadLetter(Result):
+class DeadLetter(job.DeadLetter, Result):
     """A document that failed for good, by its newest upload. ``reason``: rejected (the document is at fault), gave_up (a
     dependency was down at every attempt) or bug. ``stage``: the last step that succeeded. ``retryable``: a replay may succeed;
     ``advice``: how to go on."""
 
-    id: str
-    job_id: str
-    document_id: str
-    title: str | None = None
-    namespace: str = ""
-    generation: int = 0
-    reason: str = ""
-    code: str = ""
-    detail: str | None = None
-    stage: str = ""
-    attempts: int = 0
-    failed_at: datetime | None = None
-    retryable: bool = True
-    advice: str = ""
     payload: PayloadReference = PayloadReference()
 
 

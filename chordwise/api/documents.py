@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from chordwise.api.jobs import Job
-from chordwise.contract import document
+from chordwise.contract import chunk, document
 from chordwise.contract.document import DocumentFields
 from chordwise.errors import InvalidInput
 from chordwise.records import Result
@@ -58,16 +58,11 @@ class DocumentGenerations(document.GenerationList, Result):
     data: tuple[GenerationInfo, ...] = ()
 
 
-class DocumentText(Result):
+class DocumentText(chunk.DocumentText, Result):
     """The text of a document. ``sections`` and ``chunks`` have ``start`` and ``end`` in characters, among others."""
 
-    document_id: str
-    namespace: str = ""
-    generation: int = 0
-    title: str | None = None
-    text: str = ""
-    sections: tuple[Mapping[str, Any], ...] = ()
-    chunks: tuple[Mapping[str, Any], ...] = ()
+    sections: tuple[Mapping[str, Any], ...] = ()  # type: ignore[assignment]  # objects, as they are sent
+    chunks: tuple[Mapping[str, Any], ...] = ()  # type: ignore[assignment]
 
 
 class DocumentsDeletion(document.DocumentsDeleted, Result):

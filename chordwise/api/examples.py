@@ -69,16 +69,12 @@ class ImportedRow(Result):
     user_input: str = ""
 
 
-class ExamplesVerification(Result):
+class ExamplesVerification(example.ExamplesVerification, Result):
     """The number of accepted rows of an import that searches find. ``missing`` has the first that they do not."""
 
-    job_id: str
-    namespace: str = ""
     status: str = "unknown"
-    rows: int = 0
-    searchable: int = 0
-    missing: tuple[ImportedRow, ...] = ()
-    sample: tuple[ImportedRow, ...] = ()
+    missing: tuple[ImportedRow, ...] = ()  # type: ignore[assignment]
+    sample: tuple[ImportedRow, ...] = ()  # type: ignore[assignment]
 
 
 class StoredExamples(Result):

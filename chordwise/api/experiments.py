@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chordwise.contract import profile
+from chordwise.contract import feedback, profile
 from chordwise.records import Result
 from chordwise.resource import Resource, entries, operation, path
 from chordwise.transport import Steps
@@ -15,16 +15,8 @@ class Experiment(profile.ExperimentShape, Result):
     """Arms of retrieval compared on real queries. ``experiment`` holds the arms and ``coverage``."""
 
 
-class ArmResult(Result):
+class ArmResult(feedback.ArmResult, Result):
     """Users' ratings of the answers of one arm of an experiment."""
-
-    bucket: str
-    good: int = 0
-    bad: int = 0
-    clicks: int = 0
-    queries: int = 0
-    sessions: int = 0
-    mean_click_place: float | None = None
 
 
 class ExperimentOperations(Resource):

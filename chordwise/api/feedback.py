@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
 from datetime import datetime
 from typing import TypedDict, Unpack
 
@@ -22,14 +20,8 @@ class Feedback(feedback.FeedbackShape, Result):
     ``place`` is the position in the answer, counted from 1; None for a hit that the answer did not hold."""
 
 
-class JudgedText(Result):
+class JudgedText(feedback.JudgedQuery, Result):
     """A judged question; ``relevant`` has the grade of each document: 2 good, 1 opened, 0 bad."""
-
-    query_id: str
-    query_text: str
-    tenant_id: str = ""
-    namespaces: tuple[str, ...] = ()
-    relevant: Mapping[str, int] = field(default_factory=dict)
 
 
 class FeedbackKeywords(TypedDict, total=False):

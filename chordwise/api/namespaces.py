@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field, fields
-from datetime import datetime
 from typing import Any
 
 from chordwise.contract import namespace
@@ -41,22 +40,14 @@ class Alignment(namespace.Alignment, Result):
         return not any(getattr(self, each.name) for each in fields(Differences) if each.name != "raw")
 
 
-class NamespaceFields(Result):
+class NamespaceFields(namespace.NamespaceFields, Result):
     """The values that documents can be filtered by, each as ``{"values": [{"value", "documents"}], "distinct"}``.
     ``complete``: counted over all documents, else over the first ``documents_read``."""
 
-    namespace: str
-    documents_read: int = 0
-    complete: bool = True
-    types: Mapping[str, Any] = field(default_factory=dict)
-    authors: Mapping[str, Any] = field(default_factory=dict)
-    tags: Mapping[str, Any] = field(default_factory=dict)
-    metadata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    metadata_keys: int = 0
-    published_from: datetime | None = None
-    published_to: datetime | None = None
-    story_from: int | None = None
-    story_to: int | None = None
+    types: Mapping[str, Any] = field(default_factory=dict)  # type: ignore[assignment]  # objects, as they are sent
+    authors: Mapping[str, Any] = field(default_factory=dict)  # type: ignore[assignment]
+    tags: Mapping[str, Any] = field(default_factory=dict)  # type: ignore[assignment]
+    metadata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # type: ignore[assignment]
 
 
 class NamespaceOperations(Resource):

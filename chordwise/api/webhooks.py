@@ -10,9 +10,9 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from datetime import datetime
 from typing import Any
 
+from chordwise.contract import webhook
 from chordwise.errors import ChordwiseError
 from chordwise.records import Result
 from chordwise.resource import Resource, entries, given, operation, path
@@ -21,32 +21,15 @@ from chordwise.transport import Steps
 TOLERANCE_S = 300
 
 
-class Webhook(Result):
+class Webhook(webhook.Webhook, Result):
     """An endpoint that is notified when jobs end. ``secret`` is only in the answer that created or changed it."""
 
-    webhook_id: str
-    url: str = ""
-    events: tuple[str, ...] = ()
     secret: str | None = field(default=None, repr=False)
-    created_at: datetime | None = None
-    delivered_at: datetime | None = None
-    failing_since: datetime | None = None
-    disabled_at: datetime | None = None
-    disabled_reason: str | None = None
 
 
-class Delivery(Result):
+class Delivery(webhook.Delivery, Result):
     """One message to one endpoint. ``state``: pending, delivered or dead. ``body``: the message, read one at a time."""
 
-    delivery_id: str
-    event: str = ""
-    job_id: str | None = None
-    state: str = ""
-    attempts: int = 0
-    created_at: datetime | None = None
-    next_attempt_at: datetime | None = None
-    last_status: int | None = None
-    last_error: str | None = None
     body: str | None = field(default=None, repr=False)
 
 

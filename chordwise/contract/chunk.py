@@ -49,3 +49,29 @@ class ChunkPosition(Answered):
     page_end: int | None
     enabled: bool
     edited: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSection(Answered):
+    """A part of a text: its position in characters, `end` exclusive, its headings, and its page."""
+
+    start: int
+    end: int
+    heading_path: tuple[str, ...]
+    page: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentText(Answered):
+    """The parsed text of a document's upload, with its sections and the positions of its chunks, by ordinal. Positions
+    count characters (code points). `parents`: how many parents precede these chunks in `GET /v1/chunks`."""
+
+    namespace: str
+    document_id: str
+    generation: int
+    title: str | None
+    media_type: str
+    text: str
+    sections: tuple[TextSection, ...]
+    parents: int
+    chunks: tuple[ChunkPosition, ...]

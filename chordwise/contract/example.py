@@ -18,3 +18,34 @@ class BookStatistics(Answered):
     blank: int
     grades: Mapping[str, int]
     tags: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingExample(Answered):
+    """An accepted row that searches cannot find."""
+
+    document_id: str
+    status: str
+    code: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledExample(Answered):
+    """A row to find by its own words."""
+
+    document_id: str
+    type: str | None
+    user_input: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExamplesVerification(Answered):
+    """Whether the accepted rows of a job can be found: `searchable` of `rows` are shown and have a chunk."""
+
+    job_id: str
+    namespace: str
+    status: str
+    rows: int
+    searchable: int
+    missing: tuple[MissingExample, ...]
+    sample: tuple[SampledExample, ...]

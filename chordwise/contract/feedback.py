@@ -1,5 +1,6 @@
 """Ratings of hits."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -34,3 +35,48 @@ class FeedbackShape(Answered):
     experiment_bucket: str | None
     session_id: str | None
     request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgmentVotes(Answered):
+    """The number of raters: sessions, or queries where no session is known. `votes`: good and bad count 1, a click 0.5."""
+
+    good: int
+    bad: int
+    clicks: int
+    votes: float
+    rated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedQuery(Answered):
+    """A question with the grades of the judged documents: 2 good, 1 opened, 0 bad. Without `query_id` and `votes` it is
+    a query for the comparison of two models."""
+
+    query_id: str
+    tenant_id: str
+    namespaces: tuple[str, ...]
+    query_text: str
+    relevant: Mapping[str, int]
+    votes: Mapping[str, JudgmentVotes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmResult(Answered):
+    """One arm. Of its searches: `failed`, no channel answered; `empty`, only the last resort was found; `degraded`, a
+    part was lost; `cached`, answered from the answer cache, and left out of `mean_latency_ms`. Of its feedback:
+    `queries` and `sessions`, the number rated in any way."""
+
+    bucket: str
+    searches: int
+    failed: int
+    empty: int
+    degraded: int
+    cached: int
+    mean_latency_ms: float | None
+    good: int
+    bad: int
+    clicks: int
+    queries: int
+    sessions: int
+    mean_click_place: float | None

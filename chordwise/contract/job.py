@@ -9,6 +9,7 @@ from chordwise.contract.record import Answered
 
 JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
 WaitingReason = Literal["queued_behind_others", "no_worker", "paused", "retrying"]
+FailureReasonName = Literal["rejected", "gave_up", "bug"]
 Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused"]
 
 
@@ -163,3 +164,26 @@ class PayloadReference(Answered):
     bytes: int
     content_hash: str | None
     available: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter(Answered):
+    """A document that failed for good, by its newest upload. `reason`: the document's fault, an outage at every attempt, or
+    a bug. `stage`: the last completed step. `retryable`: a replay may succeed. `advice`: how to go on, as a sentence."""
+
+    id: str
+    job_id: str
+    ordinal: int
+    namespace: str
+    document_id: str
+    title: str | None
+    generation: int
+    reason: FailureReasonName
+    code: str
+    detail: str | None
+    stage: str
+    attempts: int
+    failed_at: datetime
+    retryable: bool
+    advice: str
+    payload: PayloadReference

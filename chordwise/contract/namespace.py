@@ -1,5 +1,6 @@
 """Namespaces, their values, and the alignment of the two stores."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -78,3 +79,23 @@ class Namespace(Answered):
     bytes: int | None
     created_at: datetime
     revised_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceFields(Answered):
+    """The values that documents can be filtered by. `complete`: they were counted over all documents, else over the first
+    `documents_read` by id. `metadata` has the most frequent 50 of `metadata_keys` keys; texts, numbers and booleans
+    only. The bounds are those of `published_at` and `story_time`."""
+
+    namespace: str
+    documents_read: int
+    complete: bool
+    types: UsedValues
+    authors: UsedValues
+    tags: UsedValues
+    metadata: Mapping[str, UsedValues]
+    metadata_keys: int
+    published_from: datetime | None
+    published_to: datetime | None
+    story_from: int | None
+    story_to: int | None

@@ -29,7 +29,7 @@ from api_gateway.resources.route_parts import (
     media_type_of_body,
     validated,
 )
-from chordwise.contract.example import BookStatistics
+from chordwise.contract.example import BookStatistics, ExamplesVerification, MissingExample, SampledExample
 from pipeline.administration.list_documents import count_examples, verify_import
 from pipeline.errors import UnsupportedMediaType
 from pipeline.examples.example import LENGTHS, Category, Duplicated, Spread, Stored, Verified, summed
@@ -111,34 +111,6 @@ class ExampleStatistics(Shape):
     total: StoredCategory
     categories: dict[Literal["qa", "record", "query", "greeting"], StoredCategory]
     duplicates: Duplicates
-
-
-class MissingExample(Shape):
-    """An accepted row that searches cannot find."""
-
-    document_id: str
-    status: str
-    code: str | None
-
-
-class SampledExample(Shape):
-    """A row to find by its own words."""
-
-    document_id: str
-    type: str | None
-    user_input: str
-
-
-class ExamplesVerification(Shape):
-    """Whether the accepted rows of a job can be found: `searchable` of `rows` are shown and have a chunk."""
-
-    job_id: str
-    namespace: str
-    status: str
-    rows: int
-    searchable: int
-    missing: list[MissingExample]
-    sample: list[SampledExample]
 
 
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}

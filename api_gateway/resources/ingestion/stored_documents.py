@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from api_gateway.http import fields
 from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Parameter, answers, route
-from api_gateway.http.fields import Shape, TenantWire, Wire, shown
+from api_gateway.http.fields import TenantWire, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
@@ -18,7 +18,7 @@ from api_gateway.resources.ingestion.documents import Id, InNamespace, find, not
 from api_gateway.resources.ingestion.uploads import ChunkingIn, to_chunking
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, CompleteList, Json, existing, refuse_repeated
 from api_gateway.resources.shapes import accepted_response
-from chordwise.contract.chunk import ChunkPosition
+from chordwise.contract.chunk import DocumentText
 from chordwise.contract.document import DocumentsDeleted, SimilarDocument
 from chordwise.contract.job import JobAccepted
 from pipeline.administration.delete_documents import delete_documents
@@ -78,30 +78,6 @@ class DocumentsDeleteRequest(TenantWire):
 
     namespace: fields.NamespaceName
     document_ids: Annotated[list[fields.DocumentIdText], Field(min_length=1, max_length=MOST_DOCUMENTS)]
-
-
-class TextSection(Shape):
-    """A part of a text: its position in characters, `end` exclusive, its headings, and its page."""
-
-    start: int
-    end: int
-    heading_path: list[str]
-    page: int | None
-
-
-class DocumentText(Shape):
-    """The parsed text of a document's upload, with its sections and the positions of its chunks, by ordinal. Positions
-    count characters (code points). `parents`: how many parents precede these chunks in `GET /v1/chunks`."""
-
-    namespace: str
-    document_id: str
-    generation: int
-    title: str | None
-    media_type: str
-    text: str
-    sections: list[TextSection]
-    parents: int
-    chunks: list[ChunkPosition]
 
 
 router = APIRouter(tags=["documents"])

@@ -1,6 +1,6 @@
 """Feedback: users' ratings of hits, and the judgments and results derived from them."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, ClassVar, Self
@@ -18,7 +18,7 @@ from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
 from api_gateway.resources.retrieval.queries import QueryInPath
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse, parse_uuid, send_page
-from chordwise.contract.feedback import FeedbackShape, RatingName
+from chordwise.contract.feedback import ArmResult, FeedbackShape, JudgedQuery, JudgmentVotes, RatingName
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
@@ -53,50 +53,8 @@ class FeedbackPage(Page[FeedbackShape]):
     """Feedback, newest first."""
 
 
-class JudgmentVotes(Shape):
-    """The number of raters: sessions, or queries where no session is known. `votes`: good and bad count 1, a click 0.5."""
-
-    good: int
-    bad: int
-    clicks: int
-    votes: float
-    rated_at: datetime
-
-
-class JudgedQuery(Shape):
-    """A question with the grades of the judged documents: 2 good, 1 opened, 0 bad. Without `query_id` and `votes` it is
-    a query for the comparison of two models."""
-
-    query_id: str
-    tenant_id: str
-    namespaces: list[str]
-    query_text: str
-    relevant: dict[str, int]
-    votes: dict[str, JudgmentVotes]
-
-
 class JudgmentPage(Page[JudgedQuery]):
     """Judged questions, in the order of their ids. A page may hold fewer than requested."""
-
-
-class ArmResult(Shape):
-    """One arm. Of its searches: `failed`, no channel answered; `empty`, only the last resort was found; `degraded`, a
-    part was lost; `cached`, answered from the answer cache, and left out of `mean_latency_ms`. Of its feedback:
-    `queries` and `sessions`, the number rated in any way."""
-
-    bucket: str
-    searches: int
-    failed: int
-    empty: int
-    degraded: int
-    cached: int
-    mean_latency_ms: float | None
-    good: int
-    bad: int
-    clicks: int
-    queries: int
-    sessions: int
-    mean_click_place: float | None
 
 
 class ExperimentResults(Shape):
@@ -121,7 +79,7 @@ def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -
 def arm(result: flow.ArmResult) -> dict[str, Any]:
     """Return one arm as it is sent."""
     counts = {**asdict(result.thought), **asdict(result.searched)}
-    return {name: counts[name] for name in ArmResult.model_fields}
+    return {name: counts[name] for name in (field.name for field in fields(ArmResult))}
 
 
 router = APIRouter(tags=["feedback"])
