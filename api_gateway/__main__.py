@@ -15,7 +15,8 @@ import structlog
 import uvicorn
 
 from pipeline import garbage
-from pipeline.errors import PipelineError, StoreMisconfigured, StoreUnavailable
+from pipeline.errors import PipelineError, StoreMisconfigured
+from pipeline.outages import tolerate_outage
 from pipeline.settings import Settings, settings
 from pipeline.telemetry import tracing
 from pipeline.telemetry.logs import configure_logging
@@ -54,12 +55,8 @@ def _check_redis_and_broker(use: Settings) -> None:
     from workers.producer import check_broker
 
     for event, check in (("redis_not_checked", lambda: check_redis(use)), ("broker_not_checked", check_broker)):
-        try:
+        with tolerate_outage(structlog.get_logger(__name__).warning, event, but=(StoreMisconfigured,), detail=True):
             check()
-        except StoreMisconfigured:
-            raise
-        except StoreUnavailable as error:
-            structlog.get_logger(__name__).warning(event, code=error.code, detail=str(error))
 
 
 def _inherited() -> list[socket.socket] | None:

@@ -4,35 +4,55 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any
 
 from pipeline.deadline import Deadline
-from pipeline.errors import Unavailable
+from pipeline.errors import PipelineError, Unavailable
+
+Kinds = tuple[type[PipelineError], ...]
 
 
 class OutageTolerated(AbstractContextManager[None]):
-    """A block that an Unavailable ends without leaving it: ``record`` is called with the error, and what follows the block
-    goes on. Every other error leaves it."""
+    """A block that an Unavailable, or an error of the kinds in ``also`` but not ``but``, ends without leaving it: ``record``
+    is called with the error, and what follows the block goes on. Every other error leaves it."""
 
-    def __init__(self, record: Callable[[Unavailable], object]) -> None:
+    def __init__(self, record: Callable[[PipelineError], object], *, also: Kinds = (), but: Kinds = ()) -> None:
         self._record = record
+        self._kinds, self._but = (Unavailable, *also), but
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        if not isinstance(error, Unavailable):
+        if not isinstance(error, self._kinds) or isinstance(error, self._but):
             return False
         self._record(error)
         return True
 
 
-def tolerate_outage(write: Callable[..., object], event: str, **fields: Any) -> OutageTolerated:
+def tolerate_outage(
+    write: Callable[..., object], event: str, *, also: Kinds = (), but: Kinds = (), detail: bool = False, **fields: Any
+) -> OutageTolerated:
     """Return a block whose outage is logged by ``write``, a method of a logger, with the error's code and ``fields``, which
-    name no text of a document."""
-    return OutageTolerated(lambda error: write(event, code=error.code, **fields))
+    name no text of a document, and its sentence if ``detail``. ``also``, ``but``: as of `OutageTolerated`."""
+
+    def record(error: PipelineError) -> None:
+        write(event, code=error.code, **({"detail": str(error)} if detail else {}), **fields)
+
+    return OutageTolerated(record, also=also, but=but)
+
+
+@contextmanager
+def raise_for_outage(
+    make: Callable[[Exception], Exception], *, also: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Raise what ``make`` returns in place of an Unavailable, or of an error of the kinds in ``also``."""
+    try:
+        yield
+    except (Unavailable, *also) as error:
+        raise make(error) from None
 
 
 class OutagePause:
@@ -51,7 +71,7 @@ class OutagePause:
     def after_outage(self, write: Callable[..., object], event: str, **fields: Any) -> OutageTolerated:
         """Return a block for a call, as `tolerate_outage` does; an outage begins the pause."""
 
-        def begin(error: Unavailable) -> None:
+        def begin(error: PipelineError) -> None:
             self._until = Deadline.after(self._seconds, clock=self._clock)
             write(event, code=error.code, **fields)
 

@@ -169,18 +169,16 @@ class _HeartbeatThread(threading.Thread):
     def _beat(self, heartbeats: WorkerHeartbeats, *, was_written: bool) -> bool:
         if self._loop_is_free and time.monotonic() - self._loop_ran_at > _LOOP_HANGS_AFTER_S:
             return was_written
-        try:
+        write = log.warning if was_written else log.debug
+        with tolerate_outage(write, "heartbeat_not_written", detail=True):
             heartbeat = self._describe()
             heartbeats.beat(heartbeat)
             if time.monotonic() - self._signed_at >= SIGN_EVERY_S:
                 heartbeats.sign(heartbeat.sign)
                 _open_signs.add(heartbeat.sign)
                 self._signed_at = time.monotonic()
-        except Unavailable as error:
-            if was_written:
-                log.warning("heartbeat_not_written", code=error.code, detail=str(error))
-            return False
-        return True
+            return True
+        return False
 
     def _describe(self) -> WorkerHeartbeat:
         running = running_tasks()

@@ -10,11 +10,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from pipeline.channels.channel import AbsentChannel, Channel
 from pipeline.database.expiring_record_store import FullStores
-from pipeline.errors import Misconfigured, Unavailable
+from pipeline.errors import Misconfigured
 from pipeline.metrics.meter_store import Meter
 from pipeline.models.local_embedder import LocalEmbedder, prepare_references
 from pipeline.models.make_models import check_embedder, make_local_embedder
 from pipeline.models.tokenizer import token_counter
+from pipeline.outages import tolerate_outage
 from pipeline.records import Candidate, ChannelName, ChunkId
 from pipeline.resources import Resources
 from pipeline.retrieval.make_channels import make_channels
@@ -88,25 +89,24 @@ def preload(config: Settings, *, computes_only: bool) -> None:
 def warm_up(use: Resources) -> None:
     """Load the model and open connections before the first query; unavailable ones are tried again when needed."""
     try:
-        check_embedder(use.embedder, timeout_s=10.0)
-        provider = use.settings.reranker_for("auto")
-        if provider == "local":
-            warm = Candidate(chunk_id=ChunkId("warm"), title=None, text="up")
-            use.rerankers.of(provider).rerank("warm up", [warm], timeout_s=5.0)
-        elif provider == "http":  # asking a service costs money; only load its TLS configuration
-            use.rerankers.of(provider)
-        use.count_tokens("warm up")
-        if use.reading:
-            channels()  # looks for installed packages
-            use.warm_up()
-            prepare_references(use.embedder)
-            if use.settings.llm_model:
-                _ = use.rewriter  # its client takes longer to load than a query waits for it
-            use.spaces.follow(stay_connected=use.stay_connected)
-            _ = use.postgres_indexed
-        with use.mysql.connect(), use.postgres.connect():
-            use.stay_connected()
-    except (Unavailable, Misconfigured) as error:
-        log.warning("warm_up_failed", code=error.code, detail=str(error))
+        with tolerate_outage(log.warning, "warm_up_failed", also=(Misconfigured,), detail=True):
+            check_embedder(use.embedder, timeout_s=10.0)
+            provider = use.settings.reranker_for("auto")
+            if provider == "local":
+                warm = Candidate(chunk_id=ChunkId("warm"), title=None, text="up")
+                use.rerankers.of(provider).rerank("warm up", [warm], timeout_s=5.0)
+            elif provider == "http":  # asking a service costs money; only load its TLS configuration
+                use.rerankers.of(provider)
+            use.count_tokens("warm up")
+            if use.reading:
+                channels()  # looks for installed packages
+                use.warm_up()
+                prepare_references(use.embedder)
+                if use.settings.llm_model:
+                    _ = use.rewriter  # its client takes longer to load than a query waits for it
+                use.spaces.follow(stay_connected=use.stay_connected)
+                _ = use.postgres_indexed
+            with use.mysql.connect(), use.postgres.connect():
+                use.stay_connected()
     except SQLAlchemyError as error:
         log.warning("warm_up_failed", code="store_unavailable", detail=type(error).__name__)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 
 import orjson
@@ -21,6 +22,7 @@ from api_gateway.live.wakes import Waiter
 from api_gateway.resources.retrieval.query_body import to_query
 from pipeline.answer.result import RETRIEVAL_UNAVAILABLE, sent_problem
 from pipeline.errors import Unavailable
+from pipeline.outages import raise_for_outage
 from pipeline.query.compression import decompressed
 from pipeline.query.places import Place, Verdict, WorkKind, place_id
 from pipeline.query.request import Query
@@ -104,14 +106,12 @@ async def read_by(deadline_at: float, gateway: Gateway, read: Callable[P, T], *a
     Raises Problem(503) if the store cannot be read, at the latest LAST_S after the deadline (seconds since the epoch),
     and counts the query as failed. Every error of ``read`` except Unavailable passes through.
     """
-    try:
+    with raise_for_outage(partial(store_lost, gateway=gateway), also=(TimeoutError,)):
         async with asyncio.timeout(_seconds_until(deadline_at)):
             return await gateway.run_or_leave(read, *args, **kwargs)
-    except (TimeoutError, Unavailable) as error:
-        raise store_lost(error, gateway) from None
 
 
-def store_lost(error: TimeoutError | Unavailable, gateway: Gateway) -> Problem:
+def store_lost(error: Exception, gateway: Gateway) -> Problem:
     """Return Problem(503) for a query that could not be sent because a store was not read, and count it as failed."""
     count_unsent(gateway.resources)
     return _unavailable(f"A store that the search needs did not answer ({getattr(error, 'code', 'timeout')}).")

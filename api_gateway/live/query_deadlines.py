@@ -15,7 +15,6 @@ from weakref import WeakValueDictionary
 import structlog
 
 from api_gateway.live.wakes import Callback, Wakes
-from pipeline.errors import Unavailable
 from pipeline.outages import tolerate_outage
 from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
@@ -95,17 +94,14 @@ class Deadlines:
         await asyncio.sleep(max(0.0, query.deadline_at + FAIL_AFTER_S - time.time()))
         if timer.is_answered:
             return
+        ids = {"query_id": query.query_id, "tenant_id": query.tenant_id}
         try:
-            failed = await self._run(fail, query.tenant_id, query.query_id, self._use)
-            lost = not failed and await self._run(self._use.queries(query.tenant_id).is_lost, query.query_id)
-        except Unavailable as error:
-            log.error("query_not_failed", query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
-        else:
-            if failed:
-                log.error("query_failed", query_id=query.query_id, tenant_id=query.tenant_id, alert=True)
-            elif lost:
-                count_unsent(self._use)
-                log.error("query_lost", query_id=query.query_id, tenant_id=query.tenant_id, alert=True)
+            with tolerate_outage(log.error, "query_not_failed", **ids):
+                if await self._run(fail, query.tenant_id, query.query_id, self._use):
+                    log.error("query_failed", **ids, alert=True)
+                elif await self._run(self._use.queries(query.tenant_id).is_lost, query.query_id):
+                    count_unsent(self._use)
+                    log.error("query_lost", **ids, alert=True)
         finally:
             timer.stop()
 

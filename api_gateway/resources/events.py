@@ -107,12 +107,13 @@ class JobStream(EventStream):
                 if not await self._still_allowed():
                     break
             if view is not None:
-                try:
-                    if await self._send_view(followed, view, write):
-                        break
+                number, is_over = 0, False  # repeat everything once the database answers
+                with suppress(Unavailable):
+                    is_over = await self._send_view(followed, view, write)
                     number = view.number
-                except Unavailable:
-                    number = 0  # repeat everything once the database answers
+                if is_over:
+                    break
+                if not number:
                     await asyncio.sleep(_AGAIN_S)
             elif followed.gone:
                 break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 
 import httpcore
@@ -73,10 +73,9 @@ class ApiCaller:
                 )
 
     def _permitted_only(self, host: str, port: int) -> Sequence[str]:
-        try:
+        addresses: Sequence[str] = ()
+        with suppress(FetchFailed, FetchUnavailable):
             addresses = self._resolve(host, port)
-        except (FetchFailed, FetchUnavailable):
-            addresses = ()
         if not addresses or not all(is_within(address, self._permitted) for address in addresses):
             raise FetchRefused(f"{host} is called over https only, because it is in no permitted network")
         return addresses

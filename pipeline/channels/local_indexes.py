@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -208,16 +209,13 @@ class HostIndex:
         if clause is None or self.indexes is None:
             return None
         try:
-            index = self.current(query)
-            if index is None:
-                return None
-            chunk_ids = index.view.passing(namespaces, clause, limit=limit, without=index.changed)
+            with suppress(Unavailable):
+                if (index := self.current(query)) is not None:
+                    chunk_ids = index.view.passing(namespaces, clause, limit=limit, without=index.changed)
+                    return None if chunk_ids is None else PassingChunks(chunk_ids=chunk_ids, changed=index.changed)
         except IndexDamaged:
             self.indexes.distrust(query.tenant_id)
-            return None
-        except Unavailable:
-            return None
-        return None if chunk_ids is None else PassingChunks(chunk_ids=chunk_ids, changed=index.changed)
+        return None
 
     def distrust(self, query: Query) -> None:
         """Mark the tenant's index as damaged, so that the indexer rebuilds it."""

@@ -20,12 +20,14 @@ from pipeline.database.engines import engines, mysql_errors, postgres_errors, re
 from pipeline.database.redis_connections import brief_redis
 from pipeline.database.rows import now, slices
 from pipeline.database.statements import sql
-from pipeline.errors import Unavailable, WrongInstallation
+from pipeline.errors import WrongInstallation
 from pipeline.outages import tolerate_outage
 from pipeline.settings import Settings
 from pipeline.store_urls import hosts_of
 
 log = structlog.get_logger(__name__)
+
+_NOT_COMPARED = "installation_not_compared"
 
 KEY: Final = "chordwise:installation"  # in Redis
 ADOPT: Final = "python -m pipeline.maintenance.migrate_schema adopt"
@@ -184,27 +186,16 @@ class Installation:
 
     def refuse_wrong(self) -> None:
         """Raise WrongInstallation if the stores do not belong together. Skips stores that are unavailable."""
-        with _skip_unavailable():
+        with tolerate_outage(log.warning, _NOT_COMPARED, but=(WrongInstallation,), detail=True):
             self.confirm_redis()
 
 
 def confirm_stores(mysql: Engine, postgres: Engine, settings: Settings) -> str:
     """Compare all stores when a process starts; return the id. Redis may be away. Raises WrongInstallation."""
     own = Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).confirm()
-    with _skip_unavailable(store="redis"):
+    with tolerate_outage(log.warning, _NOT_COMPARED, but=(WrongInstallation,), detail=True, store="redis"):
         confirm_redis(own, settings)
     return own
-
-
-@contextmanager
-def _skip_unavailable(**fields: str) -> Iterator[None]:
-    """Log that a store does not answer instead of raising; WrongInstallation still leaves the block."""
-    try:
-        yield
-    except WrongInstallation:
-        raise
-    except Unavailable as error:
-        log.warning("installation_not_compared", **fields, code=error.code, detail=str(error))
 
 
 def refuse_wrong(settings: Settings) -> None:
@@ -229,7 +220,7 @@ def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: boo
     with postgres_errors(), postgres.begin() as connection:
         connection.execute(_ADOPT_POSTGRES if adopt else _INSERT_POSTGRES, {"installation": own})
     confirmed = Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).confirm()
-    with _skip_unavailable(store="redis"):
+    with tolerate_outage(log.warning, _NOT_COMPARED, but=(WrongInstallation,), detail=True, store="redis"):
         if adopt:
             _adopt_redis(own, settings)
         confirm_redis(own, settings)

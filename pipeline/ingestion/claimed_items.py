@@ -250,10 +250,7 @@ def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, us
             else:
                 ledger.put_back([claim], delay_s=delay, code=code, detail=detail, counted=counted)
 
-    try:
+    ids = {"job_id": claim.job_id, "ordinal": claim.ordinal}
+    with tolerate_outage(log.warning, "left_to_the_lease", also=(LeaseLost, TenantGone), **ids):
         write()
-    except (Unavailable, LeaseLost, TenantGone) as unwritten:
-        log.warning("left_to_the_lease", job_id=claim.job_id, ordinal=claim.ordinal, code=unwritten.code)
-        return
-    event = "item_given_up" if used_up else "item_put_back"
-    log.info(event, job_id=claim.job_id, ordinal=claim.ordinal, code=code, attempts=claim.attempts)
+        log.info("item_given_up" if used_up else "item_put_back", **ids, code=code, attempts=claim.attempts)

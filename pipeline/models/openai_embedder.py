@@ -29,6 +29,7 @@ from pipeline.models.retries import FIRST_WAIT_S, keep_trying
 from pipeline.models.service_client import LEFT_OUT, OpenAIService, ServiceBusy, ServiceRefused, ServiceUnavailable
 from pipeline.models.service_pace import ProviderLimits, limits_in
 from pipeline.models.service_pace_store import FleetGovernor
+from pipeline.outages import raise_for_outage
 from pipeline.threads import start_call
 
 _REMEMBERED: Final = 0.98  # weight of earlier observations in the correction of token estimates
@@ -176,10 +177,8 @@ class OpenAIEmbedder(PaidEmbedder):
         asked_to_wait = isinstance(failure, RateLimited | ServiceBusy) or getattr(failure, "retry_after_s", None)
         if asked_to_wait or call.over.is_set() or call.deadline.has_passed:
             raise failure
-        try:
+        with raise_for_outage(lambda _: failure, also=(ServiceRefused, _WrongLength)):
             self._request_with_retries(call, [_PROBE], None, retries=0)
-        except (Unavailable, ServiceRefused, _WrongLength):
-            raise failure from None
 
     def _request_with_retries(self, call: _Call, texts: list[str], positions: range | None, *, retries: int) -> Matrix:
         return keep_trying(

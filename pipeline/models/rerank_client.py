@@ -10,10 +10,11 @@ from typing import Any, Final
 import httpx
 
 from pipeline.deadline import Deadline
-from pipeline.errors import Misconfigured, PipelineError, Rejected, RerankerUnavailable, Unavailable
+from pipeline.errors import Misconfigured, PipelineError, Rejected, RerankerUnavailable
 from pipeline.filters.python_filters import finite
 from pipeline.models.prompt_texts import masked_beginning, sendable
 from pipeline.models.retries import bounded, keep_trying
+from pipeline.outages import raise_for_outage
 from pipeline.outbound.web import retry_after_s
 from pipeline.records import Candidate
 from pipeline.telemetry.tracing import edge
@@ -220,10 +221,8 @@ class HttpReranker:
         if deadline.has_passed:
             raise failure
         body = json.dumps(self._dialect.body(self._model, query, [_PROBE]), ensure_ascii=False).encode()
-        try:
+        with raise_for_outage(lambda _: failure, also=(Rejected,)):
             answer = self._post(body, deadline)
-        except (Unavailable, Rejected):
-            raise failure from None
         if not self._dialect.raw_scores_in(answer, count=1):
             raise failure
 

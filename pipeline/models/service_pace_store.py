@@ -18,6 +18,7 @@ from pipeline.deadline import Deadline
 from pipeline.errors import RateLimited, StoreUnavailable
 from pipeline.models import service_pace
 from pipeline.models.service_pace import Grant, ProviderLimits, ServicePace
+from pipeline.outages import tolerate_outage
 
 _KEPT_S: Final = 86_400  # an unused pace is forgotten and learnt again
 _TRIES: Final = 50
@@ -182,16 +183,13 @@ class FleetGovernor:
         if time.monotonic() >= self._ask_redis_at:
             if self._ask_redis_at:
                 self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S  # one thread tries Redis, others go on alone
-            try:
+            with tolerate_outage(log.warning, "provider_limits_not_shared", detail=True):
                 result = self._shared.change(lambda pace, now: self._remembered(step(pace, now, 1.0)))
-            except StoreUnavailable as error:
-                self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S
-                log.warning("provider_limits_not_shared", code=error.code, detail=str(error))
-            else:
                 self._ask_redis_at = 0.0
                 with self._lock:
                     self._alone = None
                 return result
+            self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S
         with self._lock:
             mine = self._alone or service_pace.alone(self._seen)
             self._alone, result = step(mine, time.time(), service_pace.ALONE)

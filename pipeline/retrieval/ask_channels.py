@@ -14,6 +14,7 @@ from pipeline.channels.channel import ASKED, Channel
 from pipeline.channels.semantic_channel import SemanticChannel
 from pipeline.deadline import Deadline
 from pipeline.errors import ApiSourceTimedOut, CircuitOpen, PipelineError, Unavailable
+from pipeline.outages import tolerate_outage
 from pipeline.query.request import Degradation, Envelope, Query, Recalled, copied
 from pipeline.query.understanding import Wording, merged, pool_share, wordings_of
 from pipeline.records import ChannelName
@@ -76,9 +77,8 @@ def side_by_side(query: Query, ask: Callable[[ChannelName], T], names: Sequence[
     results: dict[ChannelName, T] = {}
     for name in names:
         try:
-            results[name] = running[name]()
-        except Unavailable as error:
-            log.warning("channel_not_reported", channel=name, query_id=query.query_id, code=error.code)
+            with tolerate_outage(log.warning, "channel_not_reported", channel=name, query_id=query.query_id):
+                results[name] = running[name]()
         except Exception as error:  # as a header that raises: the answer names the channel
             log.exception("channel_bug", channel=name, query_id=query.query_id, error=type(error).__name__)
     return results

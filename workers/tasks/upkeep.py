@@ -11,11 +11,12 @@ from celery import shared_task
 
 from pipeline.administration import edit_webhooks
 from pipeline.deadline import Deadline
-from pipeline.errors import Unavailable
+from pipeline.errors import PipelineError
 from pipeline.maintenance import backfill, build_indexes
 from pipeline.maintenance import reconcile as reconciling
 from pipeline.maintenance import sweep as upkeep
 from pipeline.maintenance.erase import finish_erasures
+from pipeline.outages import OutageTolerated
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval import record_search
@@ -117,11 +118,9 @@ def send_messages(use: Resources) -> None:
 
 def _each(*steps: Callable[[], object]) -> None:
     """Take every step, also after one that raises Unavailable; raise the first such error at the end."""
-    away: Unavailable | None = None
+    away: list[PipelineError] = []
     for step in steps:
-        try:
+        with OutageTolerated(away.append):
             step()
-        except Unavailable as error:
-            away = away or error
-    if away is not None:
-        raise away
+    if away:
+        raise away[0]

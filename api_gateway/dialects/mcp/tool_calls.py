@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, get_type_hints
 from urllib.parse import quote
 
@@ -30,7 +31,7 @@ from pipeline.answer.mask_answers import masked_value
 from pipeline.documents.clean_text import joined
 from pipeline.documents.document_view_store import DocumentViews
 from pipeline.documents.document_views import DocumentSelection, DocumentView
-from pipeline.errors import Unavailable
+from pipeline.outages import raise_for_outage
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import ChunkId, DocumentId, Namespace
 
@@ -201,10 +202,8 @@ async def job_status(caller: Caller, arguments: tool_shapes.JobIn) -> dict[str, 
 async def _every_namespace(caller: Caller) -> tuple[list[str], bool]:
     """Return the tenant's first namespaces, and whether there are more. Raises Problem(503)."""
     gateway = caller.gateway
-    try:
+    with raise_for_outage(partial(store_lost, gateway=gateway)):
         names = await gateway.namespaces.every(caller.tenant_id, limit=_MOST_NAMESPACES + 1)
-    except Unavailable as error:
-        raise store_lost(error, gateway) from None
     return list(names[:_MOST_NAMESPACES]), len(names) > _MOST_NAMESPACES
 
 
