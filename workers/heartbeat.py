@@ -3,12 +3,10 @@ answer inspections. A worker cut off or hung does not count as listening."""
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import time
 from contextlib import closing, suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import celery
@@ -29,6 +27,7 @@ from pipeline.database.worker_heartbeats import (
     RunningTask,
     WorkerHeartbeat,
     broker_address,
+    installed_version,
 )
 from pipeline.errors import Unavailable
 from pipeline.metrics.queue_depth_store import SENT_AT
@@ -46,15 +45,6 @@ _LOOP_HANGS_AFTER_S = 5.0
 _STARTED_AT = time.time()
 _open_signs: set[ProcessSign] = set()  # that this worker gave and has not withdrawn
 _taken: dict[str, float] = {}  # by queue, when the newest message that this worker took was sent
-
-
-@functools.cache
-def installed_version() -> str:
-    """Return the version of this installation."""
-    try:
-        return version("chordwise")
-    except PackageNotFoundError:
-        return "0"
 
 
 @inspect_command(name=COMMAND)

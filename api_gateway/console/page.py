@@ -73,27 +73,30 @@ class StaticFile:
 
 
 @functools.cache
+def _read() -> tuple[str, Mapping[str, StaticFile]]:
+    """Return `version` and `files`. Read once, so no other file on the disk can be requested."""
+    bodies = _bodies()
+    name = hashlib.sha256(b"\0".join(bodies.values())).hexdigest()[:16]
+    bodies["index.html"] = _below(name, bodies["index.html"].decode()).encode()
+    return name, {path: _static(path, body) for path, body in bodies.items()}
+
+
 def files() -> Mapping[str, StaticFile]:
-    """Return every file of the console by its path below /console/. Read once, so no other file on the disk can be
-    requested."""
-    bodies = {**_bodies()}
-    bodies["index.html"] = versioned(bodies["index.html"].decode()).encode()
-    return {name: _static(name, body) for name, body in bodies.items()}
+    """Return every file of the console by its path below /console/."""
+    return _read()[1]
 
 
-@functools.cache
 def version() -> str:
     """Return a name for the present files together. Pages name their files below assets/VERSION/, which a browser keeps
     without asking again; after an update they name others."""
-    return hashlib.sha256(b"\0".join(_bodies().values())).hexdigest()[:16]
+    return _read()[0]
 
 
-def versioned(page: str) -> str:
-    """Let a page name its files below the version's folder."""
-    return _OWN_FILE.sub(lambda found: f"{found[0]}assets/{version()}/", page)
+def _below(name: str, page: str) -> str:
+    """Let a page name its files below the folder of a version."""
+    return _OWN_FILE.sub(lambda found: f"{found[0]}assets/{name}/", page)
 
 
-@functools.cache
 def _bodies() -> dict[str, bytes]:
     languages = [path for path in sorted(FOLDER.glob("messages/*")) if path.is_dir()]
     bodies = {f"messages/{folder.name}.json": _merged(folder) for folder in languages}
@@ -165,7 +168,9 @@ async def static_file(request: Request, path: str) -> Response:
 @router.get("/docs")
 async def docs(request: Request) -> Response:
     """Return the reference: modules of the console over /openapi.json; a list of all operations without scripts."""
-    return HTMLResponse(versioned(docs_page(describe(request.app))), headers={**HEADERS, "Cache-Control": "no-store"})
+    return HTMLResponse(
+        _below(version(), docs_page(describe(request.app))), headers={**HEADERS, "Cache-Control": "no-store"}
+    )
 
 
 def docs_page(document: dict[str, Any]) -> str:

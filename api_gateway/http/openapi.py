@@ -13,8 +13,8 @@ from api_gateway.http.descriptions import DESCRIBED, header_parameter, meaning_o
 from api_gateway.http.problem_codes import codes_of
 from api_gateway.http.problems import MEDIA_TYPE, TITLES
 from api_gateway.http.responses import json_response
-from api_gateway.live.readiness import installed_version
 from chordwise.contract import document
+from pipeline.database.worker_heartbeats import installed_version
 from pipeline.tenants.idempotency import ANSWER_KEPT_S
 
 Schema = Mapping[str, Any]

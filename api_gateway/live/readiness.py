@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
@@ -34,6 +33,7 @@ from pipeline.database.worker_heartbeats import (
     WorkerHeartbeat,
     broker_address,
     host_states,
+    installed_version,
     silent_processes,
     unserved,
 )
@@ -74,15 +74,6 @@ _DISKS_EVERY_S: Final = 60.0
 
 Probe = Callable[[], str | None]  # returns a problem
 T = TypeVar("T")
-
-
-@cache
-def installed_version() -> str:
-    """Return the version of this installation."""
-    try:
-        return version("chordwise")
-    except PackageNotFoundError:
-        return "0"
 
 
 def own_versions() -> Versions:

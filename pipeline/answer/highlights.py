@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -45,8 +44,12 @@ _SAME_LENGTH = str.maketrans(
 
 def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[AnswerChunk, ...]:
     """Return the chunks with the spans of these terms in their texts."""
-    marked_in = functools.cache(lambda language: _Marked(terms, language))
-    return tuple(replace(chunk, highlights=_spans(chunk.text, marked_in(language_of(chunk.text)))) for chunk in chunks)
+    languages = [language_of(chunk.text) for chunk in chunks]
+    marked = {language: _Marked(terms, language) for language in set(languages)}
+    return tuple(
+        replace(chunk, highlights=_spans(chunk.text, marked[language]))
+        for chunk, language in zip(chunks, languages, strict=True)
+    )
 
 
 def spans(text: str, terms: Collection[str]) -> tuple[Span, ...]:

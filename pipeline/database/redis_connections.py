@@ -6,7 +6,6 @@ connections on this side, and the next one goes to its successor (`redis.sentine
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import time
 import weakref
@@ -100,14 +99,10 @@ class _ScriptedRedis(redis.Redis):
     def eval(self, script: str, numkeys: int, *keys_and_args: Any) -> Any:
         """Run a script."""
         try:
-            return self.evalsha(_digest(script), numkeys, *keys_and_args)
+            digest = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()  # as Redis names scripts
+            return self.evalsha(digest, numkeys, *keys_and_args)
         except redis.exceptions.NoScriptError:
             return super().eval(script, numkeys, *keys_and_args)
-
-
-@functools.lru_cache(maxsize=256)
-def _digest(script: str) -> str:
-    return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()  # as Redis names scripts
 
 
 class _Pool(redis.ConnectionPool):

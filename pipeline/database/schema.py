@@ -1,7 +1,6 @@
 """Check the servers' versions, and compare a live schema with the one that `make schema` records. Additional tables,
 columns and indexes are allowed."""
 
-import functools
 import json
 import re
 import time
@@ -66,7 +65,6 @@ def read(side: Side, connection: Connection) -> dict[str, RecordedTable]:
     return tables
 
 
-@functools.cache
 def recorded(side: Side) -> dict[str, RecordedTable]:
     """Return the schema that the migrations of this version make."""
     record = json.loads((files("pipeline.database") / "migrations" / RECORD).read_text(encoding="utf-8"))

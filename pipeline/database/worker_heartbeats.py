@@ -1,8 +1,10 @@
 """Heartbeats of workers, the queues that nobody consumes, and the signs of life of every host's processes."""
 
+import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -13,6 +15,15 @@ SIGN_EVERY_S: Final = 5.0
 SILENT_S: Final = 20.0  # a process without a sign for longer is silent, a host without any is lost
 FORGOTTEN_S: Final = 7 * 86_400.0  # a silent process, unless it is back or dismissed before
 MOST_SILENT: Final = 200  # remembered; the longest silent are forgotten first
+
+
+@functools.cache
+def installed_version() -> str:
+    """Return the version of this installation."""
+    try:
+        return version("chordwise")
+    except PackageNotFoundError:
+        return "0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

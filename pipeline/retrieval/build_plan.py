@@ -93,7 +93,7 @@ def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable
                 # The default weights are chosen with the gate; weights of the installation are used as they are.
                 "reading_gate": has_default_weights,
                 "query_weights": has_default_weights,
-                **({"plugin": fusions[0]} if len(fusions := installed_fusions()) == 1 else {}),
+                **({"plugin": next(iter(fusions))} if len(fusions := installed_fusions()) == 1 else {}),
             },
         },
         # The local reranker alone changes too little to be worth its time: docs/reranking.md.

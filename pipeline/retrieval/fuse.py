@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from numbers import Real
 from types import MappingProxyType
 from typing import Protocol, TypeVar, cast
@@ -319,18 +319,18 @@ def _rescored(hit: Fused, score: float) -> Fused:
 
 
 @functools.cache
-def installed_fusions() -> tuple[str, ...]:
-    """Return the names of the installed fusions without loading any."""
-    return tuple(sorted(entry_points(group=GROUP).names))
+def installed_fusions() -> Mapping[str, EntryPoint]:
+    """Return the installed fusions in the order of their names, without loading any."""
+    return {entry.name: entry for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}
 
 
-@functools.cache
 def load_fusion(name: str) -> FusionPlugin:
-    """Return the fusion of this name, loaded once in each process. Raises FusionPluginFailed."""
+    """Return the fusion of this name. Raises FusionPluginFailed."""
+    entry = installed_fusions().get(name)
+    if entry is None:
+        raise FusionPluginFailed("it is not installed here")
     try:
-        fusion = next(iter(entry_points(group=GROUP, name=name))).load()
-    except StopIteration:
-        raise FusionPluginFailed("it is not installed here") from None
+        fusion = entry.load()
     except Exception as error:  # a third-party module may raise anything when it is loaded
         raise FusionPluginFailed(f"it could not be loaded: {type(error).__name__}") from error
     if not callable(fusion):

@@ -29,8 +29,8 @@ from api_gateway.http.auth import require_scope
 from api_gateway.http.bodies import Decoded, refuse_flaws
 from api_gateway.http.caller import Caller
 from api_gateway.http.problems import Problem, from_error, internal, places, quoted
-from api_gateway.live.readiness import installed_version
 from api_gateway.live.wakes import stays_connected
+from pipeline.database.worker_heartbeats import installed_version
 from pipeline.errors import PipelineError
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.retrieval.fuse import installed_fusions, load_fusion
+from pipeline.retrieval.fuse import installed_fusions
 
 _CODE = """
 import time
@@ -77,4 +77,3 @@ def installed_package(folder: Path) -> Iterator[None]:
 
 def _forget() -> None:
     installed_fusions.cache_clear()
-    load_fusion.cache_clear()
