@@ -16,7 +16,7 @@ help:
 	@echo "make up      start the local stack and leave it running; prints where it is"
 	@echo "make down    end it"
 	@echo "make check   format, lint, types, import contracts, unit tests; no servers"
-	@echo "make house   how many hand-written files name one field of a document, a job or an answer"
+	@echo "make house   concepts of the product: settings, records, pools, caches, files that name a field; ARGS=--list"
 	@echo "make bench   the benchmark, into benchmarks/results/"
 	@echo "make chaos   ingest while everything is killed at random; ARGS='--seed N' repeats a run,"
 	@echo "             ARGS='--broker rabbitmq' has RabbitMQ carry the messages, where it is installed"
@@ -59,7 +59,7 @@ check:
 	@$(LOCAL) check
 
 house:
-	@$(PYTHON) -m tests.support.repository.named_fields
+	@$(PYTHON) -m tests.support.repository.concepts $(ARGS)
 
 bench:
 	@$(LOCAL) with bench --fresh -- $(RUN) -m benchmarks $(ARGS)

@@ -6,7 +6,6 @@ import re
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from shlex import quote
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,8 +16,8 @@ from kombu.connection import Connection
 from kombu.exceptions import KombuError
 from kombu.transport import pyamqp
 
-from pipeline.caches import RecentValues
 from pipeline.database.store_errors import Location, certificate_advice, untrusted
+from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError, StoreFull
 from workers.transport import BrokerAlarm
 
@@ -35,7 +34,7 @@ _DENIED: Final = re.compile(r"access to (\w+) '([^']*)' in vhost '([^']*)' refus
 _ALARM_ADVICE: Final = "free some there, or change disk_free_limit or vm_memory_high_watermark"
 _PERMITTED_S: Final = 30.0
 
-_permitted: RecentValues[str, None] = RecentValues(1, ttl_s=_PERMITTED_S)  # brokers whose rights were tried, by URL
+_permitted: dict[str, Deadline] = {}  # brokers whose rights were tried, by URL, until when that holds
 
 producer = Celery("chordwise", set_as_current=False)
 
@@ -68,7 +67,10 @@ def check_broker(app: Celery = producer) -> bool:
             raise _location(connection).refused(
                 f"the server is version {version}, but {needed}; upgrade it, or name another one in {_VARIABLE}"
             )
-        _permitted.get(str(connection.as_uri()), partial(_declare_all, connection, app))
+        url = str(connection.as_uri())
+        if url not in _permitted or _permitted[url].has_passed:
+            _declare_all(connection, app)
+            _permitted[url] = Deadline.after(_PERMITTED_S)
         connection.connection.probe()
     return True
 

@@ -19,7 +19,6 @@ from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
 from api_gateway.live.lane import LaneFacts
-from pipeline.caches import RecentValues
 from pipeline.database.bounded_waits import STAY_CONNECTED_S
 from pipeline.database.disk_space import servers_here
 from pipeline.database.redis_checks import ping_broker
@@ -37,6 +36,7 @@ from pipeline.database.worker_heartbeats import (
     silent_processes,
     unserved,
 )
+from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
 from pipeline.maintenance import doctor, examine_stores, find_causes, migrate_schema
 from pipeline.maintenance.doctor import CheckResult, Severity, Versions, WorkerFacts
@@ -192,7 +192,7 @@ class Probes:
         self.settings = settings
         self.use = quick
         self._started = time.monotonic()
-        self._agreement: RecentValues[str, None] = RecentValues(1, ttl_s=_STORES_FRESH_S)
+        self._next_comparison = Deadline.after(0)
         self.schema = migrate_schema.SchemaCheck(
             lambda: quick.mysql, lambda: quick.postgres, settings, fresh_s=_SCHEMA_FRESH_S
         )
@@ -228,7 +228,9 @@ class Probes:
     def _installation(self) -> str | None:
         """Check whether the stores belong to one installation. An unavailable store is reported by its own check."""
         try:
-            self._agreement.get("stores", self.use.installation.confirm_redis)
+            if self._next_comparison.has_passed:
+                self.use.installation.confirm_redis()
+                self._next_comparison = Deadline.after(_STORES_FRESH_S)
         except WrongInstallation as error:
             return error.public
         except (Unavailable, Misconfigured):
