@@ -14,7 +14,7 @@ from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, Te
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse_uuid, send_page
-from chordwise.contract.job import DeadLetter, FailureReasonName, PayloadReference
+from chordwise.contract.job import DeadLetter, FailureReasonName
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
@@ -55,11 +55,8 @@ class ReplayRequest(TenantWire):
 
 def dead_letter(letter: StoredDeadLetter) -> dict[str, Any]:
     """Return a dead letter as it is sent."""
-    position, payload = letter.position, letter.payload
-    sent = shown(PayloadReference, payload, uri=payload.source_uri, bytes=payload.body_bytes)
-    return shown(
-        DeadLetter, letter, id=position.to_id(), job_id=position.job_id, ordinal=position.ordinal, payload=sent
-    )
+    position = letter.position
+    return shown(DeadLetter, letter, id=position.to_id(), job_id=position.job_id, ordinal=position.ordinal)
 
 
 router = APIRouter(tags=["dead letters"])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from chordwise.contract.document import GenerationShape
 from pipeline.records import (
     ChunkId,
     Chunking,
@@ -81,27 +82,11 @@ class OriginalUpload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationView:
-    """A generation for its owner. ``state``: shown, previous, pending, failed, cancelled, or retired (replaced, about
-    to be dropped). ``kept_until``: of a retained generation."""
-
-    number: int
-    state: str
-    title: str | None
-    created_at: datetime
-    kept_until: datetime | None
-    chunk_count: int | None
-    content_hash: str
-    body_bytes: int
-    job_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """The generations of one document, newest first, with the etag of their present state."""
 
     etag: str
-    generations: tuple[GenerationView, ...]
+    generations: tuple[GenerationShape, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

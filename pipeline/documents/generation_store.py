@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
+from chordwise.contract.document import GenerationShape
 from pipeline.database.mysql_tables import generations
 from pipeline.database.rows import (
     TenantStore,
@@ -30,7 +31,7 @@ from pipeline.database.statements import (
     sql,
 )
 from pipeline.documents.document_store import Documents, field_columns, fields_of
-from pipeline.documents.document_views import GenerationView, History
+from pipeline.documents.document_views import History
 from pipeline.documents.source_store import Sources
 from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace
 
@@ -119,9 +120,8 @@ class Generations(TenantStore):
         published = pointers.published_generation
         generations = tuple(
             record_of(
-                GenerationView,
+                GenerationShape,
                 row,
-                number=row.generation,
                 state=_state(row, pointers),
                 content_hash=row.content_hash.hex(),
             )
@@ -199,7 +199,7 @@ _POINTERS = (
 )
 
 _HISTORY = sql(
-    "SELECT g.generation, g.title, g.created_at, g.chunk_count, g.content_hash, g.body_bytes, g.job_id, k.kept_until,"
+    "SELECT g.generation, g.title, g.created_at, g.chunk_count AS chunks, g.content_hash, g.body_bytes AS bytes, g.job_id, k.kept_until,"
     f" i.state FROM generations g LEFT JOIN kept_generations k ON {same_generation('k', 'g')} AND k.kept_until > :now"
     " LEFT JOIN job_items i ON i.tenant_id = g.tenant_id AND i.job_id = g.job_id AND i.namespace = g.namespace"
     " AND i.document_id = g.document_id AND i.generation = g.generation WHERE g.tenant_id = :tenant"

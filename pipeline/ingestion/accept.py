@@ -9,11 +9,12 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
+from chordwise.contract.job import Renamed
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.document_sources import with_hash
 from pipeline.documents.document_store import Documents
 from pipeline.documents.duplicate_store import DocumentContent, Duplicates
-from pipeline.jobs.ledger_store import Ledger, NewItem, RenamedDocument
+from pipeline.jobs.ledger_store import Ledger, NewItem
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.tenants.answer_memory_store import QUOTA, answer_bytes, answer_limit
@@ -58,7 +59,7 @@ class AcceptedJob:
     request_id: str
     total: int
     due: int
-    renamed: tuple[RenamedDocument, ...] = ()
+    renamed: tuple[Renamed, ...] = ()
 
 
 # The entries of a batch as items of its job, and the uploads among them that become generations.
@@ -122,7 +123,7 @@ def open_job(
         total=len(items),
         due=sum(new.generation is not None for new in items),
         renamed=tuple(
-            RenamedDocument(ordinal=new.ordinal, requested_id=new.requested_id, document_id=new.document_id)
+            Renamed(ordinal=new.ordinal, requested_id=new.requested_id, document_id=new.document_id)
             for new in items
             if new.requested_id and new.document_id
         ),

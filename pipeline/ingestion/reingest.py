@@ -176,12 +176,12 @@ def roll_back(
 
 
 def _target(history: History, to: int | None) -> int:
-    retained = [entry.number for entry in history.generations if entry.state == "previous"]
+    retained = [entry.generation for entry in history.generations if entry.state == "previous"]
     if to is None and retained:
         return retained[0]
     if to in retained:
         return to
-    if to is not None and any(entry.number == to and entry.state == "shown" for entry in history.generations):
+    if to is not None and any(entry.generation == to and entry.state == "shown" for entry in history.generations):
         raise GenerationNotKept(f"generation {to} is what is shown")
     detail = "no earlier generation of this document is kept" if to is None else f"generation {to} is not kept"
     raise GenerationNotKept(detail)

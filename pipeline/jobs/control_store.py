@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from chordwise.contract.job import PayloadReference
 from pipeline.database.rows import TenantStore, now, record_of, slices, to_naive
 from pipeline.database.statements import same_generation, sql
 from pipeline.documents.outcome_store import DocumentOutcomes, of_dead_letters
-from pipeline.jobs.job_views import MENDED_ELSEWHERE, DeadLetter, DeadLetterFilter, LedgerPosition, Payload
+from pipeline.jobs.job_views import MENDED_ELSEWHERE, DeadLetter, DeadLetterFilter, LedgerPosition
 from pipeline.jobs.states import Move, becomes, may
 from pipeline.records import FailureReason, Generation, ItemState, JobId
 
@@ -184,9 +185,9 @@ class DeadLetters(TenantStore):
                 position=record_of(LedgerPosition, row),
                 reason=FailureReason(row.failure),
                 payload=record_of(
-                    Payload,
+                    PayloadReference,
                     row,
-                    content_hash=row.content_hash.hex() if row.content_hash and row.body_bytes else None,
+                    content_hash=row.content_hash.hex() if row.content_hash and row.bytes else None,
                     available=bool(row.available),
                 ),
             )
@@ -209,8 +210,8 @@ _AVAILABLE = f"EXISTS (SELECT 1 FROM payloads p WHERE {same_generation('p', 'i')
 
 _LETTERS = (
     "SELECT i.job_id, i.ordinal, i.namespace, i.document_id, i.generation, i.failure, COALESCE(i.error_code, '') AS code,"
-    " i.error_detail AS detail, i.stage, i.attempts, i.dead_at AS failed_at, i.body_bytes, g.title, g.media_type,"
-    f" g.source_uri, g.content_hash, {_AVAILABLE} AS available"
+    " i.error_detail AS detail, i.stage, i.attempts, i.dead_at AS failed_at, i.body_bytes AS bytes, g.title, g.media_type,"
+    f" g.source_uri AS uri, g.content_hash, {_AVAILABLE} AS available"
     f" FROM job_items i {of_dead_letters('i')} LEFT JOIN generations g ON {same_generation('g', 'i')}"
     " WHERE i.tenant_id = :tenant AND i.dead_at IS NOT NULL{where}"
     " ORDER BY i.dead_at DESC, i.job_id DESC, i.ordinal DESC LIMIT :limit"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from chordwise.contract.job import JobState
+from chordwise.contract.job import JobState, PayloadReference
 from chordwise.contract.job import JobStatus as JobStatus
 from pipeline.records import Encoding, FailureReason, ItemState, JobId
 from pipeline.tenants.usage import UsageRow
@@ -160,17 +160,6 @@ class LedgerPosition:
         return cls(job_id=JobId(str(uuid.UUID(bytes=packed[:16]))), ordinal=int.from_bytes(packed[16:], "big"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Payload:
-    """The upload of a dead letter, without its text. ``available``: the bytes are still there for a retry."""
-
-    media_type: str | None
-    source_uri: str | None
-    body_bytes: int
-    content_hash: str | None
-    available: bool
-
-
 # Refusals whose cause is not in the bytes: a server, a limit that an operator may raise, or a model that may be changed.
 MENDED_ELSEWHERE = (
     "fetch_refused", "fetch_failed", "parser_timeout", "parser_memory", "cutting_too_slow", "cutting_memory",
@@ -193,7 +182,7 @@ class DeadLetter:
     stage: str
     attempts: int
     failed_at: datetime
-    payload: Payload
+    payload: PayloadReference
 
     @property
     def retryable(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
+from chordwise.contract.job import Renamed
 from pipeline.database.rows import TenantStore, insert_many, now, placeholders, record_of
 from pipeline.database.statements import TenantsWith, same_document, same_generation, sql
 from pipeline.documents.outcome_store import DocumentOutcomes
@@ -46,15 +47,6 @@ class NewItem:
     error_detail: str | None = None
     error_pointer: str | None = None
     requested_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RenamedDocument:
-    """A document of a job that is stored under another id than it was sent with."""
-
-    ordinal: int
-    requested_id: str
-    document_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,13 +94,13 @@ class Ledger(TenantStore):
         total: int | None = self._run(statement, job=job_id).scalar_one_or_none()
         return total
 
-    def renamed(self, job_id: JobId) -> tuple[RenamedDocument, ...]:
+    def renamed(self, job_id: JobId) -> tuple[Renamed, ...]:
         """Return the documents that were given another id."""
         statement = (
             "SELECT ordinal, requested_id, document_id FROM job_items"
             " WHERE tenant_id = :tenant AND job_id = :job AND requested_id IS NOT NULL ORDER BY ordinal"
         )
-        return tuple(record_of(RenamedDocument, row) for row in self._run(statement, job=job_id))
+        return tuple(record_of(Renamed, row) for row in self._run(statement, job=job_id))
 
     def open(
         self,

@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 from heapq import heapify, heappop, heapreplace
@@ -12,7 +12,7 @@ from itertools import pairwise
 from operator import or_
 from typing import Literal
 
-from chordwise.contract.answer import sureness
+from chordwise.contract.answer import Rung, sureness
 from pipeline.keyword.normal_form import content_hash, normal_form
 from pipeline.query.plan import DecayPlan, LadderPlan, Plan, QualityPlan
 from pipeline.query.request import QueryMoment
@@ -99,15 +99,6 @@ def _merged(group: Sequence[Hit]) -> Hit:
     return replace(best, fused=fused, duplicates=tuple(hit.chunk_id for hit in group[1:]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LadderStep:
-    """The threshold at which the ladder ended. ``hits``: the number that reached it; ``enough``: whether they suffice."""
-
-    threshold: float
-    hits: int
-    enough: bool
-
-
 def similarity_of(hit: Hit, *, zero: float | None) -> float:
     """Return the similarity of a hit to the query, in [0, 1]: its cosine, or its confidence if the semantic channel did
     not score it. ``zero``: the semantic channel's score of an unrelated chunk."""
@@ -119,7 +110,7 @@ def similarity_of(hit: Hit, *, zero: float | None) -> float:
 
 def stepped_down(
     hits: Sequence[Hit], plan: LadderPlan, *, top_k: int, zero: float | None = None, per_document: int | None = None
-) -> tuple[list[Hit], list[Drop], LadderStep]:
+) -> tuple[list[Hit], list[Drop], Rung]:
     """Return the hits that reach the highest threshold which ``min_results`` of them reach (or ``top_k``, if less),
     else those that reach the lowest. Their order stays.
 
@@ -134,7 +125,7 @@ def stepped_down(
     below = (hit for hit in hits if similarity[hit.chunk_id] < threshold)
     dropped = [hit.as_drop("ladder", "below_similarity", similarity[hit.chunk_id], threshold) for hit in below]
     enough = _returnable(kept, per_document) >= wanted
-    return kept, dropped, LadderStep(threshold=threshold, hits=len(kept), enough=enough)
+    return kept, dropped, Rung(threshold=threshold, hits=len(kept), enough=enough)
 
 
 def _returnable(hits: Sequence[Hit], per_document: int | None) -> int:

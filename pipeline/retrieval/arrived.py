@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Final
 
-from chordwise.contract.answer import SecondRetrieval
+from chordwise.contract.answer import Rung, SecondRetrieval
 from pipeline.keyword.scoring import long_share
 from pipeline.keyword.terms import holds_unspaced, query_terms
 from pipeline.local_models import weights_of
@@ -20,7 +20,6 @@ from pipeline.query.understanding import ChannelRun, QueryState
 from pipeline.ranking.fusion import Completed
 from pipeline.ranking.hits import Drop, Hit
 from pipeline.ranking.query_weights import QueryEvidence
-from pipeline.ranking.selection import LadderStep
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.telemetry.tracing import OutsideCall
 
@@ -50,7 +49,7 @@ class Journal:
     _drops: list[Drop] = field(default_factory=list)
     _unmade: list[Iterable[Drop]] = field(default_factory=list)
     orders: list[tuple[str, tuple[Hit, ...]]] = field(default_factory=list)
-    ladder: LadderStep | None = None
+    ladder: Rung | None = None
     second: SecondRetrieval | None = None
     rerank_weight: float | None = None
     asked_again: Mapping[ChannelName, Envelope] | None = None

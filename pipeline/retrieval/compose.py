@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import orjson
 import structlog
 
-from chordwise.contract.answer import AnswerChunk, Rung, Stats
+from chordwise.contract.answer import AnswerChunk, Stats
 from pipeline.answer.highlights import highlight
 from pipeline.answer.mask_answers import masked
 from pipeline.answer.result import (
@@ -187,7 +187,7 @@ def _answer(
         experiment_bucket=query.experiment_bucket,
         remarks=tuple(journal.remarks),
         recall={channel: envelope.guard for channel, envelope in usable.items() if envelope.guard},
-        ladder=None if journal.ladder is None else Rung(**asdict(journal.ladder)),
+        ladder=journal.ladder,
         second=journal.second,
         fallback=fallback,
         index_age_s=journal.index_age_s,

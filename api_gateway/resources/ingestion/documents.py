@@ -11,7 +11,7 @@ from api_gateway.http import cursors
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.caller import Caller, Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, Parameter, Wait, json_body, route
-from api_gateway.http.fields import NamespaceName, NamespaceParameter, TenantWire, shown, tidy_document_id
+from api_gateway.http.fields import NamespaceName, NamespaceParameter, TenantWire, tidy_document_id
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.request_context import SLASH
@@ -27,7 +27,7 @@ from api_gateway.resources.shapes import (
     accepted_response,
     document_json,
 )
-from chordwise.contract.document import Document, GenerationList, GenerationShape
+from chordwise.contract.document import Document, GenerationList
 from chordwise.contract.job import JobAccepted
 from pipeline.administration import list_documents as owned_documents
 from pipeline.administration.call_store import read_view
@@ -224,11 +224,7 @@ async def list_generations(caller: Reader, document_id: Id, namespace: InNamespa
         owned_documents.list_generations, caller.tenant_id, caller.use, namespace, document_id
     )
     history = existing(history, not_found(document_id))
-    data = [
-        shown(GenerationShape, row, generation=row.number, chunks=row.chunk_count, bytes=row.body_bytes)
-        for row in history.generations
-    ]
-    body = {"namespace": namespace, "document_id": document_id, "etag": history.etag, "data": data}
+    body = {"namespace": namespace, "document_id": document_id, "etag": history.etag, "data": history.generations}
     return json_response(body, headers={"ETag": history.etag})
 
 

@@ -124,7 +124,7 @@ class DescribeDeadLetters:
         away = found["away"]
         assert (away.code, away.stage, away.attempts) == ("embedder_unavailable", "chunk", 1)
         assert away.payload.available
-        assert (away.payload.media_type, away.payload.body_bytes) == ("text/plain", 4)
+        assert (away.payload.media_type, away.payload.bytes) == ("text/plain", 4)
         assert [letter.document_id for letter in letters(corner, reason=FailureReason.BUG)] == ["bug"]
         assert [letter.document_id for letter in letters(corner, job_id=gone.job_id)] == ["away"]
         assert [letter.document_id for letter in letters(corner, code="empty_document")] == ["empty"]

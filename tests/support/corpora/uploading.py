@@ -70,7 +70,7 @@ def history(corner: Corner, document_id: DocumentId = A) -> History | None:
 
 def states(corner: Corner) -> dict[int, str]:
     found = history(corner)
-    return {} if found is None else {each.number: each.state for each in found.generations}
+    return {} if found is None else {each.generation: each.state for each in found.generations}
 
 
 def back(corner: Corner, **options: Any) -> AcceptedJob:
