@@ -34,7 +34,7 @@ class Result:
         """Make the dataclass. Below a record of the contract, the fields that every answer has get a default, but for ids:
         an older server may not send them."""
         for base in cls.__bases__:
-            if issubclass(base, Answered):
+            if issubclass(base, Answered) and not issubclass(base, Result):
                 _RESULTS[base] = cls
                 _default_all(cls, base)
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)

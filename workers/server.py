@@ -124,11 +124,11 @@ def _back_up(chosen: argparse.Namespace) -> int:
 
 
 def _restore(chosen: argparse.Namespace) -> int:
+    from chordwise.contract.namespace import Alignment
     from pipeline.maintenance.back_up import restore
-    from pipeline.maintenance.verify import AlignmentReport
     from pipeline.records import TenantId
 
-    def report(tenant_id: TenantId, result: AlignmentReport) -> None:
+    def report(tenant_id: TenantId, result: Alignment) -> None:
         documents = sum(namespace.documents for namespace in result.namespaces)
         print(f"tenant {tenant_id}: {documents} documents, {result.repaired} differences repaired")  # noqa: T201
 

@@ -20,7 +20,7 @@ from chordwise.contract.tenant import OwnQuotasView, TenantErased, TenantView
 from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant, refuse_unfinished
 from pipeline.records import TenantId
-from pipeline.tenants.accounts import RESERVED, TENANT_ID, OwnQuotas, Tenant
+from pipeline.tenants.accounts import RESERVED, TENANT_ID, OwnQuotas
 
 
 def _not_reserved(tenant_id: str) -> str:
@@ -65,7 +65,7 @@ class TenantPage(Page[TenantView]):
     """One page of tenants, by id."""
 
 
-def tenant_json(tenant: Tenant) -> dict[str, Any]:
+def tenant_json(tenant: TenantView) -> dict[str, Any]:
     """Return a tenant as it is sent."""
     return shown(TenantView, tenant)
 
@@ -93,7 +93,7 @@ async def make(gateway: CurrentGateway, body: OperatorJson[TenantRequest]) -> Re
     tenant_id = TenantId(body.tenant_id)
     quotas = None if body.quotas is None else body.quotas.own()
 
-    def create() -> Tenant | None:
+    def create() -> TenantView | None:
         refuse_unfinished(tenant_id, gateway.resources)
         return manage_tenants.create_tenant(tenant_id, body.name, quotas, gateway.resources)
 
@@ -237,7 +237,7 @@ async def revoke_key(gateway: CurrentGateway, tenant_id: Id, key_id: KeyId) -> R
 
 async def _admit(gateway: Gateway, tenant_id: TenantId, *, admitted: bool) -> Response:
 
-    def change() -> Tenant:
+    def change() -> TenantView:
         _tenant(gateway, tenant_id)
         manage_tenants.admit_tenant(tenant_id, gateway.resources, admitted)
         return _tenant(gateway, tenant_id)
@@ -245,7 +245,7 @@ async def _admit(gateway: Gateway, tenant_id: TenantId, *, admitted: bool) -> Re
     return json_response(tenant_json(await gateway.run(change)))
 
 
-def _tenant(gateway: Gateway, tenant_id: TenantId) -> Tenant:
+def _tenant(gateway: Gateway, tenant_id: TenantId) -> TenantView:
     """Return the tenant. Blocking. Raises Problem 404."""
     return existing(manage_tenants.find_tenant(tenant_id, gateway.resources), _not_found(tenant_id))
 

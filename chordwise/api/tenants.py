@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date, datetime
 
-from chordwise.contract import tenant
+from chordwise.contract import job, tenant
 from chordwise.records import Result, decode
 from chordwise.resource import Resource, operation, path
 from chordwise.transport import Steps
@@ -32,16 +32,9 @@ class TenantErasure(tenant.TenantErased, Result):
     """The rows ``erased`` by store and table, and those a recount found ``remaining``: none, if all is well."""
 
 
-class UsageCounts(Result):
+class UsageCounts(job.Usage, Result):
     """``texts`` were sent in ``requests`` and counted as ``tokens`` by the model service. ``cached`` texts were not sent
     and would have taken about ``saved_tokens``. ``cost`` is in the operator's currency."""
-
-    tokens: int = 0
-    requests: int = 0
-    texts: int = 0
-    cached: int = 0
-    saved_tokens: int = 0
-    cost: float = 0.0
 
 
 class UsageRow(UsageCounts):

@@ -3,21 +3,21 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from chordwise.contract.record import Answered
+from chordwise.contract.record import Answered, Complete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkResult(Answered):
+class ChunkResult(Complete):
     """The outcome for one chunk. `replacement_pending`: a newer upload of its document will replace it. `repeated_in`:
     chunks that overlap it and still have words that the edit removed; edit them too."""
 
     chunk_id: str
     status: Literal["updated", "unchanged", "deleted", "failed"]
-    etag: str | None
-    code: str | None
-    detail: str | None
-    replacement_pending: bool
-    repeated_in: tuple[str, ...]
+    etag: str | None = None
+    code: str | None = None
+    detail: str | None = None
+    replacement_pending: bool = False
+    repeated_in: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from chordwise.contract.answer import Degradation
-from chordwise.contract.record import Answered
+from chordwise.contract.record import Answered, Complete
 
 TraceMark = Literal["slow", "degraded", "failed", "empty", "requested", "sampled"]
 
@@ -66,7 +66,7 @@ class WrittenCitation(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenAnswer(Answered):
+class WrittenAnswer(Complete):
     """An answer in words. `found`: whether the passages hold an answer; null without a text. `citations`: in order of
     first mention; each of them is in the query's answer. `dropped_markers`: cited by the model though no passage has
     them, and removed from the text. `failed`: there is no text, and `degradations` names the reason (`rate_limited`,
@@ -76,9 +76,9 @@ class WrittenAnswer(Answered):
     status: Literal["succeeded", "failed"]
     found: bool | None
     text: str | None
-    citations: tuple[WrittenCitation, ...]
-    dropped_markers: tuple[str, ...]
+    citations: tuple[WrittenCitation, ...] = ()
+    dropped_markers: tuple[str, ...] = ()
     model: str
     latency_ms: float
-    degraded: bool
-    degradations: tuple[Degradation, ...]
+    degraded: bool = False
+    degradations: tuple[Degradation, ...] = ()

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from chordwise.contract.record import Answered
+from chordwise.contract.record import Answered, Complete
 
 RatingName = Literal["good", "bad", "click"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackShape(Answered):
+class FeedbackShape(Complete):
     """One rating of one hit. `created_at`: when it was first given, `rated_at`: when it was last given. `place` in the
     answer counts from 1; it, `score` and `source` are null for a chunk that was not in the answer."""
 
@@ -25,16 +25,16 @@ class FeedbackShape(Answered):
     document_id: str
     chunk_id: str | None
     rating: RatingName
-    note: str | None
-    place: int | None
-    score: float | None
-    source: str | None
+    note: str | None = None
+    place: int | None = None
+    score: float | None = None
+    source: str | None = None
     profile: str
     config_version: int
-    experiment_id: str | None
-    experiment_bucket: str | None
-    session_id: str | None
-    request_id: str
+    experiment_id: str | None = None
+    experiment_bucket: str | None = None
+    session_id: str | None = None
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from chordwise.contract.record import Answered
+from chordwise.contract.record import Answered, Complete
 
 JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
 WaitingReason = Literal["queued_behind_others", "no_worker", "paused", "retrying"]
@@ -138,19 +138,19 @@ class Item(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundMatch(Answered):
+class FoundMatch(Complete):
     """Something that the text may mean. `kind`: a `document`; an item `refused` on arrival, which became none; a `job`.
     `status`: of its latest upload; `searchable`: an upload of the document is published. `code` and `detail`: the reason
     for a failure."""
 
     kind: Literal["document", "refused", "job"]
     namespace: str
-    document_id: str | None
-    title: str | None
+    document_id: str | None = None
+    title: str | None = None
     status: Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
-    searchable: bool
-    code: str | None
-    detail: str | None
+    searchable: bool = False
+    code: str | None = None
+    detail: str | None = None
     job_id: str
     updated_at: datetime
 

@@ -4,23 +4,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from chordwise.contract.record import Answered
+from chordwise.contract.record import Answered, Complete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Differences(Answered):
+class Differences(Complete):
     """The differences between the stores: chunks without vector, vectors without chunk, vectors of another text or
     model, misplaced vectors, documents with too few or too many chunks, orphaned rows, namespaces (``statistics``)
     with a wrong number of chunks or terms, wrong vectors of whole documents."""
 
-    missing: int
-    orphaned: int
-    stale: int
-    misplaced: int
-    miscounted: int
-    leftover: int
-    statistics: int
-    document_vectors: int
+    missing: int = 0
+    orphaned: int = 0
+    stale: int = 0
+    misplaced: int = 0
+    miscounted: int = 0
+    leftover: int = 0
+    statistics: int = 0
+    document_vectors: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +69,16 @@ class UsedValues(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Namespace(Answered):
+class Namespace(Complete):
     """A knowledge base and the amount of its searchable data. `revised_at`: its last change. `bytes`: the size of the
     uploads, null unless `sizes` was requested."""
 
     namespace: str
     documents: int
     chunks: int
-    bytes: int | None
+    bytes: int | None = None
     created_at: datetime
-    revised_at: datetime | None
+    revised_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

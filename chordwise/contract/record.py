@@ -23,3 +23,13 @@ def describe_as_complete(schema: dict[str, Any]) -> None:
     for described in schema["properties"].values():
         described.pop("default", None)
     schema["required"] = list(schema["properties"])
+
+
+class Complete(Answered):
+    """The base of answers that have every field, although their records have defaults for those who make them."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {
+        **Answered.__pydantic_config__,
+        "json_schema_extra": describe_as_complete,
+    }

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from chordwise.contract.record import Answered
+from chordwise.contract.record import Answered, Complete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TenantView(Answered):
+class TenantView(Complete):
     """A tenant. `disabled_at`: none of its keys works since then."""
 
     tenant_id: str
     name: str
     created_at: datetime
-    disabled_at: datetime | None
+    disabled_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

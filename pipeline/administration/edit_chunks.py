@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import orjson
 import structlog
 
+from chordwise.contract.chunk import ChunkResult
 from pipeline.chunking.tokens import count_tokens
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
@@ -44,21 +45,6 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edited:
-    """The result: ``updated``, ``unchanged``, ``deleted``, or ``failed`` with a code and a sentence.
-    ``replacement_pending``: a newer upload will replace this chunk. ``repeated_in``: overlapping chunks that still hold
-    removed words."""
-
-    chunk_id: ChunkId
-    status: str
-    etag: str | None = None
-    code: str | None = None
-    detail: str | None = None
-    replacement_pending: bool = False
-    repeated_in: tuple[ChunkId, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
     """One edit that would change something. ``chunk`` is the chunk as it will be."""
 
@@ -76,19 +62,19 @@ class _Plan:
 
 
 def edit_body(computation: Computation, use: Resources) -> Done:
-    """Carry out edits. The body is a JSON list of `Edit`, and the answer a JSON list of `Edited`."""
+    """Carry out edits. The body is a JSON list of `Edit`, and the answer a JSON list of `ChunkResult`."""
     edits = [Edit(**{**edit, "chunk_id": ChunkId(edit["chunk_id"])}) for edit in orjson.loads(computation.body)]
     return Done(body=orjson.dumps(edit_chunks(computation.tenant_id, edits, use)))
 
 
-def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> list[Edited]:
+def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> list[ChunkResult]:
     """Carry out each edit or say why not, in order and independently; ids must not repeat. Switching a parent switches
     its children; its text may change and is not searched. Raises EmbedderUnavailable or StoreUnavailable if nothing
     could be done."""
     with unit_of_work(use.mysql) as work:
         chunks = ChunkEdits(work.connection, tenant_id).named([edit.chunk_id for edit in edits])
         children = children_of(tenant_id, list(chunks.values()), work)
-    results: dict[ChunkId, Edited] = {}
+    results: dict[ChunkId, ChunkResult] = {}
     plans: list[_Plan] = []
     for sent in edits:
         edit = sent if sent.text is None else replace(sent, text=clean(sent.text))
@@ -110,7 +96,7 @@ def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> l
     return [results[edit.chunk_id] for edit in edits]
 
 
-def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> list[Edited]:
+def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> list[ChunkResult]:
     """Delete exactly these chunks; a parent goes with its children, a document with its last chunk."""
     if not chunk_ids:
         return []
@@ -122,13 +108,13 @@ def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resour
     results = _remove(tenant_id, [chunk for chunk in (chunks | below).values() if chunk.searched], use)
     for parent_id, ids in children.items():
         failure = next((results[child] for child in ids if results[child].status != "deleted"), None)
-        results[parent_id] = replace(failure or Edited(chunk_id=parent_id, status="deleted"), chunk_id=parent_id)
+        results[parent_id] = replace(failure or ChunkResult(chunk_id=parent_id, status="deleted"), chunk_id=parent_id)
     return [results.get(chunk_id) or _not_published(chunk_id) for chunk_id in chunk_ids]
 
 
 def _edit_parent(
     tenant_id: TenantId, edit: Edit, before: OwnedChunk, children: Sequence[ChunkId], use: Resources
-) -> Edited:
+) -> ChunkResult:
     """Edit a parent: its own text, and the visibility of its children."""
     switched = edit_chunks(tenant_id, [Edit(chunk_id=child, enabled=edit.enabled) for child in children], use)
     by_status = {result.status: result for result in reversed(switched)}  # the first of each
@@ -138,7 +124,7 @@ def _edit_parent(
         return _done(before, "updated" if "updated" in by_status else "unchanged")
     text = edit.text
 
-    def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
+    def write(work: UnitOfWork) -> dict[ChunkId, ChunkResult]:
         after = rewrite_parent(tenant_id, before, text, work)
         is_ours = after is not None and after.version == before.version + 1 and after.passage.text == text
         return {before.chunk_id: _done(after, "updated") if after and is_ours else _overtaken(before, after)}
@@ -146,7 +132,7 @@ def _edit_parent(
     return _transact(use, write)[before.chunk_id]
 
 
-def _fault(edit: Edit, before: OwnedChunk) -> Edited | None:
+def _fault(edit: Edit, before: OwnedChunk) -> ChunkResult | None:
     """Return why the text is refused, if it is. A text no longer than the present one is never too long."""
     if edit.text is None:
         return None
@@ -180,7 +166,7 @@ def _plan(edit: Edit, before: OwnedChunk) -> _Plan | None:
     return _Plan(before=before, chunk=chunk, enabled=enabled)
 
 
-def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> dict[ChunkId, Edited]:
+def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> dict[ChunkId, ChunkResult]:
     embedded = [plan for plan in plans if plan.needs_vector]
     texts = [plan.chunk.embedding_text for plan in embedded]
     try:
@@ -193,7 +179,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
         return refused | (_carry_out(tenant_id, others, use) if others else {})
     row_of = {plan.before.chunk_id: row for row, plan in enumerate(embedded)}
 
-    def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
+    def write(work: UnitOfWork) -> dict[ChunkId, ChunkResult]:
         stored = lock_chunks(tenant_id, [plan.before for plan in plans], work)
         results, applied = {}, []
         for plan in plans:
@@ -261,11 +247,11 @@ def _write_rows(tenant_id: TenantId, plans: Sequence[_Plan], work: UnitOfWork) -
         )
 
 
-def _remove(tenant_id: TenantId, wanted: Sequence[OwnedChunk], use: Resources) -> dict[ChunkId, Edited]:
+def _remove(tenant_id: TenantId, wanted: Sequence[OwnedChunk], use: Resources) -> dict[ChunkId, ChunkResult]:
     if not wanted:
         return {}
 
-    def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
+    def write(work: UnitOfWork) -> dict[ChunkId, ChunkResult]:
         stored = lock_chunks(tenant_id, wanted, work)
         by_generation: defaultdict[Generation, list[OwnedChunk]] = defaultdict(list)
         for chunk in stored.values():
@@ -275,7 +261,7 @@ def _remove(tenant_id: TenantId, wanted: Sequence[OwnedChunk], use: Resources) -
         _audit("chunk_delete", tenant_id, list(stored.values()), work)
         work.after_commit(lambda: _settle_vectors(tenant_id, list(stored), set(by_generation), use))
         missing = {chunk.chunk_id: _overtaken(chunk, None) for chunk in wanted if chunk.chunk_id not in stored}
-        return missing | {chunk_id: Edited(chunk_id=chunk_id, status="deleted") for chunk_id in stored}
+        return missing | {chunk_id: ChunkResult(chunk_id=chunk_id, status="deleted") for chunk_id in stored}
 
     return _transact(use, write)
 
@@ -318,7 +304,7 @@ def lock_chunks(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfW
 
 
 @retry_conflicts()
-def _transact(use: Resources, write: Callable[[UnitOfWork], dict[ChunkId, Edited]]) -> dict[ChunkId, Edited]:
+def _transact(use: Resources, write: Callable[[UnitOfWork], dict[ChunkId, ChunkResult]]) -> dict[ChunkId, ChunkResult]:
     with unit_of_work(use.mysql) as work:
         return write(work)
 
@@ -336,26 +322,28 @@ def _lock_order(generation: Generation) -> tuple[str, str, int]:
     return generation.scope.namespace, generation.document_id, generation.number
 
 
-def _done(chunk: OwnedChunk, status: str) -> Edited:
+def _done(chunk: OwnedChunk, status: str) -> ChunkResult:
     pending = chunk.latest > chunk.generation.number
-    return Edited(chunk_id=chunk.chunk_id, status=status, etag=chunk.etag, replacement_pending=pending)
+    return ChunkResult(chunk_id=chunk.chunk_id, status=status, etag=chunk.etag, replacement_pending=pending)
 
 
-def _failed(chunk_id: ChunkId, code: str, detail: str) -> Edited:
-    return Edited(chunk_id=chunk_id, status="failed", code=code, detail=detail)
+def _failed(chunk_id: ChunkId, code: str, detail: str) -> ChunkResult:
+    return ChunkResult(chunk_id=chunk_id, status="failed", code=code, detail=detail)
 
 
-def _not_published(chunk_id: ChunkId) -> Edited:
+def _not_published(chunk_id: ChunkId) -> ChunkResult:
     """Return the failure of a chunk that is not published or another tenant's."""
     return _failed(chunk_id, "chunk_not_found", "there is no such chunk in what is published")
 
 
-def _outdated(chunk: OwnedChunk) -> Edited:
+def _outdated(chunk: OwnedChunk) -> ChunkResult:
     detail = "the chunk is not the one the etag stands for; read it again"
-    return Edited(chunk_id=chunk.chunk_id, status="failed", etag=chunk.etag, code="precondition_failed", detail=detail)
+    return ChunkResult(
+        chunk_id=chunk.chunk_id, status="failed", etag=chunk.etag, code="precondition_failed", detail=detail
+    )
 
 
-def _overtaken(before: OwnedChunk, current: OwnedChunk | None) -> Edited:
+def _overtaken(before: OwnedChunk, current: OwnedChunk | None) -> ChunkResult:
     """Return the failure of an edit that lost against a concurrent change."""
     if current is None:
         detail = "the document was replaced or deleted meanwhile; nothing was changed"

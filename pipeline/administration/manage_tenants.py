@@ -3,11 +3,12 @@
 from dataclasses import asdict
 from datetime import date
 
+from chordwise.contract.tenant import TenantView
 from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.accounts import OwnQuotas, Principal, Tenant, tenant_of
+from pipeline.tenants.accounts import OwnQuotas, Principal, tenant_of
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.quota_store import QuotaColumns
 from pipeline.tenants.tenant_store import ApiKeys, Tenants, tenants_page
@@ -26,7 +27,7 @@ own_quotas = call_store(QuotaColumns, QuotaColumns.read)
 own_requests_per_minute = call_store(QuotaColumns, QuotaColumns.requests_per_minute)
 
 
-def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotas | None, use: Resources) -> Tenant | None:
+def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotas | None, use: Resources) -> TenantView | None:
     """Create a tenant, with quotas of its own if any are given; None if the id is taken."""
     with unit_of_work(use.mysql) as work:
         tenants = Tenants(work.connection, tenant_id)
@@ -38,7 +39,7 @@ def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotas | None, use:
         return tenants.find()
 
 
-def list_tenants(after: str | None, limit: int, use: Resources) -> list[Tenant]:
+def list_tenants(after: str | None, limit: int, use: Resources) -> list[TenantView]:
     """Return the tenants of the installation that follow the id ``after``, by id."""
     with unit_of_work(use.mysql) as work:
         return tenants_page(work.connection, after=after, limit=limit)

@@ -11,6 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
+from chordwise.contract.feedback import FeedbackShape
 from pipeline.keyword.normal_form import normal_form
 from pipeline.records import QueryId
 
@@ -33,30 +34,11 @@ _DOCUMENT, _TIME = attrgetter("document_id"), attrgetter("rated_at", "feedback_i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feedback:
-    """One rating of a hit with its query. ``created_at``: first given; ``rated_at``: last given. ``chunk_id`` None: a
-    document was rated. ``place`` from 1, ``score`` and ``source`` are None if the answer did not hold it."""
+class Feedback(FeedbackShape):
+    """A rating as it is stored. ``chunk_id`` None: a document was rated."""
 
-    feedback_id: str
-    created_at: datetime
-    rated_at: datetime
     query_id: QueryId
-    query_text: str
-    namespaces: tuple[str, ...]
-    namespace: str
-    document_id: str
-    chunk_id: str | None
-    rating: Rating
-    note: str | None = None
-    place: int | None = None
-    score: float | None = None
-    source: str | None = None
-    profile: str
-    config_version: int
-    experiment_id: str | None = None
-    experiment_bucket: str | None = None
-    session_id: str | None = None
-    request_id: str = ""
+    rating: Rating  # type: ignore[assignment]  # an enumeration here
 
     @property
     def rater(self) -> str:

@@ -266,9 +266,6 @@ _WILDCARDS, _LITERALLY = re.compile(r"[|%_]"), r"|\g<0>"
 _PART_OF_ID = re.compile(r"[0-9a-f]{2,8}(-[0-9a-f-]{0,28})?")
 
 
-_ABSENT = dict.fromkeys(("document_id", "title", "code", "detail")) | {"searchable": False}  # fields of a match
-
-
 class Matches(TenantStore):
     """One tenant's documents and jobs, found by part of a title or id."""
 
@@ -287,7 +284,7 @@ class Matches(TenantStore):
         refused = self._run(_REFUSED.format(within=within["i"]), like=like, limit=limit, **values).all()
         jobs = self._jobs(words, namespace, limit) if _PART_OF_ID.fullmatch(words) else []
         matches = [
-            *(record_of(FoundMatch, _ABSENT | dict(row._mapping), status="failed") for row in refused),
+            *(record_of(FoundMatch, row, status="failed") for row in refused),
             *documents,
             *jobs,
         ]
@@ -301,18 +298,12 @@ class Matches(TenantStore):
         for row in rows:
             cause = causes_of.get((row.job_id, row.namespace, row.document_id))
             reason = {"code": cause.code, "detail": cause.detail} if cause else {}
-            matches.append(
-                record_of(FoundMatch, _ABSENT | dict(row._mapping), **reason | {"searchable": bool(row.searchable)})
-            )
+            matches.append(record_of(FoundMatch, row, searchable=bool(row.searchable), **reason))
         return matches
 
     def _jobs(self, prefix: str, namespace: str | None, limit: int) -> list[FoundMatch]:
         views = JobViews(self._connection, self._tenant_id).beginning_with(prefix, limit=limit)
-        return [
-            record_of(FoundMatch, _ABSENT | asdict(job), kind="job")
-            for job in views
-            if namespace in (None, job.namespace)
-        ]
+        return [record_of(FoundMatch, asdict(job), kind="job") for job in views if namespace in (None, job.namespace)]
 
 
 # Each upload's row is compared in the order of the key, before anything is joined to the few that match. No derived table

@@ -21,6 +21,7 @@ from typing import IO, BinaryIO, Final
 import structlog
 from sqlalchemy import URL, Engine, inspect, text
 
+from chordwise.contract.namespace import Alignment
 from pipeline.database import schema, schema_revisions
 from pipeline.database.engines import engines, mysql_errors, postgres_errors, used_url
 from pipeline.database.statements import tenant_ids
@@ -28,7 +29,7 @@ from pipeline.database.unit_of_work import reading
 from pipeline.errors import BackupFailed, Misconfigured
 from pipeline.local_stack import client_programs
 from pipeline.maintenance import migrate_schema
-from pipeline.maintenance.verify import AlignmentReport, verify
+from pipeline.maintenance.verify import verify
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.settings import Settings
@@ -128,7 +129,7 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def restore(folder: Path, settings: Settings, *, on_tenant: Callable[[TenantId, AlignmentReport], None]) -> Manifest:
+def restore(folder: Path, settings: Settings, *, on_tenant: Callable[[TenantId, Alignment], None]) -> Manifest:
     """Load a backup into two empty databases, migrate them to this version's schemas, claim Redis, empty it of the earlier
     state, and repair each tenant's vectors. No worker, clock or client may be active.
 

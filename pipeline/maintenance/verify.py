@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter
 
+from chordwise.contract.namespace import Alignment, Differences, NamespaceAlignment
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.documents import alignment_store
@@ -36,27 +37,6 @@ _NAMESPACES_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Differences:
-    """The number of differences.
-
-    ``missing``: published chunks without a vector. ``orphaned``: vectors without a published chunk. ``stale``: vectors
-    of another text or another model. ``misplaced``: vectors under another tenant, namespace or document than their
-    chunk. ``miscounted``: documents with another number of chunks than at publication. ``leftover``: chunk rows of
-    unneeded generations. ``statistics``: namespaces with a wrong number of chunks or terms. ``document_vectors``:
-    document vectors that are missing, of other chunks, or unneeded.
-    """
-
-    missing: int = 0
-    orphaned: int = 0
-    stale: int = 0
-    misplaced: int = 0
-    miscounted: int = 0
-    leftover: int = 0
-    statistics: int = 0
-    document_vectors: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentCounts(Differences):
     """The numbers of compared, differing and repaired rows."""
 
@@ -71,25 +51,6 @@ class AlignmentCounts(Differences):
     def wrong(self) -> int:
         """The sum of all differences."""
         return sum(getattr(self, field.name) for field in fields(Differences))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceReport(Differences):
-    """The differences of one namespace."""
-
-    namespace: str
-    documents: int
-    chunks: int
-    vectors: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlignmentReport(Differences):
-    """The result of a comparison. ``withheld``: vectors and chunk rows not deleted, being too large a share."""
-
-    namespaces: tuple[NamespaceReport, ...]
-    repaired: int
-    withheld: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +72,7 @@ class VerifyProgress:
     documents: Mapping[str, int]
     position: ComparePosition | None = ComparePosition()
     counts: AlignmentCounts = AlignmentCounts()
-    finished: tuple[NamespaceReport, ...] = ()
+    finished: tuple[NamespaceAlignment, ...] = ()
     repaired: int = 0
     is_whole: bool = False
     limit: DeletionLimit | None = None
@@ -121,7 +82,7 @@ _PROGRESS: TypeAdapter[VerifyProgress] = TypeAdapter(VerifyProgress)
 
 
 def verify_step(computation: Computation, use: Resources, *, step_s: float = STEP_S) -> Done | Further:
-    """Compare for about ``step_s`` seconds, at least a page; the state is a `VerifyProgress`, the answer the `AlignmentReport`.
+    """Compare for about ``step_s`` seconds, at least a page; the state is a `VerifyProgress`, the answer the `Alignment`.
     ``asked``: ``namespaces`` (None: all), ``repair``, ``delete_share`` as for `verify`."""
     tenant_id, repair = computation.tenant_id, bool(computation.asked["repair"])
     if computation.state is None:
@@ -148,7 +109,7 @@ def verify(
     repair: bool,
     space: EmbeddingSpace | None = None,
     delete_share: float | None = None,
-) -> AlignmentReport:
+) -> Alignment:
     """Compare every chunk and vector of these or all namespaces, and count the chunks, a page in memory at a time.
     ``space``: by default the active one. ``repair``: repair differences, deleting up to ``delete_share`` of the
     tenant's vectors and chunk rows (None: the settings'). Raises WrongInstallation."""
@@ -193,7 +154,7 @@ def _advance(
     counts = progress.counts + recount(tenant_id, namespace, use, repair=repair)
     figures = asdict(counts)
     repaired = figures.pop("repaired")
-    report = NamespaceReport(namespace=namespace, documents=progress.documents.get(namespace, 0), **figures)
+    report = NamespaceAlignment(namespace=namespace, documents=progress.documents.get(namespace, 0), **figures)
     return replace(
         progress,
         waiting=progress.waiting[1:],
@@ -204,7 +165,7 @@ def _advance(
     )
 
 
-def _finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, repair: bool) -> AlignmentReport:
+def _finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, repair: bool) -> Alignment:
     """Return the report on a finished comparison, and note a repair in the audit."""
     limit = progress.limit
     if repair:
@@ -216,7 +177,7 @@ def _finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, re
     kinds = [field.name for field in fields(Differences)]
     sums = {kind: sum(getattr(report, kind) for report in progress.finished) for kind in kinds}
     withheld = limit.withheld if limit else 0
-    return AlignmentReport(namespaces=progress.finished, repaired=progress.repaired, withheld=withheld, **sums)
+    return Alignment(namespaces=progress.finished, repaired=progress.repaired, withheld=withheld, **sums)
 
 
 def _same_space(number: int, use: Resources) -> EmbeddingSpace:

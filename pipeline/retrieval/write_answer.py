@@ -63,16 +63,7 @@ def write_answer(computation: Computation, use: Resources) -> Done:
 
 def _written(query: Query, answer: Mapping[str, Any], computation: Computation, use: Resources) -> WrittenAnswer:
     nothing = WrittenAnswer(
-        query_id=query.query_id,
-        status="failed",
-        found=None,
-        text=None,
-        citations=(),
-        dropped_markers=(),
-        model=use.settings.llm_model,
-        latency_ms=0.0,
-        degraded=False,
-        degradations=(),
+        query_id=query.query_id, status="failed", found=None, text=None, model=use.settings.llm_model, latency_ms=0.0
     )
 
     def without_text(code: str, detail: str) -> WrittenAnswer:

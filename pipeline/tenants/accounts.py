@@ -21,16 +21,6 @@ OPERATOR = "operator"  # allows actions on every tenant; only the command line g
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
-    """A tenant. ``disabled_at``: its keys do not work since then; its accepted jobs continue."""
-
-    tenant_id: TenantId
-    name: str
-    created_at: datetime
-    disabled_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnQuotas:
     """The values in a tenant's own row; None where the installation's setting holds, 0 for no limit."""
 
@@ -39,19 +29,6 @@ class OwnQuotas:
     queued: int | None = None
     tokens: int | None = None
     requests_per_minute: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceView:
-    """A namespace with the counts of published documents and chunks. ``bytes``: of their uploads, None if not read.
-    ``revised_at``: the last change that searches see."""
-
-    namespace: str
-    documents: int
-    chunks: int
-    created_at: datetime
-    revised_at: datetime | None = None
-    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from chordwise.contract.namespace import Namespace as NamespaceView
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json
 from pipeline.database.statements import TenantsWith, same_document, sql
 from pipeline.records import DocumentId, Namespace
-from pipeline.tenants.accounts import NamespaceView
 
 KEPT_FOR = timedelta(days=7)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
+from chordwise.contract.tenant import TenantView
 from pipeline.database.mysql_tables import api_keys
 from pipeline.database.rows import TenantStore, as_utc, follows, now, record_of, to_naive
 from pipeline.database.statements import sql
@@ -16,7 +17,6 @@ from pipeline.tenants.accounts import (
     ApiKey,
     IssuedKey,
     Principal,
-    Tenant,
     TooManyKeys,
     hashed,
     key_id_of,
@@ -123,10 +123,10 @@ class Tenants(TenantStore):
             )
         return created
 
-    def find(self) -> Tenant | None:
+    def find(self) -> TenantView | None:
         """Return the tenant's row, None if there is none."""
         row = self._run(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id = :tenant").first()
-        return None if row is None else record_of(Tenant, row)
+        return None if row is None else record_of(TenantView, row)
 
     def admit(self, admitted: bool) -> bool:
         """Enable or disable all of a tenant's keys; False if unchanged. One that is being erased stays disabled."""
@@ -166,10 +166,10 @@ class Tenants(TenantStore):
         return Principal(tenant_id=self._tenant_id, scopes=scopes, key_id=key_id_of(digest), key_name=row.name)
 
 
-def tenants_page(connection: Connection, *, after: str | None, limit: int) -> list[Tenant]:
+def tenants_page(connection: Connection, *, after: str | None, limit: int) -> list[TenantView]:
     """Return tenants of the installation by id, after the given one; for operators only."""
     statement = sql(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id > :after ORDER BY tenant_id LIMIT :limit")
-    return [record_of(Tenant, row) for row in connection.execute(statement, {"after": after or "", "limit": limit})]
+    return [record_of(TenantView, row) for row in connection.execute(statement, {"after": after or "", "limit": limit})]
 
 
 _COLUMNS = "tenant_id, name, created_at, disabled_at"

@@ -20,7 +20,7 @@ from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, CompleteList, Js
 from api_gateway.resources.shapes import Chunk
 from chordwise.contract.chunk import ChunkBeginningShape, ChunkResult
 from pipeline.administration import list_documents
-from pipeline.administration.edit_chunks import Edit, Edited, delete_chunks
+from pipeline.administration.edit_chunks import Edit, delete_chunks
 from pipeline.answer.passage_json import passage_as_json
 from pipeline.documents.document_views import ChunkOrder, OwnedChunk
 from pipeline.jobs.computation import ComputationKind
@@ -263,7 +263,7 @@ async def edit(
     ]
     body = await caller.gateway.run(orjson.dumps, edits)
     done = await compute(caller, ComputationKind.CHUNK_EDIT, {}, body=body)
-    return _answer([Edited(**edited) for edited in orjson.loads(done.body)])
+    return _answer([ChunkResult(**edited) for edited in orjson.loads(done.body)])
 
 
 @router.delete("/v1/chunks", **route("Delete chunks", ChunkResults, "The outcome for each chunk.", 404, 409))
@@ -274,7 +274,7 @@ async def delete(caller: Writer, sent: Json[ChunksDeleteRequest]) -> Response:
     return _answer(await caller.gateway.run_heavy(delete_chunks, caller.tenant_id, chunk_ids, caller.use))
 
 
-def _answer(results: list[Edited]) -> Response:
+def _answer(results: list[ChunkResult]) -> Response:
     """Return the results, or one error if all failed alike."""
     codes = {result.code for result in results}
     if len(codes) == 1 and (code := results[0].code) is not None:

@@ -16,11 +16,9 @@ from api_gateway.app import create_app
 from api_gateway.console.page import docs_page, files
 from api_gateway.http.auth import Keys
 from api_gateway.live.wakes import Wakes
-from api_gateway.resources.namespaces import Alignment, NamespaceAlignment
 from api_gateway.resources.retrieval import queries as results
 from pipeline.answer import result as records
 from pipeline.errors import StoreUnavailable
-from pipeline.maintenance.verify import AlignmentReport, NamespaceReport
 from pipeline.records import TenantId
 from pipeline.settings import load
 from pipeline.tenants.accounts import Principal
@@ -186,8 +184,6 @@ class DescribeTheDescription:
         ("shape", "record"),
         [
             (results.Answer, records.Answer),
-            (Alignment, AlignmentReport),
-            (NamespaceAlignment, NamespaceReport),
         ],
     )
     def it_keeps_to_the_records_that_are_sent_as_they_are(self, shape, record):
