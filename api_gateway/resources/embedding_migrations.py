@@ -13,7 +13,7 @@ from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import CurrentGateway, OperatorJson, existing
-from chordwise.contract.migration import EmbeddingMigration, MigrationProgress
+from chordwise.contract.migration import EmbeddingMigration
 from pipeline.embedding.model_comparison import Gate, GoldenQuery
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
@@ -118,7 +118,7 @@ def embedding_migration(status: MigrationStatus) -> dict[str, Any]:
         migration,
         **{name: getattr(space, name) for name in ("number", "provider", "model", "dimension", "service")},
         active=status.active == space.number,
-        progress=shown(MigrationProgress, status.progress),
+        progress=status.progress,
         behind=status.behind,
     )
 

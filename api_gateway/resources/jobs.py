@@ -115,7 +115,7 @@ async def find(
         return every.of(text, namespace=namespace, limit=limit)
 
     matches, truncated = await caller.gateway.run(read_view, Matches, caller.tenant_id, caller.use, read)
-    return json_response({"data": [shown(FoundMatch, match) for match in matches], "truncated": truncated})
+    return json_response({"data": matches, "truncated": truncated})
 
 
 @router.get(

@@ -49,7 +49,7 @@ async def delete(caller: Writer, namespace: Name) -> Response:
     it continues."""
     deleted = await caller.gateway.run_heavy(delete_namespace, caller.tenant_id, namespace, caller.use)
     caller.gateway.namespaces.forget(caller.tenant_id, namespace)
-    return json_response(shown(NamespaceDeleted, existing(deleted, _not_found(namespace))))
+    return json_response(existing(deleted, _not_found(namespace)))
 
 
 class VerifyRequest(TenantWire):

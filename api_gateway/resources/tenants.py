@@ -1,6 +1,7 @@
 """Tenants of the installation and their keys, for the operator."""
 
-from typing import Annotated, Any, ClassVar
+from functools import partial
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Depends, Path, Response
 from pydantic import AfterValidator, Field
@@ -65,11 +66,6 @@ class TenantPage(Page[TenantView]):
     """One page of tenants, by id."""
 
 
-def tenant_json(tenant: TenantView) -> dict[str, Any]:
-    """Return a tenant as it is sent."""
-    return shown(TenantView, tenant)
-
-
 router = APIRouter(tags=["admin"], dependencies=[Depends(require_operator)])
 
 
@@ -99,7 +95,7 @@ async def make(gateway: CurrentGateway, body: OperatorJson[TenantRequest]) -> Re
 
     created = await gateway.run(create)
     tenant = existing(created, Problem(409, "tenant_exists", f"There is a tenant {tenant_id!r} already."))
-    return json_response(tenant_json(tenant), status=201, headers={"Location": f"/v1/tenants/{tenant_id}"})
+    return json_response(tenant, status=201, headers={"Location": f"/v1/tenants/{tenant_id}"})
 
 
 @router.get("/v1/tenants", **route("List tenants", TenantPage, "One page of tenants, by id."))
@@ -110,13 +106,13 @@ async def list_tenants(gateway: CurrentGateway, limit: Limit = 50, cursor: Curso
         raise cursors.foreign()
     after = None if position is None else position[0]
     rows = await gateway.run(manage_tenants.list_tenants, after, limit + 1, gateway.resources)
-    return send_page(rows, limit, tenant_json, "tenants", lambda tenant: (tenant.tenant_id,))
+    return send_page(rows, limit, partial(shown, TenantView), "tenants", lambda tenant: (tenant.tenant_id,))
 
 
 @router.get("/v1/tenants/{tenant_id}", **route("Get a tenant", TenantView, "The tenant.", 404))
 async def look(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's name, and whether its keys work."""
-    return json_response(tenant_json(await gateway.run(_tenant, gateway, tenant_id)))
+    return json_response(await gateway.run(_tenant, gateway, tenant_id))
 
 
 @router.get(
@@ -242,7 +238,7 @@ async def _admit(gateway: Gateway, tenant_id: TenantId, *, admitted: bool) -> Re
         manage_tenants.admit_tenant(tenant_id, gateway.resources, admitted)
         return _tenant(gateway, tenant_id)
 
-    return json_response(tenant_json(await gateway.run(change)))
+    return json_response(await gateway.run(change))
 
 
 def _tenant(gateway: Gateway, tenant_id: TenantId) -> TenantView:
@@ -260,4 +256,4 @@ async def erase(gateway: CurrentGateway, tenant_id: Id) -> Response:
     The id is free some 40 seconds after the request, when no query or upload of the tenant can be under way."""
 
     erased = await gateway.run_heavy(lambda: erase_tenant(tenant_id, gateway.resources))
-    return json_response(shown(TenantErased, existing(erased, _not_found(tenant_id))))
+    return json_response(existing(erased, _not_found(tenant_id)))

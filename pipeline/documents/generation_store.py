@@ -200,7 +200,8 @@ _POINTERS = (
 
 _HISTORY = sql(
     "SELECT g.generation, g.title, g.created_at, g.chunk_count AS chunks, g.content_hash, g.body_bytes AS bytes, g.job_id,"
-    f" k.kept_until, i.state FROM generations g LEFT JOIN kept_generations k ON {same_generation('k', 'g')} AND k.kept_until > :now"
+    " k.kept_until, i.state FROM generations g"
+    f" LEFT JOIN kept_generations k ON {same_generation('k', 'g')} AND k.kept_until > :now"
     " LEFT JOIN job_items i ON i.tenant_id = g.tenant_id AND i.job_id = g.job_id AND i.namespace = g.namespace"
     " AND i.document_id = g.document_id AND i.generation = g.generation WHERE g.tenant_id = :tenant"
     " AND g.namespace = :namespace AND g.document_id = :document AND g.generation > :deleted"

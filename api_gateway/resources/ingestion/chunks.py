@@ -239,7 +239,7 @@ async def look_up(caller: Reader, body: Json[ChunksLookupRequest]) -> Response:
     generations are named while they are stored."""
     chunk_ids = [ChunkId(chunk_id) for chunk_id in dict.fromkeys(body.chunk_ids)]
     found = await caller.gateway.run(list_documents.name_chunks, caller.tenant_id, chunk_ids, caller.use)
-    return page_response([shown(ChunkBeginningShape, chunk) for chunk in found], None)
+    return page_response(found, None)
 
 
 @router.put(
@@ -286,7 +286,7 @@ def _answer(results: list[ChunkResult]) -> Response:
         ]
         raise Problem(_STATUS[code], code, f"{detail[0].upper()}{detail[1:]}.", errors=errors[:MOST_ERRORS])
     headers = {"ETag": results[0].etag} if len(results) == 1 and results[0].etag else None
-    return json_response({"data": [shown(ChunkResult, result) for result in results]}, headers=headers)
+    return json_response({"data": results}, headers=headers)
 
 
 def _position(cursor: str | None, order_by: ChunkOrder) -> tuple[Any, ...] | None:

@@ -69,7 +69,7 @@ async def look(caller: Reader, source_id: Id, namespace: InNamespace) -> Respons
         return sources.one(namespace, source_id)
 
     view = await caller.gateway.run(read_view, SourceViews, caller.tenant_id, caller.use, read)
-    return json_response(shown(SourceInfo, existing(view, _not_found(source_id))))
+    return json_response(existing(view, _not_found(source_id)))
 
 
 @router.delete(
