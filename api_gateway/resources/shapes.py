@@ -5,10 +5,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from api_gateway.http.fields import Shape, shown
+from api_gateway.http.fields import shown
 from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.uploads import chunking_json
 from api_gateway.resources.route_parts import Page
+from chordwise.contract.chunk import Chunk
 from chordwise.contract.document import Document, Source
 from chordwise.contract.job import Job, JobError, Renamed, Usage
 from chordwise.contract.namespace import Namespace
@@ -19,40 +20,6 @@ from pipeline.jobs.job_views import JobView
 from pipeline.records import DocumentFields, Encoding
 from pipeline.tenants.usage import UsageRow
 from workers import dispatch
-
-
-class Chunk(Shape):
-    """A passage of the searchable generation. Offsets count characters of the parsed text; `end` is exclusive.
-
-    `chunk_type` is `parent` for a chunk that is part of no other, else `child`, `sentence`, `qa` or `segment`;
-    `chunk_index` is its position in its parent, or in the document. `window`: the text that is read with it.
-    `chapter_id`, `story_time`, `entity_names`, `summary` and `attributes` are those of its segment. `edited`: its text
-    was changed by hand, and its offsets and pages name the passage that it replaces.
-    """
-
-    chunk_id: str
-    namespace: str
-    document_id: str
-    generation: int
-    ordinal: int
-    text: str
-    heading_path: list[str]
-    page: int | None
-    page_start: int | None
-    page_end: int | None
-    start: int
-    end: int
-    token_count: int
-    chunk_type: str
-    parent_id: str | None
-    chunk_index: int
-    chapter_id: str | None
-    story_time: int | None
-    entity_names: list[str]
-    summary: str | None
-    attributes: dict[str, str]
-    window: str | None
-    edited: bool
 
 
 class DocumentPage(Page[Document]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -18,45 +17,14 @@ from chordwise.resource import Resource, entries, given, operation
 from chordwise.transport import Steps
 
 
-class Passage(Result):
-    """A piece of a document. Offsets count characters of the parsed text; ``end`` is exclusive."""
-
-    text: str
-    ordinal: int = 0
-    start: int = 0
-    end: int = 0
-    token_count: int = 0
-    heading_path: tuple[str, ...] = ()
-    page: int | None = None
-    page_start: int | None = None
-    page_end: int | None = None
-    chunk_type: str = "parent"
-    chunk_index: int = 0
-    chapter_id: str | None = None
-    story_time: int | None = None
-    entity_names: tuple[str, ...] = ()
-    summary: str | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Chunk(Passage):
+class Chunk(chunk.OwnedChunkShape, Result):
     """A chunk of a published generation. ``searched`` is False for a parent, which is only read with its children;
-    ``window`` is the text that is read with a sentence. ``edited``: its text was changed by hand."""
+    ``window`` is the text that is read with a sentence. ``edited``: its text was changed by hand. Offsets count characters of
+    the parsed text; ``end`` is exclusive."""
 
-    chunk_id: str
-    document_id: str
-    namespace: str = ""
-    generation: int = 0
-    parent_id: str | None = None
-    window: str | None = None
     searched: bool = True
     enabled: bool = True
-    etag: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
     source_id: str = ""
-    source_uri: str | None = None
-    edited: bool = False
-    updated_at: datetime | None = None
 
 
 class ChunkResult(chunk.ChunkResult, Result):
@@ -64,11 +32,8 @@ class ChunkResult(chunk.ChunkResult, Result):
     that overlap it and still contain words that the edit removed."""
 
 
-class PreviewedChunk(Passage):
+class PreviewedChunk(chunk.PreviewChunk, Result):
     """A chunk that a document would have. ``parent``: the ordinal of the parent it would be part of."""
-
-    parent: int | None = None
-    embedding_text: str | None = None
 
 
 class Preview(Result):

@@ -1,7 +1,9 @@
 """Chunks: positions, beginnings, and the outcomes of edits."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
 
 from chordwise.contract.record import Answered, Complete
 
@@ -75,3 +77,67 @@ class DocumentText(Answered):
     sections: tuple[TextSection, ...]
     parents: int
     chunks: tuple[ChunkPosition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassageFields(Answered):
+    """A passage of a document's text."""
+
+    ordinal: int
+    text: str
+    heading_path: tuple[str, ...]
+    page: int | None
+    page_start: int | None
+    page_end: int | None
+    start: int
+    end: int
+    token_count: int
+    chunk_type: str
+    chunk_index: int
+    chapter_id: str | None
+    story_time: int | None
+    entity_names: tuple[str, ...]
+    summary: str | None
+    attributes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk(PassageFields):
+    """A passage of the searchable generation. Offsets count characters of the parsed text; `end` is exclusive.
+
+    `chunk_type` is `parent` for a chunk that is part of no other, else `child`, `sentence`, `qa` or `segment`;
+    `chunk_index` is its position in its parent, or in the document. `window`: the text that is read with it.
+    `chapter_id`, `story_time`, `entity_names`, `summary` and `attributes` are those of its segment. `edited`: its text
+    was changed by hand, and its offsets and pages name the passage that it replaces.
+    """
+
+    chunk_id: str
+    namespace: str
+    document_id: str
+    generation: int
+    parent_id: str | None
+    window: str | None
+    edited: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedChunkShape(Chunk):
+    """A chunk as its owner sees it, enabled or disabled. `searched` is false for a parent, which is only read with its
+    children. `metadata`, `source_id` and `source_uri` are its document's."""
+
+    searched: bool
+    metadata: Mapping[str, Any]
+    source_id: str
+    source_uri: str | None
+    enabled: bool
+    etag: str
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewChunk(PassageFields):
+    """A chunk in the preview. `parent`: the ordinal of its parent. `embedding_text`: the text to embed, null for
+    parents."""
+
+    parent: int | None
+    embedding_text: str | None

@@ -17,8 +17,7 @@ from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.query_body import FiltersText, filters_parameter
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, CompleteList, Json, Page, refuse_repeated
-from api_gateway.resources.shapes import Chunk
-from chordwise.contract.chunk import ChunkBeginningShape, ChunkResult
+from chordwise.contract.chunk import ChunkBeginningShape, ChunkResult, OwnedChunkShape
 from pipeline.administration import list_documents
 from pipeline.administration.edit_chunks import Edit, delete_chunks
 from pipeline.answer.passage_json import passage_as_json
@@ -102,19 +101,6 @@ class ChunksDeleteRequest(TenantWire):
     most_bytes: ClassVar = MOST_SHAPE_BYTES
 
     chunk_ids: Annotated[list[ChunkIdText], Field(min_length=1, max_length=MOST_CHUNKS)]
-
-
-class OwnedChunkShape(Chunk):
-    """A chunk as its owner sees it, enabled or disabled. `searched` is false for a parent, which is only read with its
-    children. `metadata`, `source_id` and `source_uri` are its document's."""
-
-    searched: bool
-    metadata: dict[str, Any]
-    source_id: str
-    source_uri: str | None
-    enabled: bool
-    etag: str
-    updated_at: datetime
 
 
 class OwnedChunkPage(Page[OwnedChunkShape]):

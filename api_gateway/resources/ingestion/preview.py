@@ -20,6 +20,7 @@ from api_gateway.resources.ingestion.documents import find
 from api_gateway.resources.ingestion.files import sent_form, split_form
 from api_gateway.resources.ingestion.uploads import ChunkingIn, DocumentIn, to_chunking
 from api_gateway.resources.route_parts import decode_own, file_form, media_type_of_body, validated
+from chordwise.contract.chunk import PreviewChunk
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking, DocumentId, Namespace
@@ -49,30 +50,6 @@ class PreviewForm(TenantWire):
     parser_hint: ParserHint | None = None
     charset: Charset | None = None
     chunking: ChunkingIn | None = None
-
-
-class PreviewChunk(Shape):
-    """A chunk in the preview. `parent`: the ordinal of its parent. `embedding_text`: the text to embed, null for
-    parents."""
-
-    ordinal: int
-    parent: int | None
-    text: str
-    heading_path: list[str]
-    page: int | None
-    page_start: int | None
-    page_end: int | None
-    start: int
-    end: int
-    token_count: int
-    chunk_type: str
-    chunk_index: int
-    chapter_id: str | None
-    story_time: int | None
-    entity_names: list[str]
-    summary: str | None
-    attributes: dict[str, str]
-    embedding_text: str | None
 
 
 class PreviewEncoding(Shape):
