@@ -21,12 +21,13 @@ class OutageTolerated(AbstractContextManager[None]):
 
     def __init__(self, record: Callable[[PipelineError], object], *, also: Kinds = (), but: Kinds = ()) -> None:
         self._record = record
-        self._kinds, self._but = (Unavailable, *also), but
+        self._kinds: Kinds = (Unavailable, *also)
+        self._but = but
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        if not isinstance(error, self._kinds) or isinstance(error, self._but):
+        if not isinstance(error, PipelineError) or not isinstance(error, self._kinds) or isinstance(error, self._but):
             return False
         self._record(error)
         return True
@@ -49,9 +50,10 @@ def raise_for_outage(
     make: Callable[[Exception], Exception], *, also: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
     """Raise what ``make`` returns in place of an Unavailable, or of an error of the kinds in ``also``."""
+    kinds: tuple[type[Exception], ...] = (Unavailable, *also)
     try:
         yield
-    except (Unavailable, *also) as error:
+    except kinds as error:
         raise make(error) from None
 
 

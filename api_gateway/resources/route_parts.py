@@ -166,7 +166,9 @@ else:
 def describe_bodies(router: APIRouter) -> None:
     """Add the bodies of a router's `Json` parameters to its description."""
     for route in router.routes:
-        for dependency in route.dependant.dependencies if isinstance(route, APIRoute) else ():
+        if not isinstance(route, APIRoute):
+            continue
+        for dependency in route.dependant.dependencies:
             if isinstance(dependency.call, JsonBody):
                 route.openapi_extra = {**dependency.call.description, **(route.openapi_extra or {})}
 

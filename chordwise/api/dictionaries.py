@@ -17,8 +17,8 @@ class Dictionary(dictionary.DictionaryOut, Result):
     """Words of one namespace, or of all where ``namespace`` is None. ``synonyms`` are groups of expressions that mean the
     same; each of ``rules`` has ``when``, ``document_id``, ``namespace`` and ``boost``."""
 
-    synonyms: tuple[Any, ...] = ()  # type: ignore[assignment]
-    rules: tuple[Any, ...] = ()  # type: ignore[assignment]
+    synonyms: tuple[Any, ...] = ()
+    rules: tuple[Any, ...] = ()
 
 
 class DictionaryOperations(Resource):
@@ -63,7 +63,7 @@ class DictionaryOperations(Resource):
         while True:
             answer = yield from self._request("GET", _PATH, params=params, expects=frozenset({404}))
             known = answer.status != 404
-            there = decode(Dictionary, answer.json()) if known else Dictionary()
+            there = decode(Dictionary, answer.json() if known else {})
             body = {
                 "synonyms": [*there.synonyms, *(group for group in groups if group not in there.synonyms)],
                 "stop_words": list(dict.fromkeys((*there.stop_words, *stops))),

@@ -28,7 +28,6 @@ class EmbeddingMigration(migration.EmbeddingMigration, Result):
     """A migration to another model. ``active``: searches use it now; ``behind``: documents without vectors yet in the
     standby space; ``missing``: chunks that the model gave no vector."""
 
-    progress: MigrationProgress = MigrationProgress()
     comparison: ModelComparison | None = None
 
 

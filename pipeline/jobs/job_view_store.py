@@ -7,7 +7,6 @@ failures up to a revision has missed none.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -303,7 +302,13 @@ class Matches(TenantStore):
 
     def _jobs(self, prefix: str, namespace: str | None, limit: int) -> list[FoundMatch]:
         views = JobViews(self._connection, self._tenant_id).beginning_with(prefix, limit=limit)
-        return [record_of(FoundMatch, asdict(job), kind="job") for job in views if namespace in (None, job.namespace)]
+        return [
+            FoundMatch(
+                kind="job", namespace=job.namespace, status=job.status, job_id=job.job_id, updated_at=job.updated_at
+            )
+            for job in views
+            if namespace in (None, job.namespace)
+        ]
 
 
 # Each upload's row is compared in the order of the key, before anything is joined to the few that match. No derived table
