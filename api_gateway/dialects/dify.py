@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 from api_gateway.http.bodies import Decoded
 from api_gateway.http.caller import Caller, Reader
-from api_gateway.http.fields import QueryText
+from api_gateway.http.fields import Body, QueryText
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, asked_query, retrieved
@@ -67,7 +67,7 @@ def _names(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class _Tolerant(BaseModel):
+class _Tolerant(Body):
     """Accept undocumented fields, in which Dify's versions differ."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)

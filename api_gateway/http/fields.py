@@ -53,12 +53,15 @@ _UNNAMABLE = {"Cc", "Cs", "Zl", "Zp"}  # categories of characters that no name m
 _RFC_3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 
 
-class Wire(BaseModel):
-    """The base of all requests: no conversions, no unknown fields. ``example``: in the description of a body; ``most_bytes``
-    of one, capped by the installation's limit."""
+class Body(BaseModel):
+    """The base of what a body may be. ``example``: in its description; ``most_bytes``: capped by the installation's limit."""
 
     example: ClassVar[dict[str, Any]] = {}
     most_bytes: ClassVar[int] = 64 * 1024
+
+
+class Wire(Body):
+    """The base of all requests: no conversions, no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 

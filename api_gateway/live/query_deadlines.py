@@ -94,7 +94,7 @@ class Deadlines:
         await asyncio.sleep(max(0.0, query.deadline_at + FAIL_AFTER_S - time.time()))
         if timer.is_answered:
             return
-        ids = {"query_id": query.query_id, "tenant_id": query.tenant_id}
+        ids: dict[str, Any] = {"query_id": query.query_id, "tenant_id": query.tenant_id}
         try:
             with tolerate_outage(log.error, "query_not_failed", **ids):
                 if await self._run(fail, query.tenant_id, query.query_id, self._use):

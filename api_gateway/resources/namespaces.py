@@ -14,13 +14,13 @@ from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.route_parts import Json, existing, parse, send_page
-from api_gateway.resources.shapes import Namespace as NamespaceShape
 from api_gateway.resources.shapes import NamespacePage
 from chordwise.contract.namespace import (
     Alignment,
     NamespaceDeleted,
     NamespaceFields,
 )
+from chordwise.contract.namespace import Namespace as NamespaceShape
 from pipeline.administration import list_documents
 from pipeline.jobs.computation import ComputationKind
 from pipeline.maintenance.erase import delete_namespace

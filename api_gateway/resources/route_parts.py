@@ -15,14 +15,14 @@ from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.http.caller import Caller
 from api_gateway.http.descriptions import Parameter, json_body, reference
-from api_gateway.http.fields import Shape, Wire
+from api_gateway.http.fields import Body, Shape
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import page_response
 from pipeline.tenants.accounts import Principal
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
-W = TypeVar("W", bound=Wire)
+W = TypeVar("W", bound=Body)
 
 
 MOST_SHAPE_BYTES: Final = 64 * 1024 * 1024  # of a body that is not an upload; room for a dictionary of 10,000 groups

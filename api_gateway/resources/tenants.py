@@ -14,10 +14,17 @@ from api_gateway.http.fields import Wire, shown
 from api_gateway.http.problems import Problem, invalid, quoted
 from api_gateway.http.responses import json_response
 from api_gateway.resources import keys
-from api_gateway.resources.keys import Key, KeyId, KeyPage, KeyRequest, KeyRotateRequest, KeyWithSecret, key_json
+from api_gateway.resources.keys import (
+    KeyId,
+    KeyPage,
+    KeyRequest,
+    KeyRotateRequest,
+    KeyWithSecret,
+    key_json,
+)
 from api_gateway.resources.route_parts import CurrentGateway, OperatorJson, Page, existing, send_page
-from api_gateway.resources.usage import QuotaUse, send_quotas
-from chordwise.contract.tenant import OwnQuotasView, TenantErased, TenantView
+from api_gateway.resources.usage import send_quotas
+from chordwise.contract.tenant import Key, OwnQuotasView, QuotaUse, TenantErased, TenantView
 from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant, refuse_unfinished
 from pipeline.records import TenantId

@@ -7,6 +7,7 @@ leaves the old text with, at worst, the new text's vector, which the reconciler 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import orjson
 import structlog
@@ -322,7 +323,7 @@ def _lock_order(generation: Generation) -> tuple[str, str, int]:
     return generation.scope.namespace, generation.document_id, generation.number
 
 
-def _done(chunk: OwnedChunk, status: str) -> ChunkResult:
+def _done(chunk: OwnedChunk, status: Literal["updated", "unchanged", "deleted"]) -> ChunkResult:
     pending = chunk.latest > chunk.generation.number
     return ChunkResult(chunk_id=chunk.chunk_id, status=status, etag=chunk.etag, replacement_pending=pending)
 

@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 _CHUNKS_PER_RULE = 5
 _MOST_KNOWN = 32  # queries; each may hold open files of the index that were merged away since, and some 200 rows
+_MOST_WITHOUT_DICTIONARY = 256  # queries
 _DICTIONARY_FRESH_S = 3.0
 _MOST_DICTIONARIES = 256
 _PATIENCE_S, _FIRST_S = 0.25, 0.5  # for a known dictionary, and for one that was never read
@@ -64,11 +65,10 @@ def _without_damage(method: Callable[Concatenate[KeywordChannel, Query, P], T]) 
 @dataclass(frozen=True, slots=True)
 class _Engine:
     """The engine that a query uses from its beginning: this host's ``index``, or FULLTEXT without one. ``read_rows``: the
-    rows of the index that the query has read. ``has_dictionary``: the tenant's could be read."""
+    rows of the index that the query has read."""
 
     tenant_id: TenantId
     index: IndexAtRevision | None
-    has_dictionary: bool
     read_rows: dict[ChunkId, TermsRow] = field(default_factory=dict)
 
     def on(self, connection: Callable[[], Connection]) -> WordIndex:
@@ -88,6 +88,9 @@ class KeywordChannel:
     clock: Callable[[], float] = time.monotonic
     _known: RecentValues[_QueryKey, tuple[_Engine, QueryWords]] = field(
         default_factory=lambda: RecentValues(_MOST_KNOWN)
+    )
+    _without_dictionary: RecentValues[tuple[str, str], bool] = field(
+        default_factory=lambda: RecentValues(_MOST_WITHOUT_DICTIONARY)
     )
     _lexicons: Lexicons = field(init=False)
     _host: HostIndex = field(init=False)
@@ -115,7 +118,7 @@ class KeywordChannel:
             scores=tuple(scored for _, scored in best),
             upper_bound=words.weighed.bound,
             zero=0.0,
-            guard=guard | _age(engine.index) | _losses(query, engine),
+            guard=guard | _age(engine.index) | self._losses(query, engine.index),
         )
 
     @_without_damage
@@ -164,6 +167,10 @@ class KeywordChannel:
         with reading_if_asked(self.mysql) as connection:
             return self._begun(connection, query)[1].keyword_query.terms
 
+    def lost(self, query: Query) -> Loss | None:
+        """Return the loss of the dictionary if this process could not read it for the query or one of its wordings."""
+        return _NO_DICTIONARY if _id(query) in self._without_dictionary else None
+
     def distrust(self, query: Query) -> None:
         """Use MySQL instead of this query's index until that is rebuilt."""
         self._host.distrust(query)
@@ -176,37 +183,38 @@ class KeywordChannel:
         """Return the query's engine and its words there, chosen once although the channel is called several times."""
 
         def begin() -> tuple[_Engine, QueryWords]:
-            lexicon = self._lexicon(query)
-            engine = _Engine(query.tenant_id, self._host.current_or_last(query), lexicon is not None)
+            lexicon, engine = self._lexicon(query), _Engine(query.tenant_id, self._host.current_or_last(query))
             tenant_id, namespaces, text = query.tenant_id, query.namespaces, query.query_text
-            return engine, words_of(
-                engine.on(connection), text, lexicon or Lexicon(), tenant_id=tenant_id, namespaces=namespaces
-            )
+            return engine, words_of(engine.on(connection), text, lexicon, tenant_id=tenant_id, namespaces=namespaces)
 
         return self._known.get(_key(query), begin)
 
-    def _lexicon(self, query: Query) -> Lexicon | None:
-        """Return the tenant's dictionary; None, which is a loss, if it cannot be read and an index is searched."""
+    def _lexicon(self, query: Query) -> Lexicon:
+        """Return the tenant's dictionary; an empty one, which is a loss, if it cannot be read and an index is
+        searched."""
         try:
             return self._lexicons.get(query.tenant_id, query.namespaces)
         except Unavailable as error:
             if self.local is None:
                 raise
             log.warning("dictionary_not_read", tenant_id=query.tenant_id, query_id=query.query_id, code=error.code)
-            return None
+            self._without_dictionary.put(_id(query), True)
+            return Lexicon()
 
-
-def _losses(query: Query, engine: _Engine) -> dict[str, Loss]:
-    """Return the losses of the dictionary and of namespaces as one, for the guard; nothing without any."""
-    dictionary = None if engine.has_dictionary else _NO_DICTIONARY
-    losses = [loss for loss in (_missing_namespaces(query, engine.index), dictionary) if loss is not None]
-    if not losses:
-        return {}
-    return {"lost": Loss(code=losses[0]["code"], detail="; ".join(loss["detail"] for loss in losses))}
+    def _losses(self, query: Query, host_index: IndexAtRevision | None) -> dict[str, Loss]:
+        """Return the losses of the dictionary and of namespaces as one, for the guard; nothing without any."""
+        losses = [loss for loss in (_missing_namespaces(query, host_index), self.lost(query)) if loss is not None]
+        if not losses:
+            return {}
+        return {"lost": Loss(code=losses[0]["code"], detail="; ".join(loss["detail"] for loss in losses))}
 
 
 def _key(query: Query) -> _QueryKey:
     return query.tenant_id, query.query_id, query.query_text
+
+
+def _id(query: Query) -> tuple[str, str]:
+    return query.tenant_id, query.query_id
 
 
 def _age(index: IndexAtRevision | None) -> dict[str, float]:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 from sqlalchemy import Engine
@@ -250,7 +250,7 @@ def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, us
             else:
                 ledger.put_back([claim], delay_s=delay, code=code, detail=detail, counted=counted)
 
-    ids = {"job_id": claim.job_id, "ordinal": claim.ordinal}
+    ids: dict[str, Any] = {"job_id": claim.job_id, "ordinal": claim.ordinal}
     with tolerate_outage(log.warning, "left_to_the_lease", also=(LeaseLost, TenantGone), **ids):
         write()
         log.info("item_given_up" if used_up else "item_put_back", **ids, code=code, attempts=claim.attempts)

@@ -7,9 +7,9 @@ from pydantic import Field
 
 from api_gateway.http.fields import NamespaceName, NewNamespaceName, QueryText, Shape, Wire
 from api_gateway.resources.ingestion.uploads import DocumentIn
-from api_gateway.resources.retrieval.explanations import WhyNot
 from api_gateway.resources.retrieval.query_body import FiltersIn
 from chordwise.contract.answer import Degradation, HitSource
+from chordwise.contract.explanation import WhyNot
 from chordwise.contract.job import Renamed
 from pipeline.ingestion.accept import OnConflict
 
