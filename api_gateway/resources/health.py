@@ -28,7 +28,7 @@ from api_gateway.http.metrics import (
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import answering, readiness
 from api_gateway.resources.route_parts import CurrentGateway
-from chordwise.contract.installation import SilentProcess
+from chordwise.contract.process import SilentProcess
 from pipeline.administration.read_metrics import read_ledger, read_vector_indexes
 from pipeline.errors import PipelineError, WrongInstallation
 from pipeline.outages import tolerate_outage

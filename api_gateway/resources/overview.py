@@ -18,7 +18,7 @@ from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import shown_silent
 from api_gateway.resources.route_parts import CompleteList, CurrentGateway, deleted
-from chordwise.contract.installation import SilentProcess
+from chordwise.contract.process import SilentProcess
 from pipeline.administration.read_metrics import read_queues
 from pipeline.database.worker_heartbeats import ProcessState, WorkerHeartbeat
 from pipeline.errors import PipelineError

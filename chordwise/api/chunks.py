@@ -49,6 +49,8 @@ class ChunkBeginning(chunk.ChunkBeginningShape, Result):
     """The first characters of a chunk, its headings and pages, and the title and address of its document. ``shown``:
     searches see it."""
 
+    shown: bool = True
+
 
 _PER_REQUEST = 500
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
 
-from chordwise.contract import installation
+from chordwise.contract import process
 from chordwise.errors import ProblemError, UnexpectedAnswer
 from chordwise.records import Result, decode
 from chordwise.resource import Resource, entries, operation, path
@@ -78,7 +78,7 @@ class Worker(Result):
     last_seen: datetime | None = None
 
 
-class SilentProcess(installation.SilentProcess, Result):
+class SilentProcess(process.SilentProcess, Result):
     """A process that gives no sign of life since ``since`` although it did not end in order. ``served``: its queues, or
     gateway, indexer, clock."""
 

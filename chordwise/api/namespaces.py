@@ -44,6 +44,7 @@ class NamespaceFields(namespace.NamespaceFields, Result):
     """The values that documents can be filtered by, each as ``{"values": [{"value", "documents"}], "distinct"}``.
     ``complete``: counted over all documents, else over the first ``documents_read``."""
 
+    complete: bool = True
     types: Mapping[str, Any] = field(default_factory=dict)  # type: ignore[assignment]  # objects, as they are sent
     authors: Mapping[str, Any] = field(default_factory=dict)  # type: ignore[assignment]
     tags: Mapping[str, Any] = field(default_factory=dict)  # type: ignore[assignment]
