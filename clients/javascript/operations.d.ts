@@ -219,10 +219,6 @@ export interface ChannelPlan {
 
 /** A passage of the searchable generation. Offsets count characters of the parsed text; `end` is exclusive. `chunk_type` is `parent` for a chunk that is part of no other, else `child`, `sentence`, `qa` or `segment`; `chunk_index` is its position in its parent, or in the document. `window`: the text that is read with it. `chapter_id`, `story_time`, `entity_names`, `summary` and `attributes` are those of its segment. `edited`: its text was changed by hand, and its offsets and pages name the passage that it replaces. */
 export interface Chunk {
-  chunk_id: string;
-  namespace: string;
-  document_id: string;
-  generation: number;
   ordinal: number;
   text: string;
   heading_path: string[];
@@ -233,13 +229,17 @@ export interface Chunk {
   end: number;
   token_count: number;
   chunk_type: string;
-  parent_id: string | null;
   chunk_index: number;
   chapter_id: string | null;
   story_time: number | null;
   entity_names: string[];
   summary: string | null;
   attributes: Record<string, string>;
+  chunk_id: string;
+  namespace: string;
+  document_id: string;
+  generation: number;
+  parent_id: string | null;
   window: string | null;
   edited: boolean;
 }
@@ -1309,10 +1309,6 @@ export interface OwnedChunkPage {
 
 /** A chunk as its owner sees it, enabled or disabled. `searched` is false for a parent, which is only read with its children. `metadata`, `source_id` and `source_uri` are its document's. */
 export interface OwnedChunkShape {
-  chunk_id: string;
-  namespace: string;
-  document_id: string;
-  generation: number;
   ordinal: number;
   text: string;
   heading_path: string[];
@@ -1323,13 +1319,17 @@ export interface OwnedChunkShape {
   end: number;
   token_count: number;
   chunk_type: string;
-  parent_id: string | null;
   chunk_index: number;
   chapter_id: string | null;
   story_time: number | null;
   entity_names: string[];
   summary: string | null;
   attributes: Record<string, string>;
+  chunk_id: string;
+  namespace: string;
+  document_id: string;
+  generation: number;
+  parent_id: string | null;
   window: string | null;
   edited: boolean;
   searched: boolean;
@@ -1379,7 +1379,6 @@ export interface PreviewAnswer {
 /** A chunk in the preview. `parent`: the ordinal of its parent. `embedding_text`: the text to embed, null for parents. */
 export interface PreviewChunk {
   ordinal: number;
-  parent: number | null;
   text: string;
   heading_path: string[];
   page: number | null;
@@ -1395,6 +1394,7 @@ export interface PreviewChunk {
   entity_names: string[];
   summary: string | null;
   attributes: Record<string, string>;
+  parent: number | null;
   embedding_text: string | null;
 }
 
