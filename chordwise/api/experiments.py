@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chordwise.contract import profile, rating
+from chordwise.contract import profile, ratings
 from chordwise.records import Result
 from chordwise.resource import Resource, entries, operation, path
 from chordwise.transport import Steps
@@ -15,7 +15,7 @@ class Experiment(profile.ExperimentShape, Result):
     """Arms of retrieval compared on real queries. ``experiment`` holds the arms and ``coverage``."""
 
 
-class ArmResult(rating.ArmResult, Result):
+class ArmResult(ratings.ArmResult, Result):
     """Users' ratings of the answers of one arm of an experiment."""
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 
 from chordwise.api.queries import QueryResult, query_id_of
-from chordwise.contract import rating
+from chordwise.contract import ratings
 from chordwise.errors import InvalidInput
 from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
@@ -15,12 +15,12 @@ from chordwise.transport import Steps
 _PER_PAGE = 200
 
 
-class Feedback(rating.FeedbackShape, Result):
+class Feedback(ratings.FeedbackShape, Result):
     """One rating of one hit: good, bad or click. ``created_at``: the first time it was given, ``rated_at``: the last.
     ``place`` is the position in the answer, counted from 1; None for a hit that the answer did not hold."""
 
 
-class JudgedText(rating.JudgedQuery, Result):
+class JudgedText(ratings.JudgedQuery, Result):
     """A judged question; ``relevant`` has the grade of each document: 2 good, 1 opened, 0 bad."""
 
 

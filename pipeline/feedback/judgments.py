@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from chordwise.contract.rating import FeedbackShape
+from chordwise.contract.ratings import FeedbackShape
 from pipeline.keyword.normal_form import normal_form
 from pipeline.records import QueryId
 

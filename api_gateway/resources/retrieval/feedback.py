@@ -18,7 +18,7 @@ from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
 from api_gateway.resources.retrieval.queries import QueryInPath
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse, parse_uuid, send_page
-from chordwise.contract.rating import ArmResult, FeedbackShape, JudgedQuery, JudgmentVotes, RatingName
+from chordwise.contract.ratings import ArmResult, FeedbackShape, JudgedQuery, JudgmentVotes, RatingName
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
