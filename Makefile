@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test matrix thorough up down check house bench chaos soak lock schema dist image pictures client-js docs
+.PHONY: help demo test matrix thorough up down check house bench chaos soak ha lock schema dist image pictures client-js docs
 
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
@@ -21,6 +21,7 @@ help:
 	@echo "make chaos   ingest while everything is killed at random; ARGS='--seed N' repeats a run,"
 	@echo "             ARGS='--broker rabbitmq' has RabbitMQ carry the messages, where it is installed"
 	@echo "make soak    an hour of mixed load, after which nothing may have grown; ARGS='--minutes N'"
+	@echo "make ha      lose each server of an installation of clusters in turn, under load; ARGS='--only mysql', '--seed N'"
 	@echo "make schema  record anew what the migrations make, after one was added"
 	@echo "make docs    README and docs/ as a site with search, in English and Chinese, into dist/site"
 	@echo "make pictures take the pictures of README and docs/ anew, from a stack with sample data"
@@ -73,6 +74,10 @@ FOR_SOAK := CHORDWISE_QUERY_TTL_S=60 CHORDWISE_RESULT_CACHE_TTL_S=60 CHORDWISE_P
 
 soak:
 	@$(FOR_TESTS) $(FOR_SOAK) $(LOCAL) with soak --fresh --dev -- $(RUN) -m tests.faults.soak $(ARGS)
+
+ha:
+	@$(LOCAL) install --dev
+	@$(FOR_TESTS) CHORDWISE_INGEST_LEASE_S=15 $(RUN) -m tests.ha $(ARGS)
 
 lock:
 	@$(LOCAL) lock $(ARGS)

@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +20,7 @@ import httpx
 import orjson
 import pytest
 
+from tests.support.clients.doors import CODES, Seen, of_v1, openai, polled, waiting
 from tests.support.clients.mcp_clients import agent
 from tests.support.clients.operating import eventually
 from tests.support.stacks.fault_lab import in_two_tries
@@ -38,7 +38,6 @@ from tests.support.stacks.outage_stack import (
 
 LATE_S = 0.25
 QUESTIONS = {"photovoltaic panels": "solar", "绿茶用多少度的水": "tea"}
-CODES = {"overloaded", "retrieval_unavailable", "store_unavailable"}
 
 # The channels that remain; None: none could be asked, or no text could be read.
 REMAINS: dict[Part, str | None] = {
@@ -66,17 +65,6 @@ FAULTS = [
 SLOW = [pytest.param(part, "slow", marks=pytest.mark.thorough) for part in REMAINS if part != "dns"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A caller's result. ``documents`` is None for an error; ``lost``: the parts that the answer names as lost."""
-
-    took_s: float
-    documents: list[str] | None
-    lost: frozenset[str] = frozenset()
-    code: str | None = None
-    said: str = field(default="", repr=True)
-
-
 @pytest.fixture(scope="module")
 def stack(settings, tmp_path_factory) -> Iterator[OutageStack]:
     with outage_stack(settings, tmp_path_factory.mktemp("outages")) as found:
@@ -86,66 +74,6 @@ def stack(settings, tmp_path_factory) -> Iterator[OutageStack]:
         ) in QUESTIONS.items():  # without namespaces, whose names the gateway knows from then on
             assert mcp(found, question).documents[0] == document_id
         yield found
-
-
-def _of_v1(answer: dict, took_s: float) -> Seen:
-    documents = list(dict.fromkeys(chunk["document_id"] for chunk in answer["chunks"]))
-    lost = frozenset(each["part"] for each in answer["stats"]["degradations"])
-    if answer["status"] == "succeeded":
-        assert answer["error"] is None
-        assert answer["stats"]["degraded"] is bool(lost)
-        return Seen(took_s=took_s, documents=documents, lost=lost)
-    assert answer["status"] == "failed"
-    assert documents == []
-    assert "context" not in answer
-    assert answer["error"]["detail"]
-    return Seen(took_s=took_s, documents=None, lost=lost, code=answer["error"]["code"], said=answer["error"]["detail"])
-
-
-def _refused(response: httpx.Response, took_s: float) -> Seen:
-    assert response.status_code == 503, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    problem = response.json()
-    return Seen(took_s=took_s, documents=None, code=problem["code"], said=problem["detail"])
-
-
-def waiting(stack: OutageStack, question: str, **more: object) -> Seen:
-    started = time.monotonic()
-    body = {"query_text": question, "namespaces": [NAMESPACE], **more}
-    response = stack.client.post("/v1/rag/query", json=body)
-    took_s = time.monotonic() - started
-    return _of_v1(response.json(), took_s) if response.status_code == 200 else _refused(response, took_s)
-
-
-def polled(stack: OutageStack, question: str, **more: object) -> Seen:
-    started = time.monotonic()
-    body = {"query_text": question, "namespaces": [NAMESPACE], **more}
-    accepted = stack.client.post("/v1/queries", json=body)
-    if accepted.status_code != 202:
-        return _refused(accepted, time.monotonic() - started)
-    while True:
-        response = stack.client.get(accepted.headers["Location"], params={"wait": 5})
-        took_s = time.monotonic() - started
-        if response.status_code != 200:
-            return _refused(response, took_s)
-        if response.json()["status"] not in {"queued", "running"}:
-            return _of_v1(response.json(), took_s)
-
-
-def openai(stack: OutageStack, question: str) -> Seen:
-    started = time.monotonic()
-    response = stack.client.post(f"/openai/v1/vector_stores/{NAMESPACE}/search", json={"query": question})
-    took_s = time.monotonic() - started
-    if response.status_code == 200:
-        lost = response.headers.get("X-Chordwise-Degraded", "")
-        return Seen(
-            took_s=took_s,
-            documents=[each["file_id"] for each in response.json()["data"]],
-            lost=frozenset(each.partition(":")[0] for each in lost.split(", ") if each),
-        )
-    error = response.json()["error"]
-    assert (response.status_code, error["type"]) == (503, "server_error")
-    return Seen(took_s=took_s, documents=None, code=error["code"], said=error["message"])
 
 
 def dify(stack: OutageStack, question: str) -> Seen:
@@ -184,7 +112,7 @@ def command_line(stack: OutageStack, question: str) -> Seen:
     command = [program, "query", question, "--namespace", NAMESPACE, "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode == 0:
-        return _of_v1(orjson.loads(done.stdout), orjson.loads(done.stdout)["stats"]["latency_ms"]["total"] / 1000)
+        return of_v1(orjson.loads(done.stdout), orjson.loads(done.stdout)["stats"]["latency_ms"]["total"] / 1000)
     assert done.returncode == 1
     assert done.stdout == ""
     [sentence] = done.stderr.strip().splitlines()

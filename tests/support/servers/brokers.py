@@ -61,11 +61,12 @@ class OwnServer:
             with suppress(ProcessLookupError):  # it ended meanwhile
                 os.kill(pid, number)
 
-    def control(self, *arguments: str) -> None:
-        """Have rabbitmqctl change a RabbitMQ that runs."""
+    def control(self, *arguments: str) -> str:
+        """Have rabbitmqctl change a RabbitMQ that runs, or look at it; return what it says."""
         command = [str(Path(self._server.command[0]).with_name("rabbitmqctl")), *arguments]
         environment, folder = dict(self._server.environment), self._server.cwd
-        subprocess.run(command, env=environment, cwd=folder, capture_output=True, check=True, timeout=60)
+        done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, check=True, timeout=60)
+        return done.stdout.decode()
 
     def close(self) -> None:
         """End everything that runs."""

@@ -22,6 +22,7 @@ from tests.support.clients.operating import eventually
 from tests.support.servers.administration import run_as
 from tests.support.servers.brokers import OwnServer
 from tests.support.servers.own_stores import own_mariadb
+from tests.support.servers.proxy import Proxy
 from tests.support.stacks.processes import free_port
 
 NAME = "own"
@@ -30,16 +31,22 @@ _SENTINELS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedRedis:
-    """``servers`` by port, the primary one first at the start; ``url`` names the sentinels."""
+    """``servers`` by port, the primary one first at the start, each behind its wire of ``wires``; ``url`` names the
+    sentinels."""
 
     url: str
     servers: dict[int, OwnServer]
+    wires: dict[int, Proxy]
     sentinels: tuple[OwnServer, ...]
     _ask: redis.Redis
 
     def primary(self) -> int:
         """Return the port of the server that the first sentinel calls primary."""
         return int(self._ask.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)[1])
+
+    def is_followed(self) -> bool:
+        """Return whether a replica that answers has what the primary server has."""
+        return _is_followed(self._ask)
 
     def fail_over(self, *, freeze: bool = False) -> OwnServer:
         """Kill or freeze the primary server once it has a replica, and wait until the sentinels have another one; return the
@@ -60,16 +67,19 @@ def watched_redis(folder: Path) -> Iterator[WatchedRedis]:
     password, of_sentinels = secrets.token_hex(16), secrets.token_hex(16)
     with ExitStack() as whole:
         servers: dict[int, OwnServer] = {}
+        wires: dict[int, Proxy] = {}
         for name in ("first", "second"):
             stack, port = StackFolder(name, local=folder), free_port()
             stack.make()
+            wire = whole.enter_context(Proxy("127.0.0.1", port))
             program = redis_server.program(found, stack, password, port=port)
             options = ["--masterauth", password, "--repl-diskless-sync-delay", "0"]
+            options += [f"--replica-announce-ip 127.0.0.1 --replica-announce-port {wire.port}"]
             options += [f"--replicaof 127.0.0.1 {next(iter(servers))}"] if servers else []
-            server = OwnServer(f"redis://:{password}@127.0.0.1:{port}/0", _with(program, *options))
+            server = OwnServer(f"redis://:{password}@127.0.0.1:{wire.port}/0", _with(program, *options))
             whole.callback(server.close)
             server.start()
-            servers[port] = server
+            servers[wire.port], wires[wire.port] = server, wire
         first = next(iter(servers))
         ports = [free_port() for _ in range(_SENTINELS)]
         sentinels = tuple(_sentinel(folder, port, first, password, of_sentinels) for port in ports)
@@ -80,7 +90,7 @@ def watched_redis(folder: Path) -> Iterator[WatchedRedis]:
         url = f"redis+sentinel://:{password}@{hosts}/{NAME}/0?sentinel_password={of_sentinels}"
         ask = whole.enter_context(closing(redis.Redis(port=ports[0], password=of_sentinels, decode_responses=True)))
         eventually(lambda: _agree(ask), within_s=60)
-        yield WatchedRedis(url=url, servers=servers, sentinels=sentinels, _ask=ask)
+        yield WatchedRedis(url=url, servers=servers, wires=wires, sentinels=sentinels, _ask=ask)
 
 
 def _with(program: Program, *options: str) -> Program:

@@ -16,7 +16,7 @@ from tests.support.servers import mysql
 from tests.support.servers.brokers import OwnServer
 from tests.support.stacks.processes import free_port
 
-_FEW_MB = ("--innodb-buffer-pool-size=16M", "--innodb-log-file-size=4M")
+FEW_MB = ("--innodb-buffer-pool-size=16M", "--innodb-log-file-size=4M")
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def own_mariadb(folder: Path, *options: str, password: str = "") -> Iterator[Own
     stack.make()
     mariadb.prepare(found, stack.data / "mariadb", stack.logs / "mariadb.log")
     program = mariadb.program(found, stack, {"mysql_root": password, "mysql": password}, port=port)
-    program = replace(program, command=(*program.command, *_FEW_MB, *options))
+    program = replace(program, command=(*program.command, *FEW_MB, *options))
     with _running(f"mysql+pymysql://chordwise:{password}@127.0.0.1:{port}/chordwise", program) as server:
         yield server
 

@@ -48,6 +48,11 @@ class Proxy:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
+    @property
+    def connected(self) -> int:
+        """Return how many connections there are."""
+        return len(self._connections) // 2
+
     def freeze(self) -> None:
         """Keep every connection open and let nothing through."""
         self._healthy.clear()
@@ -76,10 +81,14 @@ class Proxy:
         while True:
             try:
                 incoming, _ = listener.accept()
-                outgoing = socket.create_connection(self._target, timeout=5)
-                outgoing.settimeout(None)
             except OSError:
                 return
+            try:
+                outgoing = socket.create_connection(self._target, timeout=5)
+            except OSError:  # nothing listens there now
+                incoming.close()
+                continue
+            outgoing.settimeout(None)
             with self._lock:
                 self._connections |= {incoming, outgoing}
             for source, target in ((incoming, outgoing), (outgoing, incoming)):

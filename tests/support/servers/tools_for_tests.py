@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,8 @@ _FAKETIME = LOCAL / "faketime"
 _PGBOUNCER = LOCAL / "pgbouncer"
 _NGINX = LOCAL / "nginx"
 _TESSERACT = LOCAL / "tesseract"
+_CLUSTERS = LOCAL / "clusters"
+_OF_CLUSTERS = ("haproxy", "galera-4", "mariadb-server", "rsync", "lsof")
 _PACKAGES = ("tesseract-ocr", "tesseract-ocr-eng", "tesseract-ocr-chi-sim")
 _LANGUAGES = frozenset({"eng", "chi_sim"})
 # Libraries of the programs that train models: more than a third of the download.
@@ -40,6 +43,14 @@ def fetch_missing() -> None:
         _fetch("pgbouncer", "tests of pooled connections", _PGBOUNCER, "pgbouncer", libraries=True)
     if nginx() is None:
         _fetch("nginx", "tests of gateways behind a proxy", _NGINX, "nginx", libraries=True)
+
+
+def fetch_for_clusters() -> None:
+    """Unpack what `make ha` needs besides, unless it is there. Raises Failure."""
+    if haproxy() is None or galera() is None:
+        log = _LOGS / f"{_CLUSTERS.name}.log"
+        work = LOCAL / f"apt-{_CLUSTERS.name}"
+        apt.unpack(_OF_CLUSTERS, _CLUSTERS, libraries=True, work=work, log=log, without=re.compile("libperl|libmariadb"))
 
 
 def promtool() -> Path | None:
@@ -78,6 +89,30 @@ def pgbouncer() -> tuple[Path, Mapping[str, str]] | None:
 def nginx() -> tuple[Path, Mapping[str, str]] | None:
     """Return as `pgbouncer`."""
     return _server("nginx", _NGINX)
+
+
+def haproxy() -> tuple[Path, Mapping[str, str]] | None:
+    """Return as `pgbouncer`."""
+    return _server("haproxy", _CLUSTERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaleraTools:
+    """Galera's library, and variables by which a node finds the scripts that send and receive a whole database."""
+
+    library: Path
+    environment: Mapping[str, str]
+
+
+def galera() -> GaleraTools | None:
+    """Return the library and scripts for a MariaDB that is to be a node, installed or unpacked; None without them."""
+    for root in (Path("/"), _CLUSTERS):
+        libraries = sorted(root.glob("usr/lib/galera/libgalera_smm.so")) or sorted(root.glob("usr/lib/libgalera_smm.so"))
+        if libraries and (root / "usr/bin/wsrep_sst_rsync").is_file():
+            loader = {} if root == Path("/") else programs.loader_environment(root)
+            folders = [str(folder / "usr/bin") for folder in (root, _SERVERS)]
+            return GaleraTools(library=libraries[0], environment={"PATH": os.pathsep.join(folders), **loader})
+    return None
 
 
 def tesseract() -> Path | None:

@@ -65,6 +65,8 @@ socket.getaddrinfo = getaddrinfo
 class OutageStack:
     """The gateway, its worker, and a proxy in front of each server."""
 
+    namespace = NAMESPACE
+
     def __init__(
         self, keys: tuple[str, str], url: str, environment: dict[str, str], logs: Path, whole: ExitStack
     ) -> None:

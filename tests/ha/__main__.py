@@ -1,0 +1,233 @@
+"""`make ha`: lose each server in turn while documents go in and questions are asked, and print what callers saw.
+
+A fault lasts until uploads and queries have been whole again for some seconds; then the server comes back, beside the
+same load. After each, the load rests, every document that was accepted is compared with the stores, and `verify` must
+find nothing. With ``--seed`` a number of random faults, of which some overlap. Exits 0 if no document was lost, no answer
+was mixed and no status wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from compose.localstack.progress import Failure, say
+from pipeline.errors import PipelineError
+from tests.faults.chaos_checks import broken_promises, unfinished
+from tests.ha.load import DOORS, Load, Operation, summed
+from tests.ha.stage import Stage, stage
+from tests.support.servers import tools_for_tests
+from tests.support.servers.members import Cluster, Fault, Member
+from tests.support.servers.standby import PostgresPair
+
+_AT_LEAST_S, _AT_MOST_S = 6.0, 45.0  # of a fault
+_WHOLE_FOR_S = 3.0
+_WHOLE_AGAIN_S = 90.0  # a cluster, after the server is back
+_SETTLED_WITHIN_S = 120.0
+_DECIDES_AFTER_S = 1.5  # the tool that promotes a standby
+_BEHIND_S = 3.0
+_RANDOM_FAULTS = 6
+_HEAD = ("event", *DOORS, "slowest query", "late", "lost", "mixed", "wrong", "verify clean after")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """A fault of a server of one cluster. ``place``: the member, None for the primary. ``behind``: the standby lacks the
+    last seconds. ``beside``: the next event begins before this one ends."""
+
+    cluster: str
+    fault: Fault
+    place: int | None = None
+    behind: bool = False
+    beside: Event | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the event as the table names it."""
+        which = "" if self.place is None else f" {self.place + 1}"
+        behind = ", standby behind" if self.behind else ""
+        return f"{self.cluster}{which} {self.fault}{behind}" + (f" + {self.beside.name}" if self.beside else "")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the events and print the table."""
+    parser = argparse.ArgumentParser(prog="make ha", description=__doc__)
+    parser.add_argument("--seed", type=int, help=f"{_RANDOM_FAULTS} random faults instead of each in turn")
+    parser.add_argument("--only", default="", help="events whose name has one of these words, separated by commas")
+    parser.add_argument("--writers", type=int, default=1, help="nodes of MySQL that take writes at the same time")
+    chosen = parser.parse_args(arguments)
+    tools_for_tests.fetch_for_clusters()
+    rows: list[list[str]] = []
+    problems: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="chordwise-ha-") as made:
+        Path(made).chmod(0o711)  # PostgreSQL runs as another user
+        with stage(Path(made), writers=chosen.writers) as found, closing(Load(found.tenants)) as load:
+            load.resume()
+            _wait_until_whole(load)
+            for event in _events(found, chosen.seed, chosen.only.split(",")):
+                for row, wrong in _run(event, found, load):
+                    rows.append(row)
+                    problems += wrong
+                    say(" | ".join(row))
+    _print(rows)
+    for problem in problems:
+        say(f"BROKEN  {problem}")
+    return 1 if problems else 0
+
+
+def _events(found: Stage, seed: int | None, words: Sequence[str]) -> Iterator[Event]:
+    if seed is not None:
+        dice = random.Random(seed)
+        yield from (_random_event(dice, found) for _ in range(_RANDOM_FAULTS))
+        return
+    every = [
+        *(Event(cluster=kind, fault=fault) for kind, cluster in found.clusters.items() for fault in cluster.faults),
+        Event(cluster="mysql", fault="killed", place=2),
+        Event(cluster="postgres", fault="killed", behind=True),
+    ]
+    yield from (event for event in every if any(word in event.name for word in words))
+
+
+def _random_event(dice: random.Random, found: Stage) -> Event:
+    """Return a fault of any server, for every third one with that of a server of another kind beside it."""
+    kinds = dice.sample(sorted(found.clusters), 2)
+    first, second = (
+        Event(cluster=kind, fault=dice.choice(found.clusters[kind].faults), place=dice.randrange(len(members)))
+        for kind in kinds
+        for members in (found.clusters[kind].members,)
+    )
+    if dice.random() < 1 / 3:
+        return Event(cluster=first.cluster, fault=first.fault, place=first.place, beside=second)
+    return first
+
+
+def _run(event: Event, found: Stage, load: Load) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the rows of an event, of its fault and of the return, each with the promises that were broken."""
+    _wait_until_whole(load)
+    began = time.monotonic()
+    lost = [_strike(each, found) for each in (event, event.beside) if each is not None]
+    time.sleep(_AT_LEAST_S)
+    _wait_until_whole(load, within_s=_AT_MOST_S, strict=False)
+    returns = time.monotonic()
+    for cluster, member in lost:
+        cluster.bring_back(member)
+    ends = time.monotonic() + _WHOLE_AGAIN_S
+    while not all(cluster.is_whole() for cluster, _ in lost) and time.monotonic() < ends:
+        time.sleep(0.5)
+    is_whole = all(cluster.is_whole() for cluster, _ in lost)
+    time.sleep(_WHOLE_FOR_S)
+    _wait_until_whole(load, within_s=_AT_MOST_S, strict=False)
+    load.pause()
+    clean_s, broken = _settle(found)
+    problems = [f"{event.name}: {sentence}" for sentence in broken]
+    if not is_whole:
+        problems.append(f"{event.name}: the cluster was not whole within {_WHOLE_AGAIN_S:.0f} s")
+    yield _row(event.name, load.since(began, returns), began), problems + _wrong(event.name, load.since(began))
+    row = _row(f"{event.name}: back", load.since(returns), returns)
+    lost_documents = sum("lost" in sentence for sentence in broken)
+    row[-4], row[-1] = str(lost_documents), "never" if clean_s is None else f"{clean_s:.0f} s"
+    yield row, []
+    load.resume()
+
+
+def _strike(event: Event, found: Stage) -> tuple[Cluster, Member]:
+    cluster = found.clusters[event.cluster]
+    member = cluster.primary() if event.place is None else cluster.members[event.place]
+    if event.behind and isinstance(cluster, PostgresPair):
+        cluster.fall_behind()
+        time.sleep(_BEHIND_S)
+    was_primary = member is cluster.primary()
+    say(f"  {event.name}: {member.name}")
+    member.strike(event.fault)
+    if was_primary:
+        time.sleep(_DECIDES_AFTER_S if isinstance(cluster, PostgresPair) else 0)
+        cluster.take_over()
+    return cluster, member
+
+
+def _wait_until_whole(load: Load, *, within_s: float = 120.0, strict: bool = True) -> None:
+    """Wait until everything that was begun in the last seconds went well, through every door."""
+    ends = time.monotonic() + within_s
+    while time.monotonic() < ends:
+        last = load.since(time.monotonic() - _WHOLE_FOR_S)
+        if last and all(each.outcome == "ok" for each in last) and {each.door for each in last} == {*DOORS}:
+            return
+        time.sleep(0.3)
+    if strict:
+        raise AssertionError(f"not whole within {within_s:.0f} s: {summed(load.since(ends - within_s))}")
+
+
+def _settle(found: Stage) -> tuple[float | None, list[str]]:
+    """Wait until nothing is unfinished and the stores agree; return after how many seconds, and what is broken else."""
+    began = time.monotonic()
+    broken = ["nothing could be looked at"]
+    while time.monotonic() - began < _SETTLED_WITHIN_S:
+        try:
+            broken = _broken(found)
+        except (PipelineError, ValueError) as error:
+            broken = [f"{type(error).__name__}: {error}"]
+        if not broken:
+            return time.monotonic() - began, []
+        time.sleep(1)
+    return None, broken
+
+
+def _broken(found: Stage) -> list[str]:
+    sentences = []
+    for tenant in found.tenants:
+        with found.use.mysql.connect() as connection:
+            left = unfinished(connection, tenant.tenant_id)
+        if left:
+            return [left]
+        sentences += broken_promises(found.use, tenant.tenant_id, tenant.namespace, tenant.expected)
+        report = tenant.client.post("/v1/verify", json={"namespaces": [tenant.namespace]}).json()
+        sentences += [f"{report.get(name)} {name}" for name in ("missing", "orphaned", "stale") if report.get(name) != 0]
+    return sentences
+
+
+def _wrong(name: str, operations: Sequence[Operation]) -> list[str]:
+    """Return a sentence for each answer that no interface promises, and print what else was not answered in full."""
+    for said, count in summed(operations).most_common(12):
+        say(f"    {count} × {said[:220]}")
+    wrong = Counter(each.said for each in operations if each.outcome == "wrong")
+    return [f"{name}: {count} × {said}" for said, count in wrong.items()]
+
+
+def _row(name: str, operations: Sequence[Operation], began: float) -> list[str]:
+    """Return the cells of a row: for each door the seconds until its first success, and what was not answered in full."""
+    cells = []
+    for door in DOORS:
+        own = [each for each in operations if each.door == door]
+        first = min((each.started + each.took_s for each in own if each.outcome in ("ok", "degraded")), default=None)
+        counted = Counter(each.outcome for each in own)
+        others = [f"{counted[kind]} {kind}" for kind in ("failed", "refused", "proxy", "degraded") if counted[kind]]
+        again = "never" if first is None else f"{first - began:.1f} s"
+        cells.append(", ".join([again, *others, f"of {len(own)}"]))
+    slowest = max((each.took_s for each in operations if each.door in DOORS[1:4]), default=0.0)
+    late = sum(each.is_late for each in operations)
+    counts = [sum(each.is_mixed for each in operations), sum(each.outcome == "wrong" for each in operations)]
+    return [name, *cells, f"{slowest:.1f} s", str(late), "", *map(str, counts), ""]
+
+
+def _print(rows: Sequence[Sequence[str]]) -> None:
+    say("")
+    for row in (_HEAD, ["---"] * len(_HEAD), *rows):
+        say(f"| {' | '.join(row)} |")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Failure as failure:
+        say(f"ha: {failure}")
+        sys.exit(1)

@@ -1,0 +1,106 @@
+"""HAProxy in front of the nodes of a Galera cluster and of the gateways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import make_url
+
+from compose.localstack.places import StackFolder
+from compose.localstack.probes import log_says
+from compose.localstack.processes import Program
+from tests.support.servers import tools_for_tests
+from tests.support.servers.brokers import OwnServer
+from tests.support.servers.http_server import serving
+from tests.support.servers.members import Member
+
+CHECKED_EVERY_MS = 500  # a server is left after the second check without an answer
+_GLOBAL = """global
+  maxconn 2000
+defaults
+  timeout connect 1s
+  timeout client 2h
+  timeout server 2h
+  timeout check 1s
+  retries 3
+  option redispatch
+  default-server check inter {every}ms fall 2 rise 2 on-marked-down shutdown-sessions
+"""
+
+
+@contextmanager
+def haproxy(folder: Path, *listens: str) -> Iterator[OwnServer]:
+    """Run HAProxy with these sections. Raises AssertionError where it cannot be had."""
+    found = tools_for_tests.haproxy()
+    assert found is not None, "there is no HAProxy to start"
+    program, environment = found
+    stack = StackFolder("haproxy", local=folder)
+    stack.make()
+    file = stack.run / "haproxy.cfg"
+    file.write_text("\n".join((_GLOBAL.format(every=CHECKED_EVERY_MS), *listens, "")), encoding="utf-8")
+    server = OwnServer(
+        "",
+        Program(
+            name="haproxy",
+            command=(str(program), "-W", "-db", "-f", str(file)),
+            log=stack.logs / "haproxy.log",
+            ready=log_says(r"Loading success"),
+            environment={"PATH": "/usr/bin:/bin", **environment},
+            cwd=Path("/"),
+        ),
+    )
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def of_gateways(port: int, gateways: Sequence[Member]) -> str:
+    """Return the section for gateways, each in turn."""
+    servers = [f"  server {each.name} 127.0.0.1:{_port(each)}" for each in gateways]
+    return "\n".join(
+        [f"listen gateways\n  bind 127.0.0.1:{port}\n  mode http", "  option httpchk GET /healthz", *servers, ""]
+    )
+
+
+def of_nodes(port: int, nodes: Sequence[Member], checks: Mapping[str, int], *, writers: int) -> str:
+    """Return the section for the nodes of a cluster: so many take connections, the others when none of these can.
+    ``checks``: the port on which each node's state is asked for."""
+    servers = [
+        f"  server {each.name} 127.0.0.1:{_port(each)} port {checks[each.name]}{'' if place < writers else ' backup'}"
+        for place, each in enumerate(nodes)
+    ]
+    head = f"listen mysql\n  bind 127.0.0.1:{port}\n  mode tcp\n  balance leastconn\n  option httpchk GET /"
+    return "\n".join([head, "  default-server on-marked-up shutdown-backup-sessions", *servers, ""])
+
+
+@contextmanager
+def checks_of(nodes: Sequence[Member], is_ready: Any) -> Iterator[dict[str, int]]:
+    """Serve for each node, by its name, a port that answers 200 if the node is ready and 503 otherwise."""
+    with ExitStack() as whole:
+        ports = {}
+        for node in nodes:
+
+            class Check(BaseHTTPRequestHandler):
+                member = node
+
+                def do_GET(self) -> None:  # noqa: N802 (the library's name)
+                    self.send_response(200 if is_ready(self.member) else 503)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+
+                def log_message(self, *_arguments: Any) -> None:
+                    """Write nothing."""
+
+            ports[node.name] = int(make_url(whole.enter_context(serving(Check))).port or 0)
+        yield ports
+
+
+def _port(member: Member) -> int:
+    assert member.wire is not None
+    return member.wire.port

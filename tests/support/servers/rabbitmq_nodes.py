@@ -1,0 +1,72 @@
+"""A RabbitMQ of three nodes, whose queues are quorum queues."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from compose.localstack.places import StackFolder
+from compose.localstack.servers import rabbitmq
+from compose.localstack.variables import write_private
+from tests.support.servers import newer
+from tests.support.servers.brokers import OwnServer
+from tests.support.servers.members import Cluster, Member
+from tests.support.servers.proxy import Proxy
+from tests.support.stacks.processes import free_port
+
+_NODES = 3
+_ARGUMENTS = "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"
+_NOTICES_AFTER_S = 6  # a node that says nothing; by default a minute
+
+
+@dataclass(kw_only=True)
+class RabbitMqNodes(Cluster):
+    """``url`` names every node."""
+
+    url: str
+    kind: str = "rabbitmq"
+
+
+@contextmanager
+def rabbitmq_nodes(folder: Path) -> Iterator[RabbitMqNodes]:
+    """Run the nodes. Raises Failure where RabbitMQ 4 cannot be fetched."""
+    password, cookie, epmd_port = secrets.token_hex(16), secrets.token_hex(20), free_port()
+    ports = sorted((free_port() for _ in range(_NODES)), key=str)  # the first by name is the one that the others join
+    lines = [
+        newer.QUORUM,
+        "cluster_formation.peer_discovery_backend = classic_config",
+        *(f"cluster_formation.classic_config.nodes.{place} = {_name(port)}" for place, port in enumerate(ports, 1)),
+    ]
+    with ExitStack() as whole:
+        environment = whole.enter_context(pytest.MonkeyPatch.context())
+        environment.setenv("CHORDWISE_LOCAL_RABBITMQ", str(newer.fetch_rabbitmq("rabbitmq-4.3")))
+        environment.setenv("CHORDWISE_LOCAL_RABBITMQ_SETTINGS", "\n".join(lines))
+        members, urls = [], []
+        for place, port in enumerate(ports):
+            stack = StackFolder(f"node-{place + 1}", local=folder)
+            stack.make()
+            write_private(stack.data / "rabbitmq" / ".erlang.cookie", cookie)
+            program = rabbitmq.program(stack, password, port=port, nodes_port=free_port(), epmd_port=epmd_port)
+            arguments = f"{program.environment[_ARGUMENTS]} -kernel net_ticktime {_NOTICES_AFTER_S}"
+            program = replace(program, environment={**program.environment, _ARGUMENTS: arguments})
+            before = [] if members else [rabbitmq.epmd(stack, port=epmd_port)]
+            server = OwnServer(rabbitmq.url(password, port=port), program, *before)
+            whole.callback(server.close)
+            server.start()
+            wire = whole.enter_context(Proxy("127.0.0.1", port))
+            members.append(Member(name=f"node-{place + 1}", server=server, wire=wire))
+            urls.append(rabbitmq.url(password, port=wire.port))
+        last = members[-1].server
+        assert isinstance(last, OwnServer)
+        status = last.control("cluster_status")
+        assert all(status.count(_name(port)) > 1 for port in ports), status
+        yield RabbitMqNodes(url=";".join(urls), members=members)
+
+
+def _name(port: int) -> str:
+    return f"chordwise-{port}@localhost"
