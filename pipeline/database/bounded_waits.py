@@ -35,6 +35,7 @@ _SHORT_S: Final = 1.5  # a wait of this limit is over before a greeting would he
 _IDLE_S: Final = 60.0  # a proxy or a failover drops idle connections, some without a sign
 STAY_CONNECTED_S: Final = 25.0  # between two uses of a connection that shall not be idle for so long
 _MYSQL_PORT: Final = 3306
+_POSTGRES_PORT: Final = "5432"
 _DEMOTED: Final = (
     1290,
     1836,
@@ -330,18 +331,23 @@ def bound_mysql(engine: Engine, *, limit_s: float, silent_s: float) -> None:
 
     event.listen(engine, "do_connect", connect)
     event.listen(engine, "handle_error", _give_up_refused)
-    if hosts:
-        event.listen(engine, "handle_error", _leave_demoted)
+    event.listen(engine, "handle_error", _leave_demoted)
     _replace_ended(engine, lambda connection: connection._sock)  # None: closed
 
 
 def bound_postgres(engine: Engine, *, limit_s: float, silent_s: float) -> None:
     """Have every connection of this engine on PostgreSQL wait within bounds, and be replaced once the server closed it."""
     greetings = _greetings(engine)
+    several = bool(engine.url.query.get("host"))
+    last: list[str] = []  # host and port of the server that took the last connection
 
     def connect(_dialect: Any, _record: Any, args: Any, options: dict[str, Any]) -> Any:
+        if several:
+            options = options | _tried_first(last, options)
+
         def greet(within_s: float) -> None:
-            PostgresConnection.connect(*args, **options | {"connect_timeout": max(2, round(within_s))}).close()
+            own = dict(zip(("host", "port"), at, strict=False)) | {"connect_timeout": max(2, round(within_s))}
+            PostgresConnection.connect(*args, **options | own).close()
 
         if greetings.is_silent:
             raise psycopg.OperationalError("connection failed: it answered nobody a moment ago")
@@ -351,13 +357,22 @@ def bound_postgres(engine: Engine, *, limit_s: float, silent_s: float) -> None:
         except psycopg.OperationalError as error:
             _note(error, greetings)
             raise
+        at = [connection.info.host, str(connection.info.port)] if several else []
+        last[:] = at
         connection.patience = Patience(limit_s, silent_s, greetings, greet)
         return connection
 
     event.listen(engine, "do_connect", connect)
-    if engine.url.query.get("host"):
-        event.listen(engine, "handle_error", _leave_demoted)
+    event.listen(engine, "handle_error", _leave_demoted)
     _replace_ended(engine, lambda connection: None if connection.closed else connection.pgconn.socket)
+
+
+def _tried_first(node: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+    """Return libpq's list of hosts and ports with this one first: it waits two seconds at least for one that is silent."""
+    nodes = list(zip(options["host"].split(","), str(options.get("port", "")).split(","), strict=True))
+    nodes.sort(key=lambda each: (each[0], each[1] or _POSTGRES_PORT) != tuple(node))
+    hosts, ports = zip(*nodes, strict=True)
+    return {"host": ",".join(hosts), "port": ",".join(ports)}
 
 
 def _give_up_refused(context: ExceptionContext) -> None:

@@ -210,7 +210,9 @@ def compare(
     position: ComparePosition | None = start
     while position is not None:
         page, document_ids = _page(stores, position, chunks=page_chunks)
-        counts = _compare_page(stores, document_ids, repair=repair, limit=limit) if document_ids else AlignmentCounts()
+        counts = AlignmentCounts()
+        if document_ids:
+            counts = compare_documents(stores, document_ids, repair=repair, limit=limit)
         if page.last is not None:
             position = ComparePosition(phase=position.phase, after=page.last)
         else:
@@ -268,9 +270,10 @@ def _page(
     return page, tuple(document_id for document_id in page.document_ids if document_id not in documents)
 
 
-def _compare_page(
+def compare_documents(
     stores: NamespaceStores, document_ids: Sequence[DocumentId], *, repair: bool, limit: DeletionLimit | None
 ) -> AlignmentCounts:
+    """Compare these documents, twice where they differ, and with ``repair`` mend what differs both times."""
     page = compare_page(stores, document_ids)
     repaired = 0
     if page.wrong:

@@ -41,6 +41,13 @@ class Publications(TenantStore):
             complete=is_known and bool(later) and len(later) == max(later) - revision,
         )
 
+    def documents_since(self, age: timedelta) -> dict[Namespace, list[DocumentId]]:
+        """Return the documents that changed within the last ``age``, by namespace."""
+        found: dict[Namespace, list[DocumentId]] = {}
+        for namespace, document_id in self._run(_LATE, since=now() - age):
+            found.setdefault(Namespace(namespace), []).append(DocumentId(document_id))
+        return found
+
     def prune(self, *, limit: int) -> int:
         """Delete up to ``limit`` rows older than `KEPT_FOR`, but not of a present revision; return how many."""
         return self._run(_PRUNE, before=now() - KEPT_FOR, limit=limit).rowcount
@@ -50,6 +57,10 @@ class Publications(TenantStore):
 tenants_with_old_publications = TenantsWith(
     "SELECT tenant_id FROM publications GROUP BY tenant_id"
     f" HAVING MIN(revised_at) < :now - INTERVAL {KEPT_FOR.days} DAY"
+)
+# Of which rows are younger than ``:seconds``.
+tenants_with_late_publications = TenantsWith(
+    "SELECT DISTINCT tenant_id FROM publications WHERE revised_at >= :now - INTERVAL :seconds SECOND"
 )
 
 
@@ -63,6 +74,10 @@ _ADD = sql(
 _SINCE = sql(
     "SELECT revision, document_id, revised_at FROM publications"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND revision >= :revision"
+)
+_LATE = sql(
+    "SELECT DISTINCT namespace, document_id FROM publications"
+    " WHERE tenant_id = :tenant AND revised_at >= :since AND document_id <> ''"
 )
 _PRUNE = sql(
     "DELETE FROM publications WHERE tenant_id = :tenant AND revised_at < :before AND NOT EXISTS (SELECT 1 FROM namespaces n"

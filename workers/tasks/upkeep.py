@@ -11,8 +11,8 @@ from celery import shared_task
 
 from pipeline.administration import edit_webhooks
 from pipeline.deadline import Deadline
-from pipeline.errors import PipelineError
-from pipeline.maintenance import backfill, build_indexes
+from pipeline.errors import PipelineError, Unavailable
+from pipeline.maintenance import backfill, build_indexes, follow_promotion
 from pipeline.maintenance import reconcile as reconciling
 from pipeline.maintenance import sweep as upkeep
 from pipeline.maintenance.erase import finish_erasures
@@ -49,6 +49,8 @@ def _enqueue_due(use: Resources, found: Mapping[str, Sequence[TenantId]]) -> Non
         enqueue_upkeep(TaskName.AUDIT)
     if backfill.is_due(use):
         enqueue_upkeep(TaskName.MIGRATE)
+    if follow_promotion.is_due(use):
+        enqueue_upkeep(TaskName.RECONCILE)
 
 
 @shared_task(name=TaskName.MIGRATE.value, base=LoggedTask, send_events=False)
@@ -83,8 +85,10 @@ def _finish_erasures(use: Resources) -> None:
 
 @shared_task(name=TaskName.RECONCILE.value, base=LoggedTask, send_events=False)
 def reconcile() -> None:
-    """Compare and repair a piece of one tenant."""
-    reconciling.reconcile(for_ingestion())
+    """Compare and repair what a promoted PostgreSQL may lack, and a piece of one tenant."""
+    use = for_ingestion()
+    follow_promotion.mend_promoted(use)
+    reconciling.reconcile(use)
 
 
 @shared_task(name=TaskName.VECTOR_INDEXES.value, base=LoggedTask, send_events=False)

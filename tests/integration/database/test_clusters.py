@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -17,9 +19,10 @@ from pipeline.errors import StoreMisconfigured, StoreUnavailable
 from pipeline.settings import Settings, load
 from pipeline.store_urls import for_celery
 from tests.support.clients.operating import eventually
-from tests.support.servers.administration import run_as
+from tests.support.servers.administration import postgres_url, run_as
 from tests.support.servers.clusters import WatchedRedis, two_mariadbs, watched_redis
 from tests.support.servers.own_stores import own_postgres
+from tests.support.servers.proxy import Proxy
 from workers.transport import use_these
 
 
@@ -125,6 +128,23 @@ class DescribeAMariadbWithAReplica:
             finally:
                 engine.dispose()
 
+    def it_leaves_a_demoted_server_behind_a_moving_address(self, settings: Settings, tmp_path: Path):
+        with two_mariadbs(tmp_path) as pair:
+            addresses = [make_url(server.url) for server in (pair.first, pair.second)]
+            with Proxy("127.0.0.1", addresses[0].port or 0) as moving:
+                url = addresses[0].set(port=moving.port).render_as_string(hide_password=False)
+                engine = mysql_engine(named(settings, mysql_url=url))
+                try:
+                    assert _port(engine) == addresses[0].port
+                    pair.promote()
+                    pair.demote()
+                    moving.turn_to("127.0.0.1", addresses[1].port or 0)
+                    with pytest.raises(StoreUnavailable), mysql_errors(), engine.begin() as connection:
+                        connection.execute(text("CREATE TABLE t (n INT)"))
+                    assert _port(engine) == addresses[1].port
+                finally:
+                    engine.dispose()
+
 
 @pytest.mark.thorough
 class DescribeAPostgresqlWithAStandby:
@@ -149,6 +169,39 @@ class DescribeAPostgresqlWithAStandby:
                 with postgres_errors(), engine.begin() as connection:
                     connection.execute(text("CREATE TABLE t (n INT)"))
                 assert _port_of_postgres(engine) == ports[0]
+            finally:
+                engine.dispose()
+
+
+class DescribeSeveralServersOfPostgresql:
+    def it_waits_once_for_a_server_that_hangs(self, settings: Settings):
+        with socket.create_server(("127.0.0.1", 0)) as hanging:  # the kernel takes connections that nobody greets
+            own = postgres_url(settings)
+            hosts = f"127.0.0.1:{hanging.getsockname()[1]},{own.host}:{own.port}"
+            url = f"postgresql+psycopg://{own.username}:{own.password}@{hosts}/{own.database}"
+            engine = postgres_engine(named(settings, postgres_url=url))
+            try:
+                assert _port_of_postgres(engine) == own.port
+                engine.dispose()
+                began = time.monotonic()
+                assert _port_of_postgres(engine) == own.port
+                assert time.monotonic() - began < 1.5  # libpq would wait for two seconds again
+            finally:
+                engine.dispose()
+
+    def it_gives_up_a_server_that_hangs_although_another_one_greets(self, settings: Settings):
+        own = postgres_url(settings)
+        with Proxy(own.host or "", own.port or 5432) as first:
+            hosts = f"127.0.0.1:{first.port},{own.host}:{own.port}"
+            url = f"postgresql+psycopg://{own.username}:{own.password}@{hosts}/{own.database}"
+            engine = postgres_engine(named(settings, postgres_url=url), timeout_s=20.0, silent_s=2.0)
+            try:
+                with pytest.raises(StoreUnavailable), postgres_errors(), engine.connect() as connection:
+                    connection.execute(text("SELECT 1"))
+                    first.freeze()
+                    began = time.monotonic()
+                    connection.execute(text("SELECT 2"))
+                assert time.monotonic() - began < 10
             finally:
                 engine.dispose()
 

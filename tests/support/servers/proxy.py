@@ -57,6 +57,10 @@ class Proxy:
         """Keep every connection open and let nothing through."""
         self._healthy.clear()
 
+    def turn_to(self, host: str, port: int) -> None:
+        """Forward further connections to another server; those that are there stay."""
+        self._target = (host, port)
+
     def slow(self, seconds: float) -> None:
         """Let everything through, later by so many seconds each way."""
         self._delay_s = seconds
