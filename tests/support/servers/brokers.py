@@ -37,7 +37,7 @@ class OwnServer:
             self._running.append((program, processes.spawn(program)))
             ends = time.monotonic() + _STARTS_WITHIN_S
             while not program.ready(program.log, offset):
-                if time.monotonic() > ends:
+                if time.monotonic() > ends or processes.finished(self._running[-1][1]):
                     raise AssertionError(f"{program.name} did not start:\n{program.log.read_text()[-2000:]}")
                 time.sleep(0.05)
 

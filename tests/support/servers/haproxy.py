@@ -18,14 +18,14 @@ from tests.support.servers.brokers import OwnServer
 from tests.support.servers.http_server import serving
 from tests.support.servers.members import Member
 
-CHECKED_EVERY_MS = 500  # a server is left after the second check without an answer
+_EVERY_MS = 1000  # a server is left after the second check without an answer
 _GLOBAL = """global
   maxconn 2000
 defaults
   timeout connect 1s
   timeout client 2h
   timeout server 2h
-  timeout check 1s
+  timeout check 2s
   retries 3
   option redispatch
   default-server check inter {every}ms fall 2 rise 2 on-marked-down shutdown-sessions
@@ -41,7 +41,7 @@ def haproxy(folder: Path, *listens: str) -> Iterator[OwnServer]:
     stack = StackFolder("haproxy", local=folder)
     stack.make()
     file = stack.run / "haproxy.cfg"
-    file.write_text("\n".join((_GLOBAL.format(every=CHECKED_EVERY_MS), *listens, "")), encoding="utf-8")
+    file.write_text("\n".join((_GLOBAL.format(every=_EVERY_MS), *listens, "")), encoding="utf-8")
     server = OwnServer(
         "",
         Program(
@@ -89,7 +89,7 @@ def checks_of(nodes: Sequence[Member], is_ready: Any) -> Iterator[dict[str, int]
             class Check(BaseHTTPRequestHandler):
                 member = node
 
-                def do_GET(self) -> None:  # noqa: N802 (the library's name)
+                def do_GET(self) -> None:
                     self.send_response(200 if is_ready(self.member) else 503)
                     self.send_header("Content-Length", "0")
                     self.end_headers()
