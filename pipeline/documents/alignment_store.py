@@ -178,9 +178,7 @@ def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:
     return {ChunkId(row.chunk_id): record_of(VectorRow, row) for row in rows}
 
 
-_TIMELINE = text(
-    "SELECT CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END"
-)
+_TIMELINE = text("SELECT CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END")
 
 _DOCUMENT_PAGE = sql(
     f"SELECT d.document_id, g.chunk_count FROM documents d LEFT JOIN generations g ON {same_document('g', 'd')}"

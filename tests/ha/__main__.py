@@ -64,13 +64,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, help=f"{_RANDOM_FAULTS} random faults instead of each in turn")
     parser.add_argument("--only", default="", help="events whose name has one of these words, separated by commas")
     parser.add_argument("--writers", type=int, default=1, help="nodes of MySQL that take writes at the same time")
+    parser.add_argument("--broker", choices=("rabbitmq", "redis"), default="rabbitmq", help="what carries messages")
     chosen = parser.parse_args(arguments)
     tools_for_tests.fetch_for_clusters()
     rows: list[list[str]] = []
     problems: list[str] = []
     with tempfile.TemporaryDirectory(prefix="chordwise-ha-") as made:
         Path(made).chmod(0o711)  # PostgreSQL runs as another user
-        with stage(Path(made), writers=chosen.writers) as found, closing(Load(found.tenants)) as load:
+        with (
+            stage(Path(made), writers=chosen.writers, rabbitmq=chosen.broker == "rabbitmq") as found,
+            closing(Load(found.tenants)) as load,
+        ):
             load.resume()
             _wait_until_whole(load)
             for event in _events(found, chosen.seed, chosen.only.split(",")):
@@ -190,7 +194,9 @@ def _broken(found: Stage) -> list[str]:
             return [left]
         sentences += broken_promises(found.use, tenant.tenant_id, tenant.namespace, tenant.expected)
         report = tenant.client.post("/v1/verify", json={"namespaces": [tenant.namespace]}).json()
-        sentences += [f"{report.get(name)} {name}" for name in ("missing", "orphaned", "stale") if report.get(name) != 0]
+        sentences += [
+            f"{report.get(name)} {name}" for name in ("missing", "orphaned", "stale") if report.get(name) != 0
+        ]
     return sentences
 
 

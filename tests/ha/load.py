@@ -136,7 +136,9 @@ def _uploads(tenant: Tenant) -> Callable[[], tuple[Operation, bool]]:
 def _text(tenant: Tenant, number: int, name: str) -> str:
     """Return a text each sentence of which names its version: several chunks if it is the one that is replaced."""
     of = tenant.tenant_id.replace("-", "")
-    sentences = [f"In version {number} of {of} the fox {name} sleeps behind barn {place}." for place in range(_SENTENCES)]
+    sentences = [
+        f"In version {number} of {of} the fox {name} sleeps behind barn {place}." for place in range(_SENTENCES)
+    ]
     return " ".join(sentences if name == _EVER else sentences[:3])
 
 
@@ -219,4 +221,6 @@ def client(url: str, key: str) -> httpx.Client:
 
 def summed(operations: Iterable[Operation]) -> Counter[str]:
     """Return how often each outcome is there, as words."""
-    return Counter(f"{each.outcome} {each.said}".strip() for each in operations if each.outcome not in ("ok", "degraded"))
+    return Counter(
+        f"{each.outcome} {each.said}".strip() for each in operations if each.outcome not in ("ok", "degraded")
+    )

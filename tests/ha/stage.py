@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compose.localstack.progress import Failure, say
+from compose.localstack.progress import say
 from pipeline.resources import Resources
 from pipeline.settings import load
 from tests.conftest import make_tables, make_tenant
@@ -134,7 +134,7 @@ class _Host:
 
 
 @contextmanager
-def stage(folder: Path, *, writers: int = 1) -> Iterator[Stage]:
+def stage(folder: Path, *, writers: int = 1, rabbitmq: bool = True) -> Iterator[Stage]:
     """Run everything until the block ends, with logs in ``folder``."""
     with ExitStack() as whole:
         mysql = whole.enter_context(galera(folder / "mysql", writers=writers))
@@ -158,12 +158,10 @@ def stage(folder: Path, *, writers: int = 1) -> Iterator[Stage]:
             ),
         }
         broker = watched.url
-        try:
+        if rabbitmq:
             nodes = whole.enter_context(rabbitmq_nodes(folder / "rabbitmq"))
             clusters["rabbitmq"], broker = nodes, nodes.url
             say(f"  RabbitMQ: {len(nodes.members)} nodes with quorum queues")
-        except Failure as missing:
-            say(f"  RabbitMQ: not to be had here, Redis carries messages ({missing})")
         urls = {"mysql_url": mysql.url, "postgres_url": postgres.url, "redis_url": watched.url, "broker_url": broker}
         environment = {f"CHORDWISE_{name.upper()}": url for name, url in urls.items()} | _SETTINGS
         hosts = [_Host(folder / name, environment, whole) for name in _HOSTS]
@@ -182,7 +180,5 @@ def stage(folder: Path, *, writers: int = 1) -> Iterator[Stage]:
         url = f"http://127.0.0.1:{public}"
         wait_for_http(f"{url}/readyz", seconds=120)
         made = [make_tenant(use) for _ in hosts]
-        tenants = [
-            Tenant(tenant_id=tenant_id, client=whole.enter_context(client(url, key))) for tenant_id, key in made
-        ]
+        tenants = [Tenant(tenant_id=tenant_id, client=whole.enter_context(client(url, key))) for tenant_id, key in made]
         yield Stage(clusters=clusters, tenants=tenants, use=use)

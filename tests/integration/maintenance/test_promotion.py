@@ -37,7 +37,7 @@ class DescribeAPromotion:
         assert is_due(corner.use)
         assert mend_promoted(corner.use).missing == 1
         corner.assert_clean()
-        found = corner.ask(corner.query("阳光变成直流电", channels=["semantic"]))
+        found = corner.ask(corner.query("阳光变成直流电", retrieve={"method": "semantic"}))
         assert documents(found)[:1] == ["late"]
         assert not is_due(corner.use)
         assert mend_promoted(corner.use).chunks == 0

@@ -65,7 +65,7 @@ class OwnServer:
         """Have rabbitmqctl change a RabbitMQ that runs, or look at it; return what it says."""
         command = [str(Path(self._server.command[0]).with_name("rabbitmqctl")), *arguments]
         environment, folder = dict(self._server.environment), self._server.cwd
-        done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, check=True, timeout=60)
+        done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, check=True, timeout=180)
         return done.stdout.decode()
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy import make_url
 
 from compose.localstack import shell
 from compose.localstack.places import StackFolder
+from compose.localstack.probes import log_says
 from compose.localstack.servers import postgres
 from tests.support.clients.operating import eventually
 from tests.support.servers.administration import run_as
@@ -23,7 +24,13 @@ from tests.support.servers.members import Cluster, Member
 from tests.support.servers.proxy import Proxy
 from tests.support.stacks.processes import free_port
 
-_OPTIONS = ("shared_buffers=16MB", "wal_sender_timeout=3s", "wal_receiver_timeout=3s", "wal_retrieve_retry_interval=500ms")
+_OPTIONS = (
+    "shared_buffers=16MB",
+    "wal_sender_timeout=3s",
+    "wal_receiver_timeout=3s",
+    "wal_retrieve_retry_interval=500ms",
+)
+_READY = log_says(r"ready to accept (?:read-only )?connections")
 _BEHIND = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND replay_lsn = pg_current_wal_lsn()"
 
 
@@ -38,7 +45,7 @@ class _Server(OwnServer):
         program = postgres.program(self._home, self._stack, port=self.port)
         options = [part for option in _OPTIONS for part in ("-c", option)]
         url = f"postgresql+psycopg://chordwise:{password}@127.0.0.1:{self.port}/chordwise"
-        super().__init__(url, replace(program, command=(*program.command, *options)))
+        super().__init__(url, replace(program, command=(*program.command, *options), ready=_READY))
         whole.callback(self.close)
         self.link = whole.enter_context(Proxy("127.0.0.1", self.port))
 
@@ -58,9 +65,7 @@ class _Server(OwnServer):
         command += ["-h", "127.0.0.1", "-p", str(other.link.port), "-U", "postgres", "--no-sync"]
         environment = {**self._home.environment, "PGPASSWORD": self._password}
         log = self._stack.logs / "postgres.log"
-        shell.run(
-            command, what="copying PostgreSQL", log=log, environment=environment, cwd=Path("/"), account=account
-        )
+        shell.run(command, what="copying PostgreSQL", log=log, environment=environment, cwd=Path("/"), account=account)
 
     def ask(self, statement: str) -> object:
         """Return one value, as the superuser."""

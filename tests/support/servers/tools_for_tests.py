@@ -50,7 +50,9 @@ def fetch_for_clusters() -> None:
     if haproxy() is None or galera() is None:
         log = _LOGS / f"{_CLUSTERS.name}.log"
         work = LOCAL / f"apt-{_CLUSTERS.name}"
-        apt.unpack(_OF_CLUSTERS, _CLUSTERS, libraries=True, work=work, log=log, without=re.compile("libperl|libmariadb"))
+        apt.unpack(
+            _OF_CLUSTERS, _CLUSTERS, libraries=True, work=work, log=log, without=re.compile("libperl|libmariadb")
+        )
 
 
 def promtool() -> Path | None:
@@ -107,7 +109,9 @@ class GaleraTools:
 def galera() -> GaleraTools | None:
     """Return the library and scripts for a MariaDB that is to be a node, installed or unpacked; None without them."""
     for root in (Path("/"), _CLUSTERS):
-        libraries = sorted(root.glob("usr/lib/galera/libgalera_smm.so")) or sorted(root.glob("usr/lib/libgalera_smm.so"))
+        libraries = sorted(root.glob("usr/lib/galera/libgalera_smm.so")) or sorted(
+            root.glob("usr/lib/libgalera_smm.so")
+        )
         if libraries and (root / "usr/bin/wsrep_sst_rsync").is_file():
             loader = {} if root == Path("/") else programs.loader_environment(root)
             folders = [str(folder / "usr/bin") for folder in (root, _SERVERS)]
