@@ -253,6 +253,9 @@ servers. Required versions, users and rights: [install](install.md#servers-users
 
 {not_run}
 
+Clusters run under `make ha`: Galera of MariaDB 10.11, a standby of PostgreSQL 18, Redis 7 under sentinels, and three nodes of
+RabbitMQ 4.3 ([high availability](high-availability.md#measured)).
+
 Other servers within the required versions are meant to work. `chordwise doctor` names a server that no column has.
 """
 

@@ -27,6 +27,7 @@ _EVER: Final = "ever"  # the document that is replaced again and again
 _REFUSALS: Final = {"overloaded", "store_unavailable", "store_read_only"}
 _PAUSE_S: Final = 0.15
 _SENTENCES: Final = 60  # some chunks
+_REQUEST = re.compile(r" \(request [0-9a-f-]+\)")
 _VERSION = re.compile(r"In version (\d+) of (\w+)")
 
 
@@ -162,7 +163,7 @@ def _questions(tenant: Tenant) -> Callable[[], tuple[Operation, bool]]:
         if door == "console":
             return _judged(door, lambda: _of_console(tenant.client)), True
         question = f"a fox sleeps behind the barn {uuid.uuid4().hex[:6]}"
-        return _judged(door, lambda: _of_query(ways[door](tenant, question)), tenant), True
+        return _judged(door, lambda: _of_query(ways[door](tenant, question), door), tenant), True
 
     return act
 
@@ -178,9 +179,10 @@ def _of_console(client: httpx.Client) -> tuple[Outcome, str]:
     return "ok", ""
 
 
-def _of_query(seen: Seen) -> tuple[Outcome, str, list[str]]:
+def _of_query(seen: Seen, door: str) -> tuple[Outcome, str, list[str]]:
     if seen.documents is None:
-        return "refused" if seen.code in _REFUSALS else "failed", f"{seen.code}: {seen.said}", []
+        is_refused = seen.code in _REFUSALS or door == "openai"  # which has one kind of error, a 503
+        return "refused" if is_refused else "failed", f"{seen.code}: {_REQUEST.sub('', seen.said)}", []
     if seen.lost:
         return "degraded", ", ".join(sorted(seen.lost)), seen.texts
     return ("ok", "", seen.texts) if seen.documents else ("wrong", "an empty answer that names no loss", [])
