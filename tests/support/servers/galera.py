@@ -21,7 +21,7 @@ from compose.localstack.servers import mariadb
 from tests.support.clients.operating import eventually
 from tests.support.servers import tools_for_tests
 from tests.support.servers.brokers import OwnServer
-from tests.support.servers.haproxy import checks_of, of_nodes
+from tests.support.servers.haproxy import of_nodes
 from tests.support.servers.members import Cluster, Member
 from tests.support.servers.own_stores import FEW_MB
 from tests.support.servers.proxy import Proxy
@@ -85,11 +85,6 @@ class Galera(Cluster):
         except (pymysql.err.Error, OSError):
             return {}
 
-    def is_ready(self, member: Member) -> bool:
-        """Return whether a node takes statements and has all transactions."""
-        state = self.state(member)
-        return state.get("wsrep_ready") == "ON" and state["wsrep_local_state"] == _SYNCED
-
     def is_whole(self) -> bool:
         """Return whether every node is ready and knows all others."""
         states = [self.state(member) for member in self.members]
@@ -122,8 +117,7 @@ def galera(folder: Path, *, writers: int = 1) -> Iterator[Galera]:
         url = f"mysql+pymysql://chordwise:{password}@127.0.0.1:{port}/chordwise?charset=utf8mb4"
         cluster = Galera(url=url, password=password, members=members)
         eventually(cluster.is_whole, within_s=60)
-        checks = whole.enter_context(checks_of(members, cluster.is_ready))
-        cluster.section = of_nodes(port, members, checks, writers=writers)
+        cluster.section = of_nodes(port, members, writers=writers)
         yield cluster
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from sqlalchemy import make_url
 
 from compose.localstack.places import StackFolder
 from compose.localstack.probes import log_says
 from compose.localstack.processes import Program
 from tests.support.servers import tools_for_tests
 from tests.support.servers.brokers import OwnServer
-from tests.support.servers.http_server import serving
 from tests.support.servers.members import Member
 
 _EVERY_MS = 1000  # a server is left after the second check without an answer
@@ -25,7 +20,7 @@ defaults
   timeout connect 1s
   timeout client 2h
   timeout server 2h
-  timeout check 2s
+  timeout check 3s
   retries 3
   option redispatch
   default-server check inter {every}ms fall 2 rise 2 on-marked-down shutdown-sessions
@@ -68,37 +63,14 @@ def of_gateways(port: int, gateways: Sequence[Member]) -> str:
     )
 
 
-def of_nodes(port: int, nodes: Sequence[Member], checks: Mapping[str, int], *, writers: int) -> str:
-    """Return the section for the nodes of a cluster: so many take connections, the others when none of these can.
-    ``checks``: the port on which each node's state is asked for."""
+def of_nodes(port: int, nodes: Sequence[Member], *, writers: int) -> str:
+    """Return the section for the nodes of a cluster: so many take connections, the others when none of these greets."""
     servers = [
-        f"  server {each.name} 127.0.0.1:{_port(each)} port {checks[each.name]}{'' if place < writers else ' backup'}"
+        f"  server {each.name} 127.0.0.1:{_port(each)}{'' if place < writers else ' backup'}"
         for place, each in enumerate(nodes)
     ]
-    head = f"listen mysql\n  bind 127.0.0.1:{port}\n  mode tcp\n  balance leastconn\n  option httpchk GET /"
+    head = f"listen mysql\n  bind 127.0.0.1:{port}\n  mode tcp\n  balance leastconn\n  option mysql-check"
     return "\n".join([head, "  default-server on-marked-up shutdown-backup-sessions", *servers, ""])
-
-
-@contextmanager
-def checks_of(nodes: Sequence[Member], is_ready: Any) -> Iterator[dict[str, int]]:
-    """Serve for each node, by its name, a port that answers 200 if the node is ready and 503 otherwise."""
-    with ExitStack() as whole:
-        ports = {}
-        for node in nodes:
-
-            class Check(BaseHTTPRequestHandler):
-                member = node
-
-                def do_GET(self) -> None:
-                    self.send_response(200 if is_ready(self.member) else 503)
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
-
-                def log_message(self, *_arguments: Any) -> None:
-                    """Write nothing."""
-
-            ports[node.name] = int(make_url(whole.enter_context(serving(Check))).port or 0)
-        yield ports
 
 
 def _port(member: Member) -> int:
