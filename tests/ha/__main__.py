@@ -120,7 +120,7 @@ def _run(event: Event, found: Stage, load: Load) -> Iterator[tuple[list[str], li
     began = time.monotonic()
     lost = [_strike(each, found) for each in (event, event.beside) if each is not None]
     time.sleep(_AT_LEAST_S)
-    _wait_until_whole(load, within_s=_AT_MOST_S, strict=False)
+    _wait_until_whole(load, within_s=_AT_MOST_S)
     returns = time.monotonic()
     for cluster, member in lost:
         cluster.bring_back(member)
@@ -129,7 +129,7 @@ def _run(event: Event, found: Stage, load: Load) -> Iterator[tuple[list[str], li
         time.sleep(0.5)
     is_whole = all(cluster.is_whole() for cluster, _ in lost)
     time.sleep(_WHOLE_FOR_S)
-    _wait_until_whole(load, within_s=_AT_MOST_S, strict=False)
+    _wait_until_whole(load, within_s=_AT_MOST_S)
     load.pause()
     clean_s, broken = _settle(found)
     problems = [f"{event.name}: {sentence}" for sentence in broken]
@@ -158,16 +158,15 @@ def _strike(event: Event, found: Stage) -> tuple[Cluster, Member]:
     return cluster, member
 
 
-def _wait_until_whole(load: Load, *, within_s: float = 120.0, strict: bool = True) -> None:
-    """Wait until everything that was begun in the last seconds went well, through every door."""
+def _wait_until_whole(load: Load, *, within_s: float = 120.0) -> None:
+    """Wait until everything that was begun in the last seconds went well, through every door, and no longer than that."""
     ends = time.monotonic() + within_s
     while time.monotonic() < ends:
         last = load.since(time.monotonic() - _WHOLE_FOR_S)
         if last and all(each.outcome == "ok" for each in last) and {each.door for each in last} == {*DOORS}:
             return
         time.sleep(0.3)
-    if strict:
-        raise AssertionError(f"not whole within {within_s:.0f} s: {summed(load.since(ends - within_s))}")
+    say(f"    not whole within {within_s:.0f} s")
 
 
 def _settle(found: Stage) -> tuple[float | None, list[str]]:

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pipeline.resources import Resources
 from pipeline.settings import load
 from tests.conftest import make_tables, make_tenant
 from tests.ha.load import Tenant, client
+from tests.support.clients.operating import eventually
 from tests.support.servers.clusters import WatchedRedis, watched_redis
 from tests.support.servers.galera import galera
 from tests.support.servers.haproxy import haproxy, of_gateways
@@ -181,4 +183,13 @@ def stage(folder: Path, *, writers: int = 1, rabbitmq: bool = True) -> Iterator[
         wait_for_http(f"{url}/readyz", seconds=120)
         made = [make_tenant(use) for _ in hosts]
         tenants = [Tenant(tenant_id=tenant_id, client=whole.enter_context(client(url, key))) for tenant_id, key in made]
+        for tenant in tenants:
+            first = {"document_id": "first", "text": "A fox sleeps behind the barn."}
+            sent = tenant.client.post("/v1/documents", json={"namespace": tenant.namespace, "documents": [first]})
+            eventually(partial(_is_done, tenant, sent.json()["job_id"]), within_s=120)
+            tenant.expected["first"] = first["text"]
         yield Stage(clusters=clusters, tenants=tenants, use=use)
+
+
+def _is_done(tenant: Tenant, job_id: str) -> bool:
+    return bool(tenant.client.get(f"/v1/jobs/{job_id}", params={"wait": 5}).json()["status"] == "succeeded")

@@ -44,7 +44,7 @@ class DescribeAPromotion:
 
     def it_compares_what_was_published_lately_alone(self, corner):
         corner.ingest(upload("old", "A fox sleeps in the barn."))
-        corner.execute("UPDATE publications SET revised_at = '2000-01-01' WHERE tenant_id = :tenant")
+        corner.execute("UPDATE publications SET revised_at = '2000-01-01'")
         corner.ingest(upload("new", "A hen sleeps in the barn."))
         assert not is_due(corner.use)
         _promote(corner)
