@@ -2,7 +2,7 @@
 at once what was published lately. The reconciler finds older differences in its turn."""
 
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -43,7 +43,7 @@ def mend_promoted(use: Resources) -> AlignmentCounts:
     if timeline is None:
         return AlignmentCounts()
     with redis_errors():
-        known = use.redis.set(_TIMELINE, timeline, get=True)
+        known: Any = use.redis.set(_TIMELINE, timeline, get=True)
     if known in (None, timeline.encode()):
         return AlignmentCounts()
     try:

@@ -100,6 +100,7 @@ IN_LINES = {
     "make pictures": "takes minutes; tests/unit/test_pictures.py checks what it takes and what the pages show",
     "make image": "takes minutes; tests/acceptance/containers runs what it makes",
     "make matrix": "starts six stacks; tests/unit/maintenance/test_tested_servers.py reads what it writes",
+    "make ha": "starts clusters of every server and loses each of them; lasts an hour",
     "make soak": "lasts an hour; tests/unit/test_long_runs.py tries its verdict",
     "make schema": "tests/integration/database/test_migrations.py compares what it writes",
     "make up": "the tests run on what it starts; make says what it would do in tests/acceptance/docs/test_getting_started.py",
@@ -247,7 +248,7 @@ class DescribeOtherCommands:
             for page in pages()
             if page != "docs/compatibility.md"  # its arguments are those of `make matrix`
             for code in set_in_lines(page)
-            if not code.startswith(("make chaos", "make image", "make soak"))
+            if not code.startswith(("make chaos", "make ha", "make image", "make soak"))
         ]
         given = [
             match[1] or match[2] for code in found if (match := re.search(r"ARGS='?([^']+)|-m benchmarks (.+)", code))
