@@ -32,6 +32,7 @@ from api_gateway.http.problems import Problem
 from pipeline.administration import claim_idempotency_key
 from pipeline.administration.claim_idempotency_key import HeldKey
 from pipeline.database.encryption import SecretCipher
+from pipeline.deadline import Deadline
 from pipeline.outages import tolerate_outage
 from pipeline.records import JobId, TenantId
 from pipeline.tenants.idempotency import LEASE_S, Answered, Claimed, Running
@@ -296,7 +297,8 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
     """Store the answer, or free the key.
 
     After a refusal the next attempt starts afresh; after a failure it keeps the id of this attempt's work, since a
-    commit can succeed whose answer is lost. If Redis or MySQL fails here, the lease expires.
+    commit can succeed whose answer is lost. If Redis or MySQL fails here, this is done as soon as they are back, or else the
+    lease expires.
     """
     claim, attempt.claim = attempt.claim, None
     if claim is None:
@@ -313,6 +315,26 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
 
     with tolerate_outage(log.warning, "idempotency_key_not_settled"):
         await gateway.run(settle)
+        return
+    if len(_unsettled) < _MOST_UNSETTLED:
+        later = asyncio.create_task(_settle_later(settle, gateway))
+        _unsettled.add(later)
+        later.add_done_callback(_unsettled.discard)
+
+
+_AGAIN_S: Final = 1.0
+_MOST_UNSETTLED: Final = 200  # the leases of others expire
+_unsettled: set[asyncio.Task[None]] = set()
+
+
+async def _settle_later(settle: Callable[[], None], gateway: Gateway) -> None:
+    """Settle a key once the store answers again: callers repeat a refused request with the same key."""
+    lease = Deadline.after(LEASE_S)
+    while not lease.has_passed:
+        await asyncio.sleep(_AGAIN_S)
+        with tolerate_outage(log.debug, "idempotency_key_not_settled"):
+            await gateway.run(settle)
+            return
 
 
 async def _read_rest(receive: FingerprintingReceive) -> bool:

@@ -328,6 +328,32 @@ class DescribeAnOutage:
         in_two_tries(run)
 
 
+class DescribeAnIdempotencyKey:
+    def it_is_free_soon_after_the_store_that_went_away_under_its_request_is_back(self, stack):
+        document = {"document_id": "kept", "text": "A red fox."}
+        body = orjson.dumps({"namespace": "keys", "documents": [document]})
+
+        def run() -> None:
+            stack.heal()
+            headers = {"Idempotency-Key": uuid.uuid4().hex, "Content-Type": "application/json"}
+
+            def halves() -> Iterator[bytes]:
+                yield body[:20]
+                send = partial(stack.client.post, "/v1/documents", headers=headers)
+                eventually(lambda: send(content=b"{").status_code == 409)
+                stack.break_("mysql", "stopped")
+                yield body[20:]
+
+            try:
+                assert stack.client.post("/v1/documents", content=halves(), headers=headers).status_code == 503
+            finally:
+                stack.heal()
+            again = partial(stack.client.post, "/v1/documents", content=body, headers=headers)
+            eventually(lambda: again().status_code == 202, within_s=10)  # the lease lasts a minute
+
+        in_two_tries(run)
+
+
 SCRAPED_WITHIN_S, REFUSED_WITHIN_S, EXAMINED_WITHIN_S = 5.0, 5.0, 12.0  # a worker has up to six to answer the doctor
 
 
