@@ -11,7 +11,7 @@ from celery import shared_task
 
 from pipeline.administration import edit_webhooks
 from pipeline.deadline import Deadline
-from pipeline.errors import PipelineError, Unavailable
+from pipeline.errors import PipelineError
 from pipeline.maintenance import backfill, build_indexes, follow_promotion
 from pipeline.maintenance import reconcile as reconciling
 from pipeline.maintenance import sweep as upkeep
