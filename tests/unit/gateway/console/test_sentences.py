@@ -88,12 +88,13 @@ def warnings_of_parsers() -> set[str]:
     added = [
         node.args[0] for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.append"
     ]
+    handed_on = {id(part) for node in nodes if isinstance(node, ast.Call) for part in ast.walk(node)}
     assigned = [
         element
         for node in nodes
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "warnings"
         for element in ast.walk(node.value)
-        if isinstance(element, (ast.Constant, ast.JoinedStr)) and literal(element)
+        if isinstance(element, (ast.Constant, ast.JoinedStr)) and literal(element) and id(element) not in handed_on
     ]
     return {said for node in (*added, *assigned) if (said := literal(node))}
 
