@@ -193,7 +193,12 @@ class DescribeASecondRetrieval:
     def it_does_not_wait_longer_for_a_hanging_channel_than_the_deadline(self, corner, use_alone):
         corner.fill(self.TEXTS)
         let_go = threading.Event()
-        channels = watched(use_alone, None, lambda: let_go.wait(15))
+
+        def hang() -> None:
+            let_go.wait(15)
+            unavailable()
+
+        channels = watched(use_alone, None, hang)
         slow = {name: {"timeout_ms": 2000, "retry": 0} for name in ("keyword", "semantic")}
         retrieve = {"channels": slow, "allocation": "balanced", **self.second(min_score=1.0, pool=50)}
         query = corner.query("centrifugal pump", retrieve=retrieve, deadline_s=1.5)
