@@ -57,6 +57,7 @@ _MOST_AT_ONCE: Final = 4  # of them for requests of its line
 _MOST_READ: Final = 4  # requests of a tenant for each place that are read and prepared
 _MOST_TRIED: Final = 8  # tenants in one round
 _MOST_PACES: Final = 10_000
+_SHARED_S: Final = 60.0  # since the last turn of another tenant
 
 # The threads or processes that serve a pool are those that listen to a queue; and the places for each of them.
 _SERVED_BY: Final = {
@@ -158,6 +159,8 @@ class _Pool:
     under_way: dict[str, TenantId] = field(default_factory=dict)  # whose work has a place
     seconds: float = 0.0  # that all of it has been under way
     counted_at: float = 0.0
+    latest: TenantId | None = None  # that got a place
+    shared_until: float = 0.0
     concurrency: Concurrency = field(default_factory=Concurrency)
 
     def count(self, now: float) -> float:
@@ -166,13 +169,20 @@ class _Pool:
         self.counted_at = now
         return self.seconds
 
+    def begin(self, work_id: str, tenant_id: TenantId, now: float) -> None:
+        """Note that work has a place, and whether tenants share the pool lately."""
+        self.under_way[work_id] = tenant_id
+        if self.latest not in (None, tenant_id):
+            self.shared_until = now + _SHARED_S
+        self.latest = tenant_id
+
     def most_now(self, time_s: float) -> int:
         """Return the places to give out to work that has ``time_s``, so that the tenants who have some now hold no more than
         are worth having under way, and one who has none finds one."""
         if not self.most or self.name in (WorkKind.MODEL, WorkKind.COMPUTE):
             return self.most
         holders = max(1, len(set(self.under_way.values())))
-        worth = self.concurrency.worth(time_s) * (holders + 1) / holders
+        worth = self.concurrency.worth(time_s, is_shared=self.counted_at < self.shared_until) * (holders + 1) / holders
         return max(LEAST_PLACES, math.ceil(min(self.most, worth)))
 
     def of(self, tenant_id: TenantId) -> _Tenant:
@@ -348,7 +358,7 @@ class Admission:
             pool.count(now)
             pool.seconds += now - asked  # its place is held since then
             tenant.began[waiting.work_id] = began
-            pool.under_way[waiting.work_id] = tenant_id
+            pool.begin(waiting.work_id, tenant_id, now)
         if verdict is Verdict.TAKEN and place.pool == pool.name:
             tenant.pace.turned(asyncio.get_running_loop().time())
         return verdict

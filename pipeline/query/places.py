@@ -2,8 +2,8 @@
 
 A place is held from the moment that work is sent to workers until its answer is stored. There are as many places as
 threads that serve the work, twice as many for queries. A tenant may hold as many places as are free: one busy
-tenant gets half of them, two get a third each, and a tenant without work under way finds one free at once. Of queries, no
-more are sent than are worth having under way (`Concurrency`): on a busy processor more of them end no sooner.
+tenant gets half of them, two get a third each, and a tenant without work under way finds one free at once. While
+several tenants ask, no more queries are sent than are worth having under way (`Concurrency`).
 """
 
 from __future__ import annotations
@@ -181,10 +181,11 @@ class Concurrency:
         self.service_s[under_way] = usual_s + (seconds - usual_s) / _TURNS
         self.measured += 1
 
-    def worth(self, time_s: float) -> float:
-        """Return how many pieces of work that have ``time_s`` each may be under way: the least number at which nearly as many
-        end in a second as at any other (Little's law: rate = under way / service time), a quarter more or less for a while, to
-        see what these would do, and no more than end within half of their time. Infinity while the most were the best."""
+    def worth(self, time_s: float, *, is_shared: bool) -> float:
+        """Return how many pieces of work that have ``time_s`` each may be under way: no more than end within half of it, and
+        where tenants share the pool the least number at which nearly as many end in a second as at any other (Little's law:
+        rate = under way / service time), a quarter more or less for a while, to see what these would do. Infinity while the
+        most were the best."""
         if not self.service_s:
             return math.inf
         rates = {number: number / max(seconds, _SHORTEST_S) for number, seconds in self.service_s.items()}
@@ -194,7 +195,7 @@ class Concurrency:
         if self.service_s[enough] > _ENDANGERED * time_s:
             in_time = _IN_PLACE * time_s * most
         change = enough * (_PROBES[self.measured // (_ROUNDS * enough) % len(_PROBES)] - 1)
-        if change >= 0 and enough == max(rates):
+        if not is_shared or (change >= 0 and enough == max(rates)):
             return in_time
         return min(enough + math.copysign(math.ceil(abs(change)), change), in_time)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 
@@ -14,6 +15,7 @@ from pipeline.query.place_store import Places
 from pipeline.query.places import (
     LONGEST_RETRY_S,
     UNKNOWN_SERVICE_S,
+    Concurrency,
     Pace,
     Place,
     Verdict,
@@ -167,6 +169,28 @@ class DescribeWaits:
     )
     def it_names_seconds_between_one_and_a_minute(self, wait_s, jitter, seconds):
         assert retry_after_s(wait_s, jitter=lambda: jitter) == seconds <= LONGEST_RETRY_S
+
+
+class DescribeConcurrency:
+    def it_bounds_work_on_a_busy_processor_for_the_sake_of_others(self):
+        """A piece takes 0.1 s for each that is under way: two at a time are as many a second as eight."""
+        concurrency = Concurrency()
+        for at_a_time in (8, 4, 2, 2):
+            seconds = 0.1 * at_a_time
+            concurrency.served(seconds, beside_s=at_a_time * seconds)
+        assert concurrency.worth(3.0, is_shared=True) <= 3  # two, and one more for a while
+        assert concurrency.worth(3.0, is_shared=False) == math.inf
+
+    def it_bounds_no_work_that_waits(self):
+        concurrency = Concurrency()
+        for at_a_time in (2, 4, 8):
+            concurrency.served(0.5, beside_s=0.5 * at_a_time)
+        assert concurrency.worth(3.0, is_shared=True) == math.inf
+
+    def it_has_work_end_within_half_of_its_time(self):
+        concurrency = Concurrency()
+        concurrency.served(2.0, beside_s=20.0)
+        assert concurrency.worth(3.0, is_shared=False) == 7.5
 
 
 class DescribeThePlacesInRedis:
