@@ -140,7 +140,7 @@ def _program(folder: Path, password: str, group: int, others: str) -> Program:
         "--binlog-format=ROW",
         "--innodb-autoinc-lock-mode=2",
         "--wsrep-on=ON",
-        f"--wsrep-provider={tools.library}",
+        f"--wsrep-provider={tools.provider}",
         f"--wsrep-provider-options={provider}",
         f"--wsrep-cluster-address=gcomm://{others}",
         "--wsrep-cluster-name=chordwise",

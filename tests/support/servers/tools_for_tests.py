@@ -102,7 +102,7 @@ def haproxy() -> tuple[Path, Mapping[str, str]] | None:
 class GaleraTools:
     """Galera's library, and variables by which a node finds the scripts that send and receive a whole database."""
 
-    library: Path
+    provider: Path
     environment: Mapping[str, str]
 
 
@@ -115,7 +115,7 @@ def galera() -> GaleraTools | None:
         if libraries and (root / "usr/bin/wsrep_sst_rsync").is_file():
             loader = {} if root == Path("/") else programs.loader_environment(root)
             folders = [str(folder / "usr/bin") for folder in (root, _SERVERS)]
-            return GaleraTools(library=libraries[0], environment={"PATH": os.pathsep.join(folders), **loader})
+            return GaleraTools(provider=libraries[0], environment={"PATH": os.pathsep.join(folders), **loader})
     return None
 
 
