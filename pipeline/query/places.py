@@ -172,6 +172,8 @@ class Concurrency:
     """
 
     service_s: dict[int, float] = field(default_factory=dict)
+    usual_s: float = 0.0  # of the last pieces, whatever their number
+    rate: float = 0.0  # and how many of them ended in a second
     measured: int = 0
 
     def served(self, seconds: float, *, beside_s: float) -> None:
@@ -180,6 +182,9 @@ class Concurrency:
         usual_s = self.service_s.get(under_way, seconds)
         self.service_s[under_way] = usual_s + (seconds - usual_s) / _TURNS
         self.measured += 1
+        weight = 1 / min(self.measured, _TURNS)
+        self.usual_s += weight * (seconds - self.usual_s)
+        self.rate += weight * (under_way / max(seconds, _SHORTEST_S) - self.rate)
 
     def worth(self, time_s: float, *, is_shared: bool) -> float:
         """Return how many pieces of work that have ``time_s`` each may be under way: no more than end within half of it, and
@@ -188,12 +193,10 @@ class Concurrency:
         most were the best."""
         if not self.service_s:
             return math.inf
+        in_time = _IN_PLACE * time_s * self.rate if self.usual_s > _ENDANGERED * time_s else math.inf
         rates = {number: number / max(seconds, _SHORTEST_S) for number, seconds in self.service_s.items()}
-        most = max(rates.values())
-        enough = min(number for number, rate in rates.items() if rate >= _NEARLY * most)
-        in_time = math.inf
-        if self.service_s[enough] > _ENDANGERED * time_s:
-            in_time = _IN_PLACE * time_s * most
+        nearly = _NEARLY * max(rates.values())
+        enough = min(number for number, rate in rates.items() if rate >= nearly)
         change = enough * (_PROBES[self.measured // (_ROUNDS * enough) % len(_PROBES)] - 1)
         if not is_shared or (change >= 0 and enough == max(rates)):
             return in_time

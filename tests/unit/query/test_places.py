@@ -188,6 +188,14 @@ class DescribeConcurrency:
         assert concurrency.worth(3.0, is_shared=True) == math.inf
 
     def it_has_work_end_within_half_of_its_time(self):
+        """A processor that others keep busy; it was quick before."""
+        concurrency = Concurrency()
+        concurrency.served(0.05, beside_s=0.15)
+        for _ in range(100):
+            concurrency.served(2.0, beside_s=20.0)
+        assert concurrency.worth(3.0, is_shared=False) == pytest.approx(7.5, rel=0.05)
+
+    def it_bounds_the_first_work_as_well(self):
         concurrency = Concurrency()
         concurrency.served(2.0, beside_s=20.0)
         assert concurrency.worth(3.0, is_shared=False) == 7.5
