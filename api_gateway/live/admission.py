@@ -169,7 +169,7 @@ class _Pool:
         self.counted_at = now
         return self.seconds
 
-    def begin(self, work_id: str, tenant_id: TenantId, now: float) -> None:
+    def note_place(self, work_id: str, tenant_id: TenantId, now: float) -> None:
         """Note that work has a place, and whether tenants share the pool lately."""
         self.under_way[work_id] = tenant_id
         if self.latest not in (None, tenant_id):
@@ -358,7 +358,7 @@ class Admission:
             pool.count(now)
             pool.seconds += now - asked  # its place is held since then
             tenant.began[waiting.work_id] = began
-            pool.begin(waiting.work_id, tenant_id, now)
+            pool.note_place(waiting.work_id, tenant_id, now)
         if verdict is Verdict.TAKEN and place.pool == pool.name:
             tenant.pace.turned(asyncio.get_running_loop().time())
         return verdict
