@@ -153,8 +153,9 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
     worker of processes forks them, as they share what it has read."""
     events.worker = instance.hostname
     pool = instance.pool_cls  # an alias or a class, depending on how far the worker has got
-    if "prefork" not in (pool if isinstance(pool, str) else pool.__module__):
-        give_way(Niceness.QUERIES)
+    forks = "prefork" in (pool if isinstance(pool, str) else pool.__module__)
+    give_way(Niceness.BACKGROUND if forks else Niceness.QUERIES)  # its children inherit it, and are of its session
+    if not forks:
         resources.resize(resources.for_queries(), instance.concurrency)
         resources.warm_up(resources.for_queries())
         tracing.warm_up()
@@ -165,8 +166,7 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
 
 @worker_process_init.connect(weak=False)
 def _warm_up_child(**_: Any) -> None:
-    """Lower the priority of a child; load the model in one of an ingest worker."""
-    give_way(Niceness.BACKGROUND)
+    """Load the model in a child of an ingest worker."""
     if not app.conf.get(_COMPUTES_ONLY):
         warming = start_call(resources.warm_up, resources.for_ingestion())
         with suppress(TimeoutError):  # with a frozen store it goes on beside the first task
