@@ -26,6 +26,7 @@ LONGEST_WAIT: Final = 0.65  # the share of its time that a request waits for a p
 _NEARLY: Final = 0.9  # of the most that ended in a second: what a few more at once would add, everybody waits for
 _PROBES: Final = (1.0, 1.25, 1.0, 1.0, 0.75, 1.0)  # times the number that is worth it, each tried for so many rounds
 _ROUNDS: Final = 2
+_REMEMBERED: Final = 256  # pieces of work, since a service time: one from before the uploads of others would stay the best
 _IN_PLACE, _ENDANGERED = 0.5, 0.4  # shares of its time that work may take in its place, and from which fewer get one
 _HELD_BACK_S: Final = (0.09, 0.14)
 _REFUSED_A_SECOND: Final = 300  # each takes processor time that answers need
@@ -171,7 +172,7 @@ class Concurrency:
     does not: each piece takes as much longer as there are more, and so does the query of a tenant who asks for one at a time.
     """
 
-    service_s: dict[int, float] = field(default_factory=dict)
+    service_s: dict[int, tuple[float, int]] = field(default_factory=dict)  # and which piece of work it is from
     usual_s: float = 0.0  # of the last pieces, whatever their number
     rate: float = 0.0  # and how many of them ended in a second
     measured: int = 0
@@ -179,9 +180,11 @@ class Concurrency:
     def served(self, seconds: float, *, beside_s: float) -> None:
         """Note the service time of a piece of work, and how long it and others were under way meanwhile, all together."""
         under_way = max(1, round(beside_s / max(seconds, _SHORTEST_S)))
-        usual_s = self.service_s.get(under_way, seconds)
-        self.service_s[under_way] = usual_s + (seconds - usual_s) / _TURNS
+        usual_s, _ = self.service_s.get(under_way, (seconds, 0))
         self.measured += 1
+        self.service_s[under_way] = usual_s + (seconds - usual_s) / _TURNS, self.measured
+        for number in [each for each, (_, at) in self.service_s.items() if at <= self.measured - _REMEMBERED]:
+            del self.service_s[number]
         weight = 1 / min(self.measured, _TURNS)
         self.usual_s += weight * (seconds - self.usual_s)
         self.rate += weight * (under_way / max(seconds, _SHORTEST_S) - self.rate)
@@ -194,7 +197,7 @@ class Concurrency:
         if not self.service_s:
             return math.inf
         in_time = _IN_PLACE * time_s * self.rate if self.usual_s > _ENDANGERED * time_s else math.inf
-        rates = {number: number / max(seconds, _SHORTEST_S) for number, seconds in self.service_s.items()}
+        rates = {number: number / max(seconds, _SHORTEST_S) for number, (seconds, _) in self.service_s.items()}
         nearly = _NEARLY * max(rates.values())
         enough = min(number for number, rate in rates.items() if rate >= nearly)
         change = enough * (_PROBES[self.measured // (_ROUNDS * enough) % len(_PROBES)] - 1)

@@ -187,6 +187,15 @@ class DescribeConcurrency:
             concurrency.served(0.5, beside_s=0.5 * at_a_time)
         assert concurrency.worth(3.0, is_shared=True) == math.inf
 
+    def it_forgets_how_quick_work_was_before_others_came(self):
+        """Twelve at a time were quick until somebody uploaded; since then five take a second."""
+        concurrency = Concurrency()
+        concurrency.served(0.2, beside_s=2.4)
+        for number in range(400):
+            at_a_time = 4 + number % 3
+            concurrency.served(0.2 * at_a_time, beside_s=0.2 * at_a_time**2)
+        assert concurrency.worth(3.0, is_shared=True) <= 5  # four, and one more for a while
+
     def it_has_work_end_within_half_of_its_time(self):
         """A processor that others keep busy; it was quick before."""
         concurrency = Concurrency()
