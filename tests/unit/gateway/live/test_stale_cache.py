@@ -57,6 +57,21 @@ class DescribeStaleCache:
         source.now, source.value = FRESH_S, "second"
         assert await known.of("k", source.read) == "second"
 
+    async def it_lets_nobody_wait_who_asks_often(self, known, source):
+        """A tenant that asks every 0.8 s: what is read beside one request serves the next ones."""
+        await known.of("k", source.read)
+        source.value = "second"
+        for _ in range(10):
+            source.now += 0.8
+            source.answers.clear()
+            value, took_s = await _timed(known.of("k", source.read))
+            assert took_s < PATIENCE_S / 2
+            source.answers.set()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert value == "second"
+        assert source.reads <= 6
+
     async def it_waits_shortly_for_what_hangs_and_then_for_a_while_not_at_all(self, known, source):
         await known.of("k", source.read)
         source.now, source.value = FRESH_S, "second"
