@@ -27,6 +27,7 @@ from api_gateway.http.metrics import PLACES, REFUSED
 from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import disconnected
 from pipeline.query.places import (
+    FIRST_PLACES,
     LEAST_PLACES,
     LONGEST_WAIT,
     NEW,
@@ -178,12 +179,13 @@ class _Pool:
 
     def most_now(self, time_s: float) -> int:
         """Return the places to give out to work that has ``time_s``, so that the tenants who have some now hold no more than
-        are worth having under way, and one who has none finds one."""
+        are worth having under way, and one who has none finds one. Few at first: a first wave on a busy host would end late
+        as a whole."""
         if not self.most or self.name in (WorkKind.MODEL, WorkKind.COMPUTE):
             return self.most
         holders = max(1, len(set(self.under_way.values())))
         worth = self.concurrency.worth(time_s, is_shared=self.counted_at < self.shared_until) * (holders + 1) / holders
-        return max(LEAST_PLACES, math.ceil(min(self.most, worth)))
+        return max(LEAST_PLACES, math.ceil(min(self.most, worth, FIRST_PLACES + self.concurrency.measured)))
 
     def of(self, tenant_id: TenantId) -> _Tenant:
         """Return a tenant's use of the pool; one that waits is always found, however many others came since."""

@@ -19,6 +19,7 @@ from typing import Final
 from pipeline.records import TenantId
 
 LEAST_PLACES: Final = 4  # so that several tenants find one where a single worker has a thread or two
+FIRST_PLACES: Final = 8  # before anything was measured, and one more for each piece of work that was
 UNKNOWN_SERVICE_S: Final = 0.1  # of work that was not measured yet
 LONGEST_RETRY_S: Final = 60
 NEW, WAITING = 0.35, 0.6  # shares of the time left beside the work's own that waiting may be predicted to take

@@ -317,6 +317,22 @@ class DescribeRefusals:
         assert sum(end - began > SECONDS for end in channel.ended_s.values()) >= 0.9 * 3 * SECONDS * rate
         await channel.stop()
 
+    @pytest.mark.parametrize("rate", [2.0, 3.0, 6.0])
+    async def it_answers_what_it_admits_of_a_first_wave(self, rate):
+        """Sixty queries come at once to a gateway that has measured nothing, on a host that others keep busy."""
+        channel = SharedProcessor(rate)
+        began = asyncio.get_running_loop().time()
+        for number in range(60):
+            await channel.ask(f"first{number}")
+        await asyncio.sleep(2 * DEADLINE_S)
+        late = [name for name, end in channel.ended_s.items() if end - began > DEADLINE_S + 0.1]
+        in_time = len(channel.ended_s) - len(late)
+        assert not late
+        assert not channel.held
+        assert in_time >= 0.5 * DEADLINE_S * rate
+        assert in_time + len(channel.refused) == 60
+        await channel.stop()
+
     async def it_keeps_a_burst_of_one_more_round_while_everything_hangs(self, channel):
         for number in range(4 + PLACES):
             await channel.ask(f"busy{number}")
