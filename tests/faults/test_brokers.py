@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -322,6 +323,25 @@ class DescribeAWorkerThatIsEndedInTheMiddle:
         assert_whole(own.client, job["namespace"], documents=DOCUMENTS, chunks=job["chunks"])
         with own.use.mysql.connect() as connection:
             assert tuple(connection.execute(_ATTEMPTS, {"job": job_id}).one()) == (DOCUMENTS, 1, 1)
+
+
+@pytest.mark.timeout(200)
+class DescribeAWorkerWhoseFormerConnectionIsOpen:
+    @pytest.mark.thorough
+    def it_waits_until_its_own_queue_is_free_and_takes_over(self, own: OwnStack):
+        """RabbitMQ keeps that queue for one connection: here for another worker of the same name."""
+        if not own.is_rabbitmq:
+            pytest.skip("Redis keeps no queue for one connection")
+        with ThreadPoolExecutor(1) as beside:
+            starting = beside.submit(own.start_worker, "threads")
+            _until(
+                lambda: any("RESOURCE_LOCKED" in log.read_text() for log in own.logs.glob("worker-*.log")), within_s=60
+            )
+            time.sleep(1)
+            end(own.worker, signal.SIGTERM)
+            own.worker = starting.result()
+        assert own.worker.poll() is None
+        assert own.job(own.hand_in("taken over"), wait_s=20)["status"] == "succeeded"
 
 
 @pytest.mark.timeout(200)
