@@ -133,8 +133,13 @@ class WatchedConnection(redis.sentinel.SentinelManagedConnection):
     command would read the reply to the one before, and go on waiting for a server that hangs."""
 
     def read_response(self, disable_decoding: bool = False, **options: Any) -> Any:
-        """Read one reply. Raises redis.RedisError."""
-        return super().read_response(disable_decoding, **{"disconnect_on_error": True, **options})
+        """Read one reply. After a timeout the unused connections are closed too, or each would wait for the same server.
+        Raises redis.RedisError."""
+        try:
+            return super().read_response(disable_decoding, **{"disconnect_on_error": True, **options})
+        except redis.TimeoutError:
+            self.connection_pool.disconnect(inuse_connections=False)
+            raise
 
 
 class WatchedTlsConnection(WatchedConnection, redis.sentinel.SentinelManagedSSLConnection):

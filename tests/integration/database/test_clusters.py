@@ -60,12 +60,17 @@ class DescribeARedisUnderSentinels:
     def it_leaves_a_server_that_hangs(self, settings: Settings, watched: WatchedRedis):
         with closing(redis_client(named(settings, redis_url=watched.url))) as client:
             client.set("name", "before")
+            with client.pipeline() as own_connection:
+                own_connection.watch("name")
+                client.get("name")  # so that there are two
             lost = watched.fail_over(freeze=True)
             try:
                 with pytest.raises(redis.TimeoutError):
                     client.get("name")
-                client.set("name", "after")
-                assert client.get("name") == b"after"
+                with client.pipeline() as own_connection:
+                    own_connection.watch("name")
+                    client.set("name", "after")
+                    assert client.get("name") == b"after"
             finally:
                 lost.thaw()
 
