@@ -92,6 +92,8 @@ async def await_answer(
 
     left_s = query.deadline_at - time.time()
     last_s = max(0.0, left_s + LAST_S)
+    if seconds >= left_s:  # one more request while Redis hangs would come back long after the deadline
+        seconds = last_s
     answer = await gateway.wakes.until(
         waiter, look, seconds=min(seconds, last_s), receive=caller.request.receive, look_first=False, alarm_in_s=left_s
     )

@@ -44,10 +44,10 @@ class StaleCache(Generic[K, V]):
     """Values by key, none served after ``fresh_s`` without being read again, by one reader of each key at a time.
 
     A value in the second half of that time is read again beside the caller, who gets it at once: on a busy host a read takes a
-    tenth of a second. While an older one is read again, callers wait for the new one for ``patience_s``, and get the old one after that, or if
-    the read fails; the old one holds for ``STALE_S``. After a failed read callers get the old value at once, and one
-    read at a time goes on beside them until one succeeds, or until no caller has come for ``PAUSE_S``. None, which stands
-    for a missing row, is never served after it is old.
+    tenth of a second. While an older one is read again, callers wait for the new one for ``patience_s``, and get the old
+    one after that, or if the read fails; the old one holds for ``STALE_S``. After a failed read callers get the old value
+    at once, and one read at a time goes on beside them until one succeeds, or until no caller has come for ``PAUSE_S``.
+    None, which stands for a missing row, is never served after it is old.
 
     ``away`` returns whether MySQL is known to be unavailable.
     """
