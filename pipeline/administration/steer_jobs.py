@@ -72,7 +72,7 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
 
 @_again
 def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> int:
-    """Queue failed and cancelled items again; return how many. Raises NoSuchJob, NotNow, QuotaExceeded, QueueFull."""
+    """Queue failed and cancelled items again; return how many. Raises NoSuchJob, WrongJobState, QuotaExceeded, QueueFull."""
     _clear(tenant_id, use)
     with unit_of_work(use.mysql) as work:
         control = JobControl(work.connection, tenant_id)
@@ -90,29 +90,29 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
         if queued:
             Audit(work.connection, tenant_id).wrote("job_retry", ids=[job_id], count=queued)
             work.after_commit(partial(ring, tenant_id, job_id))
-            work.after_commit(partial(use.bells.progressed, tenant_id, job_id, always=True))
+            work.after_commit(partial(use.bells.progressed, tenant_id, job_id))
     log.info("job_retried", tenant_id=tenant_id, job_id=job_id, documents=queued)
     return queued
 
 
 @_again
 def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
-    """Begin no further document of the job. Raises NoSuchJob, and NotNow for a job that has ended."""
+    """Begin no further document of the job. Raises NoSuchJob, and WrongJobState for a job that has ended."""
     with unit_of_work(use.mysql) as work:
         control = _control_of_unfinished(work.connection, tenant_id, job_id)
         control.pause(job_id)
         Audit(work.connection, tenant_id).wrote("job_pause", ids=[job_id])
-        work.after_commit(partial(use.bells.progressed, tenant_id, job_id, always=True))
+        work.after_commit(partial(use.bells.progressed, tenant_id, job_id))
 
 
 @_again
 def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> None:
-    """Continue a paused job. Raises NoSuchJob, and NotNow for a job that has ended."""
+    """Continue a paused job. Raises NoSuchJob, and WrongJobState for a job that has ended."""
     with unit_of_work(use.mysql) as work:
         control = _control_of_unfinished(work.connection, tenant_id, job_id)
         control.resume(job_id)
         Audit(work.connection, tenant_id).wrote("job_resume", ids=[job_id])
-        work.after_commit(partial(use.bells.progressed, tenant_id, job_id, always=True))
+        work.after_commit(partial(use.bells.progressed, tenant_id, job_id))
         work.after_commit(partial(ring, tenant_id, job_id))
 
 

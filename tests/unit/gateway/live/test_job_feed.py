@@ -273,7 +273,7 @@ class DescribeStreams:
 
 
 class DescribeBells:
-    def it_rings_a_few_times_a_second_and_is_silent_while_redis_is_away(self):
+    def it_makes_no_call_for_a_while_after_redis_was_away(self):
         said: list[str] = []
         clock = [0.0]
 
@@ -287,8 +287,7 @@ class DescribeBells:
 
         client = Client()
         bells = JobBells(client, clock=lambda: clock[0])
-        for _ in range(100):
-            clock[0] += 0.01
+        for _ in range(4):
             bells.progressed(TENANT, JOB)
         assert len(said) == 4
         client.away = True
