@@ -1,4 +1,4 @@
-"""Going on without a dependency that does not answer."""
+"""Go on without a dependency that does not answer, or pause its calls."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ log = structlog.get_logger(__name__)
 
 
 class ChordBackend(BaseBackend):  # type: ignore[misc]  # Celery has no types
-    """Calls the callback of a chord after the header that returns True, which says that every header has reported, or that
-    raised as the last one."""
+    """Call the callback of a chord after its last header: the one that returns True, because every header has reported, or
+    one that raised when every other one had reported."""
 
     def apply_chord(self, header_result_args: Any, body: Any, **options: Any) -> None:
         """Keep nothing of a chord that is about to be sent."""

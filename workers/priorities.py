@@ -1,4 +1,5 @@
-"""Priorities of the processes of one host: first the gateway and the stores, then queries, then everything else."""
+"""Niceness of the processes of one host: first the gateway and the stores, then queries, then everything else. The priority
+of jobs is another matter: `pipeline/jobs/turn_store.py`."""
 
 import enum
 import os

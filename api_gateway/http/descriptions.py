@@ -1,4 +1,5 @@
-"""Shared parts of the route descriptions: parameters, problems, and references to schemas."""
+"""Shared parts of the route descriptions: parameters such as `limit`, `cursor` and `wait`, problems, and references to
+schemas."""
 
 from collections.abc import Mapping
 from types import UnionType

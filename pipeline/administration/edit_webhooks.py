@@ -65,7 +65,8 @@ _again = retry_conflicts()
 
 @_again
 def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) -> tuple[Webhook, str]:
-    """Add an endpoint; return it with its secret, shown only now. Raises NotAllowed for a forbidden URL, and TooMany."""
+    """Add an endpoint; return it with its secret, shown only now. Raises NotAllowed for a forbidden URL, and
+    TooManyWebhooks."""
     _require_address(url, use)
     webhook_id, secret = str(uuid.uuid4()), secrets.token_bytes(standard_webhooks.SECRET_BYTES)
     encrypted = SecretCipher(use.settings.secret_key).encrypt(secret, belongs_to=_row(tenant_id, webhook_id))

@@ -44,8 +44,8 @@ class RatingRequest:
 class ArmResult:
     """One arm of an experiment: the outcomes of its searches, and the ratings of their answers."""
 
-    thought: ArmCounts
-    searched: ArmSearches
+    ratings: ArmCounts
+    searches: ArmSearches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,17 +127,17 @@ def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) 
     """Return each arm's searches and ratings in the experiment's order; None for an unknown experiment."""
     with reading(use.mysql) as connection:
         experiment = Experiments(connection, tenant_id).all().get(experiment_id)
-        thought = {counts.bucket: counts for counts in FeedbackStore(connection, tenant_id).arms(experiment_id)}
-        searched = {counts.bucket: counts for counts in Audit(connection, tenant_id).arms(experiment_id)}
-    if experiment is None and not thought and not searched:
+        ratings = {counts.bucket: counts for counts in FeedbackStore(connection, tenant_id).arms(experiment_id)}
+        searches = {counts.bucket: counts for counts in Audit(connection, tenant_id).arms(experiment_id)}
+    if experiment is None and not ratings and not searches:
         return None
     arms = [] if experiment is None else [arm.name for arm in read_experiment(experiment[0]).arms]
     return [
         ArmResult(
-            thought=thought.get(bucket, ArmCounts(bucket=bucket)),
-            searched=searched.get(bucket, ArmSearches(bucket=bucket)),
+            ratings=ratings.get(bucket, ArmCounts(bucket=bucket)),
+            searches=searches.get(bucket, ArmSearches(bucket=bucket)),
         )
-        for bucket in dict.fromkeys([*arms, *thought, *searched])
+        for bucket in dict.fromkeys([*arms, *ratings, *searches])
     ]
 
 

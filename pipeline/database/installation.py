@@ -1,6 +1,5 @@
 """The installation's id in MySQL (authoritative), PostgreSQL and Redis, and their comparison, before any deletion that
-MySQL asks for. A further store, such as an index folder's file ``installation``, adds a line to ``_claims`` and
-``adopt``."""
+MySQL asks for. A folder of keyword indexes has the id in a file, which `keyword_index.index_folder` compares."""
 
 import re
 import threading

@@ -1,7 +1,7 @@
 """Make accepted documents searchable: claim, fetch, prepare, write aside, embed, publish.
 
 Every step may fail anywhere or run twice: chunk ids repeat, vectors are complete before the pointer moves, and old
-generations are dropped only afterwards (`maintenance/sweep`).
+generations are dropped only afterwards (`administration/drop_replaced`).
 """
 
 from collections import Counter, defaultdict
@@ -57,7 +57,7 @@ _DOWN_AFTER = 2  # documents in a row for which a dependency fails
 
 log = structlog.get_logger(__name__)
 _BATCH_BYTES = 4 * 1024 * 1024  # of text that a worker loads at once
-_SHARED = 4  # while others wait, batches are a quarter, so that no tenant waits long for its turn
+_BATCH_DIVISOR = 4  # while others wait: smaller batches, so that no tenant waits long for its turn
 
 
 def ingest_next(use: Resources, *, ring: Ring, queue: IngestQueue = IngestQueue.INGEST) -> int:
@@ -89,7 +89,7 @@ def ingest_claims(
     threads fetch those without bytes and queue them again; those that no worker survived are given up."""
     turn = Turn(tenant_id, use, ring, queue)
     lost = [claim for claim in claims if claim.attempts > use.settings.ingest_max_attempts]
-    for claim in lost:  # nothing but their attempts tells of them
+    for claim in lost:  # each of their workers died, so none wrote an error
         give_up_or_retry(tenant_id, claim, PipelineError("its worker ended without a result", code=WORKER_LOST), use)
     if ready := hand_over(tenant_id, [claim for claim in claims if claim not in lost], use, ring=ring):
         _work_on(tenant_id, ready, use, turn)
@@ -192,20 +192,20 @@ def take_next(use: Resources, *, queue: IngestQueue = IngestQueue.INGEST) -> Tak
     """Claim a batch of the least recently served tenant, or return None. Binds the work's ids to later log lines."""
     with unit_of_work(use.mysql) as work:
         waiting = turns(work.connection, queue)
-    share = _SHARED if waiting_for_each_other(waiting) else 1
+    share = _BATCH_DIVISOR if waiting_for_each_other(waiting) else 1
     full: set[TenantId] = set()
-    for position, turn in enumerate(waiting):
-        if turn.tenant_id in full:
+    for position, job in enumerate(waiting):
+        if job.tenant_id in full:
             continue
-        claims = take(turn.tenant_id, turn.job_id, use, share=share, queue=queue)
+        claims = take(job.tenant_id, job.job_id, use, share=share, queue=queue)
         if claims is None:
-            full.add(turn.tenant_id)
+            full.add(job.tenant_id)
         elif claims.items:
             structlog.contextvars.bind_contextvars(
-                tenant_id=turn.tenant_id, job_id=turn.job_id, request_id=turn.request_id
+                tenant_id=job.tenant_id, job_id=job.job_id, request_id=job.request_id
             )
-            successor = next(iter(waiting[position + 1 :]), turn if claims.more else None)
-            return TakenBatch(tenant_id=turn.tenant_id, claims=claims.items, successor=successor)
+            successor = next(iter(waiting[position + 1 :]), job if claims.more else None)
+            return TakenBatch(tenant_id=job.tenant_id, claims=claims.items, successor=successor)
     return None
 
 

@@ -1,4 +1,5 @@
-"""The order of service: tenants with work take turns, and so do the jobs of one tenant; and the backlog of all of them."""
+"""The order of service: tenants with work take turns, and so do the jobs of one tenant, interactive ones before bulk; and
+the backlog of all of them."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

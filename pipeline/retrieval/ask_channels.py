@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-# Reserved for composing the answer when a channel uses all of its time.
+# Reserved for composing the answer when a channel or a reranker uses all of its time.
 RESERVE_S = 0.1
 
 # Do not retry a failed channel with less time left than this: it could not answer.

@@ -139,7 +139,7 @@ def _record_loss(channel: ChannelName, envelope: Envelope | None, journal: Journ
 
 
 def _record_own_losses(arrived: Arrived, channels: Mapping[ChannelName, Channel]) -> None:
-    """Record what the keyword channel went without in this process, where it scored hits and searched again."""
+    """Record a loss of the keyword channel in this process, which scores hits and repeats searches."""
     channel = channels.get(ChannelName.KEYWORD) if ChannelName.KEYWORD in arrived.query.channels else None
     if isinstance(channel, KeywordChannel) and (lost := channel.lost(arrived.query)) is not None:
         arrived.journal.lost(channel.name, lost["code"], lost["detail"])

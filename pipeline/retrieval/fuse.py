@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
-_BY_WORDS = 0.5  # a model that reads word by word knows passages in other words of its language, not other languages
+_BY_WORDS = 0.5  # of `beyond_words`: models up to it read word by word, and match no texts of other languages
 _PLUGIN_S = 0.2  # a rule over a few hundred numbers takes milliseconds; a hanging one must not use up the deadline
 
 
@@ -102,12 +102,12 @@ def _foreign(arrived: Arrived, completed: Completed, channels: Mapping[ChannelNa
         return 0
     running = start_call(keyword.foreign, query, unread)
     otherwise = "the languages of the hits by meaning were not compared with the query's"
-    found = _told_in_time(ChannelName.KEYWORD, running, arrived, otherwise=otherwise)
+    found = _result_in_time(ChannelName.KEYWORD, running, arrived, otherwise=otherwise)
     return None if found is None else len(found)
 
 
-def _told_in_time(name: ChannelName, call: Future[T], arrived: Arrived, *, otherwise: str) -> T | None:
-    """Return what a channel tells of candidates within its own time; without it, None and a loss of fusing."""
+def _result_in_time(name: ChannelName, call: Future[T], arrived: Arrived, *, otherwise: str) -> T | None:
+    """Return the result of a call of a channel within the channel's own time; None, and a loss of `fuse`, without one."""
     deadline = arrived.query.deadline.at_most(arrived.query.timeout_ms_of(name) / 1000)
     return in_time(call, arrived, deadline=deadline, part="fuse", otherwise=otherwise, bug="channel_bug", channel=name)
 
@@ -131,7 +131,7 @@ def add_coverage(arrived: Arrived, fused: Sequence[Fused], channels: Mapping[Cha
     first = [hit.chunk_id for hit in fused[:CONSIDERED]]
     running = start_call(keyword.coverage, query, first)
     otherwise = "the coverage of the query by the candidates was not computed"
-    coverage = _told_in_time(ChannelName.KEYWORD, running, arrived, otherwise=otherwise)
+    coverage = _result_in_time(ChannelName.KEYWORD, running, arrived, otherwise=otherwise)
     if coverage is None:
         return list(fused)
     moved = covered(fused, coverage, share=share)
@@ -354,7 +354,7 @@ def _complete(
         if channel is not None and unscored:
             running[ranking.channel] = start_call(channel.score, arrived.query, unscored)
     for name, future in running.items():
-        scores = _told_in_time(name, future, arrived, otherwise=f"{name} could not score what other channels found")
+        scores = _result_in_time(name, future, arrived, otherwise=f"{name} could not score what other channels found")
         if scores is not None:
             completed[name] = scores
     arrived.journal.took("complete", started)

@@ -16,13 +16,12 @@ from pipeline.ranking.rerank_bound import bounded_scores
 from pipeline.records import Candidate, ChunkId, Filters
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
+from pipeline.retrieval.ask_channels import RESERVE_S
 from pipeline.retrieval.measure import charge_model
 from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)
 
-# Reserved of a query's time for composing the answer after a reranker that uses all it has.
-_RESERVE_S = 0.1
 _DAY_S = 86_400
 
 
@@ -43,7 +42,7 @@ def _scores(arrived: Arrived, hits: Sequence[Hit], use: Resources) -> tuple[dict
         detail = f"no reranker of kind {plan.provider} is configured; the {provider} one read the hits"
         journal.lost("rerank", "reranker_not_configured", detail)
     candidates = [_candidate(hit) for hit in hits[: plan.top_n]]
-    deadline = arrived.query.deadline.before(_RESERVE_S)
+    deadline = arrived.query.deadline.before(RESERVE_S)
     scores: dict[str, float] = {}
     weight = 0.0
     try:

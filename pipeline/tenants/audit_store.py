@@ -1,4 +1,4 @@
-"""The audit: actor, action and time of each deed, in rows that never change.
+"""The audit: actor, action and time, in rows that never change.
 
 A write is recorded in its own transaction, a search in a Redis list of its tenant by the call that stores its answer;
 `pipeline.retrieval.record_search` brings it here. A loss of Redis loses the waiting searches.

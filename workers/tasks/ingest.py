@@ -23,7 +23,7 @@ _ending_parsers = DelayedCall(lambda: for_ingestion().parser.close(), seconds=_P
 
 @shared_task(name=TaskName.INGEST.value, base=LoggedTask)
 def ingest_batch(tenant_id: str, job_id: str) -> None:
-    """Ingest one batch of the tenant whose turn it is; the arguments only say who rang the bell."""
+    """Ingest one batch of the tenant whose turn it is; the arguments only name the job that the bell was rung for."""
     _ingest(tenant_id, job_id, IngestQueue.INGEST)
 
 

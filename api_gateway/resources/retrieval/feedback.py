@@ -78,7 +78,7 @@ def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -
 
 def arm(result: flow.ArmResult) -> dict[str, Any]:
     """Return one arm as it is sent."""
-    counts = {**asdict(result.thought), **asdict(result.searched)}
+    counts = {**asdict(result.ratings), **asdict(result.searches)}
     return {name: counts[name] for name in (field.name for field in fields(ArmResult))}
 
 
