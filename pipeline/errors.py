@@ -408,15 +408,9 @@ class ApiSourceTimedOut(ApiSourceUnavailable):
 
 
 class ApiSourceFailed(PipelineError):
-    """A business API refused, or its answer does not fit its mapping."""
+    """A business API refused, its answer does not fit its mapping, or the tenant has none of this name."""
 
     code = "api_source_failed"
-
-
-class ApiSourceUnknown(PipelineError):
-    """The tenant has no enabled API source of this name."""
-
-    code = "api_source_not_found"
 
 
 class NothingRated(PipelineError):

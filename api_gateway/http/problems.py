@@ -34,7 +34,6 @@ _TABLE: dict[type[PipelineError], tuple[int, str]] = {
     failures.ErasureUnfinished: (409, "The tenant is being erased"),
     failures.TenantGone: (403, "The tenant has been erased"),
     failures.ApiSourceFailed: (422, "The API source cannot be used as it is"),
-    failures.ApiSourceUnknown: (404, "There is no such resource"),
     failures.NoSuchName: (404, "There is no such resource"),
     failures.NothingRated: (404, "There is no such hit"),
     failures.QueryUnanswered: (409, "The query has no answer yet"),

@@ -15,7 +15,7 @@ from pipeline.api_sources.header_secrets import HeaderSecrets
 from pipeline.channels.circuit_breaker_store import Breakers, CircuitPass
 from pipeline.database.unit_of_work import reading
 from pipeline.deadline import Deadline
-from pipeline.errors import ApiSourceTimedOut, ApiSourceUnknown, CircuitOpen, PipelineError, Unavailable
+from pipeline.errors import ApiSourceFailed, ApiSourceTimedOut, CircuitOpen, PipelineError, Unavailable
 from pipeline.query.channel_options import ApiOptions, options_of
 from pipeline.query.request import Brought, Query, Recalled
 from pipeline.records import ChannelName, ChunkId
@@ -108,7 +108,7 @@ class ApiChannel:
             enabled = [stored for stored in (store.named(named) if named else store.all()) if stored.source.enabled]
         missing = set(named).difference(source.name for source in enabled)
         if missing:
-            raise ApiSourceUnknown(f"no enabled API source is named {min(missing)}")
+            raise ApiSourceFailed(f"no enabled API source is named {min(missing)}", code="api_source_not_found")
         serving = [stored for stored in enabled if stored.source.serves(query.namespaces) is not None]
         return serving[:_MOST_SOURCES], serving[_MOST_SOURCES:]
 
