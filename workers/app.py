@@ -42,7 +42,7 @@ from workers.names import FORMAT, MESSAGE_FORMAT, Queue
 from workers.priorities import Niceness, give_way
 from workers.producer import check_broker
 from workers.query_events import events
-from workers.transport import PersistentConnection
+from workers.transport import PersistentConnection, WorkerControl
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +55,7 @@ app = Celery(
         "workers.tasks.recall",
         "workers.tasks.upkeep",
     ],
+    control=WorkerControl,
 )
 app.config_from_object("celery_config")
 app.amqp.Connection = PersistentConnection

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import redis
 import structlog
-from amqp.exceptions import ResourceLocked
 from celery.worker.consumer import Consumer
 from kombu.exceptions import KombuError
 
@@ -22,13 +21,11 @@ DATA_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, V
 
 class TaskConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
     """Celery's consumer, which hands on only messages that are tasks in format 2, and goes on when Redis refuses a command: a
-    full one is no reason to end the worker, whose restart it would refuse as well. It also connects again when RabbitMQ
-    still keeps the worker's own queue for its former connection, as a cluster does for seconds after it has lost a node."""
+    full one is no reason to end the worker, whose restart it would refuse as well."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        passing = (redis.ResponseError, ResourceLocked)
-        self.connection_errors: tuple[type[BaseException], ...] = (*self.connection_errors, *passing)
+        self.connection_errors: tuple[type[BaseException], ...] = (*self.connection_errors, redis.ResponseError)
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
         """Return Celery's handler of a message, guarded."""

@@ -8,13 +8,17 @@ import base64
 import queue
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 import structlog
+from celery.app.control import Control
 from kombu.connection import Connection
+from kombu.entity import Queue
 from kombu.exceptions import KombuError
+from kombu.pidbox import Mailbox
 from kombu.transport import TRANSPORT_ALIASES, pyamqp
 from kombu.transport import redis as over_redis
 
@@ -42,6 +46,28 @@ class PersistentConnection(Connection):
             super().maybe_close_channel(channel)  # type: ignore[no-untyped-call]
         except AttributeError as error:
             log.warning("messages_not_handed_back", error=str(error))
+
+
+class _MailboxOfConnections(Mailbox):
+    """Remote control whose queues have a name of their own for each connection of a worker."""
+
+    def get_queue(self, hostname: str) -> Queue:
+        """Return the queue of a worker. Any name does: its exchange gives every message to all queues."""
+        queue: Queue = super().get_queue(f"{hostname}.{uuid.uuid4().hex}")  # type: ignore[no-untyped-call]
+        return queue
+
+
+class WorkerControl(Control):  # type: ignore[misc]  # Celery has no types
+    """Celery's remote control, which lets a worker of a RabbitMQ cluster go on at another node.
+
+    RabbitMQ keeps that queue for one connection, and while a node is down for those to it: a worker that had gone to the next
+    node got RESOURCE_LOCKED there, and ended. In Redis, which keeps the names of queues for good, they stay the same.
+    """
+
+    def __init__(self, app: Any = None) -> None:
+        if app.conf.broker_url.startswith("amqp"):
+            self.Mailbox = _MailboxOfConnections
+        super().__init__(app)
 
 
 ANSWERS_WITHIN_S: Final = 1.0

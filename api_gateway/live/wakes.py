@@ -26,7 +26,7 @@ TRUSTED_S = 5.0  # while Redis is connected: the cost of a message that was neve
 _AFTER_ALARM_S = 0.005  # until the next read, then twice as long each time
 MOST_WAITERS = 10_000
 _SHARE = 4  # a tenant may use a fourth of the places
-_LISTEN_S = 2.0  # a silent connection is pinged this often: until it is known to be dead, answers come at their deadlines
+_LISTEN_S = 2.0  # a silent connection is pinged this often: a dead one has answers come at their deadlines
 _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
