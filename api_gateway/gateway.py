@@ -29,6 +29,7 @@ from pipeline.garbage import keep_for_good
 from pipeline.query.configuration import Configuration, make_assigner
 from pipeline.query.keywords import segment
 from pipeline.query.places import place_id
+from pipeline.query.wake_names import own_channel
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.reuse_answer import AnswerCache
@@ -85,7 +86,8 @@ class Gateway:
         self.settings = settings
         self.resources = resources
         self.quick = quick = replace(resources, timeout_s=QUICK_TIMEOUT_S)
-        self.wakes = Wakes()
+        self.sign = ProcessSign(host=settings.host, name="gateway", serves=("gateway",))
+        self.wakes = Wakes(own_channel(self.sign.process_id))
         self.shared_reads = SharedReads()
         self.turns = Turns(most_bytes=settings.max_body_bytes)
         self.keys = Keys(self._look_up)
@@ -96,7 +98,6 @@ class Gateway:
         self.configurations = Configurations(self._configuration, away)
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, quick)
-        self.sign = ProcessSign(host=settings.host, name="gateway", serves=("gateway",))
         self.live_workers = LiveWorkers(self.run, lambda: quick.heartbeats.all())
         self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, spawn=self.spawn, use=resources)
         self.admission = Admission(self.live_workers.slots, spawn=self.spawn, usual_s=settings.query_deadline_ms / 1000)

@@ -86,6 +86,8 @@ async def await_answer(
     gateway = caller.gateway
 
     async def look() -> bytes | None:
+        if waiter.brought is not None:
+            return waiter.brought if as_stored else decompressed(waiter.brought)
         with suppress(Unavailable):  # Redis may recover before the deadline
             return await gateway.run_or_leave(answer_so_far, query, gateway, as_stored=as_stored)
         return None
@@ -156,7 +158,7 @@ async def send(
     try:
         async with asyncio.timeout(_seconds_until(query.deadline_at)):
             query = await _without_missing_namespaces(query, gateway)
-            sending = _Sending(query, gateway, cache_control=cache_control, chord=not in_lane)
+            sending = _Sending(query, gateway, cache_control=cache_control, chord=not in_lane, waits=waits)
 
             async def attempt(place: Place) -> Verdict:
                 return await gateway.run_or_leave(sending.attempt, place)
@@ -223,12 +225,14 @@ def _pool_of(query: Query, gateway: Gateway, *, in_lane: bool) -> tuple[str, int
 
 @dataclass(slots=True)
 class _Sending:
-    """A query on its way to a place. Its methods block. ``chord``: whether it goes to the workers."""
+    """A query on its way to a place. Its methods block. ``chord``: whether it goes to the workers. ``waits``: whether the
+    caller waits for the answer."""
 
     query: Query
     gateway: Gateway
     cache_control: str
     chord: bool
+    waits: bool
     answer: bytes | None = None
     _is_prepared: bool = False
 
@@ -263,7 +267,7 @@ class _Sending:
             answer_now(query.tenant_id, query.query_id, gateway.resources, {})
             self.answer = queries.field(query.query_id, "answer")
             return Verdict.NOT_NEEDED
-        verdict = queries.open(query, place)
+        verdict = queries.open(query, place, waits=gateway.wakes.own_channel if self.waits else "")
         if verdict is Verdict.TAKEN and self.chord:
             _enqueue(query, gateway)
         return verdict
@@ -312,13 +316,20 @@ def _state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QuerySta
     return state
 
 
-async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState:
-    """Return the state of a query as ``current_state`` does. Raises Problem(503) LAST_S after its deadline, where this
-    gateway sent it and so knows the deadline though Redis hangs."""
+def followed_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState:
+    """Return the state of a query as ``current_state`` does, and have the next ones announced to this gateway as well."""
+    gateway.resources.queries(tenant_id).follow(query_id)
+    return current_state(tenant_id, query_id, gateway)
+
+
+async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway, *, follows: bool) -> QueryState:
+    """Return the state of a query as ``current_state`` does, or as ``followed_state``. Raises Problem(503) LAST_S after its
+    deadline, where this gateway sent it and so knows the deadline though Redis hangs."""
+    read = followed_state if follows else current_state
     deadline_at = gateway.deadlines.of(tenant_id, query_id)
     try:
         async with asyncio.timeout(None if deadline_at is None else _seconds_until(deadline_at)):
-            return await gateway.run_or_leave(current_state, tenant_id, query_id, gateway)
+            return await gateway.run_or_leave(read, tenant_id, query_id, gateway)
     except TimeoutError:
         raise _unavailable("The store that holds the answer did not respond by the query's deadline.") from None
 

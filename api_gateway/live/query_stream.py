@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from api_gateway.http.caller import Caller
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import Problem
-from api_gateway.live.ask import current_state, state_of_sent
+from api_gateway.live.ask import followed_state, state_of_sent
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
 from pipeline.errors import Unavailable
 from pipeline.query.understanding import ChannelStep, QueryState
@@ -89,11 +89,7 @@ class QueryStream(EventStream):
             await self.stream(receive, send, send_all)
 
     async def _read(self) -> QueryState:
-        return await self._gateway.run(self._follow)
-
-    def _follow(self) -> QueryState:
-        self._gateway.resources.queries(self._tenant_id).follow(self._query_id)
-        return current_state(self._tenant_id, self._query_id, self._gateway)
+        return await self._gateway.run(followed_state, self._tenant_id, self._query_id, self._gateway)
 
     async def _send_all(self, state: QueryState, write: Write) -> None:
         written_at = time.monotonic()

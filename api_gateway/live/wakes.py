@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
 from api_gateway.http.problems import Problem
-from pipeline.query.wake_names import WAKE_CHANNEL
+from pipeline.query.wake_names import WAKE_CHANNEL, read_message
 
 log = structlog.get_logger(__name__)
 
@@ -31,15 +31,18 @@ _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
 class Waiter:
-    """One waiter of a name. Waking it twice, or before it waits, is harmless."""
+    """One waiter of a name. Waking it twice, or before it waits, is harmless. ``brought``: the answer that the message
+    brought which woke it, as it is stored, or None."""
 
-    __slots__ = ("_woken",)
+    __slots__ = ("_woken", "brought")
 
     def __init__(self) -> None:
         self._woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.brought: bytes | None = None
 
-    def wake(self) -> None:
-        """Wake the waiter."""
+    def wake(self, answer: bytes | None = None) -> None:
+        """Wake the waiter, with the answer that it waits for if the message brought it."""
+        self.brought = answer or self.brought
         if not self._woken.done():
             self._woken.set_result(None)
 
@@ -53,16 +56,21 @@ class Waiter:
 class Callback:
     """A callback for a name, for an object that works instead of waiting. ``wake_all`` does not call it."""
 
-    __slots__ = ("wake",)
+    __slots__ = ("_callback",)
 
     def __init__(self, callback: Callable[[], object]) -> None:
-        self.wake = callback
+        self._callback = callback
+
+    def wake(self, _answer: bytes | None = None) -> None:
+        """Call the callback."""
+        self._callback()
 
 
 class Wakes:
-    """All waiters of this process, by their names on the wake channel."""
+    """All waiters of this process, by their names on the wake channels. ``own_channel``: the one of this process alone."""
 
-    def __init__(self, *, most_waiters: int = MOST_WAITERS) -> None:
+    def __init__(self, own_channel: str = "", *, most_waiters: int = MOST_WAITERS) -> None:
+        self.own_channel = own_channel
         self._waiters: dict[str, set[Waiter | Callback]] = {}
         self._by_tenant: Counter[str] = Counter()
         self._count = 0
@@ -135,10 +143,10 @@ class Wakes:
             if not waiters:
                 del self._waiters[name]
 
-    def wake(self, name: str) -> None:
-        """Wake the waiters of this name."""
+    def wake(self, name: str, answer: bytes | None = None) -> None:
+        """Wake the waiters of this name. ``answer``: what they wait for, as it is stored."""
         for waiter in tuple(self._waiters.get(name, ())):
-            waiter.wake()
+            waiter.wake(answer)
 
     def wake_all(self) -> None:
         """Wake all waiters to read again: messages may have been missed."""
@@ -201,13 +209,13 @@ class Wakes:
             gone.cancel()
 
     async def listen(self, client: redis.asyncio.Redis) -> None:
-        """Forward messages of the wake channel, forever; reconnect whenever the connection is lost."""
+        """Forward messages of the wake channels, forever; reconnect whenever the connection is lost."""
         failures = 0
         while True:
             try:
                 async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
                     async with asyncio.timeout(_LISTEN_S):  # the login to a frozen Redis has no limit of its own
-                        await pubsub.subscribe(WAKE_CHANNEL)
+                        await pubsub.subscribe(WAKE_CHANNEL, *filter(None, [self.own_channel]))
                     self.listening = True
                     self.wake_all()
                     if failures:
@@ -229,7 +237,7 @@ class Wakes:
             if message is not None:
                 pinged = False
                 if message["type"] == "message":
-                    self.wake(message["data"].decode())
+                    self.wake(*read_message(message["data"]))
             elif pinged:
                 raise ConnectionError("no answer to a ping")
             else:

@@ -56,6 +56,7 @@ _OPEN_BYTES: Final = 16 * 1024
 _CHUNK_BYTES: Final = 2048
 _TOKEN_BYTES: Final = 2
 _OPEN_KEPT_S: Final = 60  # after the deadline
+_MOST_SENT_BYTES: Final = 64 * 1024  # of an answer to the gateway that waits for it; Redis holds these bytes until they are read
 
 # A function of scripts: takes a trace off the list of kept ones and its bytes off their sum. A full Redis refuses the new
 # sum; then it stays too large for a while.
@@ -80,13 +81,14 @@ local kept_s = lifetime(tonumber(ARGV[3]), tonumber(ARGV[4]), fill(tonumber(ARGV
 kept_s = math.max(kept_s, tonumber(ARGV[8]))
 local place = ''
 if KEYS[3] then
-  local taken = take(KEYS[3], ARGV[10], tonumber(ARGV[11]), tonumber(ARGV[12]), clock)
+  local taken = take(KEYS[3], ARGV[11], tonumber(ARGV[12]), tonumber(ARGV[13]), clock)
   if taken ~= 1 then return taken end
-  place = KEYS[3] .. '  ' .. ARGV[10]
+  place = KEYS[3] .. '  ' .. ARGV[11]
 end
 local charged = charge(KEYS[2], kept_s, reserved)
 redis.call(
-  'HSET', KEYS[1], 'query', ARGV[1], 'opened', ARGV[2], 'left', ARGV[9], 'place', place, 'charged', charged, 'kept', kept_s
+  'HSET', KEYS[1], 'query', ARGV[1], 'opened', ARGV[2], 'left', ARGV[9], 'place', place, 'charged', charged, 'kept', kept_s,
+  'waits', ARGV[10]
 )
 redis.call('EXPIRE', KEYS[1], kept_s)
 return nil
@@ -94,10 +96,11 @@ return nil
 
 # Writes the answer unless there is one, replaces the estimate of its bytes, gives back the query's place, drops what only
 # running queries need, records it for the audit, caches it under the question's key if that is allowed and Redis is not
-# nearly full, and wakes waiting callers, in one step. The query's lifetime stays the one that it was opened with.
+# nearly full, and wakes waiting callers, in one step. The gateway that waits for an answer of usual size gets it on its own
+# channel, and others are woken if they follow the query. The query's lifetime stays the one that it was opened with.
 _ANSWER = f"""{CHARGED}{GIVE_BACK_PLACE}
-local opened, answered, charged, place, kept_s, query = unpack(redis.call(
-  'HMGET', KEYS[1], 'opened', 'answer_status', 'charged', 'place', 'kept', 'query'
+local opened, answered, charged, place, kept_s, query, waits, followed = unpack(redis.call(
+  'HMGET', KEYS[1], 'opened', 'answer_status', 'charged', 'place', 'kept', 'query', 'waits', 'followed'
 ))
 if not opened or answered then return 0 end
 redis.call('HDEL', KEYS[1], unpack(ARGV, 12))
@@ -106,7 +109,9 @@ redis.call(
   'HSET', KEYS[1], 'answer', ARGV[1], 'answer_status', ARGV[2], 'charged', recharge(KEYS[5], charged, bytes)
 )
 give_back(place)
-redis.call('PUBLISH', ARGV[4], ARGV[5])
+local is_sent = waits and waits ~= '' and #ARGV[1] <= {_MOST_SENT_BYTES}
+if is_sent then redis.call('PUBLISH', waits, ARGV[5] .. '\\n' .. ARGV[1]) end
+if followed or not is_sent then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
 {NOTE}
 kept_s = tonumber(kept_s) or {LEAST_KEPT_S} -- a query of the release before
 if ARGV[3] ~= '0' and tonumber(ARGV[11]) < {NEARLY_FULL} then
@@ -161,7 +166,7 @@ if followed then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
 return tonumber(left) == 0 and 1 or 0
 """
 
-# Has the reports of a running query announced from now on.
+# Has the reports and the answer of a running query announced to all gateways from now on.
 _FOLLOW = "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'followed', '1') end"
 
 # Stores the model's understanding of an existing query, and an element on the list that waiting callers block on.
@@ -207,12 +212,13 @@ class Queries:
         self._quota = quota
         self._memory = memory
 
-    def open(self, query: Query, place: Place | None = None) -> Verdict:
-        """Store a query before it is sent to the channels, unless the ``place`` that it needs is taken. Raises
+    def open(self, query: Query, place: Place | None = None, *, waits: str = "") -> Verdict:
+        """Store a query before it is sent to the channels, unless the ``place`` that it needs is taken. ``waits``: the channel
+        of the gateway whose client waits for the answer, on which it is sent (`wake_names.own_channel`). Raises
         TooManyAnswers if the tenant has no space for it, StoreFull if nobody has."""
         ttl_s = max(self._ttl_s, self._cached_s) if query.cache_key else self._ttl_s
         with redis_errors():
-            refused = self._redis.eval(*self._opening(query, place, ttl_s=ttl_s))
+            refused = self._redis.eval(*self._opening(query, place, ttl_s=ttl_s, waits=waits))
         if isinstance(refused, int):
             return Verdict(refused)
         self._admit(query, refused)
@@ -274,7 +280,7 @@ class Queries:
         return bool(is_last)
 
     def follow(self, query_id: QueryId) -> None:
-        """Have the reports of a running query announced from now on."""
+        """Have the reports and the answer of a running query announced to all gateways from now on."""
         with redis_errors():
             self._redis.eval(_FOLLOW, 1, self._key(query_id))
 
@@ -332,7 +338,7 @@ class Queries:
             first: bytes | None = self._redis.get(self._cache_key(cache_key))  # type: ignore[assignment]
         return None if first is None else self.field(QueryId(first.decode()), "answer")
 
-    def _opening(self, query: Query, place: Place | None = None, *, ttl_s: int) -> tuple[Any, ...]:
+    def _opening(self, query: Query, place: Place | None = None, *, ttl_s: int, waits: str = "") -> tuple[Any, ...]:
         """Return the arguments of the script that stores a query."""
         memory = self._memory()
         keys: tuple[str, ...] = (self._key(query.query_id), account_key(self._tenant_id))
@@ -353,6 +359,7 @@ class Queries:
             str(_expected_bytes(query)),
             str(max(1, math.ceil(query.deadline_at - time.time())) + _OPEN_KEPT_S),
             str(len(query.channels)),
+            waits,
             *taking,
         )
 

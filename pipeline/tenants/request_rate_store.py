@@ -10,19 +10,17 @@ from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
 from pipeline.tenants.request_buckets import BucketReply, Rate
 
-# KEYS[1]: the bucket. ARGV: requests a minute, burst, tokens to take. An untouched bucket is full, so a bucket that would
-# be full again need not be kept.
+# KEYS[1]: the bucket. ARGV: requests a minute, burst, tokens to take. A bucket is the time at which it will be full again; one that
+# is full need not be kept.
 _TAKE = """
 local rate, burst, wanted = tonumber(ARGV[1]) / 60, tonumber(ARGV[2]), tonumber(ARGV[3])
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) + tonumber(clock[2]) / 1e6
-local kept = redis.call('HMGET', KEYS[1], 'left', 'at')
-local left = burst
-if kept[1] then left = math.min(burst, tonumber(kept[1]) + math.max(0, now - tonumber(kept[2])) * rate) end
+local left = math.max(0, burst - math.max(0, tonumber(redis.call('GET', KEYS[1]) or now) - now) * rate)
 local taken = math.min(wanted, math.floor(left))
 left = left - taken
-redis.call('HSET', KEYS[1], 'left', string.format('%.6f', left), 'at', string.format('%.6f', now))
-redis.call('EXPIRE', KEYS[1], math.ceil((burst - left) / rate) + 1)
+local empty_s = (burst - left) / rate
+redis.call('SET', KEYS[1], string.format('%.6f', now + empty_s), 'EX', math.ceil(empty_s) + 1)
 local wait = 0
 if left < 1 then wait = (1 - left) / rate end
 return {taken, math.floor(left), string.format('%.3f', wait)}
@@ -80,7 +78,10 @@ class RequestRates:
 
     async def _taken(self, buckets: dict[_Bucket, list[asyncio.Future[BucketReply]]]) -> list[tuple[int, int, bytes]]:
         """Return the reply of Redis for each bucket. Raises the errors of its client."""
-        calls = [([name], [rate.per_minute, rate.burst, len(waiting)]) for (name, rate), waiting in buckets.items()]
+        calls = [
+            ([f"{name}:full"], [rate.per_minute, rate.burst, len(waiting)])
+            for (name, rate), waiting in buckets.items()
+        ]
         if len(calls) == 1:  # a pipeline asks first whether Redis knows the script
             return [await self._take(*calls[0])]
         async with self._client.pipeline(transaction=False) as pipeline:

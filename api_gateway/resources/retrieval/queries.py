@@ -126,7 +126,7 @@ async def look(caller: Reader, query_id: QueryInPath, wait: Wait | None = None) 
     applied = preference.applied(waited=wait is None, ready=True)
 
     with caller.gateway.wakes.watch_for(wake_name("query", caller.tenant_id, query_id), seconds=seconds) as waiter:
-        state = await state_in_time(caller.tenant_id, query_id, caller.gateway)
+        state = await state_in_time(caller.tenant_id, query_id, caller.gateway, follows=waiter is not None)
         answer = state.answer
         if answer is None and waiter is not None:
             answer = await await_answer(state.query, waiter, caller, seconds=seconds)
