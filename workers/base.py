@@ -24,6 +24,7 @@ log = structlog.get_logger(__name__)
 _logger = logging.getLogger(__name__)
 
 _STARTED, _SPAN, _REPORTED = "chordwise_started", "chordwise_span", "chordwise_reported"
+STATE = "chordwise_state"  # of the query, which the last header leaves to the callback in its process
 _OF_REQUEST = ("request_id", SENT_AT, FORMAT, TRACEPARENT, TRACESTATE)
 _OF_QUERIES = {TaskName.UNDERSTAND, TaskName.ANSWER, TaskName.FINISH}
 
@@ -54,7 +55,7 @@ class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
 
     def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
         """Leave a message of a newer version to ledger and deadline. Raises NewerMessage."""
-        sent = _header(self, FORMAT)
+        sent = header_of(self, FORMAT)
         if isinstance(sent, int) and sent > MESSAGE_FORMAT:
             raise NewerMessage(
                 f"a message has format {sent}, this worker knows {MESSAGE_FORMAT}: restart it with the newer version"
@@ -82,10 +83,11 @@ class CallbackTask(LoggedTask):
         header = self.app.current_worker_task
         if header is None:
             return super().apply_async(args, kwargs, **options)
-        of_request = {name: value for name in _OF_REQUEST if (value := _header(header, name)) is not None}
+        of_request = {name: value for name in _OF_REQUEST if (value := header_of(header, name)) is not None}
         options |= {"headers": of_request, "root_id": header.request.root_id}
         if options.get("queue") not in self.app.amqp.queues.consume_from:
             return super().apply_async(args, kwargs, **options)
+        of_request[STATE] = getattr(header.request, STATE, None)
         unbind(header, state="SUCCESS")  # it has returned; later work is not its time
         return self.apply(args, kwargs, throw=False, **options)
 
@@ -94,7 +96,7 @@ class CallbackTask(LoggedTask):
 def bind(task: Task, kwargs: dict[str, Any] | None = None, **_: Any) -> None:
     """Put the ids of the work into every log line of the task."""
     ids = {name: value for name, value in (kwargs or {}).items() if name.endswith("_id") or name == "channel"}
-    headers = {name: _header(task, name) for name in ("request_id", TRACEPARENT, TRACESTATE)}
+    headers = {name: header_of(task, name) for name in ("request_id", TRACEPARENT, TRACESTATE)}
     request_id = headers["request_id"]
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(task=task.name, **ids, **({"request_id": request_id} if request_id else {}))
@@ -130,6 +132,6 @@ def unbind(task: Task, state: str | None = None, retval: Any = None, **_: Any) -
     structlog.contextvars.clear_contextvars()
 
 
-def _header(task: Task, name: str) -> Any:
+def header_of(task: Task, name: str) -> Any:
     """Return a header of the message, wherever this way of delivery puts it."""
     return (task.request.headers or {}).get(name) or getattr(task.request, name, None)

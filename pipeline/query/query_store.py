@@ -145,25 +145,27 @@ end
 return {query, answered}
 """
 
-# Stores a result of a channel, or nothing for a part that has none; the last one of a run ends the part. Returns 1 if all
-# parts of the query have ended, also when called again. A plain HSET would recreate a cancelled query, without an expiry. A
-# task may run twice: a failure of one run does not replace the result of the other. A result after the answer is of no use.
+# Stores a result of a channel, or nothing for a part that has none; the last one of a run ends the part. Returns all fields of
+# the query if all of its parts have ended, also when called again. A plain HSET would recreate a cancelled query, without an
+# expiry. A task may run twice: a failure of one run does not replace the result of the other. A result after the answer is of
+# no use.
 _REPORT = """
-local opened, answered, left, ended, result, followed = unpack(redis.call(
-  'HMGET', KEYS[1], 'opened', 'answer_status', 'left', 'ended:' .. ARGV[1], ARGV[6] or '', 'followed'
-))
-if not opened or answered then return 0 end
-local fields = {}
-if ARGV[2] == 'ok' or not result then
+local all, stored = redis.call('HGETALL', KEYS[1]), {}
+for at = 1, #all, 2 do stored[all[at]] = all[at + 1] end
+if not stored.opened or stored.answer_status then return nil end
+local fields, left = {}, tonumber(stored.left or 1)
+if ARGV[2] == 'ok' or not stored[ARGV[6]] then
   for at = 6, #ARGV do fields[#fields + 1] = ARGV[at] end
 end
-if ARGV[3] == '1' and not ended then
-  left = (left or 1) - 1
-  for _, value in ipairs({'left', left, 'ended:' .. ARGV[1], '1'}) do fields[#fields + 1] = value end
+if ARGV[3] == '1' and not stored['ended:' .. ARGV[1]] then
+  left = left - 1
+  for _, value in ipairs({'left', tostring(left), 'ended:' .. ARGV[1], '1'}) do fields[#fields + 1] = value end
 end
 if #fields > 0 then redis.call('HSET', KEYS[1], unpack(fields)) end
-if followed then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
-return tonumber(left) == 0 and 1 or 0
+if stored.followed then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
+if left > 0 then return nil end
+for _, value in ipairs(fields) do all[#all + 1] = value end
+return all
 """
 
 # Has the reports and the answer of a running query announced to all gateways from now on.
@@ -243,14 +245,14 @@ class Queries:
         worker: str = "",
         calls: Sequence[OutsideCall] = (),
         more: bool = False,
-    ) -> bool:
-        """Store the result of a channel, in case the chord does not complete, and return whether every channel of the query
-        has reported. A failure does not replace an earlier result. ``worker``: the name of the worker that asked the
-        channel; ``calls``: its calls meanwhile; ``more``: the same run will report again."""
+    ) -> QueryState | None:
+        """Store the result of a channel, in case the chord does not complete, and return the state of the query if every
+        channel of it has reported. A failure does not replace an earlier result. ``worker``: the name of the worker that
+        asked the channel; ``calls``: its calls meanwhile; ``more``: the same run will report again."""
         channel = envelope.channel
         part = query.channels.index(channel) if channel in query.channels else channel
         with redis_errors():
-            is_last = self._redis.eval(
+            fields: list[bytes] | None = self._redis.eval(  # type: ignore[assignment]
                 _REPORT,
                 1,
                 self._key(query.query_id),
@@ -270,14 +272,14 @@ class Queries:
                 f"step:{channel}",
                 _STEP.dump_json(ChannelStep.of(envelope)),  # type: ignore[arg-type]
             )
-        return bool(is_last)
+        return None if fields is None else _state(dict(zip(fields[::2], fields[1::2], strict=True)))
 
     def end_part(self, query_id: QueryId, index: int) -> bool:
         """Count the part of the channel at this place of the query's as ended without a result, unless it has ended; return
         whether every part has."""
         with redis_errors():
-            is_last = self._redis.eval(_REPORT, 1, self._key(query_id), str(index), "failed", "1", "", "")
-        return bool(is_last)
+            fields = self._redis.eval(_REPORT, 1, self._key(query_id), str(index), "failed", "1", "", "")
+        return fields is not None
 
     def follow(self, query_id: QueryId) -> None:
         """Have the reports and the answer of a running query announced to all gateways from now on."""

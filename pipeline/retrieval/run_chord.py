@@ -42,19 +42,21 @@ _REPORT_AGAIN_S: Final = (0.05, 0.2)
 
 
 class _Reported(NamedTuple):
-    """A stored result of a channel, with its milliseconds and its calls outside; whether it was the last of the query."""
+    """A stored result of a channel, with its milliseconds and its calls outside; the query's state if it was the last one."""
 
     envelope: Envelope
     elapsed_ms: float
     calls: Sequence[OutsideCall]
-    is_last: bool
+    state: QueryState | None
 
 
-def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = "") -> bool:
-    """Ask one channel and store its result, also a fault of the channel. Return whether every channel of the query has
-    reported; False if the query is gone or answered. Raises StoreUnavailable if the result cannot be stored in time."""
+def recall(
+    tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = ""
+) -> QueryState | None:
+    """Ask one channel and store its result, also a fault of the channel. Return the state of the query if every channel has
+    reported; None if the query is gone or answered. Raises StoreUnavailable if the result cannot be stored in time."""
     query = use.queries(tenant_id).load(query_id, begins=channel.name, worker=worker)
-    return query is not None and ask_and_report(query, channel, use, worker=worker).is_last
+    return None if query is None else ask_and_report(query, channel, use, worker=worker).state
 
 
 def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: str = "") -> _Reported:
@@ -73,8 +75,8 @@ def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: st
         reraise=True,
     ):
         with attempt:
-            is_last = queries.report(query, envelope, elapsed_ms=elapsed_ms, worker=worker, calls=calls)
-    return _Reported(envelope, elapsed_ms, calls, is_last)
+            state = queries.report(query, envelope, elapsed_ms=elapsed_ms, worker=worker, calls=calls)
+    return _Reported(envelope, elapsed_ms, calls, state)
 
 
 def _ask_all_wordings(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
@@ -107,9 +109,17 @@ def _ask_within_limits(query: Query, channel: Channel, use: Resources) -> Envelo
         return Envelope(channel=channel.name, status="failed", code=error.code, error=str(error))
 
 
-def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: Mapping[ChannelName, Channel]) -> bool:
-    """Assemble the answer from the channels' results so far, and store it. Returns False if there was one already."""
-    state = use.queries(tenant_id).state(query_id)
+def answer(
+    tenant_id: TenantId,
+    query_id: QueryId,
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+    *,
+    known: QueryState | None = None,
+) -> bool:
+    """Assemble the answer from the channels' results so far, and store it. Returns False if there was one already. ``known``:
+    the state of the query after its last report."""
+    state = known or use.queries(tenant_id).state(query_id)
     if state is None or state.answer is not None:
         return False
     return settle(state, use, channels)

@@ -13,19 +13,21 @@ from pipeline.retrieval import explain as explaining
 from pipeline.retrieval import run_chord
 from pipeline.retrieval import understand as understanding
 from pipeline.retrieval.write_answer import write_answer
-from workers.base import CallbackTask, LoggedTask
+from workers.base import STATE, CallbackTask, LoggedTask, header_of
 from workers.dispatch import compute_next
 from workers.names import TaskName
 from workers.query_events import events
 from workers.resources import channel_named, channels, for_queries
 
 
-@shared_task(name=TaskName.RECALL.value, base=LoggedTask, send_events=False)
-def recall_channel(tenant_id: str, query_id: str, channel: str) -> bool:
+@shared_task(name=TaskName.RECALL.value, base=LoggedTask, send_events=False, bind=True)
+def recall_channel(self: LoggedTask, tenant_id: str, query_id: str, channel: str) -> bool:
     """Ask one channel and store its result in the query's hash, which counts the parts of the chord. Return whether all
-    have reported, for `workers.chords`."""
+    have reported, for `workers.chords`, and leave the state for the callback, if this process runs it."""
     use = for_queries()
-    return run_chord.recall(TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker)
+    state = run_chord.recall(TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker)
+    setattr(self.request, STATE, state)
+    return state is not None
 
 
 @shared_task(name=TaskName.UNDERSTAND.value, base=LoggedTask, send_events=False)
@@ -34,11 +36,11 @@ def understand(tenant_id: str, query_id: str) -> None:
     understanding.understand(TenantId(tenant_id), QueryId(query_id), for_queries())
 
 
-@shared_task(name=TaskName.ANSWER.value, base=CallbackTask, send_events=False)
-def answer(tenant_id: str, query_id: str) -> None:
+@shared_task(name=TaskName.ANSWER.value, base=CallbackTask, send_events=False, bind=True)
+def answer(self: CallbackTask, tenant_id: str, query_id: str) -> None:
     """Compose the answer, now that every header has returned."""
     use = for_queries()
-    run_chord.answer(TenantId(tenant_id), QueryId(query_id), use, channels())
+    run_chord.answer(TenantId(tenant_id), QueryId(query_id), use, channels(), known=header_of(self, STATE))
 
 
 @shared_task(name=TaskName.FINISH.value, base=LoggedTask, send_events=False)

@@ -116,15 +116,16 @@ class DescribeAHeaderTask:
 
     def it_leaves_a_query_alone_that_is_gone_or_answered(self, use):
         channel = FakeChannel(finds)
-        assert recall(TENANT, QUERY, channel, use) is False
+        assert recall(TENANT, QUERY, channel, use) is None
         open_query(use)
         use.queries(TENANT).answer(use.queries(TENANT).stored(QUERY), b"{}")
-        assert recall(TENANT, QUERY, channel, use) is False
+        assert recall(TENANT, QUERY, channel, use) is None
         assert channel.calls == 0
 
     def it_tells_the_last_of_a_query(self, use):
         open_query(use)
-        assert recall(TENANT, QUERY, FakeChannel(raises(KeyError("a bug"))), use) is True
+        state = recall(TENANT, QUERY, FakeChannel(raises(KeyError("a bug"))), use)
+        assert state == use.queries(TENANT).state(QUERY), "the callback need not read it"
 
     def it_reports_again_while_redis_is_away(self, use):
         open_query(use)
@@ -135,7 +136,8 @@ class DescribeAHeaderTask:
             threading.Timer(0.3, setattr, (server, "connected", True)).start()
             return finds()
 
-        assert recall(TENANT, QUERY, FakeChannel(breaks), use) is True
+        state = recall(TENANT, QUERY, FakeChannel(breaks), use)
+        assert [envelope.status for envelope in state.envelopes] == ["ok"]
 
     def it_gives_the_same_envelope_when_it_runs_twice(self, use):
         open_query(use)
