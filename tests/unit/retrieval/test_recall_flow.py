@@ -129,7 +129,10 @@ class DescribeAHeaderTask:
 
     def it_reports_again_while_redis_is_away(self, use):
         open_query(use)
-        server = use.redis.connection_pool.connection_kwargs["server"]
+        pool = use.redis.connection_pool
+        connection = pool.get_connection()
+        server = connection._server
+        pool.release(connection)
 
         def breaks() -> Recalled:
             server.connected = False
