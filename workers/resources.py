@@ -19,6 +19,7 @@ from pipeline.outages import tolerate_outage
 from pipeline.records import Candidate, ChannelName, ChunkId
 from pipeline.resources import Resources
 from pipeline.retrieval.make_channels import make_channels
+from pipeline.retrieval.rehearse import rehearse
 from pipeline.settings import Settings, settings
 from workers.dispatch import send_webhooks
 from workers.query_events import events
@@ -87,7 +88,8 @@ def preload(config: Settings, *, computes_only: bool) -> None:
 
 
 def warm_up(use: Resources) -> None:
-    """Load the model and open connections before the first query; unavailable ones are tried again when needed."""
+    """Load the model, open connections and answer a question before the first query; what is unavailable is tried again when
+    needed."""
     try:
         with tolerate_outage(log.warning, "warm_up_failed", also=(Misconfigured,), detail=True):
             check_embedder(use.embedder, timeout_s=10.0)
@@ -108,5 +110,7 @@ def warm_up(use: Resources) -> None:
                 _ = use.postgres_indexed
             with use.mysql.connect(), use.postgres.connect():
                 use.stay_connected()
+            if use.reading:
+                rehearse(use, channels())
     except SQLAlchemyError as error:
         log.warning("warm_up_failed", code="store_unavailable", detail=type(error).__name__)

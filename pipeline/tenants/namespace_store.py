@@ -86,6 +86,11 @@ _PRUNE = sql(
 )
 
 
+# The one of which the largest namespace is.
+tenants_with_most_chunks = TenantsWith(
+    "SELECT tenant_id FROM namespaces WHERE chunk_count > 0 ORDER BY chunk_count DESC LIMIT 1"
+)
+
 EXAMPLE_TABLES = ("qa_examples", "record_examples", "query_examples", "greeting_examples")
 
 
@@ -112,6 +117,11 @@ class Namespaces(TenantStore):
         return {
             Namespace(name): Revision(stamp=stamp, revised_at=as_utc(revised_at)) for name, stamp, revised_at in rows
         }
+
+    def largest(self) -> Namespace:
+        """Return the namespace with the most chunks, of a tenant that has some."""
+        statement = "SELECT namespace FROM namespaces WHERE tenant_id = :tenant ORDER BY chunk_count DESC LIMIT 1"
+        return Namespace(self._run(statement).scalar_one())
 
     def revise(
         self,
