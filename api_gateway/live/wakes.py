@@ -213,7 +213,7 @@ class Wakes:
         failures = 0
         while True:
             try:
-                async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
+                async with client.pubsub() as pubsub:
                     async with asyncio.timeout(_LISTEN_S):  # the login to a frozen Redis has no limit of its own
                         await pubsub.subscribe(WAKE_CHANNEL, *filter(None, [self.own_channel]))
                     self.listening = True
