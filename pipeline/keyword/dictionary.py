@@ -6,7 +6,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 
@@ -63,60 +62,56 @@ class Unit:
     together: frozenset[Run] = frozenset()
 
 
-@dataclass(frozen=True)
 class OtherWays:
-    """Other ways of writing a run of a query's terms. Analysed on use: most words need none."""
+    """Other ways of writing a run of a query's terms, which ``run`` has. Analysed on use: most words need none."""
 
-    spelling: Spelling
+    __slots__ = ("_analysed", "certainty", "is_part", "run", "spelling")
 
-    @cached_property
-    def run(self) -> Run:
-        """The terms of the query that are written otherwise."""
-        is_word = self.spelling.certainty is Certainty.LAST
-        return terms_of_word(self.spelling.piece) if is_word else _run(self.spelling.piece)
-
-    @cached_property
-    def ways(self) -> tuple[Run, ...]:
-        """The ways that are not the query's own, each as its terms."""
-        return tuple(self._together)
-
-    @cached_property
-    def together(self) -> frozenset[Run]:
-        """The ways that count only where their terms stand side by side."""
-        return frozenset(way for way, is_together in self._together.items() if is_together)
-
-    @cached_property
-    def is_part(self) -> bool:
-        """Whether the run lacks words of the piece, of which the first way decides whether there are others (log in:
-        login)."""
-        return self._is_short and self.spelling.piece in self.spelling.ways
-
-    @cached_property
-    def certainty(self) -> Certainty:
-        """How surely the ways name the same thing: joined with a word of grammar (is land: island) they may not."""
-        given = self.spelling.certainty
-        return Certainty.GUESS if given is Certainty.SURE and self._is_short and not self.is_part else given
+    def __init__(self, spelling: Spelling) -> None:
+        """``is_part``: whether the run lacks words of the piece, of which the first way decides whether there are others (log
+        in: login). ``certainty``: how surely the ways name the same thing; joined with a word of grammar (is land: island)
+        they may not."""
+        piece, certainty = spelling.piece, spelling.certainty
+        self.spelling = spelling
+        self.run = terms_of_word(piece) if certainty is Certainty.LAST else _run(piece)
+        is_short = len(self.run) < 2 and _JOINED.fullmatch(piece) is not None
+        self.is_part = is_short and piece in spelling.ways
+        is_guess = certainty is Certainty.SURE and is_short and not self.is_part
+        self.certainty = Certainty.GUESS if is_guess else certainty
+        self._analysed: dict[Run, bool] | None = None
 
     @property
-    def _is_short(self) -> bool:
-        return len(self.run) < 2 and _JOINED.fullmatch(self.spelling.piece) is not None
+    def ways(self) -> tuple[Run, ...]:
+        """The ways that are not the query's own, each as its terms."""
+        return tuple(self._ways())
 
-    @cached_property
-    def _together(self) -> dict[Run, bool]:
-        ways: dict[Run, bool] = {}
-        for way in self.spelling.ways:
-            terms = terms_in_order(way) if isinstance(way, str) else tuple(map(stem, way))
-            # The stem of "galaxy s", joined, is that of "galaxy".
-            is_own = (
-                " " in self.spelling.piece and terms[:1] != () and terms[0].isalpha() and set(terms).issubset(self.run)
-            )
-            if terms and terms != self.run and not is_own:
-                ways[terms] = ways.get(terms, True) and isinstance(way, str) and len(terms) > 1
-        return ways
+    @property
+    def together(self) -> frozenset[Run]:
+        """The ways that count only where their terms stand side by side."""
+        return frozenset(way for way, is_together in self._ways().items() if is_together)
+
+    def _ways(self) -> dict[Run, bool]:
+        if self._analysed is None:
+            self._analysed = _analysed(self.spelling, self.run)
+        return self._analysed
 
     def is_needless(self, frequency: Mapping[str, int]) -> bool:
         """Return whether these are ways for words of no chunk, and some chunk has them."""
         return self.spelling.certainty is Certainty.LAST and any(map(frequency.get, self.run))
+
+
+def _analysed(spelling: Spelling, run: Run) -> dict[Run, bool]:
+    """Return the ways of a spelling that are not ``run``, and whether each counts only where its terms stand together."""
+    has_blank = " " in spelling.piece
+    ways: dict[Run, bool] = {}
+    for way in spelling.ways:
+        is_text = isinstance(way, str)
+        terms = terms_in_order(way) if is_text else tuple(map(stem, way))
+        # The stem of "galaxy s", joined, is that of "galaxy".
+        is_own = has_blank and terms and terms[0].isalpha() and set(terms).issubset(run)
+        if terms and terms != run and not is_own:
+            ways[terms] = is_text and len(terms) > 1 and ways.get(terms, True)
+    return ways
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

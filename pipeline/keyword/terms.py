@@ -194,7 +194,7 @@ def counted_query_terms(text: str) -> dict[str, int]:
     """Return the terms of `query_terms`, in their order, and how often each occurs in ``text``."""
     wanted: dict[str, int] = {}
     dropped: dict[str, int] = {}
-    folded = text.lower() if text.isascii() else fold(text)
+    folded = fold(text)
     with_han = frozenset(_LETTER_WITH_HAN.findall(folded) if not folded.isascii() else ())
     for word in ANY_WORD.findall(folded):
         if word[0] >= _FIRST_UNSPACED and UNSPACED_START.match(word):
@@ -221,7 +221,7 @@ def terms_in_order(text: str) -> tuple[str, ...]:
 
 def _forms(text: str) -> Iterator[str]:
     """Yield the other forms in a text of words between spaces."""
-    return (form.term for form in passage_forms(text, text.lower() if text.isascii() else fold(text)))
+    return (form.term for form in passage_forms(text, fold(text)))
 
 
 def terms_of_words(folded: str) -> list[str]:
@@ -301,10 +301,12 @@ def holds_unspaced(text: str) -> bool:
 def fold(text: str) -> str:
     """Fold case, width, accents, Han variants and the typographical variants of signs to one spelling."""
     folded = _fold(text)
-    return folded.translate(SIMPLIFIED) if _MAY_BE_TRADITIONAL.search(folded) else folded
+    return folded.translate(SIMPLIFIED) if not folded.isascii() and _MAY_BE_TRADITIONAL.search(folded) else folded
 
 
 def _fold(text: str) -> str:
+    if text.isascii():  # most pieces of most queries, which have one spelling but for their case
+        return text.lower()
     if _TYPED_IN_SEVERAL_WAYS.search(text):
         text = text.translate(_ONE_SPELLING)
     if "\u2014" in text or "\u2015" in text:
@@ -327,7 +329,7 @@ def _is_filler(bigram: str) -> bool:
 def _terms_of_piece(piece: str, dropped: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Return the terms of a whitespace-separated piece, its punctuation included, without dropped words. Splitting a
     text at its spaces and looking up the pieces takes half of the time of matching its words."""
-    folded = piece.lower() if piece.isascii() else fold(piece)
+    folded = fold(piece)
     words = (_ASCII_WORD if folded.isascii() else ANY_WORD).findall(folded)
     terms = tuple(term for word in words for term in _terms_by_word[word] if term not in dropped)
     if not folded.isalpha():

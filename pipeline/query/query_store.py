@@ -56,7 +56,7 @@ _OPEN_BYTES: Final = 16 * 1024
 _CHUNK_BYTES: Final = 2048
 _TOKEN_BYTES: Final = 2
 _OPEN_KEPT_S: Final = 60  # after the deadline
-_MOST_SENT_BYTES: Final = 64 * 1024  # of an answer to the gateway that waits for it; Redis holds these bytes until they are read
+_MOST_SENT_BYTES: Final = 64 * 1024  # of an answer to the gateway that waits; Redis holds them until they are read
 
 # A function of scripts: takes a trace off the list of kept ones and its bytes off their sum. A full Redis refuses the new
 # sum; then it stays too large for a while.

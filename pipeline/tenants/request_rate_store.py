@@ -10,8 +10,8 @@ from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
 from pipeline.tenants.request_buckets import BucketReply, Rate
 
-# KEYS[1]: the bucket. ARGV: requests a minute, burst, tokens to take. A bucket is the time at which it will be full again; one that
-# is full need not be kept.
+# KEYS[1]: the bucket. ARGV: requests a minute, burst, tokens to take. A bucket is the time at which it will be full again; a full
+# one need not be kept.
 _TAKE = """
 local rate, burst, wanted = tonumber(ARGV[1]) / 60, tonumber(ARGV[2]), tonumber(ARGV[3])
 local clock = redis.call('TIME')
@@ -79,8 +79,7 @@ class RequestRates:
     async def _taken(self, buckets: dict[_Bucket, list[asyncio.Future[BucketReply]]]) -> list[tuple[int, int, bytes]]:
         """Return the reply of Redis for each bucket. Raises the errors of its client."""
         calls = [
-            ([f"{name}:full"], [rate.per_minute, rate.burst, len(waiting)])
-            for (name, rate), waiting in buckets.items()
+            ([f"{name}:full"], [rate.per_minute, rate.burst, len(waiting)]) for (name, rate), waiting in buckets.items()
         ]
         if len(calls) == 1:  # a pipeline asks first whether Redis knows the script
             return [await self._take(*calls[0])]

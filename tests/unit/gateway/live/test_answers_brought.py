@@ -1,4 +1,4 @@
-"""The answer that a client waits for comes with the message that wakes its gateway, and whoever waits elsewhere is woken as well."""
+"""The answer that a client waits for comes with the message that wakes its gateway; who waits elsewhere is woken as well."""
 
 from __future__ import annotations
 
