@@ -10,8 +10,8 @@ from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
 from pipeline.tenants.request_buckets import BucketReply, Rate
 
-# KEYS[1]: the bucket. ARGV: requests a minute, burst, tokens to take. A bucket is the time at which it will be full again; a full
-# one need not be kept.
+# KEYS[1]: the bucket. ARGV: requests a minute, burst, tokens to take. A bucket is the time at which it will be full again; a
+# full one need not be kept.
 _TAKE = """
 local rate, burst, wanted = tonumber(ARGV[1]) / 60, tonumber(ARGV[2]), tonumber(ARGV[3])
 local clock = redis.call('TIME')
