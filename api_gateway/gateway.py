@@ -157,10 +157,15 @@ class Gateway:
             await self.run(segment, "预热")
             await asyncio.gather(
                 self.run(dispatch.get_ready),
+                self.run(self._read_spaces),
                 *(self.run(use.warm_up) for use in (self.quick, self.answer_cache.use, self.resources)),
             )
         finally:
             await self.run(keep_for_good)
+
+    def _read_spaces(self) -> None:
+        with suppress(Unavailable):
+            self.quick.spaces.live()
 
     def release_soon(self) -> None:
         """End all waiting. May be called from a signal handler."""
