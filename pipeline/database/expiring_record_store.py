@@ -43,14 +43,18 @@ class ExpiringRecords:
         self._registered_at: dict[str, float] = {}
 
     def write(self, record_id: str, record: Any) -> None:
-        """Store a record for ``expires_s`` seconds. Costs one command, and a second every few seconds or if there was no
-        record before: a reader that found none may just be deleting the id."""
-        now = time.monotonic()
+        """Store a record for ``expires_s`` seconds. Costs one command; two in one round trip every few seconds, and if there
+        was no record before: a reader that found none may just be deleting the id."""
+        key, value, now = self._key.format(record_id), orjson.dumps(record), time.monotonic()
+        is_registered = now - self._registered_at.get(record_id, -math.inf) < SIGN_EVERY_S
         with redis_errors():
-            before = self._redis.set(self._key.format(record_id), orjson.dumps(record), px=self._expires_ms, get=True)
-            if before is None or now - self._registered_at.get(record_id, -math.inf) >= SIGN_EVERY_S:
-                self._redis.sadd(self._registry, record_id)
-                self._registered_at[record_id] = now
+            if is_registered and self._redis.set(key, value, px=self._expires_ms, get=True) is not None:
+                return
+            with self._redis.pipeline(transaction=False) as pipe:
+                pipe.set(key, value, px=self._expires_ms)
+                pipe.sadd(self._registry, record_id)
+                pipe.execute()
+            self._registered_at[record_id] = now
 
     def withdraw(self, record_id: str) -> None:
         """Delete a record at once."""
