@@ -19,9 +19,9 @@ import redis
 from tests.conftest import gateway, make_tenant
 from tests.support.corpora.documents import document, until_indexed, upload
 
-MOST_COMMANDS = 38  # inside of scripts too, of which the gateway and the workers send a third
-MOST_SENT = 12
-MOST_BYTES = 22_000
+MOST_COMMANDS = 34  # inside of scripts too, of which the gateway and the workers send less than a third
+MOST_SENT = 10
+MOST_BYTES = 14_000
 MOST_STATEMENTS = 3  # the nearest vectors, the vectors of other hits, the texts
 BODY = re.compile(r'"body": "([A-Za-z0-9+/=]+)"')
 ESCAPED = re.compile(r"\\x[0-9a-f]{2}|\\.")  # a byte as MONITOR shows it
