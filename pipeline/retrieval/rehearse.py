@@ -19,7 +19,7 @@ from pipeline.retrieval.compose import compose, render
 from pipeline.tenants.namespace_store import Namespaces, tenants_with_most_chunks
 
 _QUESTION: Final = "What is asked first? 第一个问题是什么？"
-_OWN_CHANNELS: Final = (ChannelName.KEYWORD, ChannelName.SEMANTIC)  # others may ask services of a tenant
+_OWN_CHANNELS: Final[tuple[ChannelName, ...]] = (ChannelName.KEYWORD, ChannelName.SEMANTIC)  # others may ask services
 _WITHOUT_SERVICES: Final = {"rerank": {"enabled": False}, "fallback": {"enabled": False}}
 
 
