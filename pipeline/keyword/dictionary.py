@@ -105,12 +105,11 @@ def _analysed(spelling: Spelling, run: Run) -> dict[Run, bool]:
     has_blank = " " in spelling.piece
     ways: dict[Run, bool] = {}
     for way in spelling.ways:
-        is_text = isinstance(way, str)
-        terms = terms_in_order(way) if is_text else tuple(map(stem, way))
+        terms = terms_in_order(way) if isinstance(way, str) else tuple(map(stem, way))
         # The stem of "galaxy s", joined, is that of "galaxy".
         is_own = has_blank and terms and terms[0].isalpha() and set(terms).issubset(run)
         if terms and terms != run and not is_own:
-            ways[terms] = is_text and len(terms) > 1 and ways.get(terms, True)
+            ways[terms] = isinstance(way, str) and len(terms) > 1 and ways.get(terms, True)
     return ways
 
 
