@@ -37,6 +37,9 @@ structlog.configure(
     ]
 )
 
+# In a narrow terminal, tables break the text that tests look for.
+os.environ.pop("COLUMNS", None)
+
 # Looking for cycles among what was imported took a fifth of the unit tests' time.
 gc.set_threshold(20_000, 20, 50)
 
@@ -56,12 +59,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Exclude everything imported so far from garbage collection: it stays until the end."""
     gc.freeze()
-
-
-@pytest.fixture(autouse=True)
-def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ignore the terminal's width: in a narrow one, tables break the text that tests look for."""
-    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture(scope="session")

@@ -31,16 +31,18 @@ def available() -> bool:
     return all(shutil.which(tool) for tool in ("apt-get", "apt-cache", "dpkg-deb"))
 
 
-def fetch_for_tests(name: str, tests: str, folder: str, fetch: Callable[[], None]) -> None:
-    """Fetch a tool that only tests need. A failure is printed and stops nothing: those ``tests`` then fail."""
+def fetch_for_tests(
+    name: str, tests: str, folder: str, fetch: Callable[[], None], *, otherwise: str = "will fail"
+) -> None:
+    """Fetch a tool that only tests need. A failure is printed with what those ``tests`` do ``otherwise``, and stops nothing."""
     if not available():
-        say(f"  {name}: not found, and there is no apt-get to fetch it with; {tests} will fail")
+        say(f"  {name}: not found, and there is no apt-get to fetch it with; {tests} {otherwise}")
         return
     try:
         with step(f"{name} for tests: fetching the distribution's packages into .local/{folder}", slow=True):
             fetch()
     except Failure as failure:
-        say(f"  {name}: {failure}; {tests} will fail")
+        say(f"  {name}: {failure}; {tests} {otherwise}")
 
 
 def unpack(

@@ -41,7 +41,8 @@ def _fetch_tools() -> None:
     tools_for_tests.fetch_missing()
 
 
-# Compiled here once: otherwise each of the stack's processes compiles all of it, eight of them concurrently.
+# Compiled here once: otherwise each of the stack's processes compiles all of it, ten of them concurrently.
+_OURS = ("api_gateway", "chordwise", "pipeline", "workers", "celery_config.py")
 _LOADED = (
     "alembic.command, celery.bin.celery, celery.bin.worker, celery.beat, fastapi, flower.command, httpx,"
     " mcp.server.streamable_http_manager, numpy, psycopg, pydantic_settings, pymysql, redis.asyncio, rich,"
@@ -80,8 +81,11 @@ def _virtual_environment(*, dev: bool) -> None:
         for folder in (".", f"./{CLIENT}"):  # the root first: an older one, which held the client too, goes with it
             _pip("install", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", folder)
     _pip("check")
-    with step("Byte code of what every process loads"):
+    with step("Byte code of what every process loads"), ThreadPoolExecutor(1) as beside:
+        compiling = [PYTHON, "-m", "compileall", "-q", *_OURS]
+        ours = beside.submit(shell.run, compiling, what="compiling the project", log=_LOG, cwd=ROOT)
         shell.run([PYTHON, "-c", f"import {_LOADED}"], what="loading the packages", log=_LOG, cwd=ROOT)
+        ours.result()
     _STAMP.write_text(f"{wanted} {'dev' if dev else 'runtime'}\n", encoding="ascii")
 
 

@@ -1,4 +1,5 @@
-"""Chromium for the tests of the console: the machine's own, or Debian's packages unpacked below `.local/`."""
+"""Chromium for the tests of the console: its headless shell, the machine's own or Debian's packages unpacked below `.local/`;
+the machine's whole browser where there is no shell."""
 
 import os
 import re
@@ -12,11 +13,12 @@ from .. import apt, shell
 from ..places import LOCAL
 from ..progress import Failure
 
-_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+_SHELL = "chromium-headless-shell"
+_WHOLE = ("chromium", "chromium-browser", "google-chrome")
 _UNPACKED = LOCAL / "browser"
 # A font with Chinese characters, and one for the rest: without the first, Chinese is boxes and tests see no difference.
-# The shell has no windows of its own: it takes two thirds of the processor time of the whole browser, and 130 MB less.
-_PACKAGES = ("chromium-headless-shell", "chromium-common", "fonts-wqy-zenhei", "fonts-dejavu-core")
+# The shell has no windows of its own: a page takes half of the processor time of the whole browser, and 130 MB less.
+_PACKAGES = (_SHELL, "chromium-common", "fonts-wqy-zenhei", "fonts-dejavu-core")
 # Graphics drivers, which headless tests do not use: a third of the download.
 _WITHOUT = re.compile(r"libgl1-mesa-dri|libllvm|libgtk-4|libqt|libkf5")
 _FONTS = """<?xml version="1.0"?>
@@ -37,16 +39,19 @@ class Chromium:
 
 
 def chromium() -> Chromium | None:
-    """Return the browser, from PATH or unpacked; None when there is neither."""
-    for name in _NAMES:
-        if path := shutil.which(name):
-            return Chromium(executable=Path(path))
+    """Return the shell, else the whole browser; None when there is neither."""
+    return _shell() or next((Chromium(executable=Path(path)) for path in map(shutil.which, _WHOLE) if path), None)
+
+
+def _shell() -> Chromium | None:
+    if path := shutil.which(_SHELL):
+        return Chromium(executable=Path(path))
     return unpacked(_UNPACKED)
 
 
 def unpacked(root: Path) -> Chromium | None:
     """Return the browser below ``root``, if it exists and runs."""
-    executable = root / "usr/lib/chromium/chromium-headless-shell"
+    executable = root / "usr/lib/chromium" / _SHELL
     if not executable.is_file():
         return None
     environment = _environment(root)
@@ -55,9 +60,11 @@ def unpacked(root: Path) -> Chromium | None:
 
 
 def fetch_missing(*, log: Path) -> None:
-    """Unpack the browser if there is none."""
-    if chromium() is None:
-        apt.fetch_for_tests("Chromium", "tests of the console", _UNPACKED.name, partial(fetch, _UNPACKED, log=log))
+    """Unpack the shell if there is none."""
+    if _shell() is None:
+        otherwise = "will fail" if chromium() is None else "open the whole browser instead"
+        fetching = partial(fetch, _UNPACKED, log=log)
+        apt.fetch_for_tests("Chromium", "tests of the console", _UNPACKED.name, fetching, otherwise=otherwise)
 
 
 def fetch(root: Path, *, log: Path) -> None:
