@@ -1,11 +1,12 @@
 """The virtual environment: made from the lock files, with every hash checked, and skipped when nothing has changed."""
 
 import hashlib
+import re
 import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,9 @@ _LOG = LOCAL / "logs" / "install.log"
 _STAMP = VENV / "chordwise-stamp"
 # pip reads one index page after the other; three of them at once keep two processors busy and take half the time.
 _SIDE_BY_SIDE = 3
+# Settings of pip that uv does not read: whoever has one gets the packages by pip, from where they are to come.
+_OWN_INDEX = re.compile(r"\.(?:index-url|extra-index-url|no-index|find-links|proxy|trusted-host|client-cert)=")
+_LOCKED = ("--require-hashes", "--no-deps", "--no-compile")
 
 
 def install(*, dev: bool, servers: bool) -> None:
@@ -74,13 +78,13 @@ def _virtual_environment(*, dev: bool) -> None:
         with step(f"Python {sys.version.split()[0]}: making .venv"):
             _make()
     _STAMP.unlink(missing_ok=True)
-    locks = [*RUNTIME_LOCKS, *([DEV_LOCK] if dev else [])]
-    with step(f"Python packages from {' and '.join(locks)}", slow=True):
-        _install_locked([(ROOT / name).read_text(encoding="utf-8") for name in locks])
+    names = [*RUNTIME_LOCKS, *([DEV_LOCK] if dev else [])]
+    with step(f"Python packages from {' and '.join(names)}", slow=True):
+        installer = _install_locked([(ROOT / name).read_text(encoding="utf-8") for name in names])
     with step("Chordwise into .venv"):
         for folder in (".", f"./{CLIENT}"):  # the root first: an older one, which held the client too, goes with it
-            _pip("install", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", folder)
-    _pip("check")
+            installer("install", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", folder)
+    installer("check")
     with step("Byte code of what every process loads"), ThreadPoolExecutor(1) as beside:
         compiling = [PYTHON, "-m", "compileall", "-q", *_OURS]
         ours = beside.submit(shell.run, compiling, what="compiling the project", log=_LOG, cwd=ROOT)
@@ -119,23 +123,47 @@ def _pip_wheel() -> Path:
     return sorted((fetched / "usr/share/python-wheels").glob("pip-*.whl"))[-1]
 
 
-def _install_locked(texts: list[str]) -> None:
-    """Install every entry, each by one pip alone; dependencies are ignored and checked by `pip check` once at the end."""
-    parts = locks.shares(texts, _SIDE_BY_SIDE)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(parts)) as beside:
-        files = [Path(folder) / f"part-{number}.txt" for number in range(len(parts))]
-        for file, text in zip(files, parts, strict=True):
-            file.write_text(text, encoding="utf-8")
-        flags = ("--require-hashes", "--no-deps", "--no-compile", "--progress-bar=off")
-        for done in [beside.submit(_pip, "install", *flags, f"--requirement={file}") for file in files]:
-            done.result()
+def _install_locked(texts: list[str]) -> Callable[..., None]:
+    """Install every entry, dependencies ignored: they are checked at the end. uv takes a tenth of pip's time; without it, and
+    for an index that only pip knows, several pips do it. Return the one that did."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "entries.txt"
+        if not _OWN_INDEX.search(shell.output([PYTHON, "-m", "pip", "config", "list"])):
+            try:
+                file.write_text("".join(locks.without(text, set(locks.pins(text)) - {"uv"}) for text in texts))
+                _pip("install", *_LOCKED, f"--requirement={file}")
+                file.write_text("".join(texts), encoding="utf-8")
+                _uv("install", *_LOCKED, f"--requirement={file}")
+                return _uv
+            except Failure as failure:
+                say(f"  {failure}; pip installs the packages instead")
+        parts = locks.shares(texts, _SIDE_BY_SIDE)
+        with ThreadPoolExecutor(len(parts)) as beside:
+            files = [Path(folder) / f"part-{number}.txt" for number in range(len(parts))]
+            for file, text in zip(files, parts, strict=True):
+                file.write_text(text, encoding="utf-8")
+            for done in [beside.submit(_pip, "install", *_LOCKED, f"--requirement={file}") for file in files]:
+                done.result()
+    return _pip
 
 
-def _pip(*arguments: str) -> None:
-    settings = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_REQUIRE_VIRTUALENV": "0"}
+def _pip(command: str, *arguments: str) -> None:
+    settings = {
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_NO_INPUT": "1",
+        "PIP_REQUIRE_VIRTUALENV": "0",
+        "PIP_PROGRESS_BAR": "off",
+    }
+    whole: list[str | Path] = [PYTHON, "-m", "pip", command, *arguments]
     environment = shell.plain_environment() | settings
-    command: list[str | Path] = [PYTHON, "-m", "pip", *arguments]
-    shell.run(command, what=f"pip {arguments[0]}", log=_LOG, environment=environment, cwd=ROOT)
+    shell.run(whole, what=f"pip {command}", log=_LOG, environment=environment, cwd=ROOT)
+
+
+def _uv(command: str, *arguments: str) -> None:
+    settings = {"UV_NATIVE_TLS": "1", "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"}
+    whole: list[str | Path] = [VENV / "bin" / "uv", "pip", command, f"--python={PYTHON}", *arguments]
+    environment = shell.plain_environment() | settings
+    shell.run(whole, what=f"uv pip {command}", log=_LOG, environment=environment, cwd=ROOT)
 
 
 @contextmanager
