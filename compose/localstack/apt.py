@@ -6,13 +6,16 @@ distribution's keyring as always.
 
 from __future__ import annotations
 
+import atexit
 import re
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import shell
+from .places import LOCAL
 from .progress import Failure, say, step
 
 # Of a server's dependencies, only libraries are needed. The C library stays the system's: a second one would not match
@@ -20,6 +23,11 @@ from .progress import Failure, say, step
 _LIBRARY = re.compile(r"lib(?!c6$|c-bin$|perl|pam|debian-installer|db5|newt|slang|elogind).*(?<!-perl)")
 # From the machine's own apt settings, take those about reaching the mirror and checking its dates.
 _OWNER_CHOICES = re.compile(r"Acquire::(?:(?:http|https|ftp)::.*|Check-Valid-Until|Check-Date|ForceIPv[46]|Retries) ")
+
+# The lists of the machine's own release serve everything that one command unpacks: reading them takes seconds.
+_LISTS = LOCAL / "apt-lists"
+_reading = threading.Lock()
+_read = threading.Event()
 
 # Where Debian and Ubuntu keep the servers and their libraries; a source with none of these belongs to a third party.
 _COMPONENTS = ("main", "universe")
@@ -63,9 +71,7 @@ def unpack(
     need one that may be newer than the system's. Raises Failure.
     """
     environment = prepare(work, suite)
-    shell.run(
-        ["apt-get", "-q", "update"], what="reading the package lists", log=log, environment=environment, may_fail=True
-    )
+    _read_lists(environment, log, suite)
     names = [_actual_name(name, environment) for name in packages]
     if missing := [wanted for wanted, name in zip(packages, names, strict=True) if not name]:
         raise Failure(f"the distribution's package sources do not offer {', '.join(missing)}", log=log)
@@ -88,6 +94,18 @@ def unpack(
     shutil.rmtree(work, ignore_errors=True)
 
 
+def _read_lists(environment: Mapping[str, str], log: Path, suite: str) -> None:
+    """Read the package lists, those of the machine's own release once for all that is unpacked."""
+    with _reading:
+        if _read.is_set() and not suite:
+            return
+        command = ["apt-get", "-q", "update"]
+        shell.run(command, what="reading the package lists", log=log, environment=environment, may_fail=True)
+        if not suite:
+            _read.set()
+            atexit.register(shutil.rmtree, _LISTS, ignore_errors=True)
+
+
 def sources_of(suite: str) -> str:
     """Return the machine's sources of one release with its updates and security fixes. Raises Failure without any."""
     sources = _sources()
@@ -99,8 +117,9 @@ def sources_of(suite: str) -> str:
 def prepare(work: Path, suite: str = "") -> dict[str, str]:
     """Make the private configuration in ``work``, for the machine's release or another ``suite``; return apt's environment."""
     shutil.rmtree(work, ignore_errors=True)
-    for folder in ("lists/partial", "cache/archives/partial", "sources.list.d"):
-        (work / folder).mkdir(parents=True)
+    lists = work / "lists" if suite else _LISTS
+    for folder in (lists / "partial", work / "cache/archives/partial", work / "sources.list.d"):
+        folder.mkdir(parents=True, exist_ok=True)
     (work / "status").touch()
     sources = _sources()
     if suite:
@@ -114,7 +133,7 @@ def prepare(work: Path, suite: str = "") -> dict[str, str]:
     settings = [
         f'Dir::State "{work}";',
         f'Dir::State::Status "{work}/status";',
-        f'Dir::State::Lists "{work}/lists";',
+        f'Dir::State::Lists "{lists}";',
         f'Dir::Cache "{work}/cache";',
         'Dir::Etc::Main "/dev/null";',  # hooks of the machine's own updates, and indexes of desktop applications
         'Dir::Etc::Parts "/dev/null";',

@@ -29,9 +29,10 @@ _LOCKED = ("--require-hashes", "--no-deps", "--no-compile")
 
 def install(*, dev: bool, servers: bool) -> None:
     """Bring the virtual environment, and ``servers`` that do not run elsewhere, up to date side by side. Raises Failure."""
-    with _one_at_a_time(), ThreadPoolExecutor(max_workers=2) as beside:
+    with _one_at_a_time(), ThreadPoolExecutor(max_workers=3) as beside:
         fetching = [beside.submit(programs.fetch_missing, log=LOCAL / "logs" / "servers.log")] if servers else []
         if dev:
+            fetching.append(beside.submit(browser.fetch_missing, log=LOCAL / "logs" / "browser.log"))
             fetching.append(beside.submit(_fetch_tools))
         _virtual_environment(dev=dev)
         for fetched in fetching:
@@ -41,7 +42,6 @@ def install(*, dev: bool, servers: bool) -> None:
 def _fetch_tools() -> None:
     from tests.support.servers import tools_for_tests  # in a checkout only
 
-    browser.fetch_missing(log=LOCAL / "logs" / "browser.log")
     tools_for_tests.fetch_missing()
 
 
@@ -160,7 +160,7 @@ def _pip(command: str, *arguments: str) -> None:
 
 
 def _uv(command: str, *arguments: str) -> None:
-    settings = {"UV_NATIVE_TLS": "1", "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"}
+    settings = {"UV_SYSTEM_CERTS": "1", "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"}
     whole: list[str | Path] = [VENV / "bin" / "uv", "pip", command, f"--python={PYTHON}", *arguments]
     environment = shell.plain_environment() | settings
     shell.run(whole, what=f"uv pip {command}", log=_LOG, environment=environment, cwd=ROOT)
