@@ -85,7 +85,7 @@ def _suite(run: Run) -> int:
     # Tests that measure time or kill processes mostly wait, so that tests without a server get on beside them.
     apart = Part("apart", marked("apart", APART_FOLDERS), 3, f"apart{which}")
     alone = Part("alone", marked("alone", ()), 1, f"alone{which}")
-    beside = Part("spare", spare(), 2, f"not alone and not apart{which}", yielding=True)
+    beside = Part("spare", spare(), 3, f"not alone and not apart{which}", yielding=True)
     statuses = set(_side_by_side(first, run))
     with ThreadPoolExecutor(1) as thread:
         statuses_beside = thread.submit(lambda: set(_side_by_side(beside, run)))

@@ -30,7 +30,7 @@ def build() -> int:
         for name, folder in (("chordwise-client", checkout / CLIENT), ("chordwise", checkout)):
             with step(name):
                 _build_python(name, folder, Path(scratch))
-    _pack_javascript(DIST)
+    pack_javascript(DIST)
     for path in sorted(DIST.iterdir()):
         say(f"  {path.relative_to(ROOT)}  {path.stat().st_size / 1024:.0f} KB")
     return 0
@@ -73,8 +73,8 @@ def _run_backend(hook: str, folder: Path) -> None:
     shell.run([PYTHON, "-c", _BUILD, hook, DIST], what=f"{hook} in {folder.name}", log=_LOG, cwd=folder)
 
 
-def _pack_javascript(target: Path) -> None:
-    """Write the archive that `npm pack` would write: the files of package.json's list below `package/`."""
+def pack_javascript(target: Path) -> Path:
+    """Write the archive that `npm pack` would write, the files of package.json's list below `package/`, and return its path."""
     package = json.loads((JAVASCRIPT / "package.json").read_text(encoding="utf-8"))
     archive = target / f"{package['name']}-{package['version']}.tgz"
     with tarfile.open(archive, "w:gz") as packed:
@@ -82,3 +82,4 @@ def _pack_javascript(target: Path) -> None:
             if not (JAVASCRIPT / name).is_file():
                 raise Failure(f"{JAVASCRIPT / name} is missing: make client-js writes it")
             packed.add(JAVASCRIPT / name, arcname=f"package/{name}")
+    return archive

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from compose.localstack.distributions import unpack
+from compose.localstack.distributions import pack_javascript, unpack
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.clients.node import node
 from tests.support.repository.guides import blocks
-from tests.support.repository.project import ROOT
 
 PAGE = "docs/javascript.md"
 pytestmark = pytest.mark.timeout(300)
@@ -20,11 +18,10 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package below node_modules, built as the page says."""
+    """A folder with the package below node_modules, as `make dist` writes it; test_client_wheel runs the whole command."""
     folder = tmp_path_factory.mktemp("project")
-    for block in blocks(PAGE, "sh"):
-        subprocess.run(["sh", "-ec", block.text], cwd=ROOT, check=True, capture_output=True)
-    (archive,) = (ROOT / "dist").glob("chordwise-client-*.tgz")
+    archive = pack_javascript(folder)
+    assert f"npm install ./dist/{archive.name}" in "".join(block.text for block in blocks(PAGE, "sh"))
     unpack(archive, folder)
     (folder / "node_modules").mkdir()
     (folder / "package").rename(folder / "node_modules" / "chordwise-client")
