@@ -22,7 +22,6 @@ from pipeline.outbound.post_client import NotAllowed
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.webhooks.endpoint import DEFAULT_EVENTS, DeliveryState
-from pipeline.webhooks.endpoint import Delivery as StoredDelivery
 from pipeline.webhooks.endpoint import Webhook as StoredWebhook
 
 EventName = Literal["job.succeeded", "job.partly_failed", "job.failed", "job.cancelled", "job.progress"]
@@ -84,9 +83,9 @@ def webhook(stored: StoredWebhook, *, secret: str | None = None) -> dict[str, An
     return sent if secret is None else {**sent, "secret": secret}
 
 
-def delivery(stored: StoredDelivery) -> dict[str, Any]:
+def delivery(stored: Delivery) -> dict[str, Any]:
     """Return a delivery as it is sent."""
-    return shown(Delivery, stored, event=stored.event.value, state=stored.state.value)
+    return shown(Delivery, stored)
 
 
 def _parse_id(webhook_id: str) -> str:
@@ -203,7 +202,7 @@ async def list_deliveries(
     before = cursors.decode(cursor, "deliveries", datetime, str)
     standing = None if state is None else DeliveryState(state)
 
-    def read() -> list[StoredDelivery]:
+    def read() -> list[Delivery]:
         _stored(caller, webhook_id)
         return flow.list_deliveries(
             caller.tenant_id, caller.use, webhook_id, state=standing, before=before, limit=limit + 1
@@ -222,10 +221,10 @@ async def look_at_delivery(caller: Writer, webhook_id: Id, delivery_id: str, wai
     attempt is due."""
     name = f"{caller.tenant_id}:delivery:{webhook_id}:{delivery_id}"
 
-    def read() -> StoredDelivery | None:
+    def read() -> Delivery | None:
         return flow.find_delivery(caller.tenant_id, caller.use, webhook_id, delivery_id)
 
-    def is_settled(stored: StoredDelivery | None) -> bool:
+    def is_settled(stored: Delivery | None) -> bool:
         return stored is None or stored.ended_at is not None
 
     stored = await poll.until(caller, name, read, is_settled, wait)

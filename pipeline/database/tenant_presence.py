@@ -7,7 +7,6 @@ locks of transactions that began before: so none of them can add a row that the 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, event, text
@@ -72,7 +71,6 @@ def _check(connection: Connection, _cursor: Any, statement: str, parameters: Any
         present.add(tenant_id)
 
 
-@lru_cache(maxsize=1024)
 def _tenant_column(statement: str) -> int | None:
     """Return the position of the tenant among the columns of an INSERT; None for another statement or table."""
     found = _INSERT.match(statement)

@@ -87,13 +87,16 @@ class LocalEmbedder:
 
     def _weights_for(self, texts: int) -> NDArray[Any]:
         with _READING:
-            return _weights(self.dimension) if texts < _MANY else _wide_weights(self.dimension)
+            return _weights(self.dimension, wide=texts >= _MANY)
 
 
 @functools.cache
-def _weights(dimension: int) -> NDArray[np.float16]:
-    """Return one vector per token, in half precision and mapped from the package's file, so that the processes of a host
-    share its pages. Raises Misconfigured when the package came without its weights."""
+def _weights(dimension: int, *, wide: bool) -> NDArray[Any]:
+    """Return one vector per token: in half precision and mapped from the package's file, so that the processes of a host share
+    its pages, or ``wide`` in single precision, 32 MB of a process's own for a third of the time that a long text takes.
+    Raises Misconfigured when the package came without its weights."""
+    if wide:
+        return _weights(dimension, wide=False).astype(np.float32)
     path = bundled(Path("weights") / "l2_supercat_256.safetensors")
     try:
         with path.open("rb") as file:  # 8 bytes with the length of a JSON header, the header, the numbers
@@ -103,12 +106,6 @@ def _weights(dimension: int) -> NDArray[np.float16]:
         raise Misconfigured("the wordllama package is installed without its weights") from error
     start, shape = 8 + length + tensor["data_offsets"][0], tuple(tensor["shape"])
     return np.memmap(path, dtype=np.float16, mode="r", offset=start, shape=shape)[:, :dimension]
-
-
-@functools.cache
-def _wide_weights(dimension: int) -> Matrix:
-    """Return `_weights` in single precision: 32 MB of a process's own, for a third of the time that a long text takes."""
-    return _weights(dimension).astype(np.float32)
 
 
 def unit(vector: Matrix) -> Matrix:

@@ -1,7 +1,6 @@
 """Prompts are files: an instruction and a template, edited without changing code."""
 
 import bisect
-import functools
 import hashlib
 import json
 import re
@@ -41,7 +40,6 @@ class Prompt:
         return [{"role": "system", "content": self.system}, {"role": "user", "content": self.fill(**values)}]
 
 
-@functools.cache
 def load_prompt(name: str) -> Prompt:
     """Load the prompt ``name`` from the prompts folder. Raises Misconfigured when the file lacks its divider."""
     text = resources.files("pipeline").joinpath("models", "prompts", f"{name}.md").read_text(encoding="utf-8")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
@@ -16,6 +15,7 @@ from sqlalchemy import Engine, TextClause, text
 
 from pipeline.caches import RecentValues
 from pipeline.database.postgres_tables import FILTERED
+from pipeline.database.statements import sql
 from pipeline.embedding.distance import Distance
 from pipeline.errors import Unavailable
 from pipeline.filters.sql_filters import postgres_condition
@@ -39,10 +39,6 @@ log = structlog.get_logger(__name__)
 Near = tuple[ChunkId, float]
 ListPassing = Callable[[Sequence[Namespace]], PassingChunks | None]
 Matrix = NDArray[np.float32]
-
-# Parsing the statement of a search through twelve indexes takes 250 µs, and the tenant's next search has the same
-# statement.
-_parsed = lru_cache(maxsize=256)(text)
 
 _SAMPLED_ROWS = 1000
 _SAMPLES_KEPT = 4096
@@ -291,7 +287,7 @@ class VectorSearch:
             if wanted.items() - connection.info.get("scan", {}).items():
                 set_values(connection, wanted)
                 connection.info["scan"] = connection.info.get("scan", {}) | wanted
-            result = connection.execute(_parsed(statement), values).all()
+            result = connection.execute(sql(statement), values).all()
         # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop
         # there.
         return list(takewhile(lambda row: row.passes, result))

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from pipeline.database.rows import as_utc, now
-from pipeline.records import JobId
 
 
 class Event(enum.StrEnum):
@@ -52,21 +51,3 @@ class Webhook:
         """Return the secrets to sign with now, the present one first."""
         overlap = self.previous_secret and self.previous_until and as_utc(now()) < self.previous_until
         return [self.secret, self.previous_secret] if overlap and self.previous_secret else [self.secret]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """One message to one endpoint. ``last_status``: the endpoint's response; ``last_error``: the failure."""
-
-    delivery_id: str
-    webhook_id: str
-    event: Event
-    job_id: JobId | None
-    state: DeliveryState
-    attempts: int
-    created_at: datetime
-    last_attempt_at: datetime | None
-    next_attempt_at: datetime | None
-    ended_at: datetime | None
-    last_status: int | None
-    last_error: str | None

@@ -8,11 +8,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, and_, delete, select
 
+from chordwise.contract.webhook import Delivery
 from pipeline.database.mysql_tables import webhook_deliveries, webhooks
 from pipeline.database.rows import TenantStore, follows, now, record_of
 from pipeline.database.statements import TenantsWith, sql
 from pipeline.records import TenantId
-from pipeline.webhooks.endpoint import Delivery, DeliveryState, Event, Webhook
+from pipeline.webhooks.endpoint import DeliveryState, Event, Webhook
 from pipeline.webhooks.standard_webhooks import DeliveryResult
 
 
@@ -207,7 +208,7 @@ class Deliveries(TenantStore):
 
 
 def _delivery(row: Any) -> Delivery:
-    return record_of(Delivery, row, event=Event(row.event), state=DeliveryState(row.state))
+    return record_of(Delivery, row)
 
 
 _DUE = sql(

@@ -13,6 +13,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
+from chordwise.contract.webhook import Delivery
 from pipeline.administration import edit_webhooks, steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.control_store import JobControl
@@ -21,7 +22,7 @@ from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.addresses import parse_networks
 from pipeline.outbound.post_client import Poster
 from pipeline.resources import Resources
-from pipeline.webhooks.endpoint import Delivery, DeliveryState, Webhook
+from pipeline.webhooks.endpoint import DeliveryState, Webhook
 from pipeline.webhooks.endpoint_store import Deliveries, Webhooks, claim
 from pipeline.webhooks.standard_webhooks import DeliveryResult, secret_text
 from tests.conftest import make_tenant

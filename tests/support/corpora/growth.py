@@ -81,14 +81,14 @@ def patterns_of(packages: Iterable[str], *, without: Sequence[str] = ()) -> list
     seen: dict[tuple[Any, int], Found] = {}
     for module in modules_of(packages, without=without):
         source = Path(str(module.__file__)).read_text(encoding="utf-8")
-        used = _calls(source)
-        for name, held in list(vars(module).items()):
-            for pattern in _patterns_in(held, module.__name__, depth=0):
-                key = (pattern.pattern, pattern.flags)
-                before = seen.get(key)
-                methods = used.get(name, frozenset()) | (before.methods if before else frozenset())
-                seen[key] = Found(before.where if before else f"{module.__name__}.{name}", pattern, methods)
-        for method, literal in _literals(source):
+        held = [(name, each) for name, value in vars(module).items() for each in _patterns_in(value, module.__name__)]
+        used = _calls(source) if held else {}
+        for name, pattern in held:
+            key = (pattern.pattern, pattern.flags)
+            before = seen.get(key)
+            methods = used.get(name, frozenset()) | (before.methods if before else frozenset())
+            seen[key] = Found(before.where if before else f"{module.__name__}.{name}", pattern, methods)
+        for method, literal in _literals(source) if "re." in source else ():
             pattern = re.compile(literal)
             where = f"{module.__name__}: {literal}"
             seen.setdefault((literal, pattern.flags), Found(where, pattern, frozenset({method})))
@@ -207,7 +207,7 @@ def _ways(found: Found) -> Iterator[Callable[[Any], object]]:
         yield pattern.fullmatch
 
 
-def _patterns_in(held: Any, module: str, *, depth: int) -> Iterator[re.Pattern[Any]]:
+def _patterns_in(held: Any, module: str, *, depth: int = 0) -> Iterator[re.Pattern[Any]]:
     if isinstance(held, re.Pattern):
         yield held
     elif depth > 3:
