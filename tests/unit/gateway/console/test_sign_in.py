@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from api_gateway.app import create_app
 from api_gateway.console.sign_in import GOOD_FOR_S, claim
@@ -34,9 +36,13 @@ def code(folder: Path) -> str:
     return code_of(sign_in_link(URL, "cw_demo_secret", folder))
 
 
+@functools.cache
+def gateway_app() -> FastAPI:
+    return create_app(load())
+
+
 async def exchange(code: str, headers=OWN_PAGE, *, url: str = URL, peer: str = "127.0.0.1"):
-    app = create_app(load())
-    transport = httpx.ASGITransport(app=app, client=(peer, 50_000))
+    transport = httpx.ASGITransport(app=gateway_app(), client=(peer, 50_000))
     async with httpx.AsyncClient(transport=transport, base_url=url) as client:
         return await client.post("/console/sign-in", json={"code": code}, headers=headers)
 
