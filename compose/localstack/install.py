@@ -22,7 +22,6 @@ _LOG = LOCAL / "logs" / "install.log"
 _STAMP = VENV / "chordwise-stamp"
 # pip reads one index page after the other; three of them at once keep two processors busy and take half the time.
 _SIDE_BY_SIDE = 3
-# Settings of pip that uv does not read: whoever has one gets the packages by pip, from where they are to come.
 _OWN_INDEX = re.compile(r"\.(?:index-url|extra-index-url|no-index|find-links|proxy|trusted-host|client-cert)=")
 _LOCKED = ("--require-hashes", "--no-deps", "--no-compile")
 
@@ -123,12 +122,17 @@ def _pip_wheel() -> Path:
     return sorted((fetched / "usr/share/python-wheels").glob("pip-*.whl"))[-1]
 
 
+def has_own_index(settings: str) -> bool:
+    """Return whether pip's ``settings``, as `pip config list` prints them, say where packages come from: uv reads none."""
+    return _OWN_INDEX.search(settings) is not None
+
+
 def _install_locked(texts: list[str]) -> Callable[..., None]:
     """Install every entry, dependencies ignored: they are checked at the end. uv takes a tenth of pip's time; without it, and
     for an index that only pip knows, several pips do it. Return the one that did."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "entries.txt"
-        if not _OWN_INDEX.search(shell.output([PYTHON, "-m", "pip", "config", "list"])):
+        if not has_own_index(shell.output([PYTHON, "-m", "pip", "config", "list"])):
             try:
                 file.write_text("".join(locks.without(text, set(locks.pins(text)) - {"uv"}) for text in texts))
                 _pip("install", *_LOCKED, f"--requirement={file}")

@@ -110,6 +110,22 @@ class DescribeTheStamp:
         assert install.fingerprint(tmp_path, "3.11") != before
 
 
+class DescribeWhereThePackagesComeFrom:
+    @pytest.mark.parametrize(
+        ("settings", "is_own"),
+        [
+            ("", False),
+            ("global.cert='/etc/ssl/certs/ca-certificates.crt'\nglobal.timeout='60'\n", False),
+            ("global.index-url='https://pypi.tuna.tsinghua.edu.cn/simple'\n", True),
+            (":env:.find-links='/opt/wheels'\n", True),
+            ("install.no-index='yes'\n", True),
+            ("global.proxy='http://proxy:3128'\n", True),
+        ],
+    )
+    def it_is_left_to_pip_where_pip_was_told(self, settings: str, is_own: bool) -> None:
+        assert install.has_own_index(settings) is is_own
+
+
 class DescribeTheState:
     def it_reads_back_what_it_wrote(self, tmp_path: Path) -> None:
         folder = StackFolder("try", local=tmp_path)
