@@ -11,6 +11,7 @@ from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.clients.node import node
 from tests.support.repository.guides import blocks
+from tests.support.repository.project import ROOT
 
 PAGE = "docs/javascript.md"
 pytestmark = pytest.mark.timeout(300)
@@ -21,7 +22,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package below node_modules, as `make dist` writes it; test_client_wheel runs the whole command."""
     folder = tmp_path_factory.mktemp("project")
     archive = pack_javascript(folder)
-    assert f"npm install ./dist/{archive.name}" in "".join(block.text for block in blocks(PAGE, "sh"))
+    assert f"npm install ./dist/{archive.name}\n" in (ROOT / PAGE).read_text(encoding="utf-8")
     unpack(archive, folder)
     (folder / "node_modules").mkdir()
     (folder / "package").rename(folder / "node_modules" / "chordwise-client")
