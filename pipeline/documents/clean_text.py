@@ -13,9 +13,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 # Controls, non-characters, and invisible characters that split a word or hide text: zero-width spaces, soft hyphens,
-# direction marks, tags. The joiners U+200C and U+200D stay: Persian, Indic scripts and emoji are written with them.
+# direction marks, tags, and colours of terminals. The joiners U+200C and U+200D stay: Persian, Indic scripts and emoji
+# are written with them.
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff0-\ufffb"
+    "\x1b\\[[0-9;]{0,20}[A-Za-z]"
+    "|[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff0-\ufffb"
     "\ufdd0-\ufdef\ufffe\uffff\U000e0000-\U000e007f]"
 )
 # Radicals and compatibility forms of Chinese characters, which PDF programs write in place of the characters.

@@ -233,6 +233,7 @@ class _Cell:
     across: int = 1
     goes_on: bool = False  # from the cell above
     blocks: list[Block] = field(default_factory=list)
+    below: list[Block] = field(default_factory=list)  # notes and parts that its paragraphs refer to
 
 
 @dataclass(slots=True)
@@ -240,7 +241,6 @@ class _Table:
     rows: list[list[_Cell]] = field(default_factory=list)
     header_rows: int = 0
     deleted: set[int] = field(default_factory=set)  # rows
-    below: list[Block] = field(default_factory=list)
 
 
 class _Paragraphs(XmlReader):
@@ -465,7 +465,7 @@ class _Paragraphs(XmlReader):
                 self._inner.add(len(self.blocks))
             self._keep([Block(text=whole, level=level, tight=bool(kind) and kind == self._before, is_code=is_code)])
             self._before, self._depth = "" if paragraph.below else kind, self._depth if is_inner else depth
-        self._keep(paragraph.below)
+        self._keep(paragraph.below, below=True)
 
     def _marker(self, paragraph: _Paragraph, level: int | None) -> tuple[str, bool]:
         """Return the number or the bullet before a paragraph, and whether it is an item of a list."""
@@ -478,7 +478,7 @@ class _Paragraphs(XmlReader):
         number = self._numbering.next(list_id, list_level or 0)
         if number is None:
             return ("- ", True) if level is None else ("", False)
-        return (number + " " if number else ""), level is None
+        return number, level is None
 
     def _table_part(self, name: str, attributes: dict[str, str]) -> None:
         value = attributes.get("val", "")
@@ -508,13 +508,13 @@ class _Paragraphs(XmlReader):
         shown = (row for at, row in enumerate(table.rows) if at not in table.deleted)
         rows = [row for row in shown if any(cell.blocks or cell.goes_on for cell in row)]
         self._keep(_table_blocks(rows, table.header_rows))
-        self._keep(table.below)
         self._before = ""
 
-    def _keep(self, blocks: Iterable[Block]) -> None:
-        """Add blocks to the open cell, or to the document."""
+    def _keep(self, blocks: Iterable[Block], *, below: bool = False) -> None:
+        """Add blocks to the open cell, or below its table, or to the document."""
         if self._tables and self._tables[-1].rows and self._tables[-1].rows[-1]:
-            self._tables[-1].rows[-1][-1].blocks += blocks
+            cell = self._tables[-1].rows[-1][-1]
+            (cell.below if below else cell.blocks).extend(blocks)
         else:
             self.blocks += blocks
 
@@ -555,7 +555,8 @@ def _table_blocks(rows: list[list[_Cell]], header_rows: int) -> Iterator[Block]:
         len(cell.blocks) > 1 and sum(len(b.text) for b in cell.blocks) > _LONG_CELL for row in rows for cell in row
     )
     if widest < 2 or (is_layout and not has_names):
-        yield from (replace(block, tight=False) for row in rows for cell in row for block in cell.blocks)
+        blocks = (block for row in rows for cell in row for block in (*cell.blocks, *cell.below))
+        yield from (replace(block, tight=False) for block in blocks)
         return
     grid: list[list[tuple[str, int, int]]] = []
     above: dict[int, tuple[int, int]] = {}  # row and place of the cell of each column
@@ -572,6 +573,7 @@ def _table_blocks(rows: list[list[_Cell]], header_rows: int) -> Iterator[Block]:
             column += cell.across
         grid.append(line)
     yield from table_blocks(grid, marked=min(header_rows, len(grid) - 1), most_columns=_MOST_COLUMNS)
+    yield from (block for row in rows for cell in row for block in cell.below)
 
 
 def _mark_of(kind: str, name: str) -> str:

@@ -68,6 +68,8 @@ def _linear(node: Element) -> str:
     if node.tag in ("msubsup", "munderover") and len(parts) == 3:
         base, low, high = map(_linear, parts)
         return f"{base}_{_grouped(low)}^{_grouped(high)}{' ' * (node.tag == 'munderover')}"
+    if node.tag == "mmultiscripts":
+        return " ".join(map(_linear, parts))
     if node.tag == "msqrt":
         return root("".join(map(_linear, parts)))
     if node.tag == "mroot" and len(parts) == 2:
@@ -98,6 +100,10 @@ def _office(node: Element) -> str:
     parts = {child.tag: _office(child) for child in node.elements() if tag in _STRUCTURES}
     if tag == "f":
         return fraction(parts.get("num", ""), parts.get("den", ""))
+    if tag == "sPre":  # of an isotope
+        return f"_{_grouped(parts.get('sub', ''))}^{_grouped(parts.get('sup', ''))} {parts.get('e', '')}"
+    if tag in ("limLow", "limUpp"):
+        return f"{parts.get('e', '')}{'_' if tag == 'limLow' else '^'}{_grouped(parts.get('lim', ''))}"
     if tag in ("sSup", "sSub", "sSubSup"):
         low = f"_{_grouped(parts['sub'])}" if "sub" in parts else ""
         high = f"^{_grouped(parts['sup'])}" if "sup" in parts else ""
@@ -124,7 +130,7 @@ def _office(node: Element) -> str:
     return "".join(map(_office, node.elements()))
 
 
-_STRUCTURES = frozenset({"f", "sSup", "sSub", "sSubSup", "rad", "nary", "func"})
+_STRUCTURES = frozenset({"f", "sSup", "sSub", "sSubSup", "sPre", "limLow", "limUpp", "rad", "nary", "func"})
 
 
 def _text(node: Element) -> str:

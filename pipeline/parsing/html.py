@@ -20,7 +20,7 @@ from pipeline.parsing.html_tree import (
     read_page,
     set_of,
 )
-from pipeline.parsing.numbering import numeral
+from pipeline.parsing.numbering import numeral, spaced
 from pipeline.parsing.table_headers import looks_like_header
 from pipeline.parsing.tables import table_blocks
 from pipeline.records import Parsed
@@ -331,7 +331,7 @@ class _Writer:
                     self._element(child)
             elif not child.is_unseen:
                 number = _whole(child.attributes.get("value"), number)
-                marker = f"{numeral(number, style)}{'、' if style == '一' else '. '}" if element.tag == "ol" else "- "
+                marker = spaced(f"{numeral(number, style)}{'、' if style == '一' else '.'}") if element.tag == "ol" else "- "
                 marker = "" if style == "none" else marker
                 marker = marker if child.marker is None else child.marker
                 self._item(child, _INDENT * (self._depth - 1) + marker)

@@ -27,7 +27,7 @@ AS_BLOCK = re.compile(r"(?<![\w-])display\s*+:\s*+(?:block|flex|grid|list-item|t
 CHIP = re.compile(r"\bclass\s*+=[^=]*?(?<![\w-])(?:badge|chip|pill|selected-value|tag)(?![\w-])", re.IGNORECASE)
 _SHOWN_APART = re.compile("|".join(each.pattern for each in (SHIFTED, AS_BLOCK, CHIP)), re.IGNORECASE)
 _DISPLAY = re.compile(r"(?<![\w-])(?:display|visibility)\s*+:\s*+(?:(none|hidden)|\w)", re.IGNORECASE)
-_NAMES = re.compile(r"[.#][\w-]+")
+_NAMES, _SELECTOR = re.compile(r"[.#][\w-]+"), re.compile(r"(?:[a-z]\w*)?[.#][\w-]+")
 _FOLDED = re.compile(r"answer|panel", re.IGNORECASE)
 _OPENS = re.compile(r"aria-expanded|accordion|toggle|collaps|expand|question|faq", re.IGNORECASE)
 _DIALOG = re.compile(r"dialog|modal|popup|tooltip|navigation|cookie", re.IGNORECASE)
@@ -198,7 +198,7 @@ class _Builder:
         self.page = Page()
         self._open = [self.page.root]
         self._too_deep = 0  # open elements beyond the depth
-        self._hiding: set[str] = set()  # classes and ids, as `.note`, of which a style does not show the elements
+        self._hiding: set[str] = set()  # classes and ids, as `.note` and `p.note`, of which a style does not show the elements
         self._kept = set(keeps)  # names of formatting of which an element was kept, so that each end tag has its own
 
     def read(self, html: str) -> None:
@@ -242,7 +242,7 @@ class _Builder:
     def _start(self, name: str, source: str) -> None:
         if rule := _CLOSES.get(name):
             self._close_implied(*rule)
-        if self._hiding and source and self._is_hidden_by_style(source):
+        if self._hiding and source and self._is_hidden_by_style(name, source):
             source += " hidden"
         is_formatting = name in _FORMATTING and name not in self._kept
         if is_formatting and not (source and ("role" in source or may_hide(source) or CHIP.search(source))):
@@ -262,10 +262,10 @@ class _Builder:
         if is_open:
             self._open.append(element)
 
-    def _is_hidden_by_style(self, source: str) -> bool:
+    def _is_hidden_by_style(self, tag: str, source: str) -> bool:
         attributes = Element("", source).attributes
-        names = {f".{name}" for name in attributes.get("class", "").split()} | {f"#{attributes.get('id', '')}"}
-        return not names.isdisjoint(self._hiding)
+        names = [f".{name}" for name in attributes.get("class", "").split()] + [f"#{attributes.get('id', '')}"]
+        return not self._hiding.isdisjoint([*names, *(tag + name for name in names)])
 
     def _is_unfolded_by_button(self, element: Element) -> bool:
         """Return whether the element before is a button, or holds one, that shows this one."""
@@ -347,8 +347,8 @@ def _hidden_by(style: str) -> set[str]:
             if display[1] is None:
                 shown |= {name for each in names for name in _NAMES.findall(each)}
             elif not is_nested:
-                hidden |= {each for each in names if _NAMES.fullmatch(each)}
-    return hidden - shown
+                hidden |= {each for each in names if _SELECTOR.fullmatch(each)}
+    return {each for each in hidden if shown.isdisjoint(_NAMES.findall(each))}
 
 
 def _unescaped(text: str) -> str:

@@ -31,24 +31,25 @@ def parse_json(body: bytes, charset: str | None) -> Parsed:
     Title: the top object's ``title``, ``name``, ``headline`` or ``subject``. Raises MalformedDocument, also beyond 100
     levels."""
     decoded = read_text(body, declared=charset)
-    value = value_of(decoded.text) if decoded.text.strip() else None
+    warnings: list[str] = []
+    value = value_of(decoded.text, warnings) if decoded.text.strip() else None
     title = None
     if isinstance(value, dict):
         title = next(
             (value[name] for name in _TITLES if isinstance(value.get(name), str) and value[name].strip()), None
         )
-    parsed = assemble(_Writer().blocks(value, level=1, depth=0), title=title, encoding=decoded.encoding)
+    parsed = assemble(_Writer().blocks(value, level=1, depth=0), title=title, encoding=decoded.encoding, warnings=warnings)
     return parsed if title else replace(parsed, title=None)  # the name of a member is no title
 
 
-def value_of(text: str) -> Any:
+def value_of(text: str, warnings: list[str]) -> Any:
     """Return the value of a text of JSON, with numbers as words. Raises MalformedDocument."""
     try:
         return _loads(text)
     except RecursionError:
         raise MalformedDocument(f"the JSON is nested more than {_DEEPEST} deep") from None
     except json.JSONDecodeError as error:
-        if error.msg == "Extra data" and (values := _values_of(text)) is not None:
+        if error.msg == "Extra data" and (values := _values_of(text, warnings)) is not None:
             return values
         raise MalformedDocument(f"the file is not JSON: {error.msg} in line {error.lineno}") from None
 
@@ -70,21 +71,28 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _values_of(text: str) -> list[Any] | None:
-    """Return the objects and lists that follow each other, as in JSON lines, or None if there is anything else."""
+def _values_of(text: str, warnings: list[str]) -> list[Any] | None:
+    """Return the objects and lists that follow each other, as in JSON lines. Lines of anything else, if they are fewer,
+    are left out, with a warning; else None."""
     decoder = json.JSONDecoder(
         strict=False, parse_constant=str, parse_int=str, parse_float=str, object_pairs_hook=_object_of
     )
-    values, position = [], _NEXT_VALUE.match(text).end()  # type: ignore[union-attr]  # it matches any text
-    try:
-        while position < len(text):
+    values, wrong, position = [], list[int](), 0
+    while (position := _NEXT_VALUE.match(text, position).end()) < len(text):  # type: ignore[union-attr]  # always matches
+        try:
             value, end = decoder.raw_decode(text, position)
-            if not isinstance(value, dict | list):
-                return None
+        except (json.JSONDecodeError, RecursionError):
+            value, end = None, text.find("\n", position)
+        if isinstance(value, dict | list):
             values.append(value)
-            position = _NEXT_VALUE.match(text, end).end()  # type: ignore[union-attr]
-    except (json.JSONDecodeError, RecursionError):
-        return None
+        else:
+            wrong.append(position)
+            if len(wrong) > len(values):
+                return None
+        position = end if end >= 0 else len(text)
+    if wrong:
+        line = text.count("\n", 0, wrong[0]) + 1
+        warnings.append(f"{len(wrong)} lines are not JSON and were left out, the first in line {line}")
     return values
 
 

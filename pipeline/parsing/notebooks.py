@@ -1,6 +1,5 @@
 """Jupyter notebooks to text: Markdown as Markdown, code to the character, and what the code printed."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,14 +12,12 @@ from pipeline.parsing.json_documents import value_of
 from pipeline.parsing.markdown_text import markdown_blocks
 from pipeline.records import Parsed
 
-_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-
 
 def parse_notebook(body: bytes) -> Parsed:
     """Return the cells in order, each of code followed by its output: text, or tables of HTML. Pictures and other output
     are counted in a warning. Title: the first heading of level 1. Raises MalformedDocument."""
     decoded = read_text(body)
-    notebook = value_of(decoded.text)
+    notebook = value_of(decoded.text, [])
     sheets = notebook.get("worksheets", [notebook]) if isinstance(notebook, dict) else []
     cells = [cell for sheet in sheets if isinstance(sheet, dict) for cell in _list(sheet.get("cells"))]
     if not isinstance(notebook, dict) or "nbformat" not in notebook:
@@ -61,7 +58,7 @@ def _output(output: dict[str, Any]) -> Iterator[Block]:
         return
     text = _joined(data.get("text/plain", data.get("text"))) or _joined(output.get("traceback"), "\n")
     if text.strip():
-        yield Block(text=_COLOURS.sub("", text), is_code=True)
+        yield Block(text=text, is_code=True)
 
 
 def _list(value: Any) -> list[Any]:

@@ -40,6 +40,11 @@ def numeral(number: int, style: str) -> str:
     return str(number)
 
 
+def spaced(number: str) -> str:
+    """Return a number with the space before its text, but for Chinese marks, which bring their own."""
+    return number if not number or number.endswith(("、", "）", "．")) else f"{number} "
+
+
 def alphabetic(number: int) -> str:
     """Return a, b … z, aa, ab …"""
     letters = ""

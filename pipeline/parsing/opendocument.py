@@ -350,7 +350,7 @@ class _Tree(XmlReader):
         number: str | None = ""
         if place.item is not None and place.item.marker is None:
             marker = self._numbering.next(place.list_id, place.level)
-            place.item.marker = "- " if marker is None else f"{marker} " if marker else ""
+            place.item.marker = "- " if marker is None else marker
         elif name == "h" and "is-list-header" not in attributes:
             number = self._numbering.next(self._headings, level - 1)
         assert place.element is not None

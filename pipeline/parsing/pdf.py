@@ -194,7 +194,8 @@ def _page_of(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, words: Wo
     lines: list[Line] = []
     for turn in turns:
         segments = without_browser_lines(placed.get(turn, [])) + (fields if turn == turns[0] else [])
-        lines += reading_order(segments, np.stack(turned(rules.T, turn), axis=1))
+        read = reading_order(segments, np.stack(turned(rules.T, turn), axis=1))
+        lines += read if turn == turns[0] else [line._replace(size=0.0) for line in read]  # no headings
     lines += unplaced(words.aslant)
     few = sum(len(line.text) for line in lines) < _STAMP
     has_words = any(any(map(str.isalnum, line.text)) for line in lines)

@@ -125,7 +125,31 @@ def rows_of(segments: Iterable[LinePart]) -> list[list[LinePart]]:
         taken.insert(place, (segment.left, segment.right))
         if segment.height > anchor.height:
             anchor = segment
-    return [row if len(row) == 1 else list(_close_ones_joined(sorted(row, key=lambda each: each.left))) for row in rows]
+    rows = [row if len(row) == 1 else list(_close_ones_joined(sorted(row, key=lambda each: each.left))) for row in rows]
+    for step in (1, -1):
+        for row, beside in pairwise(range(len(rows))[::step]):
+            if len(rows[row]) > max(2, len(rows[beside])):
+                gaps = [(one.right, other.left) for one, other in pairwise(rows[row])]
+                parts = [part for segment in rows[beside] for part in _divided(segment, gaps)]
+                rows[beside] = parts if len(parts) == len(rows[row]) else rows[beside]
+    return rows
+
+
+def _divided(segment: LinePart, gaps: Sequence[tuple[float, float]]) -> Iterator[LinePart]:
+    """Yield a segment in parts where the row beside has a gap and its own words stand a gutter's width apart, as the cells
+    of narrow columns do."""
+    words, least, start = segment.words, GUTTER * segment.height, 0
+    for at in range(1, len(words)):
+        left, right = words[at - 1][1], words[at][0]
+        if right - left >= least and any(min(right, end) - max(left, begin) >= least for begin, end in gaps):
+            yield _part_of(segment, words[start:at])
+            start = at
+    yield _part_of(segment, words[start:]) if start else segment
+
+
+def _part_of(segment: LinePart, words: Sequence[tuple[float, float, str]]) -> LinePart:
+    text = " ".join([word[2] for word in words])
+    return segment._replace(text=text, left=words[0][0], right=words[-1][1], words=words)
 
 
 def _close_ones_joined(row: Sequence[LinePart]) -> Iterator[LinePart]:
@@ -182,8 +206,15 @@ def _in_one_line(row: Sequence[LinePart]) -> tuple[str, list[tuple[float, float,
                 left, _, word = words[-1]
                 words[-1] = left, segment.right, word + shifted
             continue
-        text += part if -before.height / 2 < gap < 0.15 * before.height else f" {part}"
-        words += segment.words
+        is_close = -before.height / 2 < gap < 0.15 * before.height
+        text += part if is_close else f" {part}"
+        following = [*segment.words]
+        if abs(gap) < 0.15 * before.height and segment.size == before.size and words and following:
+            (left, _, begun), (_, right, rest) = words[-1], following[0]
+            if len(rest) == 1 or not (VALUE.match(begun) and VALUE.match(rest)):  # one word, drawn letter by letter
+                words[-1:] = [(left, right, begun + rest)]
+                following = following[1:]
+        words += following
         before = segment
     return text, words
 

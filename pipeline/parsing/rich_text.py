@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import LONGEST_CODE, LONGEST_TEXT, MONOSPACE, assemble, usable_title, with_furniture
 from pipeline.parsing.containers import copy_of, what_it_is
+from pipeline.parsing.formulas import RAISED_TEXT
 from pipeline.parsing.html import blocks_of_tree
 from pipeline.parsing.html_tree import Element
+from pipeline.parsing.numbering import spaced
 from pipeline.records import Parsed
 
 _TOKEN = re.compile(rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\(.)|([{}])|([^\\{}\r\n]+)", re.DOTALL)
@@ -33,10 +35,11 @@ _READ = frozenset("shppict shpinst shptxt annotation mmath moMath moMathPara foo
 _FURNITURE = frozenset(f"{name}{side}" for name in ("header", "footer") for side in ("", "l", "r", "f"))
 # Words with a meaning wherever they stand; most words are the look of the text.
 _MEANINGFUL = frozenset(
-    """u par sect page column nestrow line f fcharset ansicpg deff s uc cpg plain v deleted super sub nosupersub pard intbl
+    """u par sect page column nestrow line f fcharset ansicpg deff s uc cpg plain v deleted super sub nosupersub up dn pard intbl
     outlinelevel ilvl trowd trhdr clmrg clvmrg cellx cell row""".split()  # noqa: SIM905
 ).union(_SIGNS)
 _MEANINGFUL_BYTES = frozenset(word.encode() for word in (*_MEANINGFUL, "bin"))
+_MOVED = {"up": "sup", "dn": "sub"}
 _TOLERANCE = 60  # twips between edges of cells in different rows that count as one
 _MOST_GROUPS = 10_000  # within each other
 
@@ -179,8 +182,11 @@ class _Reader:
             self._characters += len(text)
             if self._characters > LONGEST_TEXT:
                 raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
-            group.flow.is_prose |= group.font not in self._code_fonts or bool(group.moved)
-            group.flow.pieces.append(Element(group.moved, children=[text]) if group.moved else text)
+            moved = group.moved
+            if moved in _MOVED:  # by its place alone
+                moved = _MOVED[moved] if RAISED_TEXT.fullmatch(text) else ""
+            group.flow.is_prose |= group.font not in self._code_fonts or bool(moved)
+            group.flow.pieces.append(Element(moved, children=[text]) if moved else text)
 
     def _begin_or_end_group(self, brace: bytes) -> None:
         if brace == b"}":
@@ -222,7 +228,7 @@ class _Reader:
             group.flow.pieces.append(Element("br"))
         elif word in ("f", "fcharset", "ansicpg", "deff", "s", "uc", "cpg"):
             self._number(word, value, group)
-        elif word in ("plain", "v", "deleted", "super", "sub", "nosupersub"):
+        elif word in ("plain", "v", "deleted", "super", "sub", "nosupersub", "up", "dn"):
             self._look(word, group, is_on=value != 0)
         elif word == "pard":
             group.in_table, group.level, group.depth = False, None, 0
@@ -284,7 +290,7 @@ class _Reader:
         elif word == "deleted":
             group.is_deleted = is_on
         else:
-            group.moved = {"super": "sup", "sub": "sub"}.get(word, "") if is_on else ""
+            group.moved = {"super": "sup", "nosupersub": ""}.get(word, word) if is_on else ""
 
     def _table_word(self, word: str, value: int, flow: _Flow) -> None:
         if word == "trowd":
@@ -319,7 +325,7 @@ class _Reader:
         if flow.root.tag == "p":
             flow.root.children += [*pieces, " "]  # of a note
         elif marker:
-            marker = f"{marker} " if any(map(str.isalnum, marker)) else "- "
+            marker = spaced(marker) if any(map(str.isalnum, marker)) else "- "
             _list_at(place, group.depth).children.append(Element("li", children=pieces, marker=marker))
         elif (
             pieces

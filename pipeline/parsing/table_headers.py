@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from pipeline.parsing.assembly import one_line
@@ -163,7 +164,7 @@ def header_rows(body: Sequence[TableRow], merged: Spans, columns: Sequence[int])
     A header stands directly above the first row with a number. It is a full row of names that differ, or several rows of
     which the upper ones name groups, or, above numbers, a row with gaps.
     """
-    names = 0  # rows without a number
+    names = int(_is_scale(body, columns))  # rows without a number
     while names < min(len(body), _MOST_NAME_ROWS) and are_names(body[names][1], columns[0]):
         names += 1
     if names == len(body):
@@ -187,6 +188,20 @@ def header_rows(body: Sequence[TableRow], merged: Spans, columns: Sequence[int])
     differ = len(set(last.values())) * 2 > len(last)
     has_gaps = len(last) > 1 and 2 * len(last) >= len(wide) and differ and over_numbers
     return (names - 1, 1) if has_gaps else (0, 0)
+
+
+def _is_scale(body: Sequence[TableRow], columns: Sequence[int]) -> bool:
+    """Return whether the first row has an empty corner and numbers that grow, as 0 %, 5 % and 10 %, above named rows."""
+    corner, *others = columns
+    cells = body[0][1]
+    values = [cells.get(column, "").rstrip("% ") for column in others]
+    return (
+        corner not in cells
+        and len(values) > 1
+        and all(value.replace(".", "", 1).isdecimal() for value in values)
+        and all(float(one) < float(other) for one, other in pairwise(values))
+        and all(kind_of(below.get(corner, "0")) == "text" for _, below in body[1:][:_MOST_TERMS])
+    )
 
 
 def _is_complete(cells: Cells, columns: Sequence[int]) -> bool:

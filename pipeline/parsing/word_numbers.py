@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from pipeline.parsing.containers import XmlReader
-from pipeline.parsing.numbering import numeral
+from pipeline.parsing.numbering import numeral, spaced
 
 _PLACE = re.compile(r"%([1-9])")
 _DEEPEST = 9
@@ -16,6 +16,7 @@ class _Level:
     style: str = "decimal"
     text: str | None = None
     is_decimal: bool = False  # all its numbers are decimal
+    is_joined: bool = False  # without a space behind the number
     restarts_after: int = _DEEPEST  # the deepest level, from 1, of which a number restarts it; 0 for none
 
 
@@ -68,12 +69,14 @@ class Numbering(XmlReader):
             level.text = value
         elif name == "lvlRestart":
             level.restarts_after = _whole(value)
+        elif name == "suff":
+            level.is_joined = value == "nothing"
         elif name == "isLgl":
             level.is_decimal = value not in ("0", "false")
 
     def next(self, list_id: str, depth: int) -> str | None:
-        """Return the number of the next paragraph of a list at this level, from 0: ``2.1``, ``第二条``, ``(a)``, ``-`` for
-        a bullet, empty for none. None for a list that the document does not define."""
+        """Return how the next paragraph of a list at this level, from 0, begins: with ``2.1 ``, ``第二条 ``, ``（一）``, ``- ``
+        for a bullet, empty without a number. None for a list that the document does not define."""
         abstract = self._lists.get(list_id, "")
         levels = self._abstract[abstract].levels if abstract in self._abstract else {}
         level = levels.get(depth)
@@ -90,7 +93,7 @@ class Numbering(XmlReader):
             if depth < levels.get(deeper, level).restarts_after:
                 counters.pop(deeper, None)
         if level.style == "bullet":
-            return "-"
+            return "- "
         if level.style == "none" or level.text is None:
             return ""
 
@@ -100,7 +103,9 @@ class Numbering(XmlReader):
             style = "decimal" if level.is_decimal else of.style
             return numeral(counters.setdefault(index, of.start), style)
 
-        return _PLACE.sub(written, level.text).strip()
+        number = _PLACE.sub(written, level.text).strip()
+        is_joined = level.is_joined and not (number.isascii() and number[-1:].isalnum())
+        return number if is_joined else spaced(number)
 
 
 def _whole(text: str) -> int:
