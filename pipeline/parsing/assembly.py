@@ -180,7 +180,8 @@ _CONTENTS = re.compile(
     r"(?:table of )?contents|目\s*[录錄次]|inhalt(?:sverzeichnis)?|sommaire|abstract|摘\s*要", re.IGNORECASE
 )
 _PROGRAM_TITLES = re.compile(
-    r"untitled|unknown title$|\(?anonymous\)?$|paper title|microsoft (?:word|excel|powerpoint)|无标题|未命名|标题$|新建|normal(?:\.dotm?)?$"
+    r"untitled|unknown title$|\(?anonymous\)?$|paper title|microsoft (?:word|excel|powerpoint)|normal(?:\.dotm?)?$"
+    r"|无标题|未命名|标题$|新建"
     r"|(?:powerpoint |word )?(?:presentation|document)$"
     r"|(?:slide|diapositiv[ae]|folie|幻灯片|演示文稿|文档|工作簿|页面|do[ck]umento?)\s*\d*$"
     r"|arxiv:\S+|(?:book|doc|mappe|pr[eä]sentation)\d+$"

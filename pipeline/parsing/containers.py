@@ -41,6 +41,7 @@ _FIRST_FILE, _JUNK = b"PK\x03\x04", 1024  # how archives begin, perhaps behind a
 _MOST_ENTRIES = 10_000
 _MOST_UNPACKED = 256 * 1024 * 1024  # bytes, all entries together, as the archive's directory declares them
 PROPERTIES = "docProps/core.xml"
+_LARGEST_PART = 128 * 1024 * 1024  # bytes of XML, whose text is held in memory
 _READ_AT_ONCE = 64 * 1024  # bytes
 
 
@@ -139,7 +140,10 @@ class XmlReader:
 
 def pieces(archive: zipfile.ZipFile, part: str, reader: Reader, *, keeps_prefixes: bool = False) -> Iterator[None]:
     """Call a reader for one part of the archive, XML or records, and yield after each piece of it. Names come without
-    namespace, or faster with their prefix. Raises MalformedDocument, or KeyError if the part does not exist."""
+    namespace, or faster with their prefix. Raises MalformedDocument, DocumentTooLarge, or KeyError if the part does not
+    exist."""
+    if archive.getinfo(part).file_size > _LARGEST_PART:
+        raise DocumentTooLarge(f"a part of the document unpacks to more than {_LARGEST_PART // 2**20} MiB")
     if part.endswith(".bin"):
         yield from replay(archive.read(part), reader)
         return

@@ -37,6 +37,7 @@ _CONTROLS = frozenset(chr(code) for code in range(32) if chr(code) not in "\t\n\
 
 _CHINESE_JAPANESE = ("zh-Hans", "zh-Hant", "ja")
 _LATINS = ("western", "fr", "de", "es", "pt", "it", "nordic")
+_CENTRAL = ("pl", "cs", "hu", "ro", "hr", "de")
 # Codec of Python: the logarithm of its prior, and the languages that are written in it.
 _OF_SEVERAL_BYTES: dict[str, tuple[float, tuple[str, ...]]] = {
     "gb18030": (0.0, _CHINESE_JAPANESE),
@@ -50,14 +51,17 @@ _OF_ONE_BYTE: dict[str, tuple[float, tuple[str, ...]]] = {
     "iso8859-15": (-6.0, _LATINS),
     "mac-roman": (-8.0, _LATINS),
     "cp850": (-8.0, _LATINS),
-    "cp1250": (-4.0, ("pl", "cs", "hu", "ro", "hr", "de")),
-    "iso8859-2": (-4.0, ("pl", "cs", "hu", "ro", "hr", "de")),
+    "cp1250": (-4.0, _CENTRAL),
+    "iso8859-2": (-4.0, _CENTRAL),
+    "cp852": (-8.0, _CENTRAL),
     "cp1254": (-5.0, ("tr",)),
     "cp1257": (-6.0, ("baltic",)),
+    "iso8859-13": (-8.0, ("baltic",)),
     "cp1251": (-1.0, ("ru",)),
     "koi8-u": (-3.0, ("ru",)),
     "iso8859-5": (-5.0, ("ru",)),
     "cp866": (-5.0, ("ru",)),
+    "mac-cyrillic": (-8.0, ("ru",)),
     "cp1253": (-3.0, ("el",)),
     "iso8859-7": (-4.0, ("el",)),
     "cp1255": (-3.0, ("he",)),

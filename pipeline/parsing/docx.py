@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from zipfile import ZipFile
 
-from pipeline.errors import DocumentTooLarge, MalformedDocument
+from pipeline.errors import MalformedDocument
 from pipeline.parsing.assembly import (
     LONGEST_CODE,
-    LONGEST_TEXT,
     MONOSPACE,
     Block,
     assemble,
@@ -269,7 +268,6 @@ class _Paragraphs(XmlReader):
         self._depth = 0  # of the outer item
         self._inner: set[int] = set()  # blocks that are items within the item above
         self._silent = 0
-        self._characters = 0
         self._in_text = self._in_paragraph_properties = self._in_run_properties = self._in_row_properties = False
         self._is_hidden = self._is_code = False  # the open run
         self._position = ""  # of the open run: superscript, subscript, or half points
@@ -349,9 +347,6 @@ class _Paragraphs(XmlReader):
                 return
             self._open[-1].pieces.append(text)
             self._open[-1].fonts.add(self._is_code)
-            self._characters += len(text)
-            if self._characters > LONGEST_TEXT:
-                raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
 
     def _begin_run(self) -> None:
         style = self._open[-1].style if self._open else ""

@@ -5,8 +5,6 @@ import re
 import unicodedata
 from dataclasses import dataclass, replace
 
-from charset_normalizer import from_bytes
-
 from pipeline.errors import UndecodableText
 from pipeline.parsing.containers import SOMETHING_ELSE, what_it_is
 from pipeline.parsing.detection import codec_of, guess, public_name
@@ -38,12 +36,6 @@ _LEAST_SPACES = 0.04  # share of zero bytes on one side: the ASCII characters, a
 _LEAST_ZEROS = 2
 _MOST_STRAYS = 0.002  # share of zero bytes on the other side
 _MOST_ODD = 0.01  # share of characters that do not occur in text
-_CHINESE_ENOUGH = 20  # characters; a shorter text without any ASCII character is not taken for Chinese
-_ALMOST_ALL = 0.97
-_PUNCTUATION = frozenset("，。、；：？！「」『』“”‘’（）《》〈〉【】—…·　")
-# Characters that hardly any text of this length lacks, in simplified and traditional Chinese, and Japanese kana.
-_FREQUENT = frozenset("的一是不了在有人我他这這个個们們中来來上大为為和国國地到以说說时時要就出会會可也")
-_ENOUGH_FREQUENT = 0.08  # share; the wrong byte order gives random characters, of which 0.2 % are these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +84,7 @@ def read_text(body: bytes, *, declared: str | None = None) -> DecodedText:
             )
     if is_binary:
         raise UndecodableText("the body is binary data, not text")
-    return _as_anything(body, declared)
+    raise UndecodableText("the text is in no encoding that could be recognised; save it as UTF-8")
 
 
 def _has_controls(body: bytes) -> bool:
@@ -151,16 +143,6 @@ def _as_unambiguous(body: bytes, declared: str | None, codec: str | None) -> Dec
     return _decoded(body, text, "utf-8", probability=probability, rival=rival, declared=declared)
 
 
-def _as_anything(body: bytes, declared: str | None) -> DecodedText:
-    """Return the text in an encoding without a model. The result is never sure."""
-    if (match := from_bytes(body[:_SAMPLE]).best()) is not None:
-        try:
-            return _decoded(body, body.decode(match.encoding), match.encoding, probability=0.5, declared=declared)
-        except (LookupError, UnicodeError):
-            pass
-    raise UndecodableText("the text is in no encoding that could be recognised; save it as UTF-8")
-
-
 def _decoded(
     body: bytes,
     text: str,
@@ -212,57 +194,23 @@ def is_utf8(body: bytes) -> bool:
 
 
 def unmarked_utf16(body: bytes) -> str | None:
-    """Return ``utf-16-le`` or ``utf-16-be`` if ``body`` is UTF-16 without a mark, else None: zero bytes on one side, or
-    nearly all Chinese or kana with enough frequent ones. A few Chinese characters alone are not recognised."""
+    """Return ``utf-16-le`` or ``utf-16-be`` if the zero bytes of ``body`` tell UTF-16 without a mark, else None."""
     sample = body[:_UTF16_SAMPLE]
     if len(body) < 4 or len(body) % 2:
         return None
     pairs = len(sample) // 2
     first, second = sample[0::2].count(0), sample[1::2].count(0)
     least, most = max(_LEAST_ZEROS, pairs * _LEAST_SPACES), pairs * _MOST_STRAYS
-    if second >= least and first <= most:
-        return "utf-16-le" if _is_text(sample, "utf-16-le") else None
-    if first >= least and second <= most:
-        return "utf-16-be" if _is_text(sample, "utf-16-be") else None
-    if max(first, second) <= most and not _is_utf8_but_for_a_cut_end(sample):
-        return next((encoding for encoding in ("utf-16-le", "utf-16-be") if _is_chinese(sample, encoding)), None)
+    for encoding, zeros, others in (("utf-16-le", second, first), ("utf-16-be", first, second)):
+        if zeros >= least and others <= most and _is_text(sample, encoding):
+            return encoding
     return None
 
 
 def _is_text(sample: bytes, encoding: str) -> bool:
-    text = _decoded_utf16(sample, encoding)
-    if text is None:
-        return False
+    text = sample.decode(encoding, "replace")
     odd = sum(
         unicodedata.category(character) in ("Cc", "Cn", "Co", "Cs") and character not in "\t\n\r\x0c"
         for character in text
     )
-    return odd <= len(text) * _MOST_ODD
-
-
-def _is_chinese(sample: bytes, encoding: str) -> bool:
-    text = _decoded_utf16(sample, encoding)
-    if text is None or len(text) < _CHINESE_ENOUGH:
-        return False
-    written = sum(
-        "\u4e00" <= character <= "\u9fff" or "\u3041" <= character <= "\u30ff" or character in _PUNCTUATION
-        for character in text
-    )
-    frequent = sum(character in _FREQUENT or "\u3041" <= character <= "\u3093" for character in text)
-    return written >= len(text) * _ALMOST_ALL and frequent >= len(text) * _ENOUGH_FREQUENT
-
-
-def _decoded_utf16(sample: bytes, encoding: str) -> str | None:
-    """Return the sample as text, without a character that is cut off at its end."""
-    try:
-        return sample.decode(encoding)
-    except UnicodeDecodeError as error:
-        return sample[: error.start].decode(encoding) if error.start >= len(sample) - 2 else None
-
-
-def _is_utf8_but_for_a_cut_end(sample: bytes) -> bool:
-    try:
-        sample.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start >= len(sample) - 3
-    return True
+    return odd + text.count("\ufffd") <= max(1, len(text) * _MOST_ODD)

@@ -331,7 +331,9 @@ class _Writer:
                     self._element(child)
             elif not child.is_unseen:
                 number = _whole(child.attributes.get("value"), number)
-                marker = spaced(f"{numeral(number, style)}{'、' if style == '一' else '.'}") if element.tag == "ol" else "- "
+                marker = (
+                    spaced(f"{numeral(number, style)}{'、' if style == '一' else '.'}") if element.tag == "ol" else "- "
+                )
                 marker = "" if style == "none" else marker
                 marker = marker if child.marker is None else child.marker
                 self._item(child, _INDENT * (self._depth - 1) + marker)

@@ -198,7 +198,9 @@ class _Builder:
         self.page = Page()
         self._open = [self.page.root]
         self._too_deep = 0  # open elements beyond the depth
-        self._hiding: set[str] = set()  # classes and ids, as `.note` and `p.note`, of which a style does not show the elements
+        self._hiding: set[str] = (
+            set()
+        )  # classes and ids, as `.note` and `p.note`, of which a style does not show the elements
         self._kept = set(keeps)  # names of formatting of which an element was kept, so that each end tag has its own
 
     def read(self, html: str) -> None:

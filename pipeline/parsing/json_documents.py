@@ -38,7 +38,9 @@ def parse_json(body: bytes, charset: str | None) -> Parsed:
         title = next(
             (value[name] for name in _TITLES if isinstance(value.get(name), str) and value[name].strip()), None
         )
-    parsed = assemble(_Writer().blocks(value, level=1, depth=0), title=title, encoding=decoded.encoding, warnings=warnings)
+    parsed = assemble(
+        _Writer().blocks(value, level=1, depth=0), title=title, encoding=decoded.encoding, warnings=warnings
+    )
     return parsed if title else replace(parsed, title=None)  # the name of a member is no title
 
 

@@ -11,7 +11,6 @@ from zipfile import ZipFile
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
 from pipeline.parsing.assembly import (
     LONGEST_CODE,
-    LONGEST_TEXT,
     MONOSPACE,
     Block,
     assemble,
@@ -222,7 +221,6 @@ class _Tree(XmlReader):
         self._headings = ""  # the list of their numbers
         self._shapes: Element | None = None  # takes those of the open slide
         self._open = [_Place()]
-        self._characters = 0
 
     @property
     def title(self) -> str | None:
@@ -275,9 +273,6 @@ class _Tree(XmlReader):
         if place.element is not None and place.reads:
             place.element.children.append(text)
             place.fonts.add(place.is_code)
-            self._characters += len(text)
-            if self._characters > LONGEST_TEXT:
-                raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
 
     def _is_hidden(self, attributes: dict[str, str]) -> bool:
         return attributes.get("display") == "none" or attributes.get("style-name", "") in self._styles.hidden

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipeline.errors import DocumentTooLarge, MalformedDocument
-from pipeline.parsing.assembly import LONGEST_CODE, LONGEST_TEXT, MONOSPACE, assemble, usable_title, with_furniture
+from pipeline.errors import MalformedDocument
+from pipeline.parsing.assembly import LONGEST_CODE, MONOSPACE, assemble, usable_title, with_furniture
 from pipeline.parsing.containers import copy_of, what_it_is
 from pipeline.parsing.formulas import RAISED_TEXT
 from pipeline.parsing.html import blocks_of_tree
@@ -35,8 +35,8 @@ _READ = frozenset("shppict shpinst shptxt annotation mmath moMath moMathPara foo
 _FURNITURE = frozenset(f"{name}{side}" for name in ("header", "footer") for side in ("", "l", "r", "f"))
 # Words with a meaning wherever they stand; most words are the look of the text.
 _MEANINGFUL = frozenset(
-    """u par sect page column nestrow line f fcharset ansicpg deff s uc cpg plain v deleted super sub nosupersub up dn pard intbl
-    outlinelevel ilvl trowd trhdr clmrg clvmrg cellx cell row""".split()  # noqa: SIM905
+    """u par sect page column nestrow line f fcharset ansicpg deff s uc cpg plain v deleted super sub nosupersub up dn pard
+    intbl outlinelevel ilvl trowd trhdr clmrg clvmrg cellx cell row""".split()  # noqa: SIM905
 ).union(_SIGNS)
 _MEANINGFUL_BYTES = frozenset(word.encode() for word in (*_MEANINGFUL, "bin"))
 _MOVED = {"up": "sup", "dn": "sub"}
@@ -109,7 +109,7 @@ class _Reader:
         self._code_fonts: set[int] = set()
         self._levels: dict[int, int] = {}  # of styles
         self._style, self._style_name = 0, ""
-        self._default_font = self._left_out = self._notes = self._characters = 0
+        self._default_font = self._left_out = self._notes = 0
         self._begins = self._optional = False  # the group
         self._bytes, self._bytes_codec = bytearray(), ""
         self._merges: set[str] = set()  # of the cell that is described
@@ -179,9 +179,6 @@ class _Reader:
         elif group.is_hidden:
             self.hides = self.hides or not text.isspace()
         else:
-            self._characters += len(text)
-            if self._characters > LONGEST_TEXT:
-                raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
             moved = group.moved
             if moved in _MOVED:  # by its place alone
                 moved = _MOVED[moved] if RAISED_TEXT.fullmatch(text) else ""

@@ -12,7 +12,7 @@ from pptx.exc import PythonPptxError
 from pptx.package import Package
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
-from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble, one_line, usable_title
+from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import Texts, main_part, office_archive
 from pipeline.parsing.formulas import lowered, raised
 from pipeline.parsing.numbering import numeral
@@ -67,7 +67,6 @@ class _Reading:
     def __init__(self, diagrams: Mapping[int, Sequence[Sequence[str]]]) -> None:
         self.unread: list[int] = []
         self._diagrams = diagrams
-        self._characters = 0
 
     def blocks(self, slide: Any, number: int) -> list[Block]:
         """Return the text of a slide."""
@@ -109,7 +108,6 @@ class _Reading:
         for paragraph in frame.paragraphs:
             text = _text(paragraph).strip()
             if text:
-                self._count(text)
                 mark = numbers.mark(paragraph) or ("- " if paragraph.level else "")
                 yield Block(text=mark + text, tight=not is_first)
                 is_first = False
@@ -127,14 +125,7 @@ class _Reading:
         marked = 0
         if table.first_row and rows:
             marked = max([1 + any(across > 1 for _, across, _ in rows[0]), *(down for _, _, down in rows[0])])
-        for block in table_blocks(rows, marked=marked, most_columns=_MOST_COLUMNS):
-            self._count(block.text)
-            yield block
-
-    def _count(self, text: str) -> None:
-        self._characters += len(text)
-        if self._characters > LONGEST_TEXT:
-            raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
+        yield from table_blocks(rows, marked=marked, most_columns=_MOST_COLUMNS)
 
 
 class _Numbers:
