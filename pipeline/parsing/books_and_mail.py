@@ -9,10 +9,11 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
 from urllib.parse import unquote
+from zipfile import ZipFile
 
 from pipeline.errors import EncryptedDocument, MalformedDocument, UndecodableText
 from pipeline.parsing.assembly import Block, assemble, one_line
-from pipeline.parsing.containers import XmlReader, office_archive, title_in, what_it_is
+from pipeline.parsing.containers import office_archive, title_in, tree_of, what_it_is
 from pipeline.parsing.encodings import decode
 from pipeline.parsing.html import blocks_of_tree, decode_page, parse_html, withheld
 from pipeline.parsing.html_tree import INLINE, Element, read_page
@@ -49,16 +50,14 @@ def parse_epub(body: bytes) -> Parsed:
         parts = frozenset(archive.namelist())
         if any(part in parts for part in _RIGHTS):
             raise EncryptedDocument("the book is protected by a reading program; send a file without protection")
-        package = _Package()
-        if _CONTAINER in parts:
-            package.read(archive, _CONTAINER)
-        if package.root not in parts:
+        files = tree_of(archive, _CONTAINER).named("rootfile") if _CONTAINER in parts else iter(())
+        package = next((file.attributes.get("full-path", "") for file in files), "")
+        if package not in parts:
             raise MalformedDocument(f"the file is not an EPUB book but {what_it_is(body)}")
-        package.read(archive, package.root)
         chapters: dict[str, Element] = {}
         unseen: list[Element] = []
         missing = 0
-        for name in package.chapters():
+        for name in _chapters(archive, package):
             missing += name not in parts
             if name in parts and name not in chapters:
                 text = decode_page(archive.read(name), None).text
@@ -73,36 +72,21 @@ def parse_epub(body: bytes) -> Parsed:
         pictures = [at for at, chapter in enumerate(chapters.values(), start=1) if at > 1 and _is_picture(chapter)]
         if pictures:  # beside the cover
             warnings.append(unread(pictures, len(chapters), _REMEDY, what="chapter"))
-        return assemble(blocks_of_tree(root), title=title_in(archive, package.root), warnings=warnings)
+        return assemble(blocks_of_tree(root), title=title_in(archive, package), warnings=warnings)
 
 
-class _Package(XmlReader):
-    """The list of a book's files, and the order in which they are read."""
-
-    def __init__(self) -> None:
-        self.root = ""
-        self._files: dict[str, str] = {}
-        self._order: list[str] = []
-
-    def chapters(self) -> Iterator[str]:
-        folder = posixpath.dirname(self.root)
-        for name in self._order:
-            if name in self._files:
-                yield posixpath.normpath(posixpath.join(folder, unquote(self._files[name])))
-
-    def started(self, name: str, attributes: dict[str, str], /) -> None:
-        if name == "rootfile" and not self.root:
-            self.root = attributes.get("full-path", "")
-        elif name == "item" and "nav" not in attributes.get("properties", "").split():
-            self._files[attributes.get("id", "")] = attributes.get("href", "")
-        elif name == "itemref":
-            self._order.append(attributes.get("idref", ""))
+def _chapters(archive: ZipFile, root: str) -> Iterator[str]:
+    """Yield the parts of a book in the order in which they are read, without its navigation."""
+    package = tree_of(archive, root)
+    items = (each.attributes for each in package.named("item"))
+    files = {item.get("id"): item.get("href", "") for item in items if "nav" not in item.get("properties", "").split()}
+    for reference in package.named("itemref"):
+        if (file := files.get(reference.attributes.get("idref"))) is not None:
+            yield posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(file)))
 
 
 def _is_picture(chapter: Element) -> bool:
-    return not any(map(str.strip, _words(chapter))) and any(
-        each.tag in ("img", "image") for each in chapter.descendants()
-    )
+    return not any(map(str.strip, _words(chapter))) and any(chapter.named("img", "image"))
 
 
 def _place_notes(chapters: Mapping[str, Element]) -> None:

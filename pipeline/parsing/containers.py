@@ -15,6 +15,7 @@ from xml.parsers import expat
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument, UnsupportedMediaType
 from pipeline.parsing.binary_records import Reader, replay
+from pipeline.parsing.html_tree import Element
 
 _SIGNATURES = (
     (b"%PDF-", "a PDF file"),
@@ -169,68 +170,42 @@ def pieces(archive: zipfile.ZipFile, part: str, reader: Reader, *, keeps_prefixe
             raise MalformedDocument(f"a part of the document is damaged ({type(error).__name__})") from None
 
 
-def title_in(archive: zipfile.ZipFile, part: str = PROPERTIES) -> str:
-    """Return the title in a document's properties, the first of several; empty if there is none."""
-    properties = _Properties()
-    if part in archive.namelist():
-        properties.read(archive, part)
-    return "".join(properties.pieces).strip()
-
-
-class _Properties(XmlReader):
+class _Tree(XmlReader):
     def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self._within = False
-
-    def started(self, name: str, _attributes: dict[str, str], /) -> None:
-        self._within = name == "title" and not self.pieces
-
-    def ended(self, _name: str, /) -> None:
-        self._within = False
-
-    def text(self, text: str, /) -> None:
-        if self._within:
-            self.pieces.append(text)
-
-
-class Texts(XmlReader):
-    """The texts of a drawing: of its diagram's points, its text boxes or its titles, one for each paragraph. ``within``:
-    the element in which they stand, None for all."""
-
-    def __init__(self, *, within: str | None) -> None:
-        self.texts: list[str] = []
-        self._within = within
-        self._depth = 0
-        self._pieces: list[str] = []
-        self._reads = False
-
-    def started(self, name: str, _attributes: dict[str, str], /) -> None:
-        """Begin an element."""
-        self._depth += name == self._within
-        self._reads = name == "t" and (self._within is None or self._depth > 0)
-
-    def ended(self, name: str, /) -> None:
-        """End an element."""
-        self._depth -= name == self._within
-        self._reads = False
-        if name == "p" and (text := "".join(self._pieces).strip()):
-            self.texts.append(text)
-        if name == "p":
-            self._pieces = []
-
-    def text(self, text: str, /) -> None:
-        """Take the text within an element."""
-        if self._reads:
-            self._pieces.append(text)
-
-
-class _Relations(XmlReader):
-    def __init__(self) -> None:
-        self.links: list[tuple[str, str, str]] = []
+        self.root = Element("#root")
+        self._open = [self.root]
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
-        if name == "Relationship" and attributes.get("TargetMode", "Internal") == "Internal":
-            self.links.append((attributes.get("Id", ""), attributes.get("Type", ""), attributes.get("Target", "")))
+        element = Element(name, attributes=attributes)
+        self._open[-1].children.append(element)
+        self._open.append(element)
+
+    def ended(self, _name: str, /) -> None:
+        self._open.pop()
+
+    def text(self, text: str, /) -> None:
+        self._open[-1].children.append(text)
+
+
+def tree_of(archive: zipfile.ZipFile, part: str) -> Element:
+    """Return the tree of a small part of the archive, its names without namespace. Raises as `XmlReader.read`."""
+    tree = _Tree()
+    tree.read(archive, part)
+    return tree.root
+
+
+def title_in(archive: zipfile.ZipFile, part: str = PROPERTIES) -> str:
+    """Return the title in a document's properties, the first of several; empty if there is none."""
+    titles = tree_of(archive, part).named("title") if part in archive.namelist() else iter(())
+    return next((title.text.strip() for title in titles), "")
+
+
+def texts_in(archive: zipfile.ZipFile, part: str, *, within: str = "#root") -> list[str]:
+    """Return the texts of a drawing, one for each paragraph: of its diagram's points, or of the elements ``within``."""
+    root = tree_of(archive, part)
+    places = [root] if within == root.tag else root.named(within)
+    texts = ("".join(text.text for text in each.named("t")).strip() for place in places for each in place.named("p"))
+    return [text for text in texts if text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,13 +233,17 @@ def linked_parts(archive: zipfile.ZipFile, part: str, parts: frozenset[str]) -> 
     links_part = posixpath.join(folder, "_rels", f"{name}.rels")
     if links_part not in parts:
         return Links(())
-    relations = _Relations()
-    relations.read(archive, links_part)
+    relations = (each.attributes for each in tree_of(archive, links_part).named("Relationship"))
     named = (
-        (link, kind, posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/"))
-        for link, kind, target in relations.links
+        (
+            link.get("Id", ""),
+            link.get("Type", ""),
+            posixpath.normpath(posixpath.join("/", folder, link.get("Target", ""))),
+        )
+        for link in relations
+        if link.get("TargetMode", "Internal") == "Internal"
     )
-    return Links(tuple(entry for entry in named if entry[2] in parts))
+    return Links(tuple((link, kind, target.lstrip("/")) for link, kind, target in named if target.lstrip("/") in parts))
 
 
 def main_part(archive: zipfile.ZipFile, parts: frozenset[str]) -> str | None:

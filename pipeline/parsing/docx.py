@@ -22,11 +22,11 @@ from pipeline.parsing.assembly import (
 from pipeline.parsing.books_and_mail import parse_mhtml
 from pipeline.parsing.containers import (
     Links,
-    Texts,
     XmlReader,
     linked_parts,
     main_part,
     office_archive,
+    texts_in,
     title_in,
 )
 from pipeline.parsing.encodings import decode
@@ -132,9 +132,8 @@ class _Document:
         if kind.endswith("/aFChunk"):
             return self._alternative(part)
         if kind.endswith(_DRAWN):
-            texts = Texts(within="title" if kind.endswith("/chart") else None)
-            texts.read(self._archive, part)
-            return [Block(text="\n".join(texts.texts))]
+            within = "title" if kind.endswith("/chart") else "#root"
+            return [Block(text="\n".join(texts_in(self._archive, part, within=within)))]
         return []
 
     def _alternative(self, part: str) -> list[Block]:

@@ -70,7 +70,7 @@ def read_text(body: bytes, *, declared: str | None = None) -> DecodedText:
     if (known := what_it_is(body)) != SOMETHING_ELSE:
         raise UndecodableText(f"the body is {known}, not text")
     is_binary = _has_controls(body)
-    if is_binary and (without := _without_nuls(body)) is not None:
+    if b"\0" in body and (without := _without_nuls(body)) is not None:
         padded = read_text(without, declared=declared)
         return replace(padded, encoding=replace(padded.encoding, warning=padded.encoding.warning or _NULS))
     if not is_binary and (decoded := _as_unambiguous(body, declared, codec)) is not None:

@@ -53,7 +53,7 @@ def root(text: str, degree: str = "") -> str:
 def linear_mathml(math: Element) -> str:
     """Return a formula of MathML in one line; by its TeX source if the page has it."""
     source = next(
-        (one_line(_text(note)) for note in math.descendants() if note.tag == "annotation" and _TEX.search(note.source)),
+        (one_line(note.text) for note in math.descendants() if note.tag == "annotation" and _TEX.search(note.source)),
         "",
     )
     return f"${source}$" if source else one_line(_linear(math))
@@ -79,10 +79,10 @@ def _linear(node: Element) -> str:
     if node.tag in ("mtr", "mtable"):
         return ("; " if node.tag == "mtable" else ", ").join(map(_linear, parts))
     if node.tag == "mo":
-        return f" {_text(node).strip()} " if _text(node).strip() in "=<>≤≥≠≈→+-−±×·" else _text(node).strip()
+        return f" {node.text.strip()} " if node.text.strip() in "=<>≤≥≠≈→+-−±×·" else node.text.strip()
     if parts:
         return "".join(map(_linear, parts))
-    return _text(node).strip()
+    return node.text.strip()
 
 
 _NARY = {"∑": "sum", "∏": "prod", "∫": "int"}
@@ -126,15 +126,11 @@ def _office(node: Element) -> str:
     if tag == "func":
         return f"{parts.get('fName', '')} {parts.get('e', '')}"
     if tag == "t":
-        return _text(node)
+        return node.text
     return "".join(map(_office, node.elements()))
 
 
 _STRUCTURES = frozenset({"f", "sSup", "sSub", "sSubSup", "sPre", "limLow", "limUpp", "rad", "nary", "func"})
-
-
-def _text(node: Element) -> str:
-    return "".join(child if isinstance(child, str) else _text(child) for child in node.children)
 
 
 def _grouped(text: str) -> str:

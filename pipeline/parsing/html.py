@@ -171,14 +171,10 @@ def _menus(root: Element, main: Element | None) -> set[int]:
     }
 
 
-def _raw(element: Element) -> str:
-    return "".join(child if isinstance(child, str) else _raw(child) for child in element.children)
-
-
 def _labels(drawing: Element) -> Iterator[str]:
     for child in drawing.elements():
         if child.tag == "text" and not child.is_unseen:
-            yield one_line(_raw(child))
+            yield one_line(child.text)
         elif child.tag not in DROPPED and not child.is_unseen:
             yield from _labels(child)
 
@@ -304,7 +300,7 @@ class _Writer:
 
     def _textarea(self, element: Element) -> None:
         self._end_block()
-        self._emit(Block(text=_raw(element)))
+        self._emit(Block(text=element.text))
 
     def _pre(self, element: Element) -> None:
         self._end_block()
@@ -381,7 +377,7 @@ class _Writer:
         rows = list(_rows_of(element))
         if len(rows) == 1 and any(inner.tag == "pre" for cell in rows[0] for inner in cell.descendants()):
             for cell in rows[0]:  # code beside the numbers of its lines
-                if not _LINE_NUMBERS.fullmatch(_raw(cell)):
+                if not _LINE_NUMBERS.fullmatch(cell.text):
                     self._block(cell)
             return
         if _is_layout(element, rows):
@@ -492,10 +488,10 @@ def _is_layout(table: Element, rows: Sequence[Sequence[Element]]) -> bool:
         return True
     if len(rows) == 1 and any(inner.tag in _HEADINGS for cell in rows[0] for inner in cell.descendants()):
         return True  # a heading in a single row of cells is one of the page
-    has_names = len(rows) > 1 and looks_like_header([one_line(_raw(cell)) for cell in rows[0]])
+    has_names = len(rows) > 1 and looks_like_header([one_line(cell.text) for cell in rows[0]])
     arranged = _PARTS_OF_PAGES if has_names else _PARTS_OF_PAGES | _PARAGRAPHS
     return any(
-        any(inner.tag in arranged for inner in cell.descendants()) and cell.length > _LONG_CELL
+        any(inner.tag in arranged for inner in cell.descendants()) and len(cell.text) > _LONG_CELL
         for row in rows
         for cell in row
     )

@@ -90,13 +90,18 @@ class Element:
     __slots__ = ("_attributes", "children", "is_unseen", "marker", "source", "tag")
 
     def __init__(
-        self, tag: str, source: str = "", children: list[Element | str] | None = None, marker: str | None = None
+        self,
+        tag: str,
+        source: str = "",
+        children: list[Element | str] | None = None,
+        marker: str | None = None,
+        attributes: Mapping[str, str] | None = None,
     ) -> None:
         self.tag = tag
         self.source = source
         self.children: list[Element | str] = [] if children is None else children
         self.marker = marker
-        self._attributes: Mapping[str, str] | None = None
+        self._attributes = attributes
         self.is_unseen = bool(source) and may_hide(source) and self._is_unseen()
         self.is_unseen |= tag == "dialog" and "open" not in source
 
@@ -114,7 +119,7 @@ class Element:
     @property
     def is_withheld(self) -> bool:
         """Return whether this element holds text and its attributes keep it from being shown."""
-        return self.is_unseen and self._is_hidden() and self.tag not in DROPPED and self.length > 0
+        return self.is_unseen and self._is_hidden() and self.tag not in DROPPED and self.text != ""
 
     def _is_unseen(self) -> bool:
         attributes = self.attributes
@@ -142,13 +147,21 @@ class Element:
             yield element
             waiting += [*reversed(list(element.elements()))]
 
+    def named(self, *tags: str) -> Iterator[Element]:
+        """Yield the elements within of these names, in document order."""
+        return (element for element in self.descendants() if element.tag in tags)
+
     @property
-    def length(self) -> int:
-        """Return the characters of text within."""
-        own = sum(len(child) for child in self.children if isinstance(child, str))
-        return own + sum(
-            len(child) for element in self.descendants() for child in element.children if isinstance(child, str)
-        )
+    def text(self) -> str:
+        """Return the text within."""
+        found, waiting = list[str](), [*reversed(self.children)]
+        while waiting:
+            child = waiting.pop()
+            if isinstance(child, str):
+                found.append(child)
+            else:
+                waiting += reversed(child.children)
+        return "".join(found)
 
 
 # Questions for consent, as programs for them name their element.

@@ -18,7 +18,7 @@ from pipeline.parsing.assembly import (
     usable_title,
     with_furniture,
 )
-from pipeline.parsing.containers import XmlReader, copy_of, office_archive, title_in, what_it_is
+from pipeline.parsing.containers import XmlReader, copy_of, office_archive, title_in, tree_of, what_it_is
 from pipeline.parsing.formulas import linear_mathml
 from pipeline.parsing.html import blocks_of_tree
 from pipeline.parsing.html_tree import DEEPEST, Element
@@ -112,8 +112,9 @@ def _archived(body: bytes) -> bytes:
             archive.writestr(
                 f"Object {number}/{CONTENT}", b"<object %s>%s</object>" % (names, inner.partition(b">")[2])
             )
-        for part in (CONTENT, _META):
-            archive.writestr(part, b"".join(pieces))
+        archive.writestr(CONTENT, b"".join(pieces))
+        meta = body.partition(b"<office:meta")[2].partition(b">")[2].partition(b"</office:meta>")[0]
+        archive.writestr(_META, b"<object %s>%s</object>" % (names, meta))
     return out.getvalue()
 
 
@@ -225,7 +226,7 @@ class _Tree(XmlReader):
     @property
     def title(self) -> str | None:
         """Return the first paragraph that is styled as title."""
-        return _text(self._title) if self._title is not None else None
+        return one_line(self._title.text) if self._title is not None else None
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         place = copy_of(self._open[-1])
@@ -437,51 +438,26 @@ class Objects:
     def take(self, href: str) -> Element:
         """Return the tree of a document; an empty one if there is none, or it was read before."""
         part = posixpath.join(posixpath.normpath(href), CONTENT)
-        inner = _Inner()
-        if part in self._parts:
-            self._parts.discard(part)
-            inner.read(self._archive, part)
-        return inner.root
+        if part not in self._parts:
+            return Element("#root")
+        self._parts.discard(part)
+        return tree_of(self._archive, part)
 
 
 def titles_of(chart: Element) -> list[str]:
     """Return the titles of a chart and of its axes."""
-    return [text for each in chart.descendants() if each.tag == "title" and (text := _text(each))]
-
-
-class _Inner(XmlReader):
-    """The tree of a document within another one, with its own names."""
-
-    def __init__(self) -> None:
-        self.root = Element("#root")
-        self._open = [self.root]
-
-    def started(self, name: str, _attributes: dict[str, str], /) -> None:
-        element = Element(name)
-        self._open[-1].children.append(element)
-        self._open.append(element)
-
-    def ended(self, _name: str, /) -> None:
-        self._open.pop()
-
-    def text(self, text: str, /) -> None:
-        self._open[-1].children.append(text)
+    return [text for each in chart.named("title") if (text := one_line(each.text))]
 
 
 def _make_code(paragraph: Element, siblings: list[Element | str]) -> None:
     """Turn a paragraph of a short line, the last of its siblings, into code, with the code before it."""
-    if paragraph.tag != "p" or len(_text(paragraph)) > LONGEST_CODE:
+    if paragraph.tag != "p" or len(one_line(paragraph.text)) > LONGEST_CODE:
         return
     paragraph.tag = "pre"
     before = siblings[-2] if len(siblings) > 1 else None
     if isinstance(before, Element) and before.tag == "pre":
         before.children += ["\n", *paragraph.children]
         siblings.pop()
-
-
-def _text(element: Element) -> str:
-    own = (child for each in (element, *element.descendants()) for child in each.children if isinstance(child, str))
-    return one_line(*own)
 
 
 def _centimetres(length: str) -> float:

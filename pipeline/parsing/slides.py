@@ -13,7 +13,7 @@ from pptx.package import Package
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
-from pipeline.parsing.containers import Texts, main_part, office_archive
+from pipeline.parsing.containers import main_part, office_archive, texts_in
 from pipeline.parsing.formulas import lowered, raised
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.recognition import unread
@@ -162,13 +162,11 @@ def _text(paragraph: Any) -> str:
 
 def _diagrams(archive: ZipFile, slide: Any) -> list[list[str]]:
     """Return the texts of each diagram (SmartArt) of a slide."""
-    found = []
-    for relation in slide.part.rels.values():
-        if not relation.is_external and relation.reltype.endswith("/diagramData"):
-            texts = Texts(within=None)
-            texts.read(archive, relation.target_partname.lstrip("/"))
-            found.append(texts.texts)
-    return found
+    return [
+        texts_in(archive, relation.target_partname.lstrip("/"))
+        for relation in slide.part.rels.values()
+        if not relation.is_external and relation.reltype.endswith("/diagramData")
+    ]
 
 
 def _position(shape: Any) -> tuple[int, int]:

@@ -11,15 +11,7 @@ from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
-from pipeline.parsing.containers import (
-    Texts,
-    XmlReader,
-    linked_parts,
-    main_part,
-    office_archive,
-    pieces,
-    title_in,
-)
+from pipeline.parsing.containers import linked_parts, main_part, office_archive, pieces, texts_in, title_in, tree_of
 from pipeline.parsing.csv import MOST_CELLS
 from pipeline.parsing.sheets import Formats, Row, SheetReader, Strings, number_formats
 from pipeline.parsing.table_headers import Cells
@@ -50,16 +42,19 @@ class Workbook:
         self._part = main_part(archive, self._parts) or _WORKBOOK
         if self._part not in self._parts:
             raise MalformedDocument("the archive holds no Excel workbook")
-        index = _Index()
-        index.read(archive, self._part)
+        index = tree_of(archive, self._part)
         self._links = linked_parts(archive, self._part, self._parts)
         worksheets = self._links.by_id("/worksheet")
         self.sheets = tuple(
-            SheetName(name=name, part=worksheets[link], is_hidden=state != "visible")
-            for name, link, state in index.entries
-            if link in worksheets
+            SheetName(
+                name=sheet.get("name", ""),
+                part=worksheets[sheet["id"]],
+                is_hidden=sheet.get("state", "visible") != "visible",
+            )
+            for sheet in (each.attributes for each in index.named("sheet"))
+            if sheet.get("id") in worksheets
         )
-        self._from_1904 = index.from_1904
+        self._from_1904 = any(each.attributes.get("date1904") in ("1", "true") for each in index.named("workbookPr"))
         self._strings: list[str] | None = None
         self._formats: Formats | None = None
 
@@ -85,20 +80,24 @@ class Workbook:
     def notes(self, sheet: SheetName) -> Iterator[Block]:
         """Yield the notes and comments of a sheet's cells, its text boxes, diagrams, and the titles of its charts."""
         links = linked_parts(self._archive, sheet.part, self._parts)
-        notes, boxes = _CellNotes(), Texts(within="txBody")
-        for part in (*links.of_kind("/threadedComment"), *links.of_kind("/comments")):
-            notes.read(self._archive, part)
-        titles = Texts(within="title")
-        diagrams = Texts(within=None)
+        notes: dict[str, list[str]] = {}  # by cell; a thread of comments has a copy for older programs
+        for tag, kind in (("threadedComment", "/threadedComment"), ("comment", "/comments")):
+            cells = {*notes}
+            for part in links.of_kind(kind):
+                for note in tree_of(self._archive, part).named(tag):
+                    text = "".join(each.text for each in note.named("t", "text") if each.tag == "t" or tag != "comment")
+                    if text.strip() and (cell := note.attributes.get("ref", "")) not in cells:
+                        notes.setdefault(cell, []).append(text.strip())
+        texts = [f"{cell}: {text}" for cell, of_cell in notes.items() for text in of_cell]
+        titles: list[str] = []
         for part in links.of_kind("/drawing"):
-            boxes.read(self._archive, part)
+            texts += texts_in(self._archive, part, within="txBody")
             drawn = linked_parts(self._archive, part, self._parts)
-            for chart in drawn.of_kind("/chart"):
-                titles.read(self._archive, chart)
             for diagram in drawn.of_kind("/diagramData"):
-                diagrams.read(self._archive, diagram)
-        texts = (*notes.texts, *boxes.texts, *diagrams.texts, *dict.fromkeys(titles.texts))
-        yield from (Block(text=text) for text in texts)
+                texts += texts_in(self._archive, diagram)
+            for chart in drawn.of_kind("/chart"):
+                titles += texts_in(self._archive, chart, within="title")
+        yield from (Block(text=text) for text in (*texts, *dict.fromkeys(titles)))
 
     def _shared(self) -> list[str]:
         strings = Strings()
@@ -107,10 +106,14 @@ class Workbook:
         return strings.texts
 
     def _number_formats(self) -> Formats:
-        styles = _Styles()
+        used, codes = list[int](), dict[int, str]()
         for part in self._links.of_kind("/styles")[:1]:
-            styles.read(self._archive, part)
-        return number_formats(styles.used, styles.codes, from_1904=self._from_1904)
+            styles = tree_of(self._archive, part)
+            formats = (each.attributes for each in styles.named("numFmt"))
+            codes = {_whole(each.get("numFmtId", "0")): each.get("formatCode", "") for each in formats}
+            cells = (xf for each in styles.named("cellXfs") for xf in each.named("xf"))
+            used = [_whole(xf.attributes.get("numFmtId", "0")) for xf in cells]
+        return number_formats(used, codes, from_1904=self._from_1904)
 
 
 @contextmanager
@@ -118,70 +121,6 @@ def open_workbook(body: bytes) -> Iterator[Workbook]:
     """Open the workbook in ``body``. Raises as `office_archive`, and MalformedDocument for a damaged one."""
     with office_archive(body, "an Excel workbook") as archive:
         yield Workbook(archive)
-
-
-class _Index(XmlReader):
-    """The list of sheets: name, link and state of each."""
-
-    def __init__(self) -> None:
-        self.entries: list[tuple[str, str, str]] = []
-        self.from_1904 = False
-
-    def started(self, name: str, attributes: dict[str, str], /) -> None:
-        if name == "sheet":
-            link, state = attributes.get("id", ""), attributes.get("state", "visible")
-            self.entries.append((attributes.get("name", ""), link, state))
-        elif name == "workbookPr":
-            self.from_1904 = attributes.get("date1904", "") in ("1", "true")
-
-
-class _Styles(XmlReader):
-    """Which number format each cell style uses, and the formats that the workbook defines itself."""
-
-    def __init__(self) -> None:
-        self.used: list[int] = []
-        self.codes: dict[int, str] = {}
-        self._within = False
-
-    def started(self, name: str, attributes: dict[str, str], /) -> None:
-        if name == "cellXfs":
-            self._within = True
-        elif name == "xf" and self._within:
-            self.used.append(_whole(attributes.get("numFmtId", "0")))
-        elif name == "numFmt":
-            self.codes[_whole(attributes.get("numFmtId", "0"))] = attributes.get("formatCode", "")
-
-    def ended(self, name: str, /) -> None:
-        if name == "cellXfs":
-            self._within = False
-
-
-class _CellNotes(XmlReader):
-    """The notes of cells: `B2: text`. Threads of comments are read first; their copies for older programs are left out."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._threads: set[str] = set()
-        self._cell = ""
-        self._pieces: list[str] = []
-        self._reads = False
-
-    def started(self, name: str, attributes: dict[str, str], /) -> None:
-        if name in ("comment", "threadedComment"):
-            self._cell, self._pieces = attributes.get("ref", ""), []
-        self._reads = name in ("t", "text") and name != "comment"
-
-    def ended(self, name: str, /) -> None:
-        if name == "threadedComment":
-            self._threads.add(self._cell)
-        is_copy = name == "comment" and self._cell in self._threads
-        if name in ("comment", "threadedComment") and not is_copy and (text := "".join(self._pieces).strip()):
-            self.texts.append(f"{self._cell}: {text}")
-        self._reads = False
-
-    def text(self, text: str, /) -> None:
-        if self._reads:
-            self._pieces.append(text)
 
 
 def _whole(text: str) -> int:
