@@ -5,7 +5,7 @@ is read column by column if its columns are prose, else row by row as a table. T
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import cast
 
 from pipeline.parsing.pdf_code import with_code
@@ -40,6 +40,7 @@ _MOST_PROSE = 0.7  # share of the characters beside each other
 _LEAST_LINES = 3
 _LEAST_RECORDS, _SHORT = 4, 0.6  # lines, and share of the length of prose
 _FILLED = 0.6  # share of a column's width that its lines of prose fill
+_PARAGRAPHS = 8  # lines of a column that may be several paragraphs
 _MOST_PROSE_COLUMNS = 4
 _LEAST_COUNTED, _MOST_DIGITS = 4, 6  # lines with numbers in the margin
 _MOST_BOXES = 100  # of a page
@@ -131,13 +132,31 @@ def _bands(rows: Iterable[list[LinePart]]) -> Iterator[tuple[list[list[LinePart]
         height = max([each.height for each in row if not each.lines]) if not row[0].lines else 10.0
         merged = merged_spans([*spans, *((each.left, each.right) for each in row)], GUTTER * height)
         if band and _ends(band, spans, row, merged, height, divided):
-            yield band, spans
-            band, divided, merged = [], 0, merged_spans([(each.left, each.right) for each in row], GUTTER * height)
+            kept = len(band) - (_rows_beside(band, row) if len(spans) == 1 else 0)
+            if kept:
+                yield band[:kept], spans
+            band = band[kept:]
+            divided = sum(len(each) > 1 for each in band)
+            merged = merged_spans([(each.left, each.right) for each in chain(*band, row)], GUTTER * height)
         band.append(row)
         divided += len(row) > 1
         spans = merged
     if band:
         yield band, spans
+
+
+def _rows_beside(band: Sequence[Sequence[LinePart]], row: Sequence[LinePart]) -> int:
+    """Return how many rows at the end of a band stand in the columns of the row below them: those from the first of several
+    segments on, and lines of the second column above it."""
+    gaps = [(one.right + 1, other.left - 1) for one, other in pairwise(row)]
+    count = pulled = 0
+    for above in reversed(band):
+        if not gaps or any(each.left < end and start < each.right for each in above for start, end in gaps):
+            break
+        count += 1
+        if len(above) > 1 or (pulled == count - 1 and pulled and above[0].left >= gaps[0][1]):
+            pulled = count
+    return pulled
 
 
 def _touches(span: tuple[float, float], segment: LinePart) -> bool:
@@ -249,8 +268,10 @@ def _is_prose(columns: Sequence[Sequence[LinePart]]) -> bool:
         if sum(1 for each in lines if VALUE.match(each.text)) * 2 > len(lines):
             return False
         width = max(each.right for each in lines) - min(each.left for each in lines)
-        filled = sum(1 for each in lines if each.right - each.left >= _FILLED * width)
-        if characters >= least * len(lines) and filled >= _FILLED * len(lines):
+        are_filled = [each.right - each.left >= _FILLED * width for each in lines]
+        if len(lines) >= _PARAGRAPHS:  # with their last lines
+            are_filled = [one or above for one, above in zip(are_filled, [False, *are_filled], strict=False)]
+        if characters >= least * len(lines) and sum(are_filled) >= _FILLED * len(lines):
             prose += characters
     return texts > 1 or (len(columns) <= _MOST_PROSE_COLUMNS and prose >= _MOST_PROSE * total > 0)
 
