@@ -24,7 +24,7 @@ _JOINT = math.log(0.05)  # of a letter of another alphabet beside an ASCII lette
 _DECLARED = 9.0  # added to the logarithm of the declared encoding, if the bytes decode in it
 _MOST_OF_ONE = 1 / 8  # share of the non-ASCII characters above which one character is capped: rules of box drawings
 _MOST_REPLACED = 0.02  # share of undecodable characters among the non-ASCII ones of a damaged text
-_MOST_LOST = 0.25  # the same in UTF-8, whose other characters are no accident
+_LOST = -8.0  # of a damaged character of UTF-8, whose other ones are no accident
 _CLOSE = 25.0  # below the best: candidates whose text is compared with the best one's
 
 _WHOLE = 256 * 1024  # bytes scored completely; beyond that, pieces from all non-ASCII lines
@@ -191,12 +191,13 @@ def _scores(sample: bytes, priors: Mapping[str, float], spoken: Sequence[str]) -
         counts = Counter(text)
         beyond = sum(count for character, count in counts.items() if not character.isascii())
         replaced = counts.pop("\ufffd", 0)
-        if replaced > max(2, beyond * (_MOST_LOST if codec == "utf-8" else _MOST_REPLACED)):
+        if replaced > max(2, beyond - replaced if codec == "utf-8" else beyond * _MOST_REPLACED):
             continue
         runs = sum(1 for _ in _NON_ASCII_RUNS.finditer(text))
         ascii_count = sum(counts.values()) + replaced - beyond
         controls = sum(counts[control] for control in _CONTROLS)
-        base = prior + _ASCII * (ascii_count - controls) + IMPOSSIBLE * (controls + replaced)
+        lost = _LOST if codec == "utf-8" else IMPOSSIBLE
+        base = prior + _ASCII * (ascii_count - controls) + IMPOSSIBLE * controls + lost * replaced
         others = {character: count for character, count in counts.items() if not character.isascii()}
         # ASCII read as UTF-16 is ideographs: rules of hyphens must cost as much as in ASCII, where nothing is capped.
         best = _best_language(others, beyond, runs, spoken, is_capped=not codec.startswith("utf-16"))

@@ -30,7 +30,7 @@ from pipeline.parsing.containers import (
     title_in,
 )
 from pipeline.parsing.encodings import decode
-from pipeline.parsing.formulas import RAISED_TEXT, linear_omml, lowered, raised, with_fractions
+from pipeline.parsing.formulas import RAISED_TEXT, linear_omml, lowered, of_equation, raised, with_fractions
 from pipeline.parsing.html import blocks_of_fragment
 from pipeline.parsing.html_tree import Element
 from pipeline.parsing.rich_text import parse_rtf
@@ -49,7 +49,7 @@ _LEVELS = ("0", "1", "2", "3", "4", "5")
 _MOST_STYLES_BACK = 20  # length of the chain of base styles
 _MOST_COLUMNS = 200
 _LARGE = 1_080_000  # EMU, 3 cm: the least width and height of a picture that may hold text
-_SILENT = frozenset({"del", "moveFrom", "instrText", "Fallback", "rPrChange", "pPrChange", "rt", "delText"})
+_SILENT = frozenset({"del", "moveFrom", "Fallback", "rPrChange", "pPrChange", "rt", "delText"})
 _LONG_CELL = 200  # characters in a cell above which its paragraphs stay paragraphs, because the table is a layout
 _NOTE_KINDS = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
 _DRAWN = ("/diagramData", "/chart")
@@ -156,6 +156,7 @@ class _Styles(XmlReader):
         self._numbers: dict[str, tuple[str | None, int | None]] = {}
         self._hidden: set[str] = set()
         self._code: set[str] = set()
+        self._positions: dict[str, str] = {}
         self._depths: dict[str, int] = {}  # of items, by the names of their styles
         self._style = ""
 
@@ -179,6 +180,8 @@ class _Styles(XmlReader):
             self._numbers[self._style] = (self._numbers.get(self._style, (None, None))[0], int(value))
         elif name == "vanish" and _is_on(attributes):
             self._hidden.add(self._style)
+        elif name == "vertAlign" and self._style:
+            self._positions[self._style] = value
         elif name == "rFonts" and self._style and MONOSPACE.search(attributes.get("ascii", "")):
             self._code.add(self._style)
 
@@ -187,6 +190,9 @@ class _Styles(XmlReader):
 
     def is_hidden(self, style: str) -> bool:
         return bool(self._hidden) and not self._hidden.isdisjoint(self._chain(style))
+
+    def position(self, style: str) -> str:
+        return self._positions.get(style, "")
 
     def depth(self, style: str) -> int:
         return self._depths.get(style, 0)
@@ -267,10 +273,13 @@ class _Paragraphs(XmlReader):
         self._depth = 0  # of the outer item
         self._inner: set[int] = set()  # blocks that are items within the item above
         self._silent = 0
-        self._in_text = self._in_paragraph_properties = self._in_run_properties = self._in_row_properties = False
+        self._in_text = self._in_field = self._in_paragraph_properties = self._in_run_properties = (
+            self._in_row_properties
+        ) = False
         self._is_hidden = self._is_code = False  # the open run
         self._position = ""  # of the open run: superscript, subscript, or half points
-        self._run_start = 0
+        self._run_start = self._choice = 0
+        self._field = ""  # the instruction of the open field
         self._formula: list[Element] = []  # open elements of a formula
 
     def with_outer_items(self) -> list[Block]:
@@ -296,8 +305,8 @@ class _Paragraphs(XmlReader):
             self._open_formula(name, attributes)
         elif name == "p":
             self._open.append(_Paragraph())
-        elif name == "t":
-            self._in_text = True
+        elif name in ("t", "instrText"):
+            self._in_text, self._in_field = name == "t", name != "t"
         elif name == "pPr":
             self._in_paragraph_properties = True
         elif name == "r":
@@ -320,8 +329,8 @@ class _Paragraphs(XmlReader):
             self._silent -= 1
         elif self._formula:
             self._close_formula()
-        elif name == "t":
-            self._in_text = False
+        elif name in ("t", "instrText"):
+            self._in_text = self._in_field = False
         elif name == "pPr":
             self._in_paragraph_properties = False
         elif name == "trPr":
@@ -340,6 +349,8 @@ class _Paragraphs(XmlReader):
             return
         if self._formula:
             self._formula[-1].children.append(text)
+        elif self._in_field:
+            self._field += text
         elif self._in_text and self._open:
             if self._is_hidden:
                 self.hidden = self.hidden or bool(text.strip())
@@ -373,6 +384,7 @@ class _Paragraphs(XmlReader):
         elif name == "rStyle":
             self._is_hidden |= self._styles.is_hidden(attributes.get("val", ""))
             self._is_code |= self._styles.is_code(attributes.get("val", ""))
+            self._position = self._styles.position(attributes.get("val", ""))
         elif name == "rFonts" and "ascii" in attributes:
             self._is_code = MONOSPACE.search(attributes["ascii"]) is not None
         elif name in ("vertAlign", "position") and not self._position.isalpha():
@@ -398,10 +410,18 @@ class _Paragraphs(XmlReader):
         paragraph = self._open[-1]
         if name in ("tab", "br", "cr", "noBreakHyphen"):
             paragraph.pieces.append({"tab": "\t", "noBreakHyphen": "-"}.get(name, "\n"))
+        elif name == "fldChar":
+            paragraph.pieces.append(of_equation(self._field))
+            self._field = ""
         elif name == "sym":
             paragraph.pieces.append(_symbol(attributes))
         elif name == "checkBox":
             paragraph.pieces.append("☐")
+        elif name in ("ddList", "result"):  # of a list of choices, the first one unless another is named
+            self._choice = int(value) if (value := attributes.get("val", "0")).isdecimal() else 0
+        elif name == "listEntry":
+            paragraph.pieces += [attributes.get("val", "")] if self._choice == 0 else []
+            self._choice -= 1
         elif name in ("default", "checked") and paragraph.pieces[-1:] in (["☐"], ["☒"]):
             paragraph.pieces[-1] = "☒" if _is_on(attributes) else "☐"
         elif name in _NOTE_KINDS:

@@ -26,6 +26,7 @@ _SAMPLE = 64 * 1024  # bytes examined when the encoding is unknown
 _SURE = 0.93  # probability below which a document gets a warning
 _LONGEST_WARNING = 255  # characters
 _MISREAD = re.compile("[ÃÂ][\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€")  # UTF-8 that was read as Windows-1252
+_LOST, _MOST_MARKS = re.compile(r"\?{2,}"), 0.2  # question marks in place of characters, and share of them
 _LEAST_MISREAD = 3  # places
 _UNMARKED = 0.99  # probability of UTF-16 without its mark, recognised by its zero bytes
 _FEW = 6  # number of multi-byte characters up to which valid UTF-8 may be another encoding by chance
@@ -168,6 +169,8 @@ def _decoded(
             warnings.append(f"{replaced} characters had been lost before the file was sent (U+FFFD)")
     elif "锟斤拷" in text:
         warnings.append("characters had been lost before the file was sent (锟斤拷)")
+    elif sum(map(len, _LOST.findall(text, 0, _SAMPLE))) > _MOST_MARKS * len(text[:_SAMPLE]):
+        warnings.append("characters may have been lost before the file was sent (???)")
     if not text.isascii() and len(_MISREAD.findall(text, 0, _SAMPLE)) >= _LEAST_MISREAD:
         warnings.append("the text had been saved in a wrong encoding before the file was sent (such as Ã¤ for ä)")
     encoding = Encoding(
@@ -202,7 +205,8 @@ def unmarked_utf16(body: bytes) -> str | None:
     first, second = sample[0::2].count(0), sample[1::2].count(0)
     least, most = max(_LEAST_ZEROS, pairs * _LEAST_SPACES), pairs * _MOST_STRAYS
     for encoding, zeros, others in (("utf-16-le", second, first), ("utf-16-be", first, second)):
-        if zeros >= least and others <= most and _is_text(sample, encoding):
+        is_padded = zeros <= pairs * _MOST_NULS and sample.isascii()  # a text with a few NUL bytes
+        if zeros >= least and others <= most and not is_padded and _is_text(sample, encoding):
             return encoding
     return None
 

@@ -50,6 +50,21 @@ def root(text: str, degree: str = "") -> str:
     return f"root({degree}, {text})" if degree else f"sqrt({text})"
 
 
+_EQUATION = re.compile(r"\s*+EQ\s++(\\[fr]|.)", re.IGNORECASE)
+_SWITCH = re.compile(r"\\[a-z]{1,2}(?:\d+)?|\\(?=[(),])", re.IGNORECASE)
+_OF_TWO = re.compile(r"\\([fr])\s{0,9}\(([^(),;]*)[,;]([^(),;]*)\)", re.IGNORECASE)
+
+
+def of_equation(field: str) -> str:
+    """Return the formula of a field EQ of old Word documents, with fractions and roots; empty for any other field."""
+    if not _EQUATION.match(field):
+        return ""
+    text = _OF_TWO.sub(
+        lambda of: fraction(of[2], of[3]) if of[1] in "fF" else root(of[3], of[2]), field.split(None, 1)[1]
+    )
+    return one_line(_SWITCH.sub(" ", text))
+
+
 def linear_mathml(math: Element) -> str:
     """Return a formula of MathML in one line; by its TeX source if the page has it."""
     source = next(

@@ -211,9 +211,7 @@ class _Builder:
         self.page = Page()
         self._open = [self.page.root]
         self._too_deep = 0  # open elements beyond the depth
-        self._hiding: set[str] = (
-            set()
-        )  # classes and ids, as `.note` and `p.note`, of which a style does not show the elements
+        self._styled: dict[str, str] = {}  # what a style does to `.note`, `p.note` and `#note`, as attributes
         self._kept = set(keeps)  # names of formatting of which an element was kept, so that each end tag has its own
 
     def read(self, html: str) -> None:
@@ -257,8 +255,8 @@ class _Builder:
     def _start(self, name: str, source: str) -> None:
         if rule := _CLOSES.get(name):
             self._close_implied(*rule)
-        if self._hiding and source and self._is_hidden_by_style(name, source):
-            source += " hidden"
+        if self._styled and source:
+            source += self._of_style(name, source)
         is_formatting = name in _FORMATTING and name not in self._kept
         if is_formatting and not (source and ("role" in source or may_hide(source) or CHIP.search(source))):
             return
@@ -277,10 +275,10 @@ class _Builder:
         if is_open:
             self._open.append(element)
 
-    def _is_hidden_by_style(self, tag: str, source: str) -> bool:
+    def _of_style(self, tag: str, source: str) -> str:
         attributes = Element("", source).attributes
         names = [f".{name}" for name in attributes.get("class", "").split()] + [f"#{attributes.get('id', '')}"]
-        return not self._hiding.isdisjoint([*names, *(tag + name for name in names)])
+        return "".join(self._styled.get(name, "") for each in names for name in (each, tag + each))
 
     def _is_unfolded_by_button(self, element: Element) -> bool:
         """Return whether the element before is a button, or holds one, that shows this one."""
@@ -314,7 +312,7 @@ class _Builder:
         end = _end_of_raw_text(html, name, start)
         content = html[start:end]
         if name == "style":
-            self._hiding |= _hidden_by(content)
+            self._styled |= _effects_of(content)
         elif name == "title":
             self.page.title = unescape(content) if self.page.title is None else self.page.title
         elif name not in _LEFT_OUT:
@@ -348,22 +346,26 @@ class _Builder:
                 return
 
 
-def _hidden_by(style: str) -> set[str]:
-    """Return the classes and ids that rules of a style do not show and no other rule shows, as that of an open panel."""
+def _effects_of(style: str) -> dict[str, str]:
+    """Return what rules of a style do to classes and ids, as attributes: raise or lower them, or not show them, unless
+    another rule shows them, as that of an open panel."""
     first, *commented = style.split("/*")
     rules = first + "".join(part.partition("*/")[2] for part in commented)
-    hidden, shown, depth = set[str](), set[str](), 0
+    effects, hidden, shown, depth = dict[str, str](), set[str](), set[str](), 0
     for rule in rules.split("}"):
         selectors, _, declarations = rule.rpartition("{")
         is_nested = depth > 0 or "{" in selectors  # within a rule for some screens or for printing
         depth = max(0, depth + rule.count("{") - 1)
-        if display := _DISPLAY.search(declarations):
-            names = [each.strip() for each in selectors.rpartition("{")[2].rpartition(";")[2].split(",")]
+        display, shift = _DISPLAY.search(declarations), SHIFTED.search(declarations)
+        names = [each.strip() for each in selectors.rpartition("{")[2].rpartition(";")[2].split(",")]
+        if shift and not is_nested:
+            effects |= dict.fromkeys(filter(_SELECTOR.fullmatch, names), f' style="{shift[0]}"')
+        if display:
             if display[1] is None:
                 shown |= {name for each in names for name in _NAMES.findall(each)}
             elif not is_nested:
                 hidden |= {each for each in names if _SELECTOR.fullmatch(each)}
-    return {each for each in hidden if shown.isdisjoint(_NAMES.findall(each))}
+    return effects | {each: " hidden" for each in hidden if shown.isdisjoint(_NAMES.findall(each))}
 
 
 def _unescaped(text: str) -> str:

@@ -149,11 +149,10 @@ def _rows_beside(band: Sequence[Sequence[LinePart]], row: Sequence[LinePart]) ->
     """Return how many rows at the end of a band stand in the columns of the row below them: those from the first of several
     segments on, and lines of the second column above it."""
     gaps = [(one.right + 1, other.left - 1) for one, other in pairwise(row)]
-    count = pulled = 0
-    for above in reversed(band):
+    pulled = 0
+    for count, above in enumerate(reversed(band), start=1):
         if not gaps or any(each.left < end and start < each.right for each in above for start, end in gaps):
             break
-        count += 1
         if len(above) > 1 or (pulled == count - 1 and pulled and above[0].left >= gaps[0][1]):
             pulled = count
     return pulled

@@ -31,6 +31,9 @@ class Numbering(XmlReader):
     def __init__(self) -> None:
         self._abstract: dict[str, _List] = {}
         self._lists: dict[str, str] = {}  # the abstract list of each list
+        self._linked: dict[str, str] = {}  # the style of the list to which an abstract list refers
+        self._styled: dict[str, str] = {}  # the abstract list of a style
+        self._overridden: dict[tuple[str, int], _Level] = {}  # levels that a list describes itself
         self._starts: dict[tuple[str, int], int] = {}  # where a list begins anew
         self._counters: dict[str, dict[int, int]] = {}  # by abstract list: the last number of each level
         self._begun: set[tuple[str, int]] = set()
@@ -52,11 +55,16 @@ class Numbering(XmlReader):
             self._override = _whole(attributes.get("ilvl", "0"))
         elif name == "startOverride":
             self._starts[self._open_list, self._override] = _whole(value)
-        elif name == "lvl" and not self._open_list:
-            self._level = _Level()
-            self._abstract.setdefault(self._open_abstract, _List()).levels[_whole(attributes.get("ilvl", "0"))] = (
-                self._level
-            )
+        elif name == "lvl":
+            self._level, depth = _Level(), _whole(attributes.get("ilvl", "0"))
+            if self._open_list:
+                self._overridden[self._open_list, depth] = self._level
+            else:
+                self._abstract.setdefault(self._open_abstract, _List()).levels[depth] = self._level
+        elif name == "numStyleLink":
+            self._linked[self._open_abstract] = value
+        elif name == "styleLink":
+            self._styled[value] = self._open_abstract
         elif self._level is not None:
             self._describe(self._level, name, value)
 
@@ -78,7 +86,9 @@ class Numbering(XmlReader):
         """Return how the next paragraph of a list at this level, from 0, begins: with ``2.1 ``, ``第二条 ``, ``（一）``, ``- ``
         for a bullet, empty without a number. None for a list that the document does not define."""
         abstract = self._lists.get(list_id, "")
-        levels = self._abstract[abstract].levels if abstract in self._abstract else {}
+        abstract = self._styled.get(self._linked.get(abstract, ""), abstract)
+        levels = dict(self._abstract[abstract].levels) if abstract in self._abstract else {}
+        levels |= {at: level for (of, at), level in self._overridden.items() if of == list_id}
         level = levels.get(depth)
         if level is None:
             return None
