@@ -264,7 +264,7 @@ def _is_prose(columns: Sequence[Sequence[LinePart]]) -> bool:
             continue
         least = CJK_PROSE if sum(map(is_cjk, (each.text for each in lines))) * 2 > len(lines) else PROSE
         texts += characters >= 1.5 * least * len(lines)
-        if sum(1 for each in lines if VALUE.match(each.text)) * 2 > len(lines):
+        if sum(1 for each in lines if _holds_values(each)) * 2 > len(lines):
             return False
         width = max(each.right for each in lines) - min(each.left for each in lines)
         are_filled = [each.right - each.left >= _FILLED * width for each in lines]
@@ -273,6 +273,11 @@ def _is_prose(columns: Sequence[Sequence[LinePart]]) -> bool:
         if characters >= least * len(lines) and sum(are_filled) >= _FILLED * len(lines):
             prose += characters
     return texts > 1 or (len(columns) <= _MOST_PROSE_COLUMNS and prose >= _MOST_PROSE * total > 0)
+
+
+def _holds_values(line: LinePart) -> bool:
+    """Return whether most of the words of a line are values."""
+    return sum(1 for word in line.words if VALUE.match(word[2])) * 2 > len(line.words)
 
 
 def _are_records(band: Sequence[Sequence[LinePart]], columns: Sequence[Sequence[LinePart]]) -> bool:

@@ -128,10 +128,13 @@ def rows_of(segments: Iterable[LinePart]) -> list[list[LinePart]]:
     rows = [row if len(row) == 1 else list(_close_ones_joined(sorted(row, key=lambda each: each.left))) for row in rows]
     for step in (1, -1):
         for row, beside in pairwise(range(len(rows))[::step]):
-            if len(rows[row]) > max(2, len(rows[beside])):
+            if len(rows[row]) > len(rows[beside]):
                 gaps = [(one.right, other.left) for one, other in pairwise(rows[row])]
                 parts = [part for segment in rows[beside] for part in _divided(segment, gaps)]
-                rows[beside] = parts if len(parts) == len(rows[row]) else rows[beside]
+                if len(parts) == len(rows[row]) and (
+                    len(parts) > 2 or all(VALUE.match(two[1].text.partition(" ")[0]) for two in (parts, rows[row]))
+                ):
+                    rows[beside] = parts
     return rows
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import median
 
-from pipeline.parsing.pdf_lines import CJK, VALUE, Line, LinePart, Spans, is_cjk, tidy
+from pipeline.parsing.pdf_lines import CJK, GUTTER, VALUE, Line, LinePart, Spans, is_cjk, tidy
 from pipeline.parsing.table_headers import looks_like_header
 
 _NARROW_GUTTER = 0.3  # times the height: between columns of numbers
@@ -187,9 +187,13 @@ def _refined(rows: Sequence[Sequence[LinePart]], spans: Spans) -> Spans:
         words = [word for each in column for word in each.words]
         parts = merged_spans([word[:2] for word in words], _NARROW_GUTTER * height) if len(column) > 2 else []
         kept: Spans = [(left, right)]
-        for start, end in parts[1:_MOST_COLUMNS]:
+        are_values = False
+        for (_, before), (start, end) in pairwise(parts[:_MOST_COLUMNS]):
+            stands_apart = are_values and start - before >= GUTTER * height
             values = [word[2] for word in words if start - 0.1 <= word[0] <= end]
-            if len(values) >= 3 and sum(1 for value in values if VALUE.match(value)) >= 0.8 * len(values):
+            least = min(0.8 * len(values), max(3, len(values) - 1))  # but for the name of the column
+            are_values = len(values) >= 3 and sum(1 for value in values if VALUE.match(value)) >= least
+            if are_values or stands_apart:
                 kept[-1] = (kept[-1][0], start)
                 kept.append((start, right))
         refined += kept
