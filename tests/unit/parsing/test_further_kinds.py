@@ -68,6 +68,16 @@ class DescribePages:
             == "Table 1: Accuracy\n\nModel | Params | Accuracy\nBase | 110M | 81.2\nLarge | 340M | 84.6\nTiny | 4M | 70.1"
         )
 
+    def it_reads_narrow_columns_of_values_beside_a_long_name(self):
+        rows = [("Method", "Train", "Dev", "Size"), ("Rules", "61.2", "58.0", "none"), ("Tree", "70.4", "63.9", "2 M")]
+        rows.append(("Ours (small)", "71.0", "66.2", "5 M"))
+        marks = [
+            text(x, 700 - 18 * y, word)
+            for y, row in enumerate(rows)
+            for x, word in zip((50, 122, 155, 186), row, strict=True)
+        ]
+        assert _parsed(page(*marks), PDF).text == "\n".join(map(" | ".join, rows))
+
     def it_joins_letters_of_cells_that_were_drawn_one_by_one(self):
         names = [text(50, 700, "Gulasch"), text(50, 680, "Brot"), text(50, 660, "Tee")]
         widths = {"1": 5.56, "3": 5.56, "5": 5.56, ",": 2.78, "0": 5.56}
