@@ -370,8 +370,8 @@ def _lines_above(region: list[TableRow], *, is_wide: bool) -> tuple[list[TableRo
 def _form(body: Sequence[TableRow], *, is_head: bool) -> tuple[Cells, list[TableRow], list[TableRow]] | None:
     """Return the rows of a form of two columns, names and their values, as one line each; None for another table.
 
-    The names end with a colon, or the first value is a code or a date, which names no column of such values, or two rows
-    are the head of a sheet (``is_head``), above wider tables.
+    The names end with a colon, or are mostly such as forms have, or the first value is a code, a date or a quantity, which
+    names no column of such values, or two rows are the head of a sheet (``is_head``), above wider tables.
     """
     columns = sorted({column for _, cells in body for column in cells})
     if len(columns) != _FORM_COLUMNS or len(body) < 2:
@@ -381,7 +381,13 @@ def _form(body: Sequence[TableRow], *, is_head: bool) -> tuple[Cells, list[Table
     if not all(0 < len(name) <= LONGEST_NAME and not NUMBER.match(name) for name in names):
         return None
     have_colons = sum(1 for name in names if name.endswith((":", "："))) * 2 > len(names)
-    begins_with_code = _is_code(values[0]) or (is_head and len(body) == 2)
+    known = [name for name in names if _FIELD.fullmatch(name)]
+    ends = [name[-2:] for name in known]
+    are_known = known[:1] == names[:1] and len(known) * 2 > len(names)
+    are_known = are_known and all(ends.count(end) * 2 <= len(ends) for end in ends)  # no list of companies
+    is_quantity = values[0][:1].isdecimal() and not YEAR.match(values[0]) and not NUMBER.match(values[0])
+    begins_with_code = _is_code(values[0]) or is_quantity or (is_head and len(body) == 2)
+    begins_with_code |= are_known and not any(map(_FIELD.fullmatch, values))
     are_numbers = all(map(NUMBER.match, values[1:]))
     if not have_colons and (not begins_with_code or are_numbers or len(set(names)) < len(names)):
         return None

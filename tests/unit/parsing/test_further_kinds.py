@@ -128,6 +128,20 @@ class DescribeTables:
         read = _parsed(f",{','.join(scale)}\nRetail,10,7,30\n批发,40,50,6\n", CSV).text
         assert f"批发\n{scale[0]}: 40\n{scale[1]}: 50\n{scale[2]}: 6" in read
 
+    @pytest.mark.parametrize(
+        ("rows", "read"),
+        [
+            ("姓名,张三\n电话,13800001111\n地址,青年路4号\n", "姓名: 张三\n\n电话: 13800001111\n\n地址: 青年路4号"),
+            ("Name,Ann Holm\nPhone,0731 55\nCity,Ulm\n", "Name: Ann Holm\n\nPhone: 0731 55\n\nCity: Ulm"),
+            ("Capacity,40 m3\nColour,red\n", "Capacity: 40 m3\n\nColour: red"),
+            ("客户,地区\n甲公司,华东\n乙公司,华北\n", "客户: 甲公司\n地区: 华东\n\n客户: 乙公司\n地区: 华北"),
+            ("Customer,Region\nNord company,East\nSüd company,West\n", "Customer: Nord company\nRegion: East"),
+            ("Product,1st half\nPump,12\nLid,4\n", "Product: Pump\n1st half: 12\n\nProduct: Lid\n1st half: 4"),
+        ],
+    )
+    def it_tells_a_form_of_two_columns_from_a_table(self, rows: str, read: str):
+        assert _parsed(rows, CSV).text.startswith(read)
+
     def it_keeps_the_notes_of_cells_below_their_table(self):
         note = f'<w:footnotes xmlns:w="{_WORD}"><w:footnote w:id="3">{paragraph("Prices of 2023.")}</w:footnote></w:footnotes>'
         call = f'<w:p>{_run("Price")}<w:r><w:footnoteReference w:id="3"/></w:r></w:p>'
