@@ -75,7 +75,7 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _values_of(text: str, warnings: list[str]) -> list[Any] | None:
     """Return the objects and lists that follow each other, as in JSON lines. Lines of anything else, if they are fewer,
-    are left out, with a warning; else None."""
+    are left out, with a warning. None for any other text."""
     decoder = json.JSONDecoder(
         strict=False, parse_constant=str, parse_int=str, parse_float=str, object_pairs_hook=_object_of
     )
@@ -89,7 +89,7 @@ def _values_of(text: str, warnings: list[str]) -> list[Any] | None:
             values.append(value)
         else:
             wrong.append(position)
-            if len(wrong) > len(values):
+            if len(wrong) > len(values) or text[position - 1] != "\n":
                 return None
         position = end if end >= 0 else len(text)
     if wrong:
