@@ -30,6 +30,7 @@ GROWTH_EVERY_S: Final = 0.25
 FIRST_PAUSE_S: Final = 0.5  # after a refusal that names no time; doubled each time
 LONGEST_PAUSE_S: Final = 20.0
 LONGEST_CLOSED_S: Final = 600.0  # a service that asks for a longer pause is tried again after this
+LOOK_EVERY_S: Final = 60.0  # in a longer pause one request is sent, whose answer ends it: its cause may have ended
 ALONE: Final = 0.1  # the share of a process that does not know the others' requests
 
 
@@ -47,14 +48,15 @@ class ProviderLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePace:
-    """Allowed requests and tokens per second; ``request_at``, ``token_at``: when the next are due; ``reported``: limits
-    that the service reported."""
+    """Allowed requests and tokens per second; ``request_at``, ``token_at``: when the next are due; ``looked_at``: when
+    the service last asked for a pause or was asked in spite of it; ``reported``: limits that the service reported."""
 
     requests: float = START_REQUESTS
     tokens: float = START_TOKENS
     request_at: float = 0.0
     token_at: float = 0.0
     closed_until: float = 0.0
+    looked_at: float = 0.0
     slowed_at: float = 0.0
     grown_at: float = 0.0
     refusals: int = 0
@@ -88,11 +90,15 @@ def admit(
     pace: ServicePace, configured: ProviderLimits, *, now: float, tokens: float, urgent: bool, horizon_s: float
 ) -> Grant:
     """Reserve a slot for one request of ``tokens``, at most ``horizon_s`` away; slots follow each other by the time of
-    one request and its tokens. An urgent request goes first, taking time from the waiting ones."""
+    one request and its tokens. An urgent request goes first, taking time from the waiting ones. In a long pause that the
+    service asked for, one request every `LOOK_EVERY_S` is sent at once."""
     requests_now, tokens_now = _within(pace, configured)
     # No moment is farther away, whatever was reserved at a lower rate, or by a clock that has been set back since then.
     latest = now + LONGEST_CLOSED_S
     closed_until = min(latest, pace.closed_until)
+    look_at = min(latest, pace.looked_at + LOOK_EVERY_S)
+    if look_at <= now < closed_until:
+        return Grant(pace=replace(pace, looked_at=now), at=now, wait_s=0.0, granted=True)
     opens = max(now - BURST_S, closed_until)
     request_at, token_at = min(latest, max(pace.request_at, opens)), min(latest, max(pace.token_at, opens))
     if urgent:
@@ -101,6 +107,8 @@ def admit(
     else:
         wait_s = max(0.0, request_at - now, token_at - now)
     if wait_s > horizon_s:
+        if now < closed_until:
+            wait_s = min(wait_s, look_at - now)
         return Grant(pace=pace, at=now, wait_s=wait_s, granted=False)
     taken = replace(pace, request_at=request_at + 1 / requests_now, token_at=token_at + tokens / tokens_now)
     return Grant(pace=taken, at=now, wait_s=wait_s, granted=True)
@@ -133,7 +141,12 @@ def slowed(
 def closed_for(pace: ServicePace, *, now: float, seconds: float) -> ServicePace:
     """Return the pace when nothing may be sent for a while; a later known reopening stands."""
     latest = now + LONGEST_CLOSED_S
-    return replace(pace, closed_until=min(latest, max(pace.closed_until, now + seconds)))
+    return replace(pace, closed_until=min(latest, max(pace.closed_until, now + seconds)), looked_at=now)
+
+
+def reopened(pace: ServicePace, *, now: float) -> ServicePace:
+    """Return the pace once a request that was sent in a pause is answered: the cause of the pause has ended."""
+    return replace(pace, closed_until=min(pace.closed_until, now))
 
 
 def quickened(pace: ServicePace, configured: ProviderLimits, *, now: float, waited: bool) -> ServicePace:

@@ -97,6 +97,11 @@ class RequestPermit:
     waited: bool
     share: float
 
+    @property
+    def is_look(self) -> bool:
+        """Return whether the service had asked for a pause that was not over."""
+        return self.pace.closed_until > self.at
+
 
 class FleetGovernor:
     """Keeps one account at a service within its limits; thread-safe. Without Redis, at a tenth of the last pace."""
@@ -139,9 +144,11 @@ class FleetGovernor:
         def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, None]:
             configured = self._configured.shared_by(share)
             reported = service_pace.adopt(pace, configured, limits.shared_by(share))
+            if permit.is_look:
+                reported = service_pace.reopened(reported, now=now)
             return service_pace.quickened(reported, configured, now=now, waited=permit.waited), None
 
-        if step(permit.pace, permit.pace.grown_at + 1.0, permit.share)[0] != permit.pace:
+        if permit.is_look or step(permit.pace, permit.pace.grown_at + 1.0, permit.share)[0] != permit.pace:
             self._change(step)
 
     def refused(

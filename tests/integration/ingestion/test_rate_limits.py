@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -15,6 +17,9 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import QuotaExceeded
 from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.models.openai_embedder import OpenAIEmbedder
+from pipeline.models.service_client import OpenAIService
+from pipeline.models.service_pace import LOOK_EVERY_S, ServicePace
+from pipeline.models.service_pace_store import SharedPace
 from pipeline.settings import Settings
 from pipeline.tenants.usage import Purpose
 from pipeline.tenants.usage_store import Usage
@@ -57,6 +62,22 @@ def attempts(served: Served) -> set[int]:
     with unit_of_work(served.use.mysql) as work:
         statement = text("SELECT attempts FROM job_items WHERE tenant_id = :tenant")
         return set(work.connection.execute(statement, {"tenant": served.tenant}).scalars())
+
+
+def shared_pace(served: Served) -> SharedPace:
+    """The pace of this test's service, as all processes share it."""
+    client = OpenAIService(timeout_s=1.0, base_url=served.service.url, api_key="not-a-real-key")
+    account = f"{client.address} {served.settings.embedding_model}"
+    client.close()
+    return SharedPace(served.use.quick_redis, account, beginning=ServicePace())
+
+
+def let_a_minute_pass(served: Served) -> None:
+    """Turn the clocks of the pace and of the documents that wait."""
+    shared_pace(served).change(lambda pace, _: (replace(pace, looked_at=pace.looked_at - LOOK_EVERY_S), None))
+    with unit_of_work(served.use.mysql) as work:
+        due = text("UPDATE job_items SET next_attempt_at = UTC_TIMESTAMP(6) WHERE tenant_id = :tenant")
+        work.connection.execute(due, {"tenant": served.tenant})
 
 
 class DescribeALimitedService:
@@ -111,8 +132,17 @@ class DescribeRateLimitsThatLast:
             tenant=served.tenant,
         )
         assert {(row.state, row.error_code) for row in rows} == {("queued", "rate_limited")}
-        assert all(200 <= row.wait <= 300 for row in rows)
+        assert all(50 <= row.wait <= 60 for row in rows)  # when the service is asked again, in spite of the pause
         cancel(served.tenant, ticket.job_id, served.use)  # other tests have workers in these databases too
+
+    def it_goes_on_with_the_first_answer_however_long_it_was_asked_to_wait(self, served):
+        served.service.next("embeddings", refused(429, retry_after="86400"))
+        ticket = served.submit(texts(3))
+        assert served.work(ticket, seconds=2).succeeded == 0
+        let_a_minute_pass(served)
+        job = served.work(ticket, seconds=30)
+        assert (job.status, attempts(served)) == ("succeeded", {1})
+        assert shared_pace(served).read()[0].closed_until <= time.time() + SPARE_S
 
     def it_makes_everybody_wait_as_long_as_one_was_asked_to(self, served):
         served.service.next("embeddings", refused(429, retry_after="1.5"))

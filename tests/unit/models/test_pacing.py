@@ -114,8 +114,25 @@ class DescribeSlowed:
 
     def it_is_open_again_ten_minutes_after_a_service_asked_for_a_day(self):
         pace = slowed(FELT, SIXTY, now=NOW, sent_at=NOW, retry_after_s=86_400.0)
-        assert not admit(pace, SIXTY, now=NOW + 590, tokens=1, urgent=True, horizon_s=1.0).granted
-        assert admit(pace, SIXTY, now=NOW + 600, tokens=1, urgent=True, horizon_s=1.0).granted
+        pace = replace(pace, looked_at=NOW + 589)
+        assert not ask(pace, now=NOW + 590, urgent=True, horizon_s=1.0).granted
+        assert ask(pace, now=NOW + 600, urgent=True, horizon_s=1.0).granted
+
+    def it_sends_one_request_a_minute_in_a_longer_pause_whose_answer_ends_it(self):
+        pace = slowed(FELT, SIXTY, now=NOW, sent_at=NOW, retry_after_s=86_400.0)
+        assert ask(pace, now=NOW + 20, horizon_s=1.0).wait_s == 40.0
+        look = ask(pace, now=NOW + 60, horizon_s=1.0)
+        assert (look.granted, look.wait_s) == (True, 0.0)
+        other = ask(look.pace, now=NOW + 60.1, urgent=True, horizon_s=1.0)
+        assert (other.granted, other.wait_s) == (False, pytest.approx(59.9))
+        refused = slowed(look.pace, SIXTY, now=NOW + 61, sent_at=NOW + 60, retry_after_s=86_400.0)
+        assert not ask(refused, now=NOW + 120, horizon_s=1.0).granted
+        answered = service_pace.reopened(look.pace, now=NOW + 61)
+        assert ask(answered, now=NOW + 61, horizon_s=1.0).granted
+
+    def it_sends_nothing_in_a_pause_of_a_minute(self):
+        pace = slowed(FELT, SIXTY, now=NOW, sent_at=NOW, retry_after_s=60.0)
+        assert not any(ask(pace, now=NOW + second, horizon_s=0.5).granted for second in range(59))
 
     def it_recovers_from_a_clock_that_was_set_back_and_from_large_requests_at_the_least_rate(self):
         late = replace(FELT, closed_until=NOW + 1e6, request_at=NOW + 1e6, token_at=NOW + 1e6)
