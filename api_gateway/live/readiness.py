@@ -298,18 +298,20 @@ async def _required(probes: Probes) -> dict[str, Check]:
 
 async def _workers(probes: Probes) -> dict[str, Check]:
     """Return a check for each queue, one for the workers' versions and one for their broker."""
-    heartbeats, reading = await _probed(probes.use.heartbeats.all)
-    if heartbeats is None:
+    beats = probes.use.heartbeats
+    found, reading = await _probed(lambda: (beats.all(), [state.sign for state in beats.processes()]))
+    if found is None:
         lines = [f"queue:{queue}" for queue in Queue]
         return {line: _unknown(line, "heartbeats", reading) for line in (*lines, "worker_versions", "worker_brokers")}
+    heartbeats, signs = found
     workers = [facts_of(heartbeat) for heartbeat in heartbeats]
     checks: dict[str, Check] = {}
     for queue in Queue:
-        finding = doctor.queue_served(queue.value, workers, role=ROLE_OF[queue])
+        finding = doctor.queue_served(queue.value, workers, role=ROLE_OF[queue], signs=signs)
         consumers = sum(queue.value in worker.queues for worker in workers)
         checks[finding.check] = replace(_line(finding, reading), workers=consumers)
     if not workers:
-        checks["queues"] = _line(doctor.no_worker(ROLE_OF), reading)
+        checks["queues"] = _line(doctor.no_worker(ROLE_OF, signs), reading)
     own_broker = broker_address(probes.settings.broker)
     findings = [doctor.worker_versions(workers, own_versions()), doctor.worker_brokers(workers, own_broker)]
     for finding in findings:

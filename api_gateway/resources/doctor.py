@@ -163,9 +163,9 @@ def _checks(
         except BaseException as error:
             asked.set_exception(error)
             raise
-        workers = asked.result()
+        workers, signs = asked.result(), [state.sign for state in use.heartbeats.processes()]
         own, broker_name = own_versions(), broker_address(settings.broker)
-        return list(checks.workers(workers, roles=ROLE_OF, own=own, broker=broker_name))
+        return list(checks.workers(workers, roles=ROLE_OF, own=own, broker=broker_name, signs=signs))
 
     def check_sweeper() -> list[CheckResult]:
         age_s = use.last_sweep.age_s()

@@ -30,6 +30,8 @@ TESTED_SERIES: Mapping[str, tuple[str, ...]] = {
 DISK_WARNING = 0.15  # share of a disk that is free
 DISK_FAILED = 0.05
 _NAMED = 5  # processes in one sentence
+_RESTART = "see whether it hangs or was killed, and restart it"
+_WITHOUT_QUEUE = {"gateway", "indexer", "clock"}  # what a process serves that is no queue
 _WATCHED_BY = {"indexer": "keyword_index", "clock": "last_sweep", "upkeep": "last_sweep"}
 TERM_CHARACTERS = 13  # every keyword term is hashed to so many (pipeline.keyword.fulltext_store)
 
@@ -317,35 +319,50 @@ def clock(whose: str, skew_s: float) -> CheckResult:
 
 
 def workers(
-    facts: Sequence[WorkerFacts], *, roles: Mapping[str, str], own: Versions, broker: str
+    facts: Sequence[WorkerFacts],
+    *,
+    roles: Mapping[str, str],
+    own: Versions,
+    broker: str,
+    signs: Sequence[ProcessSign] = (),
 ) -> Iterator[CheckResult]:
     """Check that a worker listens to each queue, and that each worker has the gateway's versions and broker. ``roles``: of
-    the workers that listen, by queue."""
-    findings = [queue_served(queue, facts, role=role) for queue, role in roles.items()]
+    the workers that listen, by queue; ``signs``: of processes that have not ended in order."""
+    findings = [queue_served(queue, facts, role=role, signs=signs) for queue, role in roles.items()]
     unserved = [finding for finding in findings if finding.severity is not Severity.OK]
     yield from unserved
     if not unserved:
         yield ok("queues", f"{len(roles)} queues, {len(facts)} workers")
     if not facts:
-        yield no_worker(roles)
+        yield no_worker(roles, signs)
     if facts:
         yield worker_versions(facts, own)
         yield worker_brokers(facts, broker)
 
 
-def no_worker(roles: Mapping[str, str]) -> CheckResult:
-    """Return the finding that no worker runs at all, which explains every queue that is not served."""
-    advice = f"start them: chordwise-server worker --role {'|'.join(dict.fromkeys(roles.values()))}"
-    return replace(
-        failed("queues", "no worker is running", advice), explains=frozenset(f"queue:{queue}" for queue in roles)
-    )
+def no_worker(roles: Mapping[str, str], signs: Sequence[ProcessSign] = ()) -> CheckResult:
+    """Return the finding that no worker runs at all, which explains every queue that is not served. ``signs``: as of
+    `queue_served`."""
+    if gone := [_called(sign) for sign in signs if roles.keys() & set(sign.serves)]:
+        finding = failed("queues", f"no worker is running since {_listed(gone)} fell silent", _RESTART)
+    else:
+        roles_of_workers = "|".join(dict.fromkeys(roles.values()))
+        finding = failed(
+            "queues", "no worker is running", f"start them: chordwise-server worker --role {roles_of_workers}"
+        )
+    return replace(finding, explains=frozenset(f"queue:{queue}" for queue in roles))
 
 
-def queue_served(queue: str, facts: Sequence[WorkerFacts], *, role: str) -> CheckResult:
-    """Check that a worker listens to ``queue``, which those of ``role`` do."""
+def queue_served(
+    queue: str, facts: Sequence[WorkerFacts], *, role: str, signs: Sequence[ProcessSign] = ()
+) -> CheckResult:
+    """Check that a worker listens to ``queue``, which those of ``role`` do. ``signs``: of processes that have not ended in
+    order; one that served the queue hangs or was killed, which is known before it counts as silent."""
     check, count = f"queue:{queue}", sum(queue in worker.queues for worker in facts)
     if count:
         return ok(check, f"{count} worker{'s' if count > 1 else ''}")
+    if gone := [_called(sign) for sign in signs if queue in sign.serves]:
+        return failed(check, f"no worker listens to it since {_listed(gone)} fell silent", _RESTART)
     advice = f"start one: chordwise-server worker --role {role}; what is sent there waits until then"
     return failed(check, "no worker listens to it", advice)
 
@@ -391,7 +408,9 @@ def hosts(states: Sequence[HostState]) -> CheckResult:
 
 def explained_by_loss(serves: Iterable[str]) -> frozenset[str]:
     """Return the checks that fail when processes which serve this are gone."""
-    return frozenset(check for one in serves for check in (f"queue:{one}", _WATCHED_BY.get(one, f"queue:{one}")))
+    served = set(serves)
+    lost = {check for one in served for check in (f"queue:{one}", _WATCHED_BY.get(one, f"queue:{one}"))}
+    return frozenset(lost | ({"queues"} if served - _WITHOUT_QUEUE else set()))
 
 
 def silent(states: Sequence[ProcessState]) -> CheckResult:
@@ -399,17 +418,16 @@ def silent(states: Sequence[ProcessState]) -> CheckResult:
     check = "workers_silent"
     if not states:
         return ok(check, "every process that has not ended in order gives signs of life")
-    named = [
-        f"{_called(state.sign)} ({', '.join(state.sign.serves)}) for {state.silent_s:.0f} s"
-        for state in states[:_NAMED]
-    ]
-    more = [f"{len(states) - _NAMED} more"] if len(states) > _NAMED else []
-    advice = (
-        "see whether it hangs or was killed, and restart it; chordwise workers dismiss HOST NAME forgets one that is not"
-        " to come back"
-    )
+    named = [f"{_called(state.sign)} ({', '.join(state.sign.serves)}) for {state.silent_s:.0f} s" for state in states]
+    advice = f"{_RESTART}; chordwise workers dismiss HOST NAME forgets one that is not to come back"
     explains = explained_by_loss(one for state in states for one in state.sign.serves)
-    return replace(warning(check, f"no sign of life from {'; '.join([*named, *more])}", advice), explains=explains)
+    return replace(warning(check, f"no sign of life from {_listed(named, between='; ')}", advice), explains=explains)
+
+
+def _listed(names: Sequence[str], *, between: str = ", ") -> str:
+    """Return the first names, and how many more there are."""
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    return between.join([*names[:_NAMED], *more])
 
 
 def _called(sign: ProcessSign) -> str:

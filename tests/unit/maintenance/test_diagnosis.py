@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -147,8 +148,9 @@ class DescribeEveryFinding:
 OWN = Versions(chordwise="1.0", celery="5.7.0", kombu="5.7.0")
 
 
-def looked_at(*workers: WorkerFacts):
-    return {found.check: found for found in doctor.workers(workers, roles=ROLE_OF, own=OWN, broker="redis://here/0")}
+def looked_at(*workers: WorkerFacts, signs: Sequence[ProcessSign] = ()):
+    found = doctor.workers(workers, roles=ROLE_OF, own=OWN, broker="redis://here/0", signs=signs)
+    return {each.check: each for each in found}
 
 
 class DescribeWorkers:
@@ -165,6 +167,25 @@ class DescribeWorkers:
         found = looked_at(deaf)["queue:rerank"]
         assert found.severity is FAILED
         assert "worker --role upkeep" in found.advice
+
+    def it_names_who_listened_to_it_and_hangs_or_was_killed(self):
+        deaf = replace(WORKER, queues=tuple(queue for queue in WORKER.queues if queue != "rerank"))
+        signs = [
+            ProcessSign(host="a", name="upkeep@a", serves=("upkeep", "rerank")),
+            ProcessSign(host="a", name="ingest@a", serves=("ingest",)),
+        ]
+        found = looked_at(deaf, signs=signs)["queue:rerank"]
+        assert found.detail == "no worker listens to it since upkeep@a fell silent"
+        assert found.advice == "see whether it hangs or was killed, and restart it"
+
+    def it_names_all_workers_that_hang_or_were_killed_once(self):
+        signs = [ProcessSign(host="a", name=f"{queue}@a", serves=(queue,)) for queue in sorted(Queue)]
+        signs.append(ProcessSign(host="a", name="gateway", serves=("gateway",)))
+        found = looked_at(signs=signs)["queues"]
+        names = ", ".join(f"{queue}@a" for queue in sorted(Queue)[:5])
+        assert found.detail == f"no worker is running since {names}, {len(Queue) - 5} more fell silent"
+        assert "start" not in found.advice.replace("restart", "")
+        assert found.explains == {f"queue:{queue}" for queue in Queue}
 
     @pytest.mark.parametrize(
         ("differing", "named"),

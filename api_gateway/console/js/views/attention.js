@@ -62,7 +62,7 @@ function itemsOf(ready, metrics, dead, workers) {
     const more = consequences(name, ready.dependencies).join(" ");
     if (lost) return lostHosts({ lost }).map((text) => ({ status, text, detail: more, to: link("health") }));
     if (silent) return silentProcesses({ silent }).map((text) => ({ status, text, detail: more, to: link("health") }));
-    return [{ status: required ? "down" : status, text: name === "queues" ? t("health.no_worker_at_all") : checkName(name), detail: name === "queues" ? more : [said(detail), more].filter(Boolean).join(" "), to: link("health") }];
+    return [{ status: required ? "down" : status, text: checkName(name), detail: [said(detail), more].filter(Boolean).join(" "), to: link("health") }];
   });
   const long = workers.flatMap((worker) => worker.running.filter(isLong).map((work) => ({
     status: "warning", to: link("health"), detail: worker.name,

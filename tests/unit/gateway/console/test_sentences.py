@@ -18,7 +18,7 @@ from api_gateway.http import problems
 from api_gateway.http.problem_codes import all_codes
 from pipeline import errors
 from pipeline.database.store_errors import MYSQL, location, of_redis
-from pipeline.database.worker_heartbeats import DiskSpace
+from pipeline.database.worker_heartbeats import DiskSpace, ProcessSign
 from pipeline.maintenance import doctor, find_causes
 from pipeline.parsing.containers import _SIGNATURES
 from tests.support.repository.project import ROOT
@@ -33,6 +33,9 @@ _PATTERNS = [
     )
     for english in CHINESE["details"]
 ]
+
+
+SIGN = ProcessSign(host="a", name="queries@a", serves=("recall", "answer"))
 
 
 def is_translated(sentence: str) -> bool:
@@ -150,9 +153,15 @@ class DescribeDetails:
             str(of_redis(redis.RedisError("MISCONF Redis is configured to save"))),
             str(of_redis(redis.AuthenticationError())),
             find_causes.unjudged("schema", replace(doctor.failed("mysql", "", ""), condition="does not answer")).detail,
+            str(MYSQL_HERE.locked()),
             doctor.circuits(["semantic"]).detail,
+            doctor.no_worker({"recall": "queries"}).detail,
+            doctor.no_worker({"recall": "queries"}, [SIGN]).detail,
+            doctor.queue_served("recall", (), role="queries").detail,
+            doctor.queue_served("recall", (), role="queries", signs=[SIGN]).detail,
             doctor.keyword_index([]).detail,
             doctor.last_sweep(None, interval_s=5.0, watched_s=100.0).detail,
+            doctor.last_sweep(90.0, interval_s=5.0, watched_s=100.0).detail,
             doctor.query_lane(wanted=2, ready=1).detail,
             doctor.disk_space([("a", DiskSpace(holds="mysql", total_bytes=100, free_bytes=4))]).detail,
         ],

@@ -149,8 +149,7 @@ function how(name, { timeout_s: timeout }) {
 
 /** In the language of the page if it has a word, else as the gateway sent it. */
 function whatIsSeen(name, check) {
-  if (name === "queues") return t("health.no_worker_at_all");
-  if (name.startsWith("queue:") && (check.workers || check.status === "down")) return seenOfQueue(check);
+  if (name.startsWith("queue:") && check.workers) return seenOfQueue(check);
   if (check.lost) return lostHosts(check).join(" ");
   if (check.silent) return silentProcesses(check).join(" ");
   if (check.sweep_age_s != null) return t("health.swept", { age: duration(Math.round(check.sweep_age_s)) });
