@@ -31,7 +31,6 @@ DISK_WARNING = 0.15  # share of a disk that is free
 DISK_FAILED = 0.05
 _NAMED = 5  # processes in one sentence
 _RESTART = "see whether it hangs or was killed, and restart it"
-_WITHOUT_QUEUE = {"gateway", "indexer", "clock"}  # what a process serves that is no queue
 _WATCHED_BY = {"indexer": "keyword_index", "clock": "last_sweep", "upkeep": "last_sweep"}
 TERM_CHARACTERS = 13  # every keyword term is hashed to so many (pipeline.keyword.fulltext_store)
 
@@ -408,9 +407,7 @@ def hosts(states: Sequence[HostState]) -> CheckResult:
 
 def explained_by_loss(serves: Iterable[str]) -> frozenset[str]:
     """Return the checks that fail when processes which serve this are gone."""
-    served = set(serves)
-    lost = {check for one in served for check in (f"queue:{one}", _WATCHED_BY.get(one, f"queue:{one}"))}
-    return frozenset(lost | ({"queues"} if served - _WITHOUT_QUEUE else set()))
+    return frozenset(check for one in serves for check in (f"queue:{one}", _WATCHED_BY.get(one, f"queue:{one}")))
 
 
 def silent(states: Sequence[ProcessState]) -> CheckResult:

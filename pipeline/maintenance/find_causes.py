@@ -56,6 +56,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "redis_eviction": ("redis",),
 }
 
+_NO_WORKER: Final = "queues"  # follows from what explains every queue
 # Further causes of a check that fails, the nearest first.
 _FOLLOWS: Final[Mapping[str, tuple[str, ...]]] = {
     "last_sweep": ("broker", "mysql", "postgres", "installation", "schema", "queue:upkeep"),
@@ -130,6 +131,11 @@ def _nearest(check: str, failing: Mapping[str, CheckResult], unsound: Mapping[st
     part = obstacle(check, unsound)
     if part is not None:
         return part.check
-    explaining = [name for name, other in failing.items() if check in other.explains and name != check]
+    sums_up = failing[check].explains if check == _NO_WORKER and check in failing else frozenset()
+    explaining = [
+        name
+        for name, other in failing.items()
+        if name != check and (check in other.explains or (sums_up and sums_up <= other.explains))
+    ]
     following = [name for name in _FOLLOWS.get(check, ()) if name in failing]
     return next(iter([*explaining, *following]), None)
