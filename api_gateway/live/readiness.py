@@ -15,6 +15,7 @@ import anyio
 import celery
 import kombu
 import structlog
+from anyio import CapacityLimiter
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
@@ -71,6 +72,8 @@ _STATUSES: Final = {
 }
 _SEVERITIES: Final = {status: severity for severity, status in _STATUSES.items()}
 _DISKS_EVERY_S: Final = 60.0
+_THREADS: Final = 16
+_RECORDS: Final = "records"  # of processes and sweeps, which are in Redis
 
 Probe = Callable[[], str | None]  # returns a problem
 T = TypeVar("T")
@@ -192,6 +195,7 @@ class Probes:
         self.settings = settings
         self.use = quick
         self._started = time.monotonic()
+        self._threads: dict[str, CapacityLimiter] = {}
         self._next_comparison = Deadline.after(0)
         self.schema = migrate_schema.SchemaCheck(
             lambda: quick.mysql, lambda: quick.postgres, settings, fresh_s=_SCHEMA_FRESH_S
@@ -214,6 +218,10 @@ class Probes:
             "redis": partial(examine_stores.greet_redis, self.use),
             "broker": partial(self._broker, writes=False),
         }
+
+    def threads(self, asked: str) -> CapacityLimiter:
+        """Return the threads for probes of one server: those that hang keep no probe of another one waiting."""
+        return self._threads.setdefault(asked, CapacityLimiter(_THREADS))
 
     def watched_s(self) -> float:
         """Return the seconds during which this process could have seen a sweep."""
@@ -251,7 +259,7 @@ def _nodes(url: str) -> tuple[str, frozenset[tuple[str, int]]]:
     return "", frozenset(host_and_port(host, 6379) for host in hosts_of(url))
 
 
-async def _probed(probe: Callable[[], T]) -> tuple[T | None, Check]:
+async def _probed(probe: Callable[[], T], threads: CapacityLimiter) -> tuple[T | None, Check]:
     """Return the result of a probe, and its check. A hanging probe is abandoned in its thread; its own timeouts end it."""
     started = time.perf_counter()
     result: T | None = None
@@ -259,7 +267,7 @@ async def _probed(probe: Callable[[], T]) -> tuple[T | None, Check]:
     condition = "does not answer"
     with anyio.move_on_after(PROBE_S):
         try:
-            result = await anyio.to_thread.run_sync(probe, abandon_on_cancel=True)
+            result = await anyio.to_thread.run_sync(probe, abandon_on_cancel=True, limiter=threads)
             problem = None
         except PipelineError as error:
             problem, condition = str(error), find_causes.condition(error)
@@ -279,12 +287,12 @@ async def _probed(probe: Callable[[], T]) -> tuple[T | None, Check]:
 
 async def answering(probes: Probes) -> dict[str, bool]:
     """Return by store whether it answers now, after 1.5 seconds at most."""
-    results = await asyncio.gather(*(_probed(probe) for probe in probes.answering.values()))
+    results = await asyncio.gather(*(_probed(probe, probes.threads(name)) for name, probe in probes.answering.items()))
     return {name: check.status == "ok" for name, (_, check) in zip(probes.answering, results, strict=True)}
 
 
 async def _required(probes: Probes) -> dict[str, Check]:
-    results = await asyncio.gather(*(_probed(probe) for probe in probes.required.values()))
+    results = await asyncio.gather(*(_probed(probe, probes.threads(name)) for name, probe in probes.required.items()))
     checks = {
         name: check if problem is None else replace(check, status="down", detail=problem)
         for name, (problem, check) in zip(probes.required, results, strict=True)
@@ -299,7 +307,9 @@ async def _required(probes: Probes) -> dict[str, Check]:
 async def _workers(probes: Probes) -> dict[str, Check]:
     """Return a check for each queue, one for the workers' versions and one for their broker."""
     beats = probes.use.heartbeats
-    found, reading = await _probed(lambda: (beats.all(), [state.sign for state in beats.processes()]))
+    found, reading = await _probed(
+        lambda: (beats.all(), [state.sign for state in beats.processes()]), probes.threads(_RECORDS)
+    )
     if found is None:
         lines = [f"queue:{queue}" for queue in Queue]
         return {line: _unknown(line, "heartbeats", reading) for line in (*lines, "worker_versions", "worker_brokers")}
@@ -330,7 +340,7 @@ def _clocks(skews: Mapping[str, float]) -> CheckResult:
 async def _processes(probes: Probes) -> dict[str, Check]:
     """Return the checks of hosts, of silent processes, of clocks and of disks: all by the processes' signs of life."""
     beats = probes.use.heartbeats
-    signs, reading = await _probed(lambda: (beats.processes(), beats.skews(), beats.disks()))
+    signs, reading = await _probed(lambda: (beats.processes(), beats.skews(), beats.disks()), probes.threads(_RECORDS))
     if signs is None:
         lines = ("hosts", "workers_silent", "clocks", "disk_space")
         return {line: _unknown(line, "signs of life", reading) for line in lines}
@@ -365,7 +375,7 @@ async def keep_sign(gateway: Gateway) -> None:
 
 
 async def _sweeper(probes: Probes) -> dict[str, Check]:
-    age_s, reading = await _probed(probes.use.last_sweep.age_s)
+    age_s, reading = await _probed(probes.use.last_sweep.age_s, probes.threads(_RECORDS))
     if reading.status != "ok":
         return {"last_sweep": _unknown("last_sweep", "record of sweeps", reading)}
     finding = doctor.last_sweep(age_s, interval_s=probes.settings.sweep_interval_s, watched_s=probes.watched_s())
@@ -376,7 +386,7 @@ async def _indexers(probes: Probes) -> dict[str, Check]:
     """Return the check of the keyword indexes; empty for an engine without them."""
     if probes.settings.keyword_engine != "tantivy":
         return {}
-    indexers, reading = await _probed(probes.use.indexer_reports.all)
+    indexers, reading = await _probed(probes.use.indexer_reports.all, probes.threads(_RECORDS))
     if indexers is None:
         return {"keyword_index": _unknown("keyword_index", "reports of indexers", reading)}
     return {"keyword_index": replace(_line(doctor.keyword_index(indexers), reading), workers=len(indexers))}
@@ -424,7 +434,7 @@ def _unknown(line: str, what: str, reading: Check) -> Check:
 
 
 async def _space(probes: Probes) -> dict[str, Check]:
-    sentences, reading = await _probed(partial(examine_stores.full_stores, probes.use))
+    sentences, reading = await _probed(partial(examine_stores.full_stores, probes.use), probes.threads(_RECORDS))
     if sentences is None:
         return {"store_space": _unknown("store_space", "reports of full stores", reading)}
     return {"store_space": _line(examine_stores.store_space(sentences), reading)}

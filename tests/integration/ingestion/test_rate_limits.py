@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +24,8 @@ from pipeline.models.service_pace_store import SharedPace
 from pipeline.settings import Settings
 from pipeline.tenants.usage import Purpose
 from pipeline.tenants.usage_store import Usage
-from tests.support.servers.openai_answers import changed, raw, refused, slow, with_vectors
+from tests.support.servers.openai_answers import Answer, changed, drops, raw, refused, slow, with_vectors
+from tests.support.servers.openai_server import Seen
 from tests.support.servers.rate_limits import FixedWindows
 from tests.support.stacks.connections import in_mysql
 from tests.support.stacks.patience import SPARE_S
@@ -194,6 +196,27 @@ class DescribeABrokenService:
         assert {error.code for error in job.errors} == {"misconfigured"}
         assert "vectors of 48 numbers, but CHORDWISE_EMBEDDING_DIM is 64" in (job.errors[0].detail or "")
         assert_counts_agree(served)
+
+
+class DescribeTextsThatFailForEverBesideOtherFailures:
+    def it_parks_each_of_them_and_holds_no_other(self, served):
+        """One text ends the service's process, one is answered 500, one is refused; every fifth request fails by itself."""
+        numbers = itertools.count(1)
+        failures = {"CRASH": drops(), "BROKEN": refused(500), "REFUSED": refused(400, "no")}
+
+        def answer(seen: Seen) -> Answer:
+            words = " ".join(seen.body["input"])
+            if (failure := next((failures[word] for word in failures if word in words), None)) is not None:
+                return failure
+            return refused(503) if next(numbers) % 5 == 0 else Answer()
+
+        served.service.limiter = answer
+        wanted = texts(40)
+        for place, word in {7: "CRASH", 8: "BROKEN", 23: "REFUSED"}.items():
+            wanted[place] += f" {word}"
+        job = served.work(served.submit(wanted), workers=2, seconds=40, ingest_batch_documents=20)
+        assert (job.status, job.succeeded) == ("partly_failed", 37)
+        assert sorted(error.document_id for error in job.errors) == ["d23", "d7", "d8"]
 
 
 class DescribeVectorsThatAreThere:

@@ -86,14 +86,15 @@ function itemsOf(ready, metrics, dead, workers) {
     ...failed,
     ...failedEverywhere,
     ...long,
-    ...oldBacklog(metrics),
+    ...oldBacklog(metrics, ready),
     ...waitingQueues(metrics, ready),
     ...figure("chordwise_alignment_withheld", (values) => t("overview.withheld", values), link("alignment")),
   ];
 }
 
-/** Documents of all tenants that are due and have waited for long; read for operators only. */
-function oldBacklog(metrics) {
+/** Documents of all tenants that are due and have waited for long, unless a check says why; read for operators only. */
+function oldBacklog(metrics, ready) {
+  if (!isServed("ingest", ready)) return [];
   const waiting = valueOf(metrics, "chordwise_ingest_items", { state: "due" });
   const age = valueOf(metrics, "chordwise_ingest_oldest_seconds", { state: "due" });
   return waiting > 0 && age > OLD_MESSAGE_S
@@ -101,12 +102,14 @@ function oldBacklog(metrics) {
 }
 
 /** Queues whose oldest message has waited for long, unless a check says why. */
-function waitingQueues(metrics, { dependencies }) {
-  if (PARTS.some((name) => dependencies[name]?.status === "down")) return [];
+function waitingQueues(metrics, ready) {
   return labelsOf(metrics, "chordwise_queue_messages", "queue").flatMap((queue) => {
-    if (dependencies[`queue:${queue}`]?.status !== "ok") return [];
+    if (!isServed(queue, ready)) return [];
     const age = valueOf(metrics, "chordwise_queue_oldest_seconds", { queue });
     return valueOf(metrics, "chordwise_queue_messages", { queue }) > 0 && age > OLD_MESSAGE_S
       ? [{ status: "warning", text: t("overview.old_message", { queue: word("queue", queue), age: duration(age) }), to: link("health") }] : [];
   });
 }
+
+const isServed = (queue, { dependencies }) => dependencies[`queue:${queue}`]?.status === "ok"
+  && !PARTS.some((name) => dependencies[name]?.status === "down");

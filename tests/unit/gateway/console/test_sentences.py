@@ -141,6 +141,8 @@ class DescribeDetails:
     @pytest.mark.parametrize(
         "detail",
         [
+            "timed out",
+            "it answered nobody a moment ago",
             str(MYSQL_HERE.away("it does not answer (timed out)")),
             str(
                 MYSQL_HERE.crowded(
