@@ -31,6 +31,7 @@ _ADVICE = {
     "redis": "see whether it runs or hangs, and compare CHORDWISE_REDIS_URL of the server",
     "broker": "see whether it runs or hangs, and compare CHORDWISE_BROKER_URL of the server",
     "workers_silent": "see whether they hang or were killed, and restart them; chordwise workers dismiss forgets one",
+    "queues": "start them: chordwise-server worker --role NAME for each role",
     "standbys": "start the other servers of its address, and see that they follow it",
     "disk_space": "free space or enlarge the disk",
     "circuits": "see the log event circuit_opened; a part is called again once it answers",
@@ -142,6 +143,8 @@ def _dependency(name: str, dependency: Dependency) -> Finding:
     if name.startswith("queue:"):
         queue = name.removeprefix("queue:")
         advice = f"start one: chordwise-server worker --role {_ROLES.get(queue, queue)}"
+    if name.startswith("queue") and "fell silent" in (dependency.detail or ""):
+        advice = "see whether it hangs or was killed, and restart it"
     return _failed(name, detail, advice, "warning" if dependency.status in ("warning", "unknown") else "failed")
 
 

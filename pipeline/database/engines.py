@@ -170,11 +170,12 @@ def mysql_engine(
     """Return a pool on the MySQL-protocol server. ``timeout_s`` bounds socket reads and writes, as statement timeouts
     and KILL do not stop FULLTEXT; ``silent_s`` those for a server that greets nobody. If it is shorter than usual,
     because a caller waits, it also bounds the wait for a table that another session has locked; that for a row, which
-    writers share, is longer. ``reading``: for single statements without transactions, refused during an outage."""
+    writers share, is longer. ``reading``: for single statements without transactions, refused during an outage; without
+    ``timeout_s`` too the wait for a lock is bounded, as the process gives no sign of life meanwhile."""
     seconds = timeout_s or _ANSWER_S
     url = make_url(settings.mysql_url.get_secret_value())
     modes = [f"time_zone = '+00:00', sql_mode = '{SQL_MODE}'"]
-    if silent_s < SILENT_S:
+    if silent_s < SILENT_S or (reading and timeout_s is None):
         table_s, row_s = (max(1, int(min(seconds, limit_s)) - 1) for limit_s in (silent_s, SILENT_S))
         modes += [f"lock_wait_timeout = {table_s}", f"innodb_lock_wait_timeout = {row_s}"]
     connect_args: dict[str, Any] = {

@@ -61,6 +61,10 @@ class Location:
         """Return the variables that hold address and password."""
         return f"{self.variable} and {self.variable.removesuffix('_URL')}_PASSWORD"
 
+    @property
+    def _sessions(self) -> str:
+        return "SHOW FULL PROCESSLIST" if self.server == "MySQL" else "pg_stat_activity"
+
     def refused(self, reason: str) -> StoreMisconfigured:
         """Return the error for a fault that the operator has to remove."""
         public = (
@@ -75,7 +79,7 @@ class Location:
     def locked(self) -> LockHeld:
         """Return the error for a transaction that waited for another's lock in vain."""
         return LockHeld(
-            f"{self}: another transaction held a lock for too long",
+            f"{self}: another transaction held a lock for too long; {self._sessions} shows whose",
             public=f"{self.server} did not give a lock in time: another statement holds it",
         )
 
@@ -94,7 +98,7 @@ class Location:
     def held_up(self, reason: str) -> StoreUnavailable:
         """Return the error for a statement that a server which runs did not end in time."""
         return StoreUnavailable(
-            f"{self}: {reason}",
+            f"{self}: {reason}; {self._sessions} shows what holds it up",
             public=f"{self.server} did not end a statement in time: it waits for a lock, or is busy",
         )
 

@@ -394,6 +394,24 @@ class DescribeAFrozenStore:
         assert part in failed
 
 
+    @pytest.mark.parametrize("part", ["redis", pytest.param("postgres", marks=pytest.mark.thorough)])
+    def it_is_the_only_one_that_is_called_down_however_many_ask(self, stack, part: Part):
+        stack.heal()
+        stack.break_(part, "frozen")
+        try:
+            with ThreadPoolExecutor(30) as pool:
+                asked = [pool.submit(stack.client.get, "/readyz") for _ in range(90)]
+                scraped = pool.submit(stack.client.get, "/v1/metrics", params={"name[]": "chordwise_store_up"})
+                bodies = [each.result().json() for each in asked]
+                page = scraped.result().text
+        finally:
+            stack.heal()
+        others = {"mysql", "postgres", "redis", "broker"} - {part}
+        down = [{name for name in others if body["dependencies"][name]["status"] == "down"} for body in bodies]
+        assert [names for names in down if names] == []
+        assert all(f'chordwise_store_up{{store="{name}"}} 1.0' in page for name in others), page
+
+
 FORGOTTEN_WITHIN_S = 3.0  # a second until the gateway is connected again, and some for a busy machine
 
 

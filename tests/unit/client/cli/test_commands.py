@@ -308,6 +308,11 @@ class DescribeDoctor:
         stub.dependencies[f"queue:{queue}"] = {"status": "down", "detail": "no worker listens to it"}
         assert f"start one: chordwise-server worker --role {ROLE_OF[queue]}\n" in call("doctor")[1]
 
+    def it_advises_to_restart_a_worker_that_hangs_and_not_to_start_another(self, call, stub):
+        said = "no worker listens to it since ingest@a fell silent"
+        stub.dependencies["queue:ingest"] = {"status": "down", "detail": said}
+        assert f"{said} - see whether it hangs or was killed, and restart it\n" in call("doctor")[1]
+
     def it_tells_a_wrong_key_from_a_wrong_address(self, call, monkeypatch, tmp_path):
         monkeypatch.setenv("CHORDWISE_API_KEY", "wrong")
         assert call("doctor")[2] == "chordwise: 1 check failed: key\n"

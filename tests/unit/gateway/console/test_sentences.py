@@ -156,6 +156,7 @@ class DescribeDetails:
             str(of_redis(redis.AuthenticationError())),
             find_causes.unjudged("schema", replace(doctor.failed("mysql", "", ""), condition="does not answer")).detail,
             str(MYSQL_HERE.locked()),
+            str(MYSQL_HERE.held_up("no answer to the statement within 2 s")),
             doctor.circuits(["semantic"]).detail,
             doctor.no_worker({"recall": "queries"}).detail,
             doctor.no_worker({"recall": "queries"}, [SIGN]).detail,
