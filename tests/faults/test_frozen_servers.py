@@ -10,8 +10,10 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import Engine, make_url, text
 
+from pipeline.database import worker_heartbeats
 from pipeline.database.engines import LockHeld, mysql_engine, mysql_errors, postgres_engine, postgres_errors
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
+from pipeline.database.worker_heartbeats import SIGN_EVERY_S
 from pipeline.errors import OutcomeUnknown, StoreUnavailable
 from pipeline.semantic.vector_index_store import index_builder
 from pipeline.settings import Settings
@@ -206,6 +208,13 @@ class DescribeATableThatAnotherSessionHasLocked:
             write()
             engine.dispose()
         assert took_s < 3.0
+
+    def it_keeps_an_indexer_for_less_time_than_a_process_may_be_silent(self, settings: Settings):
+        engine = mysql_engine(settings, reading=True)
+        with engine.connect() as connection:
+            waited_s = connection.execute(text("SELECT @@lock_wait_timeout")).scalar_one()
+        engine.dispose()
+        assert waited_s + 2 * SIGN_EVERY_S < worker_heartbeats.SILENT_S
 
 
 class DescribeABuildWithoutALimit:

@@ -393,7 +393,6 @@ class DescribeAFrozenStore:
         failed = {each["check"] for each in findings.json()["findings"] if each["severity"] == "failed"}
         assert part in failed
 
-
     @pytest.mark.parametrize("part", ["redis", pytest.param("postgres", marks=pytest.mark.thorough)])
     def it_is_the_only_one_that_is_called_down_however_many_ask(self, stack, part: Part):
         stack.heal()
