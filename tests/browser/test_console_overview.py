@@ -75,6 +75,16 @@ class DescribeOverview:
         assert [address for address in made.addresses if address.endswith("/v1/metrics")] == []
 
 
+class DescribeAGatewayThatAnswersLate:
+    @pytest.mark.thorough
+    def it_is_said_to_be_silent_and_nobody_to_have_aborted_anything(self, console):
+        made = console()
+        made.page.route("**/readyz", lambda _: None)
+        attention = made.open("overview").locator("section[aria-labelledby=attention]")
+        expect(attention.get_by_role("alert")).to_contain_text("no_connection")
+        expect(attention).not_to_contain_text("abort")
+
+
 class DescribeWorkers:
     @_LANGUAGES
     def it_lists_them_for_an_operator(self, console, use: Resources, words):

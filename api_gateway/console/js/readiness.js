@@ -6,10 +6,14 @@ import { t, word } from "./words.js";
 const PATIENCE_MS = 4000; // /readyz answers within 1.5 s, whatever it waits for
 
 export async function readiness(signal) {
-  const patience = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
-  const { body } = await send("GET", "readyz", { signal: patience, accept: [503] });
-  if (body?.dependencies) return body;
-  throw new ApiError({ code: "no_connection", title: t("error.no_connection"), detail: t("error.no_connection_detail") }); // a proxy's own 503
+  const patience = AbortSignal.timeout(PATIENCE_MS);
+  try {
+    const { body } = await send("GET", "readyz", { signal: AbortSignal.any([signal, patience]), accept: [503] });
+    if (body?.dependencies) return body; // a proxy's own 503 has none
+  } catch (error) {
+    if (!patience.aborted || signal.aborted) throw error;
+  }
+  throw new ApiError({ code: "no_connection", title: t("error.no_connection"), detail: t("error.no_connection_detail") });
 }
 
 /** A sentence for each host of a check that has vanished: its name, since when, and what it served. */
