@@ -28,9 +28,10 @@ export const silentProcesses = ({ silent = [] }) => silent.map(({ host, name, si
   host, name, since: moment(since), age: ago(since), served: serves(served),
 }));
 
-/** Sentences that name what a failing check has as consequences, and what cannot be judged while it lasts. */
-export function consequences(name, dependencies) {
-  const following = Object.keys(dependencies).filter((other) => dependencies[other].cause === name);
+/** Sentences that name what a failing check has as consequences, and what cannot be judged while it lasts; of these checks the
+ * ones that `concern` it. */
+export function consequences(name, dependencies, concern = () => true) {
+  const following = Object.keys(dependencies).filter((other) => dependencies[other].cause === name && concern(other));
   const say = (key, chosen) => (chosen.length ? [t(key, { checks: chosen.map(checkName).join(t("health.and")) })] : []);
   return [
     ...say("health.follows", following.filter((other) => dependencies[other].status !== "unknown")),

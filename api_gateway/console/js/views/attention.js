@@ -60,8 +60,13 @@ function itemsOf(ready, metrics, dead, workers) {
   const checks = ready.failing.flatMap((name) => {
     const { status, detail, required, lost, silent } = ready.dependencies[name];
     const more = consequences(name, ready.dependencies).join(" ");
-    if (lost) return lostHosts({ lost }).map((text) => ({ status, text, detail: more, to: link("health") }));
-    if (silent) return silentProcesses({ silent }).map((text) => ({ status, text, detail: more, to: link("health") }));
+    // Of several processes each has its own queues as consequences, and the first one everything else.
+    const each = (gone, texts) => texts.map((text, place) => ({
+      status, text, to: link("health"),
+      detail: consequences(name, ready.dependencies, (other) => (other.startsWith("queue:") ? gone[place].served.includes(other.slice("queue:".length)) : !place)).join(" "),
+    }));
+    if (lost) return each(lost, lostHosts({ lost }));
+    if (silent) return each(silent, silentProcesses({ silent }));
     return [{ status: required ? "down" : status, text: checkName(name), detail: [said(detail), more].filter(Boolean).join(" "), to: link("health") }];
   });
   const long = workers.flatMap((worker) => worker.running.filter(isLong).map((work) => ({
