@@ -393,13 +393,9 @@ async def _indexers(probes: Probes) -> dict[str, Check]:
 
 
 async def _circuits(probes: Probes) -> dict[str, Check]:
-    """Return the check of the circuits, as far as they are known without waiting."""
-    finding = examine_stores.circuits(probes.use)
-    return {
-        finding.check: Check(
-            status=_STATUSES[finding.severity], required=False, checked_at=time.time(), detail=finding.detail
-        )
-    }
+    """Return the check of the circuits."""
+    finding, reading = await _probed(partial(examine_stores.circuits, probes.use), probes.threads(_RECORDS))
+    return {"circuits": _unknown("circuits", "circuits", reading) if finding is None else _line(finding, reading)}
 
 
 def _lane(facts: LaneFacts | None) -> dict[str, Check]:

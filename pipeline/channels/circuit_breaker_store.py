@@ -154,7 +154,7 @@ class Breakers:
         self._longest_s = limits.open_s + WORST_SKEW_S
         self._meter = meter
         self._clock = clock
-        # Never blocks: until the first reading has ended, every circuit counts as closed.
+        # Until the first reading has ended, every circuit counts as closed. One caller waits for each reading.
         self._circuits: RefreshingValue[dict[str, Circuit]] = RefreshingValue(
             self._read_circuits, fresh_s=_FRESH_S, initial=({},), clock=clock
         )
