@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import orjson
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Request, Response
 from starlette.datastructures import MutableHeaders
@@ -13,9 +15,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.bodies import read_json_body, require_bounded
-from api_gateway.http.caller import Reader
+from api_gateway.http.caller import Caller, Reader
 from api_gateway.http.descriptions import answers
 from api_gateway.http.problems import Problem
+from api_gateway.http.responses import json_response
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -120,7 +123,10 @@ async def talk(origin: Origin, caller: Reader) -> Response:
     body = await read_json_body(caller.request, limit)
     require_bounded(body)
     caller.request.state.caller = caller
-    return _Handed(await opening.manager(), body, origin)
+    handed = _Handed(await opening.manager(), body, origin)
+    if (call_id := _id_of_search(body)) is None:
+        return handed
+    return _Counted(handed, caller, call_id)
 
 
 @router.options("/mcp", include_in_schema=False)
@@ -133,12 +139,48 @@ def _cors(origin: str | None) -> dict[str, str]:
     return {} if origin is None else {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
 
 
+def _id_of_search(body: bytes) -> int | str | None:
+    """Return the id of the call of a tool that sends a query; None for any other message."""
+    with suppress(orjson.JSONDecodeError, KeyError, TypeError):
+        message = orjson.loads(body)
+        if message["method"] == "tools/call" and message["params"]["name"] == "search":
+            call_id = message["id"]
+            return call_id if isinstance(call_id, int | str) else None
+    return None
+
+
+class _Counted(Response):
+    """The response to a search, counted among its tenant's queries. A crowd's is refused before the official package reads
+    it, which costs more than all that the gateway does for a refusal."""
+
+    def __init__(self, handed: _Handed, caller: Caller, call_id: int | str) -> None:
+        super().__init__()
+        self._handed, self._caller, self._call_id = handed, caller, call_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer: Response = self._handed
+        async with AsyncExitStack() as inside:
+            try:
+                await inside.enter_async_context(self._caller.gateway.admission.counted(self._caller.tenant_id))
+            except Problem as problem:
+                answer = json_response(
+                    {"jsonrpc": "2.0", "id": self._call_id, "result": failed_result(problem)},
+                    headers=_cors(self._handed.origin),
+                )
+            await answer(scope, receive, send)
+
+
+def failed_result(problem: Problem) -> dict[str, Any]:
+    """Return the result of a tool that failed, for the model to read."""
+    return {"content": [{"type": "text", "text": f"{problem.detail} ({problem.code})"}], "isError": True}
+
+
 class _Handed(Response):
     """A response written by the official package from a body that was read here."""
 
     def __init__(self, manager: StreamableHTTPSessionManager, body: bytes, origin: str | None) -> None:
         super().__init__()
-        self._manager, self._sent, self._origin = manager, body, origin
+        self._manager, self._sent, self.origin = manager, body, origin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_sent = False
@@ -154,7 +196,7 @@ class _Handed(Response):
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers["X-Accel-Buffering"] = "no"
-                headers.update(_cors(self._origin))
+                headers.update(_cors(self.origin))
             await send(message)
 
         await self._manager.handle_request(scope, receive_body, send_at_once)

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 
 from api_gateway.dialects.mcp import tool_calls
-from api_gateway.dialects.mcp.endpoint import MOST_BODY_BYTES
+from api_gateway.dialects.mcp.endpoint import MOST_BODY_BYTES, failed_result
 from api_gateway.dialects.mcp.tool_calls import TOOLS, ToolEntry
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_scope
@@ -181,8 +181,7 @@ class _Handlers:
 
 
 def _failed(problem: Problem) -> types.CallToolResult:
-    text = f"{problem.detail} ({problem.code})"
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+    return types.CallToolResult.model_validate(failed_result(problem))
 
 
 def _unreadable(problem: Problem) -> MCPError:
