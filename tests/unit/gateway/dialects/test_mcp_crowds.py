@@ -22,7 +22,7 @@ def call(tool: str, **more: Any) -> bytes:
 
 
 class Handed(Response):
-    """What the official package would answer."""
+    """The answer of the official package."""
 
     origin = "https://page.example"
 
