@@ -85,7 +85,7 @@ def _virtual_environment(*, dev: bool) -> None:
             installer("install", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", folder)
     installer("check")
     with step("Byte code of what every process loads"), ThreadPoolExecutor(1) as beside:
-        compiling = [PYTHON, "-m", "compileall", "-q", *_OURS]
+        compiling: list[str | Path] = [PYTHON, "-m", "compileall", "-q", *_OURS]
         ours = beside.submit(shell.run, compiling, what="compiling the project", log=_LOG, cwd=ROOT)
         shell.run([PYTHON, "-c", f"import {_LOADED}"], what="loading the packages", log=_LOG, cwd=ROOT)
         ours.result()
