@@ -4,6 +4,7 @@ import time
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import orjson
@@ -156,10 +157,13 @@ def _moment(seconds: float) -> datetime:
 async def trace(caller: Reader, query_id: QueryInPath) -> Response:
     """Return the trace of a query that was sent with `trace: true`, stored as long as its answer, or that was kept: `GET
     /v1/traces` lists those."""
-    stored = await caller.gateway.run(trace_of_query, caller.tenant_id, query_id, caller.use)
+    read = partial(trace_of_query, caller.tenant_id, query_id, caller.use)
+    stored = await caller.gateway.run(read)
     if stored is None:
         state = await caller.gateway.run(current_state, caller.tenant_id, query_id, caller.gateway)
         existing(state.answer, not_answered())
+        stored = await caller.gateway.run(read)  # the query may have been answered since
+    if stored is None:
         raise Problem(404, "trace_not_kept", "The query was not asked with trace: true; POST its replay to get one.")
     return json_response(stored)
 
