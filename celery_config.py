@@ -69,6 +69,8 @@ result_backend_thread_safe = True  # it has no state; every new thread would loo
 task_publish_retry = not broker_url.startswith(("redis://", "rediss://", "sentinel://"))
 task_publish_retry_policy = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
 broker_connection_timeout = 1.0
+# A node of RabbitMQ that hangs keeps its connections open. A worker leaves it after two of these; by default they are 120 s.
+broker_heartbeat = 5
 broker_transport_options = {
     "socket_timeout": 1.0,
     "socket_connect_timeout": 1.0,
