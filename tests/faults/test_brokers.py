@@ -345,7 +345,7 @@ class DescribeAWorkerThatIsStopped:
             _until(lambda: set(QUEUES) <= own.unsound(), within_s=4)
             found = own.readiness()
             assert found["status"] == "not_ready"
-            assert found["dependencies"]["queue:recall"]["detail"].startswith("no worker listens to it since ")
+            assert found["dependencies"]["queue:recall"]["detail"].startswith("no worker listens to it")
             assert found["dependencies"]["queue:recall"]["workers"] == 0
             assert 'chordwise_queue_workers{queue="recall"} 0.0' in own.client.get("/v1/metrics").text
             findings = own.doctor()
