@@ -18,7 +18,7 @@ from pipeline.retrieval.build_plan import plan_of
 from pipeline.retrieval.compose import compose, render
 from pipeline.tenants.namespace_store import Namespaces, tenants_with_most_chunks
 
-_QUESTION: Final = "What is asked first? 第一个问题是什么？"
+_QUESTION: Final = "How does the first question find warm stores? 第一次提问怎样才能快？"
 _OWN_CHANNELS: Final[tuple[ChannelName, ...]] = (ChannelName.KEYWORD, ChannelName.SEMANTIC)  # others may ask services
 _WITHOUT_SERVICES: Final = {"rerank": {"enabled": False}, "fallback": {"enabled": False}}
 
