@@ -41,7 +41,7 @@ class _Reading(Generic[V]):
 
 
 class StaleCache(Generic[K, V]):
-    """Values by key, none served after ``fresh_s`` without being read again, by one reader of each key at a time.
+    """Values by key, read again before or when they are ``fresh_s`` old, by one reader of each key at a time.
 
     A value in the second half of that time is read again beside the caller, who gets it at once: on a busy host a read takes a
     tenth of a second. While an older one is read again, callers wait for the new one for ``patience_s``, and get the old

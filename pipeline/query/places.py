@@ -27,9 +27,8 @@ LONGEST_WAIT: Final = 0.65  # the share of its time that a request waits for a p
 _NEARLY: Final = 0.9  # of the most that ended in a second: what a few more at once would add, everybody waits for
 _PROBES: Final = (1.0, 1.25, 1.0, 1.0, 0.75, 1.0)  # times the number that is worth it, each tried for so many rounds
 _ROUNDS: Final = 2
-_REMEMBERED: Final = (
-    256  # pieces of work, since a service time: one from before the uploads of others would stay the best
-)
+# A service time counts for so many pieces of work: one from before the uploads of others would stay the best for ever.
+_REMEMBERED: Final = 256
 _IN_PLACE, _ENDANGERED = 0.5, 0.4  # shares of its time that work may take in its place, and from which fewer get one
 _HELD_BACK_S: Final = (0.09, 0.14)
 _REFUSED_A_SECOND: Final = 300  # each takes processor time that answers need
