@@ -24,7 +24,6 @@ from workers.names import Queue
 pytestmark = pytest.mark.thorough
 
 QUEUES = ",".join(queue.value for queue in Queue)
-_OF_PREVIOUS = ",".join(queue.value for queue in Queue if queue is not Queue.LONG)
 # A document, a question whose answer it is, and the same with another figure.
 TEXTS = {
     "en": ("The pump of the north station starts at 12 bar.", "When does the pump start?", ("12 bar", "15 bar")),
@@ -57,8 +56,7 @@ def gateway(request: pytest.FixtureRequest, previous: Path, settings: Settings, 
             wait_for_http(f"http://127.0.0.1:{port}/healthz", seconds=120)
 
         def start_worker(**release: Any) -> None:
-            queues = _OF_PREVIOUS if release else QUEUES
-            whole.enter_context(worker("one", queues, log=tmp_path / "worker.log", **release, **environment))
+            whole.enter_context(worker("one", QUEUES, log=tmp_path / "worker.log", **release, **environment))
             wait_for_log(tmp_path / "worker.log", " ready.", seconds=120)
 
         migrate = [previous, "-m", "pipeline.maintenance.migrate_schema", "upgrade"]

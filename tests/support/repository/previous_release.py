@@ -13,8 +13,8 @@ import pytest
 from chordwise import __version__
 from tests.support.repository.project import ROOT
 
-# No release has a tag yet: the last commit of the version before, as CHANGELOG.md names it.
-BEFORE_THE_FIRST_TAG = "1b13d95"
+# No release has a tag yet: a commit whose processes and this one's have to work beside each other.
+BEFORE_THE_FIRST_TAG = "d06d2ec8"
 WHEELS = "CHORDWISE_PREVIOUS_WHEELS"  # a folder with the wheels of another one
 
 
