@@ -176,13 +176,6 @@ import_parts = table("import_parts", key("tenant_id", "namespace", import_id=asc
     required(TIME, "received_at"))
 
 # --- words ------------------------------------------------------------------------------------------------------------
-# Nothing reads these two. Processes of 0.1.0 write there while an installation is upgraded; the next version drops them.
-term_statistics = table("term_statistics", key("tenant_id", "namespace", term=mysql.CHAR(13, **ASCII)),
-    required(mysql.INTEGER(), "chunk_count"))
-
-term_changes = table("term_changes", key("tenant_id", "namespace", change_id=UUID),
-    required(mysql.MEDIUMBLOB(), "changes"), required(TIME, "created_at"))
-
 # The log that the keyword indexes of hosts follow.
 publications = table("publications", key("tenant_id", "namespace", revision=mysql.BIGINT(), document_id=NAME),
     required(TIME, "revised_at"),

@@ -18,5 +18,5 @@ def is_compressed(value: bytes) -> bool:
 
 
 def decompressed(value: bytes) -> bytes:
-    """Return a stored value as JSON. Queries opened by the release before are stored as JSON."""
-    return zlib.decompress(value) if is_compressed(value) else value
+    """Return a stored value as JSON."""
+    return zlib.decompress(value)

@@ -43,11 +43,10 @@ local function take(pool, id, seconds, most, clock)
 end
 """
 
-# Gives back the place that a stored query holds. Its field `place` has the key of the pool and the entry, and between them,
-# for workers of the release before, nothing; the release before had the key of the tenant's places there.
+# Gives back the place that a stored query holds. Its field `place` has the key of the pool and the entry.
 GIVE_BACK_PLACE = """
 local function give_back(place)
-  local pool, id = string.match(place or '', '^(%S+) %S* (%S+)$')
+  local pool, id = string.match(place or '', '^(%S+) (%S+)$')
   if id then redis.call('ZREM', pool, id) end
 end
 """

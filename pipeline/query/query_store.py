@@ -83,7 +83,7 @@ local place = ''
 if KEYS[3] then
   local taken = take(KEYS[3], ARGV[11], tonumber(ARGV[12]), tonumber(ARGV[13]), clock)
   if taken ~= 1 then return taken end
-  place = KEYS[3] .. '  ' .. ARGV[11]
+  place = KEYS[3] .. ' ' .. ARGV[11]
 end
 local charged = charge(KEYS[2], kept_s, reserved)
 redis.call(
@@ -113,7 +113,7 @@ local is_sent = waits and waits ~= '' and #ARGV[1] <= {_MOST_SENT_BYTES}
 if is_sent then redis.call('PUBLISH', waits, ARGV[5] .. '\\n' .. ARGV[1]) end
 if followed or not is_sent then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
 {NOTE}
-kept_s = tonumber(kept_s) or {LEAST_KEPT_S} -- a query of the release before
+kept_s = tonumber(kept_s)
 if ARGV[3] ~= '0' and tonumber(ARGV[11]) < {NEARLY_FULL} then
   redis.call('SET', KEYS[3], ARGV[9], 'EX', math.min(tonumber(ARGV[3]), kept_s))
 end
@@ -234,7 +234,7 @@ class Queries:
                 _LOAD, 1, self._key(query_id), begins or "", f"{time.time():.4f} {worker}"
             )
         raw, answered = found
-        return None if raw is None or answered is not None else read_query(raw)
+        return None if raw is None or answered is not None else read_query(decompressed(raw))
 
     def report(
         self,
@@ -262,7 +262,7 @@ class Queries:
                 WAKE_CHANNEL,
                 wake_name("query-step", self._tenant_id, query.query_id),
                 f"envelope:{channel}",
-                _envelope_as_stored(envelope, packed=query.reads_packed),  # type: ignore[arg-type]  # bytes are sent as they are
+                _envelope_as_stored(envelope),  # type: ignore[arg-type]  # bytes are sent as they are
                 f"elapsed:{channel}",
                 f"{elapsed_ms:.3f}",
                 f"ran:{channel}",
@@ -352,7 +352,7 @@ class Queries:
             _OPEN,
             len(keys),
             *keys,
-            compressed(QUERY.dump_json(replace(query, reads_packed=True))),
+            compressed(QUERY.dump_json(query)),
             f"{time.time():.4f}",
             str(ttl_s),
             str(LEAST_KEPT_S),
@@ -506,7 +506,7 @@ def _context_tokens(query: Query) -> int:
 @functools.lru_cache(maxsize=32)  # every part of a query reads the same
 def read_query(document: bytes) -> Query:
     """Parse a stored query. A plan of the next release may have further fields: during an upgrade they have no effect here."""
-    return QUERY.validate_json(decompressed(document), extra="ignore")
+    return QUERY.validate_json(document, extra="ignore")
 
 
 def _only_running(query: Query) -> list[str]:
@@ -515,9 +515,9 @@ def _only_running(query: Query) -> list[str]:
     return [*of_channels, *(f"ended:{part}" for part in range(len(query.channels))), "understood"]
 
 
-def _envelope_as_stored(envelope: Envelope, *, packed: bool) -> bytes:
+def _envelope_as_stored(envelope: Envelope) -> bytes:
     """Return an envelope as JSON, packed with its hits behind it in binary: the ids, then the scores."""
-    ids = _packed_ids(envelope.chunk_ids) if packed else None
+    ids = _packed_ids(envelope.chunk_ids)
     if ids is None:
         return _ENVELOPE.dump_json(envelope)
     others = _ENVELOPE.dump_json(replace(envelope, chunk_ids=(), scores=()))
@@ -560,7 +560,6 @@ def _state(raw: dict[bytes, bytes]) -> QueryState:
         kind, _, channel = name.decode().partition(":")
         if kind == "envelope":
             envelopes.append(_stored_envelope(value))
-            steps.setdefault(channel, ChannelStep.of(envelopes[-1]))  # of an older worker
         elif kind == "step":
             steps[channel] = _STEP.validate_json(value)
         elif kind == "elapsed":
@@ -570,7 +569,7 @@ def _state(raw: dict[bytes, bytes]) -> QueryState:
             made = orjson.loads(calls.get(f"calls:{channel}".encode(), b"[]"))
             ran[channel] = ChannelRun(float(started_at), worker, tuple(starmap(OutsideCall, made)))
     return QueryState(
-        query=read_query(raw[b"query"]),
+        query=read_query(decompressed(raw[b"query"])),
         status=raw.get(b"answer_status", b"running" if envelopes else b"queued").decode(),
         envelopes=tuple(envelopes),
         steps=tuple(steps[name] for name in sorted(steps)),

@@ -115,7 +115,6 @@ class Query:
         default_factory=dict
     )  # the namespaces' revisions when it was sent, if known
     rules_known: bool = True  # false: the tenant's profiles, and so its rules for personal data, could not be read
-    reads_packed: bool = field(default=False, compare=False)  # opened by a release whose workers read packed envelopes
     missing_namespaces: tuple[Namespace, ...] = ()  # named, optional, and not there; they are not among its namespaces
     caps: Annotated[Caps | None, Field(exclude=True)] = None  # for channels that are asked again, in one process
 

@@ -130,7 +130,7 @@ def _fingerprint(settings: Settings) -> str:
 NOT_IN_KEY: Final = frozenset(
     {
         *("query_id", "request_id", "created_at", "deadline_at", "session_id", "asked_by", "trace"),
-        *("cache_key", "stamps", "before_routing", "rules_known", "reads_packed", "caps"),
+        *("cache_key", "stamps", "before_routing", "rules_known", "caps"),
     }
 )
 

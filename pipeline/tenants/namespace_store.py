@@ -208,7 +208,7 @@ _VIEWS = (
 
 # The tables whose rows are deleted with a namespace; its own is last.
 _TABLES = (
-    *("term_changes", "term_statistics", "import_parts", "entity_states", "feedback", "attachments", "vector_stores"),
+    *("import_parts", "entity_states", "feedback", "attachments", "vector_stores"),
     *("publications", "sources", "namespaces"),
 )
 

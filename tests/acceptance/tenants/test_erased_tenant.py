@@ -19,7 +19,6 @@ from tests.support.corpora.planted import Planted, audit_rows, plant
 _PASSING = {
     "alignment_state",
     "retired_generations",
-    *("term_changes", "term_statistics"),  # written by workers of the release before alone
     "ingest_turns",
     "embedding_backfill",
     "embedding_backlog",

@@ -49,7 +49,6 @@ MYSQL_TABLES = {
     "payloads",
     "chunks",
     "retired_generations",
-    "term_statistics",
     "jobs",
     "job_items",
 }

@@ -21,12 +21,11 @@ from pipeline.query.places import (
     Verdict,
     held_back_s,
     most_places,
-    place_id,
     pool_key,
     retry_after_s,
     verdict,
 )
-from pipeline.query.query_store import Queries, query_key
+from pipeline.query.query_store import Queries
 from pipeline.records import TenantId
 from tests.support.corpora.queries import query_of
 
@@ -255,16 +254,6 @@ class DescribeThePlaceOfAQuery:
         assert queries.open(query, place()) is TAKEN
         assert places.held(["query"]) == {"query": 1}
         assert queries.load(query.query_id) == query
-        queries.answer(query, b"{}")
-        assert places.held(["query"]) == {"query": 0}
-
-    @pytest.mark.parametrize("stored", ["{pool}  {place}", "{pool} busy:places:query {place}"])
-    def it_is_given_back_by_both_releases_during_an_upgrade(self, places, redis, stored):
-        queries = Queries(redis, BUSY, ttl_s=60)
-        query = query_of("绿茶", tenant_id=BUSY)
-        queries.open(query, place())
-        written = stored.format(pool=pool_key("query"), place=place_id(BUSY, query.query_id))
-        redis.hset(query_key(BUSY, query.query_id), "place", written)
         queries.answer(query, b"{}")
         assert places.held(["query"]) == {"query": 0}
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import fakeredis
 import pytest
 
+from pipeline.query.compression import compressed
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.query_store import Queries, query_key
 from pipeline.query.request import Envelope, Query
@@ -54,7 +55,7 @@ class DescribeQueries:
         document = json.loads(queries.field(QueryId("q1"), "query"))
         for part in (document, document["plan"], document["plan"]["retrieve"]["channels"]["keyword"]):
             part["later"] = {"option": 1}
-        redis.hset(key, "query", json.dumps(document))
+        redis.hset(key, "query", compressed(json.dumps(document).encode()))
         assert queries.load(QueryId("q1")) == query
 
     @pytest.mark.parametrize(
@@ -72,16 +73,6 @@ class DescribeQueries:
         found = Envelope(channel=ChannelName.KEYWORD, status="ok", chunk_ids=UUIDS, scores=(1 / 3,) * 100)
         queries.report(queries.load(QueryId("q1")), found, elapsed_ms=1)
         assert len(redis.hget(query_key(A, QueryId("q1")), "envelope:keyword")) < 2_700
-
-    def it_writes_json_for_a_query_that_the_release_before_opened(self, queries, redis):
-        queries.open(asked())
-        key = query_key(A, QueryId("q1"))
-        document = json.loads(queries.field(QueryId("q1"), "query"))
-        del document["reads_packed"]
-        redis.hset(key, "query", json.dumps(document))
-        found = Envelope(channel=ChannelName.KEYWORD, status="ok", chunk_ids=UUIDS, scores=(1 / 3,) * 100)
-        queries.report(queries.load(QueryId("q1")), found, elapsed_ms=1)
-        assert json.loads(redis.hget(key, "envelope:keyword"))["chunk_ids"] == list(UUIDS)
 
     def it_goes_from_queued_to_running_to_succeeded(self, queries):
         queries.open(asked())

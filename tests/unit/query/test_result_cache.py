@@ -68,7 +68,6 @@ OTHERS: dict[str, Any] = {
     "cache_key": "x",
     "stamps": {KB: "7"},
     "rules_known": False,
-    "reads_packed": True,
     "missing_namespaces": (OTHER,),
     "before_routing": OriginalRequest(plan=Plan()),
     "caps": Caps(per_document=1),
