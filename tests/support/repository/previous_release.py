@@ -14,7 +14,7 @@ from chordwise import __version__
 from tests.support.repository.project import ROOT
 
 # No release has a tag yet: a commit whose processes and this one's have to work beside each other.
-BEFORE_THE_FIRST_TAG = "d06d2ec8"
+BEFORE_THE_FIRST_TAG = "765733b5"
 WHEELS = "CHORDWISE_PREVIOUS_WHEELS"  # a folder with the wheels of another one
 
 
