@@ -1,15 +1,14 @@
 """Sample queries for a comparison of models."""
 
 import redis
-from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection, text
 
 from pipeline.database.engines import redis_errors
 from pipeline.embedding.model_comparison import GoldenQuery
-from pipeline.query.request import Query
+from pipeline.query.compression import decompressed
+from pipeline.query.query_store import read_query
 from pipeline.records import Namespace, TenantId
 
-_QUERY: TypeAdapter[Query] = TypeAdapter(Query)
 _LOOKED_AT = 20  # keys for each query wanted
 _LENGTH = 200  # characters of a chunk that make a question
 
@@ -22,11 +21,8 @@ def recent(client: redis.Redis, *, limit: int) -> list[GoldenQuery]:
             if len(samples) >= limit or seen >= _LOOKED_AT * limit:
                 break
             raw = client.hget(key, "query")
-            try:
-                query = None if raw is None else _QUERY.validate_json(raw)  # type: ignore[arg-type]
-            except ValidationError:  # of an older version
-                continue
-            if query is not None:
+            if raw is not None:
+                query = read_query(decompressed(raw))  # type: ignore[arg-type]
                 sample = GoldenQuery(tenant_id=query.tenant_id, namespaces=query.namespaces, text=query.query_text)
                 samples.setdefault((sample.tenant_id, sample.text), sample)
     return list(samples.values())
