@@ -97,7 +97,8 @@ class DescribeAsking:
         page.get_by_label("room-39").check()
         side = ask(page, "router")
         expect(side.locator(".hit")).to_contain_text("Room 39")
-        page.get_by_label("Search namespaces").fill("")
+        expect(page.get_by_label("Search namespaces")).to_be_hidden()  # the list would push the answer off the screen
+        page.get_by_text("Namespaces", exact=False).and_(page.locator("summary")).click()
         for box in page.locator(".pick-list input").all()[:31]:
             box.check()
         expect(page.get_by_text("32 of 40 chosen")).to_be_visible()

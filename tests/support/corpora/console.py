@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import Any, Final
 
 import httpx
+
+_PATIENCE_S: Final = 180.0  # behind the jobs of other tests on a busy machine
 
 MANUAL = {
     "document_id": "reset",
@@ -22,7 +25,7 @@ def hand_in(client: httpx.Client, *documents: dict[str, Any], namespace: str = "
     """Hand documents in and wait for the end; gives the job."""
     answer = client.post("/v1/documents", json={"namespace": namespace, "documents": list(documents)})
     answer.raise_for_status()
-    return client.get(f"/v1/jobs/{answer.json()['job_id']}", params={"wait": 30}).json()
+    return _ended(client, answer.json()["job_id"])
 
 
 def fail_one(client: httpx.Client, *, namespace: str = "kb") -> dict[str, Any]:
@@ -30,4 +33,11 @@ def fail_one(client: httpx.Client, *, namespace: str = "kb") -> dict[str, Any]:
     files = {"file": ("broken.pdf", b"%PDF-1.4 this is no PDF at all", "application/pdf")}
     answer = client.post("/v1/files", files=files, data={"namespace": namespace})
     answer.raise_for_status()
-    return client.get(f"/v1/jobs/{answer.json()['job_id']}", params={"wait": 30}).json()
+    return _ended(client, answer.json()["job_id"])
+
+
+def _ended(client: httpx.Client, job_id: str) -> dict[str, Any]:
+    ends = time.monotonic() + _PATIENCE_S
+    while not (job := client.get(f"/v1/jobs/{job_id}", params={"wait": 30}).json())["finished_at"]:
+        assert time.monotonic() < ends, job
+    return job

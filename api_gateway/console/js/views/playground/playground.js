@@ -91,7 +91,7 @@ export function Playground() {
             <button class="primary" disabled=${!ready}>${t("play.ask")}</button>
           </div>
           <div class="folds">
-            <${Namespaces} known=${known} cut=${data.cut} chosen=${chosen} onChange=${(names) => set({ chosen: names })} />
+            <${Namespaces} key=${given} known=${known} cut=${data.cut} chosen=${chosen} onChange=${(names) => set({ chosen: names })} />
             <${Filters} namespaces=${chosen} value=${state.filters} onChange=${(filters) => set({ filters })} />
             <${History} again=${ask} />
             <${Check} label=${t("play.two")} checked=${state.two} onInput=${(on) => set({ two: on })} />
