@@ -140,23 +140,6 @@ def code_runs(paragraphs: Sequence[str]) -> list[range]:
     return runs
 
 
-def with_code(blocks: Sequence[Block]) -> list[Block]:
-    """Return blocks whose texts may begin with white space, with the runs of those that are code as such."""
-    of_code = {at: at > run.start for run in code_runs(["" if _is_other(b) else b.text for b in blocks]) for at in run}
-    return [
-        replace(block, is_code=True, tight=of_code[at])
-        if at in of_code
-        else replace(block, text=block.text.strip())
-        if block.text[:1].isspace() and not block.is_code
-        else block
-        for at, block in enumerate(blocks)
-    ]
-
-
-def _is_other(block: Block) -> bool:
-    return block.is_code or block.tight or bool(block.level or block.lead) or "|" in block.text
-
-
 _NO_WORDS = re.compile(r"[\W\d_]*(?:(?:page|seite|of|von|第|页|頁|共)[\W\d_]*)*$", re.IGNORECASE)
 
 

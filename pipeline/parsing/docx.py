@@ -1,41 +1,22 @@
-"""Word documents to text as their readers see them, read as a stream, as a tree takes much memory: paragraphs with
-their automatic numbers, tables with merged cells, notes and comments below the paragraph that calls them."""
+"""Word documents to text as their readers see them, by way of the tree that pages of HTML have too: paragraphs with their
+automatic numbers, tables with merged cells, notes and comments below the paragraph that calls them."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
 from zipfile import ZipFile
 
 from pipeline.errors import MalformedDocument
-from pipeline.parsing.assembly import (
-    LONGEST_CODE,
-    MONOSPACE,
-    Block,
-    assemble,
-    one_line,
-    usable_title,
-    with_code,
-    with_furniture,
-)
+from pipeline.parsing.assembly import MONOSPACE, Block, assemble, one_line, usable_title, with_furniture
 from pipeline.parsing.books_and_mail import parse_mhtml
-from pipeline.parsing.containers import (
-    Links,
-    XmlReader,
-    linked_parts,
-    main_part,
-    office_archive,
-    texts_in,
-    title_in,
-)
+from pipeline.parsing.containers import Links, XmlReader, linked_parts, main_part, office_archive, texts_in, title_in
 from pipeline.parsing.encodings import decode
-from pipeline.parsing.formulas import RAISED_TEXT, linear_omml, lowered, of_equation, raised, with_fractions
-from pipeline.parsing.html import blocks_of_fragment
-from pipeline.parsing.html_tree import Element
+from pipeline.parsing.formulas import RAISED_TEXT, linear_omml, lowered, of_equation, raised
+from pipeline.parsing.html import blocks_of_tree
+from pipeline.parsing.html_tree import LINE_END, TAB, Element, read_page
 from pipeline.parsing.rich_text import parse_rtf
-from pipeline.parsing.table_headers import looks_like_header
-from pipeline.parsing.tables import table_blocks
+from pipeline.parsing.trees import Cell, append_code, is_short, list_at, table_of, with_code
 from pipeline.parsing.word_numbers import Numbering
 from pipeline.records import Parsed
 
@@ -50,7 +31,6 @@ _MOST_STYLES_BACK = 20  # length of the chain of base styles
 _MOST_COLUMNS = 200
 _LARGE = 1_080_000  # EMU, 3 cm: the least width and height of a picture that may hold text
 _SILENT = frozenset({"del", "moveFrom", "Fallback", "rPrChange", "pPrChange", "rt", "delText"})
-_LONG_CELL = 200  # characters in a cell above which its paragraphs stay paragraphs, because the table is a layout
 _NOTE_KINDS = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
 _DRAWN = ("/diagramData", "/chart")
 _WINGDINGS = dict(zip("\xa8\x6f\xa1\x71\x72\xfe\xfd\x78\xfc\xfb\xe0\xdf", "☐☐☐☐☐☑☒☒✓✗→←", strict=True))
@@ -76,7 +56,7 @@ def parse_docx(body: bytes) -> Parsed:
         document = _Document(archive, linked_parts(archive, main, parts), parts)
         reader = document.reader()
         reader.read(archive, main)
-        blocks = with_furniture(with_code(reader.with_outer_items()), document.remaining())
+        blocks = with_furniture(blocks_of_tree(with_code(reader.root)), document.remaining())
         warnings = ["hidden text was left out"] if reader.hidden else []
         if reader.pictures:
             warnings.append(f"pictures were not read ({reader.pictures})")
@@ -96,7 +76,7 @@ class _Document:
         self._numbering = Numbering()
         for part in self._named("numbering"):
             self._numbering.read(archive, part)
-        self._notes: dict[tuple[str, str], str] = {}
+        self._notes: dict[tuple[str, str], str] = {}  # by their kind and id
         self._shown: set[str] = set()  # parts that the text refers to
         for kind in ("footnote", "endnote", "comment"):
             for part in self._named(f"{kind}s"):
@@ -110,40 +90,45 @@ class _Document:
         return self._links.of_kind(f"/{kind}") or ([usual] if usual in self._parts else [])
 
     def reader(self, *, numbered: bool = True) -> "_Paragraphs":
-        return _Paragraphs(self._styles, self._numbering if numbered else Numbering(), self._notes, self._part_blocks)
+        return _Paragraphs(self._styles, self._numbering if numbered else Numbering(), self._notes, self._part)
 
     def remaining(self) -> Iterator[Block]:
         """Yield notes, diagrams and charts to which nothing may refer, then the headers and footers."""
-        yield from (Block(text=f"[{_mark_of(*key)}] {text}") for key, text in self._notes.items())
+        root = Element("#root", children=[_note(*key, text) for key, text in self._notes.items()])
         for link, kind, part in self._links.links:
             if part not in self._shown and kind.endswith(_DRAWN):
-                yield from self._part_blocks(link)
+                root.children += self._part(link)
+        yield from blocks_of_tree(root)
         for part in (*self._links.of_kind("/header"), *self._links.of_kind("/footer")):
             reader = self.reader(numbered=False)
             reader.read(self._archive, part)
-            yield from with_code(reader.blocks)
+            yield from blocks_of_tree(with_code(reader.root))
 
-    def _part_blocks(self, link: str) -> list[Block]:
-        """Return the blocks of a part that stands within the text: a page of HTML or text, a diagram, a chart."""
+    def _part(self, link: str) -> list[Element]:
+        """Return a part that stands within the text: a page of HTML or text, a diagram, a chart."""
         kind, part = self._links.target(link)
         if part is None:
             return []
         self._shown.add(part)
         if kind.endswith("/aFChunk"):
-            return self._alternative(part)
+            return [self._alternative(part)]
         if kind.endswith(_DRAWN):
             within = "title" if kind.endswith("/chart") else "#root"
-            return [Block(text="\n".join(texts_in(self._archive, part, within=within)))]
+            return [_verbatim("\n".join(texts_in(self._archive, part, within=within)))]
         return []
 
-    def _alternative(self, part: str) -> list[Block]:
+    def _alternative(self, part: str) -> Element:
         content = self._archive.read(part)
         if content.startswith((b"PK", b"{\\rtf", b"MIME-Version")) or part.lower().endswith((".mht", ".mhtml")):
             parse = parse_docx if content[:1] == b"P" else parse_rtf if content[:1] == b"{" else parse_mhtml
             with suppress(MalformedDocument):
-                return [Block(text=parse(content).text)]
+                return _verbatim(parse(content).text)
         text = "" if content.startswith(b"PK") else decode(content)
-        return blocks_of_fragment(text) if "<" in text else [Block(text=text)]
+        return Element("div", children=read_page(text).root.children) if "<" in text else _verbatim(text)
+
+
+def _verbatim(text: str) -> Element:
+    return Element("textarea", children=[text])
 
 
 class _Styles(XmlReader):
@@ -229,35 +214,27 @@ class _Paragraph:
     list_level: int | None = None
     is_item: bool = False
     fonts: set[bool] = field(default_factory=set)  # whether it has text in a font of code, and in another one
-    below: list[Block] = field(default_factory=list)  # notes and parts that the paragraph refers to
-
-
-@dataclass(slots=True)
-class _Cell:
-    across: int = 1
-    goes_on: bool = False  # from the cell above
-    blocks: list[Block] = field(default_factory=list)
-    below: list[Block] = field(default_factory=list)  # notes and parts that its paragraphs refer to
+    below: list[Element] = field(default_factory=list)  # notes and parts that the paragraph refers to
 
 
 @dataclass(slots=True)
 class _Table:
-    rows: list[list[_Cell]] = field(default_factory=list)
+    rows: list[list[Cell]] = field(default_factory=list)
     header_rows: int = 0
     deleted: set[int] = field(default_factory=set)  # rows
 
 
 class _Paragraphs(XmlReader):
-    """Collects blocks. Paragraphs may contain others (text boxes), cells whole tables: inner ones come first."""
+    """Collects elements. Paragraphs may contain others (text boxes), cells whole tables: inner ones come first."""
 
     def __init__(
         self,
         styles: _Styles,
         numbering: Numbering,
         notes: Mapping[tuple[str, str], str],
-        part_blocks: Callable[[str], list[Block]],
+        part: Callable[[str], list[Element]],
     ) -> None:
-        self.blocks: list[Block] = []
+        self.root = Element("#root")
         self.title: str | None = None
         self.hidden = False
         self.pictures = 0  # that may hold text: not the small ones
@@ -266,12 +243,9 @@ class _Paragraphs(XmlReader):
         self._styles = styles
         self._numbering = numbering
         self._notes = notes
-        self._part_blocks = part_blocks
+        self._part = part
         self._open: list[_Paragraph] = []
         self._tables: list[_Table] = []
-        self._before = ""  # the previous block, if it was an `item` of a list or a line of `code`
-        self._depth = 0  # of the outer item
-        self._inner: set[int] = set()  # blocks that are items within the item above
         self._silent = 0
         self._in_text = self._in_field = self._in_paragraph_properties = self._in_run_properties = (
             self._in_row_properties
@@ -282,17 +256,11 @@ class _Paragraphs(XmlReader):
         self._field = ""  # the instruction of the open field
         self._formula: list[Element] = []  # open elements of a formula
 
-    def with_outer_items(self) -> list[Block]:
-        """Return the blocks, items joined to the outer item above, whose line the later parts of the block repeat."""
-        joined: list[Block] = []
-        begins = [index for index in range(len(self.blocks)) if index not in self._inner]
-        for begin, end in pairwise([*begins, len(self.blocks)]):
-            outer = self.blocks[begin]
-            if end - begin > 1:
-                text = "\n".join(block.text for block in self.blocks[begin:end])
-                outer = replace(outer, text=text, lead=len(outer.text))
-            joined.append(outer)
-        return joined
+    @property
+    def _place(self) -> Element:
+        """Return the open cell, or the document."""
+        rows = self._tables[-1].rows if self._tables else []
+        return rows[-1][-1].element if rows and rows[-1] else self.root
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         if self._silent or name in _SILENT:
@@ -322,7 +290,7 @@ class _Paragraphs(XmlReader):
         elif self._open:
             self._inline(name, attributes)
         elif name == "altChunk":
-            self._keep(self._part_blocks(attributes.get("id", "")))
+            self._place.children += self._part(attributes.get("id", ""))
 
     def ended(self, name: str, /) -> None:
         if self._silent:
@@ -409,7 +377,7 @@ class _Paragraphs(XmlReader):
     def _inline(self, name: str, attributes: dict[str, str]) -> None:
         paragraph = self._open[-1]
         if name in ("tab", "br", "cr", "noBreakHyphen"):
-            paragraph.pieces.append({"tab": "\t", "noBreakHyphen": "-"}.get(name, "\n"))
+            paragraph.pieces.append({"tab": TAB, "noBreakHyphen": "-"}.get(name, LINE_END))
         elif name == "fldChar":
             paragraph.pieces.append(of_equation(self._field))
             self._field = ""
@@ -428,10 +396,9 @@ class _Paragraphs(XmlReader):
             kind = _NOTE_KINDS[name]
             text = self._notes.get((kind, attributes.get("id", "")))
             if text:
-                mark = _mark_of(kind, attributes.get("id", ""))
                 if kind != "comment":
-                    paragraph.pieces.append(f"[{mark}]")
-                paragraph.below.append(Block(text=f"[{mark}] {text}"))
+                    paragraph.pieces.append(f"[{attributes.get('id', '')}]")
+                paragraph.below.append(_note(kind, attributes.get("id", ""), text))
         elif name == "shape":
             self._is_watermark = "watermark" in attributes.get("id", "").lower()
         elif name == "textpath" and not self._is_watermark:
@@ -441,9 +408,9 @@ class _Paragraphs(XmlReader):
         elif name in ("blip", "OLEObject"):
             self.pictures += self._is_large or name == "OLEObject"
         elif name == "relIds":
-            paragraph.below += self._part_blocks(attributes.get("dm", ""))
+            paragraph.below += self._part(attributes.get("dm", ""))
         elif name == "chart":
-            paragraph.below += self._part_blocks(attributes.get("id", ""))
+            paragraph.below += self._part(attributes.get("id", ""))
 
     def _open_formula(self, name: str, attributes: dict[str, str]) -> None:
         element = Element(name, attributes.get("val", ""))
@@ -458,28 +425,24 @@ class _Paragraphs(XmlReader):
             self._open[-1].fonts.add(False)
 
     def _end_paragraph(self) -> None:
-        paragraph = self._open.pop()
-        written = _LEADERS.sub(" ", with_fractions("".join(paragraph.pieces)))
-        text = written.strip()
+        paragraph, place = self._open.pop(), self._place
+        text = _LEADERS.sub(" ", "".join(paragraph.pieces))
         style = paragraph.style
         level = self._styles.level(style) if style else None
         level = paragraph.level if level is None else level
-        if text:
+        if text.strip():
             if self._styles.is_title(style) and self.title is None:
-                self.title = text
+                self.title = text.strip()
             marker, listed = self._marker(paragraph, level)
-            is_code = (
-                paragraph.fonts == {True} and not (marker or level) and max(map(len, text.split("\n"))) <= LONGEST_CODE
-            )
-            kind = "code" if is_code else "item" if listed else ""
-            whole = written if is_code or not (marker or level) else marker + text
-            depth = max(paragraph.list_level or 0, self._styles.depth(style))
-            is_inner = kind == "item" == self._before and depth > self._depth
-            if is_inner and not self._tables:
-                self._inner.add(len(self.blocks))
-            self._keep([Block(text=whole, level=level, tight=bool(kind) and kind == self._before, is_code=is_code)])
-            self._before, self._depth = "" if paragraph.below else kind, self._depth if is_inner else depth
-        self._keep(paragraph.below, below=True)
+            if paragraph.fonts == {True} and not (marker or level) and is_short(text.strip()):
+                append_code(place, [text])
+            elif listed:
+                depth = max(paragraph.list_level or 0, self._styles.depth(style))
+                list_at(place, depth).children.append(Element("li", children=[text.strip()], marker=marker))
+            else:
+                text = marker + text.strip() if level else text
+                place.children.append(Element(f"h{level}" if level else "p", children=[text]))
+        place.children += paragraph.below
 
     def _marker(self, paragraph: _Paragraph, level: int | None) -> tuple[str, bool]:
         """Return the number or the bullet before a paragraph, and whether it is an item of a list."""
@@ -507,30 +470,24 @@ class _Paragraphs(XmlReader):
         elif not table.rows:
             return
         elif name == "tc":
-            table.rows[-1].append(_Cell())
+            table.rows[-1].append(Cell())
         elif name == "gridBefore" and value.isdecimal():
-            table.rows[-1].append(_Cell(across=min(int(value), _MOST_COLUMNS)))
+            table.rows[-1].append(Cell(across=min(int(value), _MOST_COLUMNS)))
         elif name == "tblHeader" and _is_on(attributes) and table.header_rows == len(table.rows) - 1:
             table.header_rows += 1
         elif name == "gridSpan" and value.isdecimal() and table.rows[-1]:
             table.rows[-1][-1].across = max(1, min(int(value), _MOST_COLUMNS))
         elif name == "vMerge" and table.rows[-1]:
-            table.rows[-1][-1].goes_on = value != "restart"
+            table.rows[-1][-1].from_above = value != "restart"
+        elif name == "hMerge" and table.rows[-1]:
+            table.rows[-1][-1].from_left = value != "restart"
 
     def _end_table(self) -> None:
         table = self._tables.pop()
+        for cell in (cell for row in table.rows[: table.header_rows] for cell in row):
+            cell.element.tag = "th"
         shown = (row for at, row in enumerate(table.rows) if at not in table.deleted)
-        rows = [row for row in shown if any(cell.blocks or cell.goes_on for cell in row)]
-        self._keep(_table_blocks(rows, table.header_rows))
-        self._before = ""
-
-    def _keep(self, blocks: Iterable[Block], *, below: bool = False) -> None:
-        """Add blocks to the open cell, or below its table, or to the document."""
-        if self._tables and self._tables[-1].rows and self._tables[-1].rows[-1]:
-            cell = self._tables[-1].rows[-1][-1]
-            (cell.below if below else cell.blocks).extend(blocks)
-        else:
-            self.blocks += blocks
+        self._place.children.append(table_of(row for row in shown if any(c.element.children or c.from_above for c in row)))
 
 
 class _Notes(XmlReader):
@@ -541,17 +498,16 @@ class _Notes(XmlReader):
         self._kind = kind
         self._paragraphs = paragraphs
         self._id: str | None = None
-        self._first = 0
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         if name == self._kind and "eparator" not in attributes.get("type", ""):
-            self._id, self._first = attributes.get("id", ""), len(self._paragraphs.blocks)
+            self._id, self._paragraphs.root = attributes.get("id", ""), Element("#root")
         self._paragraphs.started(name, attributes)
 
     def ended(self, name: str, /) -> None:
         self._paragraphs.ended(name)
         if name == self._kind and self._id is not None:
-            text = one_line(*(block.text for block in self._paragraphs.blocks[self._first :]))
+            text = one_line(*(block.text for block in blocks_of_tree(self._paragraphs.root)))
             if text:
                 self.texts[self._id] = text
             self._id = None
@@ -560,38 +516,8 @@ class _Notes(XmlReader):
         self._paragraphs.text(text)
 
 
-def _table_blocks(rows: list[list[_Cell]], header_rows: int) -> Iterator[Block]:
-    """Yield a table as rows between bars; one that arranges text, with one column or with long cells below no names of
-    columns, as its paragraphs."""
-    widest = max((sum(cell.across for cell in row) for row in rows), default=0)
-    has_names = len(rows) > 1 and looks_like_header([one_line(*(b.text for b in cell.blocks)) for cell in rows[0]])
-    is_layout = any(
-        len(cell.blocks) > 1 and sum(len(b.text) for b in cell.blocks) > _LONG_CELL for row in rows for cell in row
-    )
-    if widest < 2 or (is_layout and not has_names):
-        blocks = (block for row in rows for cell in row for block in (*cell.blocks, *cell.below))
-        yield from (replace(block, tight=False) for block in blocks)
-        return
-    grid: list[list[tuple[str, int, int]]] = []
-    above: dict[int, tuple[int, int]] = {}  # row and place of the cell of each column
-    for row in rows:
-        column, line = 0, list[tuple[str, int, int]]()
-        for cell in row:
-            if cell.goes_on and column in above:
-                at, place = above[column]
-                text, across, down = grid[at][place]
-                grid[at][place] = text, across, down + 1
-            else:
-                above[column] = len(grid), len(line)
-                line.append(("; ".join(one_line(block.text) for block in cell.blocks), cell.across, 1))
-            column += cell.across
-        grid.append(line)
-    yield from table_blocks(grid, marked=min(header_rows, len(grid) - 1), most_columns=_MOST_COLUMNS)
-    yield from (block for row in rows for cell in row for block in cell.below)
-
-
-def _mark_of(kind: str, name: str) -> str:
-    return "Comment" if kind == "comment" else name
+def _note(kind: str, name: str, text: str) -> Element:
+    return Element("note", children=[f"[{'Comment' if kind == 'comment' else name}] {text}"])
 
 
 def _symbol(attributes: Mapping[str, str]) -> str:

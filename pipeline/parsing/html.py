@@ -13,7 +13,9 @@ from pipeline.parsing.html_tree import (
     CHIP,
     DROPPED,
     INLINE,
+    LINE_END,
     SHIFTED,
+    TAB,
     Element,
     Page,
     may_hide,
@@ -31,8 +33,7 @@ _DECLARED_CHARSET = re.compile(
 _DECLARED_WITHIN = 4096  # bytes
 _TAG_BEGINS = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
 _SPACES = re.compile(r"[\t\r\n\f][ \t\r\n\f]*| [ \t\r\n\f]+")
-_LINE_END = "\x0b"  # a break that a page asks for, among the white space that it does not
-_SPACED_LINE_END = re.compile(rf" ?{_LINE_END} ?")
+_SPACED_LINE_END = re.compile(rf" ?{LINE_END} ?")
 _OPEN_ENDED = set_of("p li dt dd td th tr option")  # their end tags are often left out
 _LIST_STYLE = re.compile(r"list-style(?:-type)?\s*+:\s*+([a-z-]+)", re.IGNORECASE)
 _LIST_STYLES = {
@@ -234,7 +235,7 @@ class _Writer:
         self._level = None
 
     def _br(self, _element: Element) -> None:
-        self._pieces.append(" " if self._level else _LINE_END)
+        self._pieces.append(" " if self._level else LINE_END)
 
     def _img(self, element: Element) -> None:
         if alt := element.attributes.get("alt"):
@@ -306,7 +307,8 @@ class _Writer:
         self._end_block()
         self._verbatim = True
         self._children(element)
-        text, self._pieces, self._verbatim = "".join(self._pieces).replace(_LINE_END, "\n"), [], False
+        text = "".join(self._pieces).replace(LINE_END, "\n").replace(TAB, "\t")
+        self._pieces, self._verbatim = [], False
         if text.strip():
             self._emit(Block(text=text.removeprefix("\n"), is_code=True))
 
@@ -398,6 +400,9 @@ class _Writer:
                 lead = len(caption) + 1 + block.lead if block.lead else len(caption)
                 block = replace(block, text=f"{caption}\n{block.text}", lead=lead)
             self._emit(block)
+        for cell in (cell for row in rows for cell in row):
+            for note in cell.named("note"):
+                self._block(note)
 
     def _cell(self, cell: Element) -> str:
         """Return the text of a cell in one line; its paragraphs and items divided by semicolons."""
@@ -407,7 +412,7 @@ class _Writer:
         )
 
     def _inner(self, element: Element) -> list[Block]:
-        return _Writer(dropped=self._dropped).blocks(element)
+        return _Writer(dropped=self._dropped | {"note"}).blocks(element)
 
     def _inline(self, element: Element) -> str:
         return one_line(*(block.text for block in self._inner(element)))
@@ -421,10 +426,10 @@ class _Writer:
             return
         text, self._pieces = "".join(self._pieces), []
         if self._verbatim:
-            text = text.replace("\n", _LINE_END)
+            text = text.replace("\n", LINE_END)
         if "  " in text or not text.isprintable():
-            text = _SPACED_LINE_END.sub("\n", _SPACES.sub(" ", text))
-        text = with_fractions(text.strip(" \n"))
+            text = _SPACED_LINE_END.sub("\n", _SPACES.sub(" ", text)).replace(TAB, "\t")
+        text = with_fractions(text.strip(" \n\t"))
         if text.strip():
             if self._level is not None:
                 text = one_line(text)
@@ -444,6 +449,7 @@ _HANDLERS: dict[str, Callable[[_Writer, Element], None]] = {
     **dict.fromkeys(("dt", "dd"), _Writer._term),
     **dict.fromkeys(_LISTS, _Writer._list),
     **dict.fromkeys(_HEADINGS, _Writer._heading),
+    "note": _Writer._block,  # of a document in another format, below the paragraph or the table that calls it
 }
 
 

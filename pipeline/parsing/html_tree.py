@@ -31,6 +31,7 @@ _NAMES, _SELECTOR = re.compile(r"[.#][\w-]+"), re.compile(r"(?:[a-z]\w*)?[.#][\w
 _FOLDED = re.compile(r"answer|panel", re.IGNORECASE)
 _OPENS = re.compile(r"aria-expanded|accordion|toggle|collaps|expand|question|faq", re.IGNORECASE)
 _DIALOG = re.compile(r"dialog|modal|popup|tooltip|navigation|cookie", re.IGNORECASE)
+LINE_END, TAB = "\x0b", "\x1f"  # that a document asks for, among the white space that it does not
 _MOST_LOOKED_AT = 8  # elements and texts beside or in which a button is looked for
 DEEPEST = 100  # levels of elements; deeper tags have no effect, their text stays
 _UNSEEN_STYLE = re.compile(

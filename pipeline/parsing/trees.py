@@ -1,0 +1,82 @@
+"""Trees of documents that are no pages of HTML, for the code that writes those: lists by depth, merged cells, code."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pipeline.parsing.assembly import LONGEST_CODE, code_runs
+from pipeline.parsing.html_tree import LINE_END, TAB, Element
+
+
+@dataclass(slots=True)
+class Cell:
+    """A cell of a table, which may go on from its left neighbour or from the row above."""
+
+    element: Element = field(default_factory=lambda: Element("td"))
+    across: int = 1
+    from_left: bool = False
+    from_above: bool = False
+
+
+def table_of(rows: Iterable[Sequence[Cell]]) -> Element:
+    """Return a table of cells, those that go on merged."""
+    table = Element("table")
+    above: dict[int, list[int]] = {}  # by first column: columns and rows of the cell
+    spans: list[tuple[Element, list[int]]] = []
+    for cells in rows:
+        line, column, open_span = Element("tr"), 0, [0, 0]
+        table.children.append(line)
+        for cell in cells:
+            if cell.from_left and open_span[0]:
+                open_span[0] += cell.across
+            elif cell.from_above and column in above:
+                above[column][1] += 1
+                open_span = [0, 0]
+            else:
+                open_span = above[column] = [cell.across, 1]
+                spans.append((cell.element, open_span))
+                line.children.append(cell.element)
+            column += cell.across
+    for element, (across, down) in spans:
+        element.source = f' colspan="{across}" rowspan="{down}"' if across + down > 2 else ""
+    return table
+
+
+def list_at(place: Element, depth: int) -> Element:
+    """Return the list of a depth that is open at the end of a place, or begin it. Depths count from the list's first item."""
+    while place.children and isinstance(last := place.children[-1], Element) and last.tag == "ul":
+        if depth <= int(last.marker or 0):
+            last.marker = str(depth)
+            return last
+        place = next(reversed([*last.elements()]))
+    place.children.append(Element("ul", marker=str(depth)))
+    return next(reversed([*place.elements()]))
+
+
+def append_code(place: Element, content: Iterable[Element | str]) -> None:
+    """Add a line of code to the code at the end of a place, or begin it."""
+    last = place.children[-1] if place.children else None
+    if isinstance(last, Element) and last.tag == "pre":
+        last.children += ["\n", *content]
+    else:
+        place.children.append(Element("pre", children=[*content]))
+
+
+def is_short(text: str) -> bool:
+    """Return whether the lines of a text are short enough for code."""
+    return max(map(len, text.split(LINE_END))) <= LONGEST_CODE
+
+
+def with_code(root: Element) -> Element:
+    """Turn the paragraphs of a tree that look like a program or settings into code, whatever their font."""
+    texts = [_plain(child) for child in root.children]
+    for run in reversed(code_runs(texts)):
+        content = [part for text in texts[run.start : run.stop] for part in ("\n", text)][1:]
+        root.children[run.start : run.stop] = [Element("pre", children=[*content])]
+    return root
+
+
+def _plain(child: Element | str) -> str:
+    """Return a paragraph of nothing but text, which no bar divides; nothing for any other element."""
+    if isinstance(child, str) or child.tag != "p" or len(child.children) != 1 or "|" in child.text:
+        return ""
+    return child.text.replace(LINE_END, "\n").replace(TAB, "\t")
