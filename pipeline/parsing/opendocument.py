@@ -10,7 +10,6 @@ from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
 from pipeline.parsing.assembly import (
-    LONGEST_CODE,
     MONOSPACE,
     Block,
     assemble,
@@ -23,6 +22,7 @@ from pipeline.parsing.formulas import linear_mathml
 from pipeline.parsing.html import blocks_of_tree
 from pipeline.parsing.html_tree import DEEPEST, Element
 from pipeline.parsing.recognition import unread
+from pipeline.parsing.trees import append_code, is_short, with_code
 from pipeline.parsing.word_numbers import Numbering
 from pipeline.records import Parsed
 
@@ -56,7 +56,7 @@ def parse_odt(body: bytes) -> Parsed:
     properties, else the first paragraph styled as title. Raises as `office_archive`."""
     with open_document(body, "an OpenDocument text") as archive:
         tree = _read(archive)
-        blocks = with_furniture(blocks_of_tree(tree.root), blocks_of_tree(tree.furniture))
+        blocks = with_furniture(blocks_of_tree(with_code(tree.root)), blocks_of_tree(tree.furniture))
         warnings = ["hidden text was left out"] if tree.hides else []
         if tree.pictures:
             warnings.append(f"pictures were not read ({tree.pictures})")
@@ -249,7 +249,7 @@ class _Tree(XmlReader):
         elif name in ("table", "table-cell"):
             self._table(name, attributes, place)
         elif name in ("note", "annotation"):
-            mark = Element("p", children=["[Comment] "] if name == "annotation" else [])
+            mark = Element("note", children=["[Comment] "] if name == "annotation" else [])
             place.below.append(mark)
             place.element, place.is_note, place.reads = mark, True, False
         else:
@@ -266,7 +266,7 @@ class _Tree(XmlReader):
                 caller.children.append(mark)
         elif name in ("p", "h") and place.below is not outer.below:
             if place.fonts == {True} and place.item is None and place.element is not outer.element:
-                _make_code(place.element, outer.element.children)
+                _make_code(place.element, outer.element)
             outer.element.children += place.below
 
     def text(self, text: str, /) -> None:
@@ -449,15 +449,11 @@ def titles_of(chart: Element) -> list[str]:
     return [text for each in chart.named("title") if (text := one_line(each.text))]
 
 
-def _make_code(paragraph: Element, siblings: list[Element | str]) -> None:
-    """Turn a paragraph of a short line, the last of its siblings, into code, with the code before it."""
-    if paragraph.tag != "p" or len(one_line(paragraph.text)) > LONGEST_CODE:
-        return
-    paragraph.tag = "pre"
-    before = siblings[-2] if len(siblings) > 1 else None
-    if isinstance(before, Element) and before.tag == "pre":
-        before.children += ["\n", *paragraph.children]
-        siblings.pop()
+def _make_code(paragraph: Element, within: Element) -> None:
+    """Turn a paragraph of a short line, the last of those within another element, into code."""
+    if paragraph.tag == "p" and is_short(one_line(paragraph.text)):
+        within.children.pop()
+        append_code(within, paragraph.children)
 
 
 def _centimetres(length: str) -> float:

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pipeline.errors import MalformedDocument
-from pipeline.parsing.assembly import LONGEST_CODE, MONOSPACE, assemble, usable_title, with_furniture
+from pipeline.parsing.assembly import MONOSPACE, assemble, usable_title, with_furniture
 from pipeline.parsing.containers import copy_of, what_it_is
 from pipeline.parsing.formulas import RAISED_TEXT
 from pipeline.parsing.html import blocks_of_tree
 from pipeline.parsing.html_tree import Element
 from pipeline.parsing.numbering import spaced
+from pipeline.parsing.trees import Cell, append_code, is_short, list_at, table_of, with_code
 from pipeline.records import Parsed
 
 _TOKEN = re.compile(rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\(.)|([{}])|([^\\{}\r\n]+)", re.DOTALL)
@@ -52,7 +53,7 @@ def parse_rtf(body: bytes) -> Parsed:
         raise MalformedDocument(f"the file is not an RTF document but {what_it_is(body)}")
     reader = _Reader()
     reader.read(body)
-    blocks = with_furniture(blocks_of_tree(reader.body.root), blocks_of_tree(reader.furniture))
+    blocks = with_furniture(blocks_of_tree(with_code(reader.body.root)), blocks_of_tree(reader.furniture))
     warnings = ["hidden text was left out"] if reader.hides else []
     return assemble(blocks, title=usable_title("".join(reader.title)), warnings=warnings)
 
@@ -253,7 +254,7 @@ class _Reader:
         elif word in ("footnote", "annotation"):
             is_note = word == "footnote"
             self._notes += is_note
-            note = Element("p", children=[f"[{self._notes}] " if is_note else "[Comment] "])
+            note = Element("note", children=[f"[{self._notes}] " if is_note else "[Comment] "])
             group.flow.pieces += [f"[{self._notes}]"] if is_note else []
             group.flow.below.append(note)
             group.flow, group.in_table, group.level = _Flow(root=note), False, None
@@ -319,21 +320,17 @@ class _Reader:
         marker = "".join(flow.marker).strip()
         pieces, below, is_prose = flow.pieces, flow.below, flow.is_prose
         flow.pieces, flow.below, flow.marker, flow.is_prose = [], [], [], False
-        if flow.root.tag == "p":
-            flow.root.children += [*pieces, " "]  # of a note
+        if flow.root.tag == "note":
+            flow.root.children += [*pieces, " "]
         elif marker:
             marker = spaced(marker) if any(map(str.isalnum, marker)) else "- "
-            _list_at(place, group.depth).children.append(Element("li", children=pieces, marker=marker))
+            list_at(place, group.depth).children.append(Element("li", children=pieces, marker=marker))
         elif (
             pieces
             and not (is_prose or in_table or group.level)
-            and sum(len(each) for each in pieces if isinstance(each, str)) <= LONGEST_CODE
+            and is_short("".join(each for each in pieces if isinstance(each, str)))
         ):
-            before = place.children[-1] if place.children else None
-            if isinstance(before, Element) and before.tag == "pre":
-                before.children += ["\n", *pieces]
-            else:
-                place.children.append(Element("pre", children=pieces))
+            append_code(place, pieces)
         elif pieces:
             place.children.append(Element(f"h{group.level}" if group.level and not in_table else "p", children=pieces))
         place.children += below
@@ -344,20 +341,6 @@ class _Reader:
         for cell in flow.cells:
             flow.root.children += cell.children
         _end_table(flow)
-
-
-def _list_at(place: Element, depth: int) -> Element:
-    """Return the list of a depth, from 0, that is open at the end of a place, or begin it."""
-    for level in range(depth + 1):
-        last = place.children[-1] if place.children else None
-        if not isinstance(last, Element) or last.tag != "ul":
-            last = Element("ul")
-            place.children.append(last)
-        if level == depth:
-            return last
-        last.children += [] if last.children else [Element("li")]
-        place = next(reversed([*last.elements()]))
-    return place
 
 
 def _codec_of(page: int) -> str | None:
@@ -375,28 +358,15 @@ def _end_table(flow: _Flow) -> None:
         column += right - last > _TOLERANCE
         column_of[right] = column
         last = right
-    table = Element("table")
-    above: dict[int, list[int]] = {}  # by first column: columns and rows of the cell
-    spans: list[tuple[Element, list[int]]] = []
+    table: list[list[Cell]] = []
     for cells, edges in rows:
-        line, before = Element("tr"), -1
-        table.children.append(line)
-        open_span = [0, 0]
+        line, before = list[Cell](), -1
         for cell, edge in zip(cells, _edges_of(cells, edges), strict=True):
-            right = column_of.get(edge.right, before + 1)
-            across, first, before = max(1, right - before), before + 1, max(right, before + 1)
-            if edge.from_left and open_span[0]:
-                open_span[0] += across
-            elif edge.from_above and first in above:
-                above[first][1] += 1
-                open_span = [0, 0]
-            else:
-                open_span = above[first] = [across, 1]
-                spans.append((cell, open_span))
-                line.children.append(cell)
-    for cell, (across, down) in spans:
-        cell.source = f' colspan="{across}" rowspan="{down}"'
-    flow.root.children.append(table)
+            across = max(1, column_of.get(edge.right, before + 1) - before)
+            before += across
+            line.append(Cell(cell, across, edge.from_left, edge.from_above))
+        table.append(line)
+    flow.root.children.append(table_of(table))
 
 
 def _edges_of(cells: Sequence[Element], edges: Sequence[_Edge]) -> Sequence[_Edge]:
