@@ -40,11 +40,13 @@ _MEDIA_TYPES = {
 # Kinds that the server knows by their suffix, beside those above. A test compares both with the server's.
 _OTHER_KINDS = frozenset(
     f".{name}"
-    for name in (  # noqa: SIM905 - a list of sixty is easier to read in a row
+    for name in (  # noqa: SIM905 - a list of a hundred is easier to read in a row
         "docm dotx dotm xlsm xltx xltm pptm ppsx ppsm potx xhtml odt ott ods ots odp otp xls xlt xlsb rtf epub eml mht "
-        "mhtml ipynb "
-        "adoc asciidoc bat bib c cc cfg conf cpp cs css env go graphql h hpp ini java js jsx kt log lua mjs org patch php "
-        "pl po properties proto py pyi r rb rs rst scala sh sql srt ssa sub swift tex tf toml ts tsx vtt vue xml yaml yml"
+        "mhtml ipynb mdx mkd rmd qmd geojson "
+        "adoc asciidoc ass bat bib c cc cfg cjs clj conf cpp cs css cxx dart diff env ex exs fs go gradle "
+        "graphql groovy h hh hpp hs hxx ics ini java jl js json5 jsonc jsx kt kts less log lrc lua m mjs mts "
+        "org pas patch php pl plist po properties proto ps1 psm1 py pyi r rb rs rst scala scss sh sql srt ssa "
+        "sub svelte swift tex tf toml ts tsx vb vcf vtt vue xml xsd xsl yaml yml zsh"
     ).split()
 )
 _LOOKED_AT = 4096  # bytes of a file without a suffix

@@ -58,12 +58,14 @@ def ingest(
 
     Each line of a .jsonl or .jsonl.gz file is a document: {"document_id": …, "title": …, "text": …}; doc_id, id and
     _id count as document_id, a line without one gets the name of its file and its number, and unknown keys go into
-    its metadata. Other files are parsed by the server: txt, md,
-    html, xhtml, pdf, docx, docm, dotx, dotm, odt, ott, rtf, epub, pptx, pptm, ppsx, ppsm, potx, odp, otp, xlsx, xlsm,
-    xltx, xltm, xlsb, xls, xlt, ods, ots, csv, tsv, json, ipynb, eml, mht, mhtml, and as plain text adoc, asciidoc,
-    bat, bib, c, cc, cfg, conf, cpp, cs, css, env, go, graphql, h, hpp, ini, java, js, jsx, kt, log, lua, mjs, org,
-    patch, php, pl, po, properties, proto, py, pyi, r, rb, rs, rst, scala, sh, sql, srt, ssa, sub, swift, tex, tf,
-    toml, ts, tsx, vtt, vue, xml, yaml, yml, and text without a suffix. In folders, hidden files are left out; links
+    its metadata. Other files are parsed by the server: txt, md, mdx, mkd, rmd, qmd, html, xhtml, pdf, docx, docm, dotx,
+    dotm, odt, ott, rtf, epub, pptx, pptm, ppsx, ppsm, potx, odp, otp, xlsx, xlsm, xltx, xltm, xlsb, xls, xlt, ods, ots,
+    csv, tsv, json, geojson, ipynb, eml, mht, mhtml, and as plain text adoc, asciidoc, ass, bat, bib, c, cc, cfg, cjs,
+    clj, conf, cpp, cs, css, cxx, dart, diff, env, ex, exs, fs, go, gradle, graphql, groovy, h, hh, hpp, hs, hxx, ics,
+    ini, java, jl, js, json5, jsonc, jsx, kt, kts, less, log, lrc, lua, m, mjs, mts, org, pas, patch, php, pl, plist,
+    po, properties, proto, ps1, psm1, py, pyi, r, rb, rs, rst, scala, scss, sh, sql, srt, ssa, sub, svelte, swift, tex,
+    tf, toml, ts, tsx, vb, vcf, vtt, vue, xml, xsd, xsl, yaml, yml, zsh, and text without a suffix. In folders, hidden
+    files are left out; links
     that lead out and other kinds are left out and named; with --parser-hint, files of every kind are sent. Web pages
     are fetched by the server.
 

@@ -99,13 +99,15 @@ PARSERS: dict[str, Parser] = {
 # Programs, settings, logs and subtitles: read as plain text, which keeps their indentation, unless a `Format` is
 # registered. The client has the same list.
 _TEXT_KINDS = (
-    "adoc asciidoc bat bib c cc cfg conf cpp cs css env go graphql h hpp ini java js jsx kt log lua mjs org patch php pl po"
-    " properties proto py pyi r rb rs rst scala sh sql srt ssa sub swift tex tf toml ts tsx vtt vue xml yaml yml"
+    "adoc asciidoc ass bat bib c cc cfg cjs clj conf cpp cs css cxx dart diff env ex exs fs go gradle graphql"
+    " groovy h hh hpp hs hxx ics ini java jl js json5 jsonc jsx kt kts less log lrc lua m mjs mts org pas patch"
+    " php pl plist po properties proto ps1 psm1 py pyi r rb rs rst scala scss sh sql srt ssa sub svelte swift"
+    " tex tf toml ts tsx vb vcf vtt vue xml xsd xsl yaml yml zsh"
 )
 _SLIDES = ".pptx .pptm .ppsx .ppsm .potx".split()  # noqa: SIM905 - easier to read in a row, as are those below
 _NAMES = {
-    **{PLAIN: f"txt text {_TEXT_KINDS}", MARKDOWN: "md markdown", HTML: "html htm xhtml", JSONL: "jsonl ndjson"},
-    **{CSV: "csv", TSV: "tsv", JSON: "json", PDF: "pdf", DOCX: "docx docm dotx dotm", XLSX: "xlsx xlsm xltx xltm"},
+    **{PLAIN: f"txt text {_TEXT_KINDS}", MARKDOWN: "md markdown mdx mkd rmd qmd", HTML: "html htm xhtml", JSONL: "jsonl ndjson"},
+    **{CSV: "csv", TSV: "tsv", JSON: "json geojson", PDF: "pdf", DOCX: "docx docm dotx dotm", XLSX: "xlsx xlsm xltx xltm"},
     **{XLSB: "xlsb", XLS: "xls xlt", ODS: "ods ots fods", ODT: "odt ott fodt", ODP: "odp otp fodp", RTF: "rtf"},
     **{EPUB: "epub", EML: "eml", MHTML: "mhtml mht", NOTEBOOK: "ipynb"},
 }

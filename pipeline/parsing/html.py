@@ -5,11 +5,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from pipeline.parsing.assembly import Block, assemble, one_line
+from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.encodings import DecodedText, read_text
 from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
 from pipeline.parsing.html_tree import (
     AS_BLOCK,
+    AS_INLINE,
     CHIP,
     DROPPED,
     INLINE,
@@ -75,7 +76,7 @@ def parse_html(body: bytes, charset: str | None) -> Parsed:
     warnings = withheld(page.unseen)
     if not blocks and (blocks := _Writer(dropped=DROPPED).blocks(page.root)):
         warnings.append("the page holds nothing but navigation")
-    return assemble(blocks, title=page.title, encoding=decoded.encoding, warnings=warnings)
+    return assemble(blocks, title=usable_title(page.title), encoding=decoded.encoding, warnings=warnings)
 
 
 def decode_page(body: bytes, charset: str | None) -> DecodedText:
@@ -218,7 +219,7 @@ class _Writer:
             handler(self, element)
         elif "role" in element.source and element.attributes.get("role") in _ARIA_TABLES:
             self._table(element)
-        elif element.tag in INLINE or element.tag not in _ELEMENTS:
+        elif element.tag in INLINE or element.tag not in _ELEMENTS or AS_INLINE.search(element.source):
             self._shifted(element)
         else:
             self._block(element)

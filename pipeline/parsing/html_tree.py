@@ -24,6 +24,7 @@ _CONTROLLED = re.compile(
 _WORD = re.compile(r"[^\s#'\"(),;]+")
 SHIFTED = re.compile(r"vertical-align\s*+:\s*+(super|sub)\b", re.IGNORECASE)
 AS_BLOCK = re.compile(r"(?<![\w-])display\s*+:\s*+(?:block|flex|grid|list-item|table(?:-row)?\b)", re.IGNORECASE)
+AS_INLINE = re.compile(r"(?<![\w-])display\s*+:\s*+inline\s*+(?:[;!\"']|$)", re.IGNORECASE)
 CHIP = re.compile(r"\bclass\s*+=[^=]*?(?<![\w-])(?:badge|chip|pill|selected-value|tag)(?![\w-])", re.IGNORECASE)
 _SHOWN_APART = re.compile("|".join(each.pattern for each in (SHIFTED, AS_BLOCK, CHIP)), re.IGNORECASE)
 _DISPLAY = re.compile(r"(?<![\w-])(?:display|visibility)\s*+:\s*+(?:(none|hidden)|\w)", re.IGNORECASE)
@@ -232,6 +233,8 @@ class _Builder:
                 continue
             is_end, name, source = tag.groups()
             name = name.lower()
+            if name == "template" and "shadowrootmode" in source:
+                name = "div"  # is shown
             if is_end:
                 if name not in _FORMATTING or name in self._kept:
                     self._close(name)

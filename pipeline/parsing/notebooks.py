@@ -57,7 +57,7 @@ def _output(output: dict[str, Any]) -> Iterator[Block]:
         yield from blocks_of_fragment(page)
         return
     text = _joined(data.get("text/plain", data.get("text"))) or _joined(output.get("traceback"), "\n")
-    if text.strip():
+    if text.strip() and not text.startswith("<IPython.core.display"):  # stands for what a browser shows
         yield Block(text=text, is_code=True)
 
 

@@ -1,15 +1,30 @@
 """Numbers of lists and clauses as they are written: 1, a, iv, 二, 第三条."""
 
+from collections.abc import Sequence
+
 _ROMAN = (
     (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"),
     (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
 )  # fmt: skip
 _CHINESE_DIGITS = "零一二三四五六七八九"
 _LEGAL_DIGITS = "零壹贰叁肆伍陆柒捌玖"
-_HEAVENLY_STEMS = "甲乙丙丁戊己庚辛壬癸"
-
-
-_CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"
+# Styles that count by the signs of a row.
+_ROWS = {
+    "decimalEnclosedCircle": "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳",
+    "decimalEnclosedCircleChinese": "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳",
+    "decimalEnclosedParen": "⑴⑵⑶⑷⑸⑹⑺⑻⑼⑽⑾⑿⒀⒁⒂⒃⒄⒅⒆⒇",
+    "decimalEnclosedFullstop": "⒈⒉⒊⒋⒌⒍⒎⒏⒐⒑⒒⒓⒔⒕⒖⒗⒘⒙⒚⒛",
+    "ideographEnclosedCircle": "㊀㊁㊂㊃㊄㊅㊆㊇㊈㊉",
+    "ideographTraditional": "甲乙丙丁戊己庚辛壬癸",
+    "ideographZodiac": "子丑寅卯辰巳午未申酉戌亥",
+    "ganada": "가나다라마바사아자차카타파하",
+    "aiueo": "アイウエオカキクケコサシスセソタチツテトナニヌネノ",
+    "russianLower": "абвгдежзиклмнопрстуфхцчшщыэюя",
+    "russianUpper": "АБВГДЕЖЗИКЛМНОПРСТУФХЦЧШЩЫЭЮЯ",
+}
+_CARDINAL = "One Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve".split()  # noqa: SIM905 - easier to read in a row
+_ORDINAL = "First Second Third Fourth Fifth Sixth Seventh Eighth Ninth Tenth Eleventh Twelfth".split()  # noqa: SIM905
+_SIGNS: dict[str, Sequence[str]] = {**_ROWS, "cardinalText": _CARDINAL, "ordinalText": _ORDINAL}
 # Styles of HTML and of OpenDocument, by those of Word.
 _STYLES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman", "一": "chineseCounting"}
 _STYLES |= {"壹": "chineseLegalSimplified", "甲": "ideographTraditional", "①": "decimalEnclosedCircle"}
@@ -29,10 +44,10 @@ def numeral(number: int, style: str) -> str:
         return chinese(number)
     if style in ("chineseLegalSimplified", "ideographLegalTraditional", "japaneseLegal"):
         return chinese(number, legal=True)
-    if style in ("ideographTraditional", "ideographZodiac"):
-        return heavenly_stem(number)
-    if style.startswith("decimalEnclosedCircle") and 0 < number <= len(_CIRCLED):
-        return _CIRCLED[number - 1]
+    if style in ("ideographDigital", "japaneseDigitalTenThousand", "taiwaneseDigital"):
+        return "".join("〇一二三四五六七八九"[int(digit)] for digit in str(max(number, 0)))
+    if 0 < number <= len(signs := _SIGNS.get(style, "")):
+        return signs[number - 1]
     if style == "decimalZero":
         return f"{number:02d}"
     if style == "ordinal":
@@ -77,8 +92,3 @@ def chinese(number: int, *, legal: bool = False) -> str:
         else:
             gap = bool(written)
     return written.removeprefix("一") if not legal and 10 <= number < 20 else written
-
-
-def heavenly_stem(number: int) -> str:
-    """Return 甲, 乙 … 癸 for 1 to 10, else the number."""
-    return _HEAVENLY_STEMS[number - 1] if 0 < number <= len(_HEAVENLY_STEMS) else str(number)

@@ -338,7 +338,7 @@ class _Tree(XmlReader):
         if name == "list-header":
             place.item.marker = ""
         if start := attributes.get("start-value"):
-            place.list_id = self._begin_list(place.list_style, level=place.level, start=start)
+            place.list_id = self._open[-2].list_id = self._begin_list(place.list_style, level=place.level, start=start)
 
     def _paragraph(self, name: str, attributes: dict[str, str], place: _Place) -> None:
         style = self._styles.known(attributes.get("style-name", ""))

@@ -19,6 +19,7 @@ from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
 from pipeline.parsing.pdf_contents import PageText, Words, rules_of, words_of
 from pipeline.parsing.pdf_heads import body_size, heading_sizes, running_heads, without_browser_lines
+from pipeline.parsing.pdf_layers import Layers
 from pipeline.parsing.pdf_layout import reading_order
 from pipeline.parsing.pdf_lines import BREAK, CJK, NEW, ON, SOFT, Line, LinePart, joined, turned, unplaced
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
@@ -81,7 +82,7 @@ def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
             raise DocumentTooLarge(f"the PDF file has {len(document)} pages; at most {_MOST_PAGES} are read")
         if document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE:
             document.init_forms()
-        pages = _pages_of(document)
+        pages = _pages_of(document, Layers(body))
         _refuse_placeholder(document, pages)
         outline = _outline(document)
         heads = running_heads([page.lines for page in pages])
@@ -98,7 +99,7 @@ def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
                 pages[index].lines = unplaced((texts[index] or "").splitlines())
         warnings = _refuse_unreadable(pages)
         if unseen := sum(page.unseen for page in pages):
-            warnings.append(f"{unseen} words that the pages do not show (white, tiny or beyond the edge) were left out")
+            warnings.append(f"{unseen} words that the pages do not show (white, tiny, beyond the edge or on a layer that is off) were left out")
         title = usable_title(document.get_metadata_value("Title")) or _largest(pages)
         parsed = assemble(_blocks(pages, outline), title=title, warnings=warnings)
     finally:
@@ -165,19 +166,23 @@ class _Page:
         self.lines = self.dropped + self.lines
 
 
-def _pages_of(document: pypdfium2.PdfDocument) -> list[_Page]:
+def _pages_of(document: pypdfium2.PdfDocument, layers: Layers) -> list[_Page]:
     """Return the pages. Some are open together: they share their fonts, and the steps of reading words."""
     pages: list[_Page] = []
     opened: list[PageText] = []
+    unseen: list[int] = []  # words of layers, by page
     for number in range(1, len(document) + 1):
         try:
-            opened.append(PageText(document[number - 1]))
+            page = document[number - 1]
+            unseen.append(layers.leave_out(page))
+            opened.append(PageText(page))
             size = sum(each.size for each in opened)
             if len(opened) < _MOST_OPEN and size < _MOST_TOGETHER and number < len(document):
                 continue
             for text, words in zip(opened, words_of(opened), strict=True):
                 number = len(pages) + 1
                 pages.append(_page_of(document, text.page, words))
+                pages[-1].unseen += unseen[number - 1]
                 text.page.close()
             opened = []
         except pypdfium2.PdfiumError:
