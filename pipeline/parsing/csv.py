@@ -22,6 +22,7 @@ MOST_CELLS = 1_000_000
 _MOST_STRAYS = 100  # rows with a stray quote, after which quotes are characters, so that reading stays linear
 _TEXT_OF_DIGITS = re.compile(r'="[^"]*"')  # as programs write 00123 for Excel
 _OTHER_COMMA = re.compile(r",(?!\d)|(?<!\d),")  # than those of decimals
+_QUOTED_ROW, _SPACED_DELIMITER = re.compile(r'"(?:[^"]|"")*+"\s*+'), re.compile(r"[,;|] ")
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)  # as Excel writes it
 
 
@@ -29,7 +30,7 @@ def parse_csv(body: bytes, charset: str | None) -> Parsed:
     """Parse rows separated by comma, semicolon, tab or bar: the one that a first line `sep=;` names, else whichever
     makes the first rows most even. A row whose quotes do not close is read as it stands, with a warning."""
     decoded = read_text(body, declared=charset)
-    decoded = replace(decoded, text=decoded.text.lstrip("\ufeff"))
+    decoded = replace(decoded, text=_without_quotes_around_rows(decoded.text.lstrip("\ufeff")))
     if named := _SEPARATOR_LINE.match(decoded.text):
         return _parsed(replace(decoded, text=decoded.text[named.end() :]), named[1])
     return _parsed(decoded, _delimiter(decoded.text))
@@ -38,6 +39,17 @@ def parse_csv(body: bytes, charset: str | None) -> Parsed:
 def parse_tsv(body: bytes, charset: str | None) -> Parsed:
     """Parse rows of tab-separated values."""
     return _parsed(read_text(body, declared=charset), "\t")
+
+
+def _without_quotes_around_rows(text: str) -> str:
+    """Return a text of which each row was quoted as a whole, and those within doubled, as the rows were."""
+    rows = text.rstrip().splitlines()
+    if len(rows) < _LEAST_TABLE or not all(map(_QUOTED_ROW.fullmatch, rows)):
+        return text
+    inner = [row.strip()[1:-1].replace('""', '"') for row in rows]
+    lengths = {delimiter: {len(row) for row in csv.reader(inner, delimiter=delimiter)} for delimiter in _DELIMITERS}
+    are_even = any(len(each) == 1 and each.pop() > 1 for each in lengths.values())
+    return "\n".join(inner) if are_even and not _SPACED_DELIMITER.search(inner[0]) else text
 
 
 def _parsed(decoded: DecodedText, delimiter: str) -> Parsed:

@@ -285,7 +285,7 @@ class _Paragraphs(XmlReader):
             self._run_property(name, attributes)
         elif self._in_paragraph_properties:
             self._paragraph_property(name, attributes.get("val", ""))
-        elif name in ("tbl", "tr", "tc", "gridSpan", "vMerge", "tblHeader", "gridBefore"):
+        elif name in ("tbl", "tr", "tc", "gridSpan", "vMerge", "tblHeader", "gridBefore", "hMerge"):
             self._table_part(name, attributes)
         elif self._open:
             self._inline(name, attributes)

@@ -396,10 +396,7 @@ class _Writer:
         ]
         caption = next((self._inline(child) for child in element.elements() if child.tag == "caption"), "")
         self._tight = False
-        for block in table_blocks(cells, marked=_marked_rows(rows), most_columns=_MOST_COLUMNS):
-            if caption:
-                lead = len(caption) + 1 + block.lead if block.lead else len(caption)
-                block = replace(block, text=f"{caption}\n{block.text}", lead=lead)
+        for block in table_blocks(cells, marked=_marked_rows(rows), most_columns=_MOST_COLUMNS, caption=caption):
             self._emit(block)
         for cell in (cell for row in rows for cell in row):
             for note in cell.named("note"):

@@ -29,8 +29,9 @@ SOFT = "\u00ad"  # a hyphen at a line's end
 _BROKEN_WORD = re.compile(r"\u00ad$|(?<=\w)-$")
 LIST_ITEM = re.compile(
     r"(?:\[\d{1,3}\]|[-*•●○■□▪‣◦–]|[(（]?\d{1,3}[.)）]|\(?[a-z]\)|[(（]?[一二三四五六七八九十]{1,3}[)）、.])\s?(?!\d)|第[\d一二三四五六七八九十百]{1,5}[条章节]"
+    r"|(?:[QA]\d{0,3}|[问答]\d{0,3})[.:：]"
 )
-_BEGINS_ITEM = frozenset("[-*•●○■□▪‣◦–(（第一二三四五六七八九十")
+_BEGINS_ITEM = frozenset("[-*•●○■□▪‣◦–(（第一二三四五六七八九十QA问答")
 VALUE = re.compile(r"[-+(<>≤≥~$€£¥]*+[\d.,]++[:/%)*†‡\d.,-]*+$|[-–—…*✓]++$|n/?a$", re.IGNORECASE)
 SENTENCE_END = re.compile(r"[.!?:;。！？：；…]['\"”’)\]）】]*$")
 _FEW = 4  # lines; fewer ones of medium length are no paragraph

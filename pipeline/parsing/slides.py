@@ -14,7 +14,8 @@ from pptx.package import Package
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import main_part, office_archive, texts_in
-from pipeline.parsing.formulas import lowered, raised
+from pipeline.parsing.formulas import linear_omml, lowered, raised
+from pipeline.parsing.html_tree import Element
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.recognition import unread
 from pipeline.parsing.tables import table_blocks
@@ -31,6 +32,7 @@ _DAMAGED = (
 _NUMBERED = re.compile(r"(arabic|alphaLc|alphaUc|romanLc|romanUc|ea1|circle)\w*?(Period|ParenR|ParenBoth|Plain|Minus)")
 _NUMBER_STYLES = {"alphaLc": "a", "alphaUc": "A", "romanLc": "i", "romanUc": "I", "ea1": "一", "circle": "①"}
 _NUMBER_ENDS = {"Period": ".", "ParenR": ")"}
+_ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
 _REMEDY = "save the slides as PDF, whose pages can be recognised"
 
 
@@ -50,7 +52,7 @@ def parse_pptx(body: bytes) -> Parsed:
                 raise DocumentTooLarge(f"the presentation has {len(slides)} slides; at most {_MOST_SLIDES} are read")
             diagrams = {slide.slide_id: _diagrams(archive, slide) for slide in slides}
         numbers = {slide.slide_id: number for number, slide in enumerate(presentation.slides, start=1)}
-        reading = _Reading(diagrams)
+        reading = _Reading(diagrams, presentation.slide_width, presentation.slide_height)
         blocks = [block for slide in slides for block in reading.blocks(slide, numbers[slide.slide_id])]
         title = usable_title(presentation.core_properties.title)
     except _DAMAGED as error:
@@ -64,12 +66,14 @@ def parse_pptx(body: bytes) -> Parsed:
 class _Reading:
     """Reads slides, and notes which hold only pictures."""
 
-    def __init__(self, diagrams: Mapping[int, Sequence[Sequence[str]]]) -> None:
+    def __init__(self, diagrams: Mapping[int, Sequence[Sequence[str]]], width: int, height: int) -> None:
         self.unread: list[int] = []
         self._diagrams = diagrams
+        self._width, self._height = width, height
 
     def blocks(self, slide: Any, number: int) -> list[Block]:
         """Return the text of a slide."""
+        _choose(slide.element)
         title = slide.shapes.title
         heading = (
             one_line(*map(_text, title.text_frame.paragraphs)) if title is not None and title.has_text_frame else ""
@@ -90,6 +94,7 @@ class _Reading:
         left_out = None if without is None else without.shape_id
         for shape in sorted(shapes, key=_position):
             is_hidden = shape._element.xpath("*[1]/p:cNvPr/@hidden") in (["1"], ["true"])
+            is_hidden |= depth == 0 and self._is_beside(shape)
             if is_hidden or (left_out is not None and shape.shape_id == left_out):
                 continue
             if hasattr(shape, "shapes"):
@@ -101,6 +106,13 @@ class _Reading:
                     yield from self._paragraphs(shape.chart.chart_title.text_frame)
             elif shape.has_text_frame:
                 yield from self._paragraphs(shape.text_frame)
+
+    def _is_beside(self, shape: Any) -> bool:
+        """Return whether a shape stands beside the slide, where nobody sees it."""
+        left, top, width, height = shape.left, shape.top, shape.width, shape.height
+        if None in (left, top, width, height):
+            return False
+        return bool(left + width <= 0 or top + height <= 0 or left >= self._width or top >= self._height)
 
     def _paragraphs(self, frame: Any) -> Iterator[Block]:
         """Yield the paragraphs of a shape as lines that belong together, numbered and indented ones as list items."""
@@ -153,11 +165,29 @@ class _Numbers:
 def _text(paragraph: Any) -> str:
     """Return the text of a paragraph, raised and lowered parts written as such."""
     text = ""
-    for part in paragraph._p.content_children:
-        written = part.text.replace("\v", "\n")
+    for part in paragraph._p.xpath("*[not(self::a:pPr or self::a:endParaRPr)]"):
+        if part.tag.endswith("}m"):  # a formula
+            text += linear_omml(Element("#root", children=[_tree(child) for child in part]))
+            continue
+        written = (part.text or "").replace("\v", "\n")
         shift = "".join(part.xpath("a:rPr/@baseline")).rstrip("%0")
         text += written if shift in ("", "-") else (lowered if shift.startswith("-") else raised)(text, written)
     return text
+
+
+def _choose(slide: Any) -> None:
+    """Put what a slide offers to new programs, such as formulas, in the place of what it has for old ones."""
+    for either in [*slide.iter(_ALTERNATIVES)]:
+        parent, choice = either.getparent(), either[0] if len(either) else ()
+        at = parent.index(either)
+        parent[at : at + 1] = [*choice]
+
+
+def _tree(node: Any) -> Element:
+    name = node.tag.rpartition("}")[2]
+    value = next((text for key, text in node.attrib.items() if key.endswith("val")), "")
+    texts = [node.text] if name == "t" and node.text else []
+    return Element(name, value, [*texts, *(_tree(child) for child in node if isinstance(child.tag, str))])
 
 
 def _diagrams(archive: ZipFile, slide: Any) -> list[list[str]]:

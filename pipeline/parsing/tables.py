@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, groupby
+from itertools import chain, groupby, takewhile
 
 from pipeline.errors import DocumentTooLarge
 from pipeline.parsing.assembly import Block, one_line
@@ -216,9 +216,23 @@ def bar_blocks(rows: Sequence[Sequence[str]], *, header_rows: int, page: int | N
         yield Block(text="\n".join(lines), lead=len(lead), page=page)
 
 
-def table_blocks(rows: Sequence[Sequence[Spanning]], *, marked: int = 0, most_columns: int) -> Iterator[Block]:
+def table_blocks(
+    rows: Sequence[Sequence[Spanning]], *, marked: int = 0, most_columns: int, caption: str = ""
+) -> Iterator[Block]:
     """Yield a table as `bar_blocks`, each cell in every place that it covers; those of a form once. Its first ``marked``
-    rows are its header; without any it is found."""
+    rows are its header; without any it is found. Rows of one merged cell above it are titles as its caption is, which
+    each part repeats."""
+    width = max((sum(across for _, across, _ in row) for row in rows), default=0)
+    titled = takewhile(lambda row: len(row) == 1 and 1 < width == row[0][1] and row[0][2] == 1, rows[:-2])
+    titles = [text for text in (caption, *(row[0][0] for row in titled)) if text]
+    if titles:
+        above = "\n".join(titles)
+        rest = rows[len(titles) - bool(caption) :]
+        marked = max(0, marked - len(rows) + len(rest))
+        for block in table_blocks(rest, marked=marked, most_columns=most_columns):
+            lead = len(above) + 1 + block.lead if block.lead else len(above)
+            yield replace(block, text=f"{above}\n{block.text}", lead=lead)
+        return
     if is_form(rows):
         yield from bar_blocks([[text for text, _, _ in row] for row in rows], header_rows=0)
         return
