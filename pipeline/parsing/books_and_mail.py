@@ -9,11 +9,10 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
 from urllib.parse import unquote
-from zipfile import ZipFile
 
 from pipeline.errors import EncryptedDocument, MalformedDocument, UndecodableText
 from pipeline.parsing.assembly import Block, assemble, one_line
-from pipeline.parsing.containers import office_archive, title_in, tree_of, what_it_is
+from pipeline.parsing.containers import Archive, office_archive, title_in, tree_of, what_it_is
 from pipeline.parsing.encodings import decode
 from pipeline.parsing.html import blocks_of_tree, decode_page, parse_html, withheld
 from pipeline.parsing.html_tree import INLINE, Element, read_page
@@ -60,13 +59,15 @@ def parse_epub(body: bytes) -> Parsed:
         for name in _chapters(archive, package):
             missing += name not in parts
             if name in parts and name not in chapters:
-                text = decode_page(archive.read(name), None).text
+                text = ""
+                with archive.beside(name):
+                    text = decode_page(archive.read(name), None).text
                 chapter = read_page(_EMPTY_TAG.sub(r"<\1\2></\1>", text), keeps_formatting=True)
                 chapters[name] = chapter.root
                 unseen += chapter.unseen
         _place_notes(chapters)
         root = Element("#root", children=[*chapters.values()])
-        warnings = withheld(unseen)
+        warnings = withheld(unseen) + archive.warnings
         if missing:
             warnings.append(f"{missing} chapters are missing in the file")
         pictures = [at for at, chapter in enumerate(chapters.values(), start=1) if at > 1 and _is_picture(chapter)]
@@ -75,7 +76,7 @@ def parse_epub(body: bytes) -> Parsed:
         return assemble(blocks_of_tree(root), title=title_in(archive, package), warnings=warnings)
 
 
-def _chapters(archive: ZipFile, root: str) -> Iterator[str]:
+def _chapters(archive: Archive, root: str) -> Iterator[str]:
     """Yield the parts of a book in the order in which they are read, without its navigation."""
     package = tree_of(archive, root)
     items = (each.attributes for each in package.named("item"))

@@ -46,7 +46,32 @@ _LARGEST_PART = 128 * 1024 * 1024  # bytes of XML, whose text is held in memory
 _READ_AT_ONCE = 64 * 1024  # bytes
 
 
+_NAMES_SHOWN = 5
 SOMETHING_ELSE = "something else"
+
+
+class DamagedPart(MalformedDocument):
+    """A part of an archive cannot be read."""
+
+
+class Archive(zipfile.ZipFile):
+    """The archive of a document, with the names of the parts beside the main one that are damaged and left out."""
+
+    damaged: tuple[str, ...] = ()
+
+    @contextmanager
+    def beside(self, part: str) -> Iterator[None]:
+        """Leave a part out from where it is damaged."""
+        try:
+            yield
+        except (DamagedPart, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+            self.damaged = tuple(dict.fromkeys((*self.damaged, part)))
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return the warning about parts that were left out, if there are any."""
+        names = ", ".join(self.damaged[:_NAMES_SHOWN]) + (", …" if len(self.damaged) > _NAMES_SHOWN else "")
+        return [f"damaged parts of the file were left out ({len(self.damaged)}): {names}"] if names else []
 
 
 def what_it_is(body: bytes) -> str:
@@ -55,7 +80,7 @@ def what_it_is(body: bytes) -> str:
 
 
 @contextmanager
-def office_archive(body: bytes, what: str) -> Iterator[zipfile.ZipFile]:
+def office_archive(body: bytes, what: str) -> Iterator[Archive]:
     """Return an Office document's archive after checking its directory, which bounds the reading; nothing is unpacked
     to disk.
 
@@ -71,7 +96,7 @@ def office_archive(body: bytes, what: str) -> Iterator[zipfile.ZipFile]:
     if not body.startswith(b"PK") and _FIRST_FILE not in body[:_JUNK]:
         raise MalformedDocument(f"the file is not {what} but {what_it_is(body)}")
     try:
-        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+        with Archive(io.BytesIO(body)) as archive:
             _refuse_harmful(archive)
             for entry in archive.infolist():  # old programs for Windows write backslashes
                 entry.filename = entry.filename.replace("\\", "/")
@@ -138,6 +163,11 @@ class XmlReader:
         """Read one part of the archive to its end. Raises MalformedDocument, or KeyError if it does not exist."""
         deque(pieces(archive, part, self), maxlen=0)
 
+    def read_beside(self, archive: Archive, part: str) -> None:
+        """Read a part beside the main ones, as far as it can be read."""
+        with archive.beside(part):
+            self.read(archive, part)
+
 
 def pieces(archive: zipfile.ZipFile, part: str, reader: Reader, *, keeps_prefixes: bool = False) -> Iterator[None]:
     """Call a reader for one part of the archive, XML or records, and yield after each piece of it. Names come without
@@ -167,7 +197,7 @@ def pieces(archive: zipfile.ZipFile, part: str, reader: Reader, *, keeps_prefixe
             parser.Parse(b"", True)
             yield
         except (expat.ExpatError, zipfile.BadZipFile, ValueError, LookupError) as error:
-            raise MalformedDocument(f"a part of the document is damaged ({type(error).__name__})") from None
+            raise DamagedPart(f"a part of the document is damaged ({type(error).__name__})") from None
 
 
 class _Tree(XmlReader):
@@ -194,15 +224,22 @@ def tree_of(archive: zipfile.ZipFile, part: str) -> Element:
     return tree.root
 
 
-def title_in(archive: zipfile.ZipFile, part: str = PROPERTIES) -> str:
+def tree_beside(archive: Archive, part: str) -> Element:
+    """Return the tree of a part beside the main ones, as far as it can be read."""
+    tree = _Tree()
+    tree.read_beside(archive, part)
+    return tree.root
+
+
+def title_in(archive: Archive, part: str = PROPERTIES) -> str:
     """Return the title in a document's properties, the first of several; empty if there is none."""
-    titles = tree_of(archive, part).named("title") if part in archive.namelist() else iter(())
+    titles = tree_beside(archive, part).named("title") if part in archive.namelist() else iter(())
     return next((title.text.strip() for title in titles), "")
 
 
-def texts_in(archive: zipfile.ZipFile, part: str, *, within: str = "#root") -> list[str]:
+def texts_in(archive: Archive, part: str, *, within: str = "#root") -> list[str]:
     """Return the texts of a drawing, one for each paragraph: of its diagram's points, or of the elements ``within``."""
-    root = tree_of(archive, part)
+    root = tree_beside(archive, part)
     places = [root] if within == root.tag else root.named(within)
     texts = ("".join(text.text for text in each.named("t")).strip() for place in places for each in place.named("p"))
     return [text for text in texts if text]

@@ -5,12 +5,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from zipfile import ZipFile
 
 from pipeline.errors import MalformedDocument
 from pipeline.parsing.assembly import MONOSPACE, Block, assemble, one_line, usable_title, with_furniture
 from pipeline.parsing.books_and_mail import parse_mhtml
-from pipeline.parsing.containers import Links, XmlReader, linked_parts, main_part, office_archive, texts_in, title_in
+from pipeline.parsing.containers import Archive, Links, XmlReader, linked_parts, main_part, office_archive, texts_in, title_in
 from pipeline.parsing.encodings import decode
 from pipeline.parsing.formulas import RAISED_TEXT, linear_omml, lowered, of_equation, raised
 from pipeline.parsing.html import blocks_of_tree
@@ -60,28 +59,29 @@ def parse_docx(body: bytes) -> Parsed:
         warnings = ["hidden text was left out"] if reader.hidden else []
         if reader.pictures:
             warnings.append(f"pictures were not read ({reader.pictures})")
-        return assemble(blocks, title=usable_title(title_in(archive)) or reader.title, warnings=warnings)
+        title = usable_title(title_in(archive)) or reader.title
+        return assemble(blocks, title=title, warnings=warnings + archive.warnings)
 
 
 class _Document:
     """The parts of a document that its body refers to."""
 
-    def __init__(self, archive: ZipFile, links: Links, parts: frozenset[str]) -> None:
+    def __init__(self, archive: Archive, links: Links, parts: frozenset[str]) -> None:
         self._archive = archive
         self._links = links
         self._parts = parts
         self._styles = _Styles()
         for part in self._named("styles"):
-            self._styles.read(archive, part)
+            self._styles.read_beside(archive, part)
         self._numbering = Numbering()
         for part in self._named("numbering"):
-            self._numbering.read(archive, part)
+            self._numbering.read_beside(archive, part)
         self._notes: dict[tuple[str, str], str] = {}  # by their kind and id
         self._shown: set[str] = set()  # parts that the text refers to
         for kind in ("footnote", "endnote", "comment"):
             for part in self._named(f"{kind}s"):
                 notes = _Notes(kind, self.reader(numbered=False))
-                notes.read(archive, part)
+                notes.read_beside(archive, part)
                 self._notes |= {(kind, name): text for name, text in notes.texts.items()}
 
     def _named(self, kind: str) -> list[str]:
@@ -101,7 +101,7 @@ class _Document:
         yield from blocks_of_tree(root)
         for part in (*self._links.of_kind("/header"), *self._links.of_kind("/footer")):
             reader = self.reader(numbered=False)
-            reader.read(self._archive, part)
+            reader.read_beside(self._archive, part)
             yield from blocks_of_tree(with_code(reader.root))
 
     def _part(self, link: str) -> list[Element]:

@@ -17,7 +17,7 @@ from pipeline.parsing.assembly import (
     usable_title,
     with_furniture,
 )
-from pipeline.parsing.containers import XmlReader, copy_of, office_archive, title_in, tree_of, what_it_is
+from pipeline.parsing.containers import Archive, XmlReader, copy_of, office_archive, title_in, tree_beside, what_it_is
 from pipeline.parsing.formulas import linear_mathml
 from pipeline.parsing.html import blocks_of_tree
 from pipeline.parsing.html_tree import DEEPEST, Element
@@ -60,7 +60,8 @@ def parse_odt(body: bytes) -> Parsed:
         warnings = ["hidden text was left out"] if tree.hides else []
         if tree.pictures:
             warnings.append(f"pictures were not read ({tree.pictures})")
-        return assemble(blocks, title=title_of(archive) or tree.title, warnings=warnings)
+        title = title_of(archive) or tree.title
+        return assemble(blocks, title=title, warnings=warnings + archive.warnings)
 
 
 def parse_odp(body: bytes) -> Parsed:
@@ -83,11 +84,12 @@ def parse_odp(body: bytes) -> Parsed:
         warnings = [unread(pictures, len(slides), _REMEDY, what="slide")] if pictures else []
         if hidden := sum(slide.is_hidden for slide in slides):
             warnings.append(f"{hidden} hidden slides were left out")
-        return assemble(blocks, title=title_of(archive), warnings=warnings)
+        title = title_of(archive)
+        return assemble(blocks, title=title, warnings=warnings + archive.warnings)
 
 
 @contextmanager
-def open_document(body: bytes, what: str) -> Iterator[ZipFile]:
+def open_document(body: bytes, what: str) -> Iterator[Archive]:
     """Open a document, ``what``; one in a single file of XML as the archive that it would be. Raises as
     `office_archive`."""
     is_flat = not body.startswith(b"PK") and b"office:document" in body[:_NAMES_WITHIN]
@@ -118,16 +120,16 @@ def _archived(body: bytes) -> bytes:
     return out.getvalue()
 
 
-def title_of(archive: ZipFile) -> str | None:
+def title_of(archive: Archive) -> str | None:
     """Return the title in a document's properties, unless a program chose it."""
     return usable_title(title_in(archive, _META))
 
 
-def _read(archive: ZipFile) -> "_Tree":
+def _read(archive: Archive) -> "_Tree":
     tree = _Tree(archive)
-    for part in (_STYLES, CONTENT):
-        if part in archive.namelist():
-            tree.read(archive, part)
+    if _STYLES in archive.namelist():
+        tree.read_beside(archive, _STYLES)
+    tree.read(archive, CONTENT)
     return tree
 
 
@@ -206,7 +208,7 @@ class _Place:
 class _Tree(XmlReader):
     """Reads the styles and the content into a tree of elements of HTML."""
 
-    def __init__(self, archive: ZipFile) -> None:
+    def __init__(self, archive: Archive) -> None:
         self.root, self.furniture = Element("#root"), Element("#root")
         self.slides: list[_Slide] = []
         self.hides = False
@@ -431,7 +433,7 @@ class _Tree(XmlReader):
 class Objects:
     """The documents within another one, each of which is read once."""
 
-    def __init__(self, archive: ZipFile) -> None:
+    def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._parts = set(archive.namelist()) - {CONTENT}
 
@@ -441,7 +443,7 @@ class Objects:
         if part not in self._parts:
             return Element("#root")
         self._parts.discard(part)
-        return tree_of(self._archive, part)
+        return tree_beside(self._archive, part)
 
 
 def titles_of(chart: Element) -> list[str]:

@@ -2,7 +2,7 @@
 
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -58,6 +58,7 @@ class _Sheet(SheetReader):
 @dataclass(frozen=True, slots=True)
 class _Workbook:
     sheets: tuple[_Sheet, ...]
+    warnings: Sequence[str] = ()
 
     def open(self, sheet: _Sheet) -> SheetReader:
         return sheet
@@ -217,8 +218,9 @@ def parse_ods(body: bytes) -> Parsed:
     with open_document(body, "an OpenDocument workbook") as archive:
         tables = _Tables(Objects(archive))
         tables.read(archive, CONTENT)
-        blocks = workbook_blocks(_Workbook(tuple(tables.sheets)), warnings)
-        return assemble(blocks, title=title_of(archive), warnings=warnings)
+        title = title_of(archive)
+        blocks = workbook_blocks(_Workbook(tuple(tables.sheets), archive.warnings), warnings)
+        return assemble(blocks, title=title, warnings=warnings)
 
 
 @dataclass(slots=True)

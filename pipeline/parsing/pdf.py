@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice, pairwise
@@ -29,6 +30,7 @@ from pipeline.records import Encoding, Parsed
 
 _SIGNATURE_WITHIN = 1024  # bytes; some programs write a few before it
 _MOST_PAGES = 10_000
+_CATALOG = re.compile(rb"(?<!\d)(\d{1,9}) 0 obj\s{0,9}<<[^<>]{0,1000}/Type\s{0,9}/Catalog")
 _MOST_BOOKMARKS = 10_000
 _HEADING_LEVELS = 6
 _POINTS_PER_INCH = 72
@@ -99,7 +101,8 @@ def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
                 pages[index].lines = unplaced((texts[index] or "").splitlines())
         warnings = _refuse_unreadable(pages)
         if unseen := sum(page.unseen for page in pages):
-            warnings.append(f"{unseen} words that the pages do not show (white, tiny, beyond the edge or on a layer that is off) were left out")
+            reasons = "white, tiny, beyond the edge or on a layer that is off"
+            warnings.append(f"{unseen} words that the pages do not show ({reasons}) were left out")
         title = usable_title(document.get_metadata_value("Title")) or _largest(pages)
         parsed = assemble(_blocks(pages, outline), title=title, warnings=warnings)
     finally:
@@ -120,6 +123,9 @@ def open_pdf(body: bytes) -> pypdfium2.PdfDocument:
     try:
         return pypdfium2.PdfDocument(body)
     except pypdfium2.PdfiumError as error:
+        if catalog := _CATALOG.search(body):  # of a file without its end
+            with suppress(pypdfium2.PdfiumError):
+                return pypdfium2.PdfDocument(body + b"\ntrailer\n<< /Root %s 0 R >>\n" % catalog[1])
         # The library may report the previous document's error, so its word alone is not enough.
         is_locked = error.err_code in (pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY)
         if is_locked and b"/Encrypt" in body:

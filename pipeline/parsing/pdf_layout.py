@@ -43,6 +43,7 @@ _FILLED = 0.6  # share of a column's width that its lines of prose fill
 _PARAGRAPHS = 8  # lines of a column that may be several paragraphs
 _MOST_PROSE_COLUMNS = 4
 _LEAST_COUNTED, _MOST_DIGITS = 4, 6  # lines with numbers in the margin
+_LARGER, _COLUMNS_APART = 1.15, 2.5  # times the size of the text, and times its height: a heading between columns
 _MOST_BOXES = 100  # of a page
 _DEEPEST = 4  # columns within columns
 
@@ -124,14 +125,16 @@ def _bands(rows: Iterable[list[LinePart]]) -> Iterator[tuple[list[list[LinePart]
     band: list[list[LinePart]] = []
     spans: Spans = []
     divided = 0  # rows of several segments
-    for row in rows:
+    rows = [*rows]
+    for index, row in enumerate(rows):
         if len(spans) == len(row) == 1 and _touches(spans[0], row[0]):
             spans = [(min(spans[0][0], row[0].left), max(spans[0][1], row[0].right))]
             band.append(row)
             continue
         height = max([each.height for each in row if not each.lines]) if not row[0].lines else 10.0
         merged = merged_spans([*spans, *((each.left, each.right) for each in row)], GUTTER * height)
-        if band and _ends(band, spans, row, merged, height, divided):
+        is_above_columns = divided > 1 and index + 1 < len(rows) and _begins_columns(rows[index - 1 : index + 2])
+        if band and (is_above_columns or _ends(band, spans, row, merged, height, divided)):
             kept = len(band) - (_rows_beside(band, row) if len(spans) == 1 else 0)
             if kept:
                 yield band[:kept], spans
@@ -143,6 +146,17 @@ def _bands(rows: Iterable[list[LinePart]]) -> Iterator[tuple[list[list[LinePart]
         spans = merged
     if band:
         yield band, spans
+
+
+def _begins_columns(rows: Sequence[Sequence[LinePart]]) -> bool:
+    """Return whether the second of three rows is a heading above columns, which all end above it."""
+    above, row, below = rows
+    heading = row[0]
+    if len(row) > 1 or len(above) < 2 or len(above) != len(below) or heading.lines or any(each.lines for each in above):
+        return False
+    size = max(each.size for each in (*above, *below))
+    gap = min(each.bottom for each in above) - max(each.top for each in below)
+    return heading.size > _LARGER * size > 0 and gap > _COLUMNS_APART * above[0].height
 
 
 def _rows_beside(band: Sequence[Sequence[LinePart]], row: Sequence[LinePart]) -> int:

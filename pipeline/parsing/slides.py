@@ -6,14 +6,14 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile
 
 from pptx.exc import PythonPptxError
 from pptx.package import Package
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
-from pipeline.parsing.containers import main_part, office_archive, texts_in
+from pipeline.parsing.containers import Archive, main_part, office_archive, texts_in
 from pipeline.parsing.formulas import linear_omml, lowered, raised
 from pipeline.parsing.html_tree import Element
 from pipeline.parsing.numbering import numeral
@@ -190,7 +190,7 @@ def _tree(node: Any) -> Element:
     return Element(name, value, [*texts, *(_tree(child) for child in node if isinstance(child.tag, str))])
 
 
-def _diagrams(archive: ZipFile, slide: Any) -> list[list[str]]:
+def _diagrams(archive: Archive, slide: Any) -> list[list[str]]:
     """Return the texts of each diagram (SmartArt) of a slide."""
     return [
         texts_in(archive, relation.target_partname.lstrip("/"))

@@ -7,11 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
-from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
-from pipeline.parsing.containers import linked_parts, main_part, office_archive, pieces, texts_in, title_in, tree_of
+from pipeline.parsing.containers import (
+    Archive,
+    linked_parts,
+    main_part,
+    office_archive,
+    pieces,
+    texts_in,
+    title_in,
+    tree_beside,
+    tree_of,
+)
 from pipeline.parsing.csv import MOST_CELLS
 from pipeline.parsing.sheets import Formats, Row, SheetReader, Strings, number_formats
 from pipeline.parsing.table_headers import Cells
@@ -36,7 +45,7 @@ class SheetName:
 class Workbook:
     """An open workbook. ``sheets`` are in the order of their tabs."""
 
-    def __init__(self, archive: ZipFile) -> None:
+    def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._parts = frozenset(archive.namelist())
         self._part = main_part(archive, self._parts) or _WORKBOOK
@@ -63,6 +72,11 @@ class Workbook:
         """Return the title in the workbook's properties."""
         return title_in(self._archive) or None
 
+    @property
+    def warnings(self) -> list[str]:
+        """Return the warning about parts that could not be read."""
+        return self._archive.warnings
+
     def open(self, sheet: SheetName) -> SheetReader:
         """Return a reader of one sheet; see `SheetReader`. Raises MalformedDocument."""
         if sheet.part not in self._parts:
@@ -84,7 +98,7 @@ class Workbook:
         for tag, kind in (("threadedComment", "/threadedComment"), ("comment", "/comments")):
             cells = {*notes}
             for part in links.of_kind(kind):
-                for note in tree_of(self._archive, part).named(tag):
+                for note in tree_beside(self._archive, part).named(tag):
                     text = "".join(each.text for each in note.named("t", "text") if each.tag == "t" or tag != "comment")
                     if text.strip() and (cell := note.attributes.get("ref", "")) not in cells:
                         notes.setdefault(cell, []).append(text.strip())
@@ -108,7 +122,7 @@ class Workbook:
     def _number_formats(self) -> Formats:
         used, codes = list[int](), dict[int, str]()
         for part in self._links.of_kind("/styles")[:1]:
-            styles = tree_of(self._archive, part)
+            styles = tree_beside(self._archive, part)
             formats = (each.attributes for each in styles.named("numFmt"))
             codes = {_whole(each.get("numFmtId", "0")): each.get("formatCode", "") for each in formats}
             cells = (xf for each in styles.named("cellXfs") for xf in each.named("xf"))
@@ -141,8 +155,9 @@ def parse_xlsx(body: bytes) -> Parsed:
     warnings: list[str] = []
     headings: list[str] = []
     with open_workbook(body) as workbook:
+        own = usable_title(workbook.title)
         parsed = assemble(_noted(workbook_blocks(workbook, warnings), headings), warnings=warnings)
-        title = usable_title(workbook.title) or next((text for text in headings if not _PLAIN_NAME.match(text)), None)
+        title = own or next((text for text in headings if not _PLAIN_NAME.match(text)), None)
     return replace(parsed, title=title)
 
 
@@ -174,6 +189,7 @@ def workbook_blocks(workbook: Any, warnings: list[str]) -> Iterator[Block]:
     hidden_sheets = sum(sheet.is_hidden for sheet in workbook.sheets)
     if hidden_sheets or unseen:
         warnings.append(f"hidden content was left out: {hidden_sheets} sheets, {unseen} rows and columns")
+    warnings += workbook.warnings
     if without_value:
         warnings.append(
             f"{without_value} cells hold a formula that was saved without its value; open and save the workbook"
