@@ -31,6 +31,7 @@ _MOST_COLUMNS = 200
 _LARGE = 1_080_000  # EMU, 3 cm: the least width and height of a picture that may hold text
 _SILENT = frozenset({"del", "moveFrom", "Fallback", "rPrChange", "pPrChange", "rt", "delText"})
 _NOTE_KINDS = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
+_BEHIND_TEXT, _LOOKED_THROUGH = re.compile(rb":(?:drawing|pict|background)\b"), 8_000_000  # under white text; bytes
 _DRAWN = ("/diagramData", "/chart")
 _WINGDINGS = dict(zip("\xa8\x6f\xa1\x71\x72\xfe\xfd\x78\xfc\xfb\xe0\xdf", "☐☐☐☐☐☑☒☒✓✗→←", strict=True))
 _WINGDINGS_2 = dict(zip("\xa3\x52\x54\x53\x50\x4f", "☐☑☒☒✓✗", strict=True))
@@ -54,6 +55,8 @@ def parse_docx(body: bytes) -> Parsed:
             raise MalformedDocument("the archive holds no Word document")
         document = _Document(archive, linked_parts(archive, main, parts), parts)
         reader = document.reader()
+        if archive.getinfo(main).file_size <= _LOOKED_THROUGH:
+            reader.is_on_paper = _BEHIND_TEXT.search(archive.read(main)) is None
         reader.read(archive, main)
         blocks = with_furniture(blocks_of_tree(with_code(reader.root)), document.remaining())
         warnings = ["hidden text was left out"] if reader.hidden else []
@@ -140,6 +143,7 @@ class _Styles(XmlReader):
         self._titles: set[str] = {"Title"}
         self._numbers: dict[str, tuple[str | None, int | None]] = {}
         self._hidden: set[str] = set()
+        self._shaded: set[str] = set()
         self._code: set[str] = set()
         self._positions: dict[str, str] = {}
         self._depths: dict[str, int] = {}  # of items, by the names of their styles
@@ -165,6 +169,8 @@ class _Styles(XmlReader):
             self._numbers[self._style] = (self._numbers.get(self._style, (None, None))[0], int(value))
         elif name == "vanish" and _is_on(attributes):
             self._hidden.add(self._style)
+        elif name == "shd" and _is_shade(attributes):
+            self._shaded.add(self._style)
         elif name == "vertAlign" and self._style:
             self._positions[self._style] = value
         elif name == "rFonts" and self._style and MONOSPACE.search(attributes.get("ascii", "")):
@@ -175,6 +181,9 @@ class _Styles(XmlReader):
 
     def is_hidden(self, style: str) -> bool:
         return bool(self._hidden) and not self._hidden.isdisjoint(self._chain(style))
+
+    def is_shaded(self, style: str) -> bool:
+        return bool(self._shaded) and not self._shaded.isdisjoint(self._chain(style))
 
     def position(self, style: str) -> str:
         return self._positions.get(style, "")
@@ -213,6 +222,7 @@ class _Paragraph:
     list_id: str | None = None
     list_level: int | None = None
     is_item: bool = False
+    is_shaded: bool = False
     fonts: set[bool] = field(default_factory=set)  # whether it has text in a font of code, and in another one
     below: list[Element] = field(default_factory=list)  # notes and parts that the paragraph refers to
 
@@ -238,6 +248,7 @@ class _Paragraphs(XmlReader):
         self.title: str | None = None
         self.hidden = False
         self.pictures = 0  # that may hold text: not the small ones
+        self.is_on_paper = False  # nothing is drawn that white text could stand on
         self._is_large = True  # the open drawing
         self._is_watermark = False  # likewise
         self._styles = styles
@@ -250,7 +261,7 @@ class _Paragraphs(XmlReader):
         self._in_text = self._in_field = self._in_paragraph_properties = self._in_run_properties = (
             self._in_row_properties
         ) = False
-        self._is_hidden = self._is_code = False  # the open run
+        self._is_hidden = self._is_code = self._is_white = False  # the open run
         self._position = ""  # of the open run: superscript, subscript, or half points
         self._run_start = self._choice = 0
         self._field = ""  # the instruction of the open field
@@ -284,7 +295,7 @@ class _Paragraphs(XmlReader):
         elif self._in_run_properties:
             self._run_property(name, attributes)
         elif self._in_paragraph_properties:
-            self._paragraph_property(name, attributes.get("val", ""))
+            self._paragraph_property(name, attributes)
         elif name in ("tbl", "tr", "tc", "gridSpan", "vMerge", "tblHeader", "gridBefore", "hMerge"):
             self._table_part(name, attributes)
         elif self._open:
@@ -320,7 +331,7 @@ class _Paragraphs(XmlReader):
         elif self._in_field:
             self._field += text
         elif self._in_text and self._open:
-            if self._is_hidden:
+            if self._is_hidden or (self._is_white and self.is_on_paper and not self._tables):
                 self.hidden = self.hidden or bool(text.strip())
                 return
             self._open[-1].pieces.append(text)
@@ -329,7 +340,7 @@ class _Paragraphs(XmlReader):
     def _begin_run(self) -> None:
         style = self._open[-1].style if self._open else ""
         self._is_hidden, self._is_code = self._styles.is_hidden(style), self._styles.is_code(style)
-        self._position = ""
+        self._position, self._is_white = "", False
         self._run_start = len(self._open[-1].pieces) if self._open else 0
 
     def _end_run(self) -> None:
@@ -343,10 +354,14 @@ class _Paragraphs(XmlReader):
         self._is_hidden, self._position = False, ""
 
     def _run_property(self, name: str, attributes: dict[str, str]) -> None:
-        if self._in_paragraph_properties:
+        if self._in_paragraph_properties or not self._open:
             return  # of the paragraph's mark
         if name == "vanish":
             self._is_hidden = _is_on(attributes)
+        elif name == "color":
+            self._is_white = attributes.get("val", "").upper() == "FFFFFF" and not self._open[-1].is_shaded
+        elif name in ("shd", "highlight"):
+            self._is_white &= not _is_shade(attributes)
         elif name == "sz":
             self._is_hidden |= attributes.get("val") in _TINY
         elif name == "rStyle":
@@ -359,12 +374,14 @@ class _Paragraphs(XmlReader):
             value = attributes.get("val", "")
             self._position = value if _SHIFT.fullmatch(value) else ""
 
-    def _paragraph_property(self, name: str, value: str) -> None:
+    def _paragraph_property(self, name: str, attributes: dict[str, str]) -> None:
         if not self._open:
             return
-        paragraph = self._open[-1]
+        paragraph, value = self._open[-1], attributes.get("val", "")
         if name == "pStyle":
-            paragraph.style = value
+            paragraph.style, paragraph.is_shaded = value, paragraph.is_shaded or self._styles.is_shaded(value)
+        elif name == "shd":
+            paragraph.is_shaded = _is_shade(attributes)
         elif name == "outlineLvl" and value in _LEVELS:
             paragraph.level = int(value) + 1
         elif name == "ilvl" and value.isdecimal():
@@ -528,6 +545,10 @@ def _symbol(attributes: Mapping[str, str]) -> str:
     character = chr(number - 0xF000 if 0xF000 <= number <= 0xF0FF else number)
     table = _SYMBOLS.get(attributes.get("font", "").lower())
     return (table.get(character, "") if table is not None else character) if number >= 32 else ""
+
+
+def _is_shade(attributes: Mapping[str, str]) -> bool:
+    return attributes.get("fill", attributes.get("val", "")).upper() not in ("", "AUTO", "NONE", "FFFFFF")
 
 
 def _is_on(attributes: Mapping[str, str]) -> bool:
