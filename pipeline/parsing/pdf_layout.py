@@ -183,7 +183,8 @@ def _ends(
 ) -> bool:
     """Return whether a row does not belong to a band: it closes a gutter, opens one, or stands far below."""
     if len(spans) == 1:
-        return len(row) > 1 and len(merged) == 1
+        is_below_heading = not divided and band[-1][0].size > _LARGER * max(each.size for each in row) > 0
+        return len(row) > 1 and (len(merged) == 1 or is_below_heading)
     gaps = [(one.right, other.left) for one, other in pairwise(row) if other.left - one.right >= GUTTER * height]
     if (len(gaps) > 1 or len(band) == 1) and any(
         left <= start and end <= right for left, right in merged for start, end in gaps

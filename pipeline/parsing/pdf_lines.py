@@ -245,6 +245,8 @@ def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
         begin = text[:1]
         may_be_item = begin in _BEGINS_ITEM or begin.isdecimal() or text[1:2] == ")"
         item = may_be_item and LIST_ITEM.match(text) is not None
+        if item and index and begin in "QA":  # of questions and answers, but not of Exhibit A
+            item = SENTENCE_END.search(lines[-1].text[-ENDING:]) is not None
         if index and above[-1].text.endswith((SOFT, "-")) and _BROKEN_WORD.search(above[-1].text[-2:]):
             follows = ON
         elif pitch > 0 and not item and abs(size - size_above) <= OTHER_SIZE * size:

@@ -33,6 +33,7 @@ _OF_GLOSSARIES = re.compile(  # names of the columns of a glossary
 LEAST_COLUMNS = 3  # of a table whose rows stand in groups
 _LEAST_COUNTED = 4  # whole numbers in a row that count columns, as hours do
 _MOST_NAME_ROWS = 12  # above the first number of a table
+TOTAL = re.compile(r"(?:grand |\bsub-?|\b)(?:totals?|sum(?:me)?)\b|合计|总计|小计|總計|合計", re.IGNORECASE)
 SIGNS = frozenset("$€£¥￥")
 _PLACEHOLDERS = SIGNS | frozenset("-–—")
 YEAR = re.compile(r"(?:FY\s?)?(?:19|20)\d\d(?:\s?[-/]\s?\d\d(?:\d\d)?)?(?:\s?(?:年度?|[AEFP]|Q[1-4]|H[12]))?$")
@@ -135,7 +136,8 @@ def _filled_down(rows: list[TableRow], columns: Sequence[int]) -> list[TableRow]
         return rows
     first, second = columns[:2]
     is_grouped = any(first not in cells for _, cells in rows) and all(
-        second in cells and kind_of(cells[second]) == "text" and kind_of(cells.get(first, "-")) == "text"
+        (second in cells or TOTAL.search(cells.get(first, "")))
+        and kind_of(cells.get(second, "-")) == kind_of(cells.get(first, "-")) == "text"
         for _, cells in rows
     )
     if not is_grouped:

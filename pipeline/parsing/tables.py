@@ -20,6 +20,7 @@ from pipeline.parsing.table_headers import (
     MOST_HEADER_ROWS,
     NUMBER,
     SIGNS,
+    TOTAL,
     YEAR,
     Cells,
     Span,
@@ -56,7 +57,6 @@ _FIELD = re.compile(  # a name of a form
     re.IGNORECASE,
 )
 _LONGEST_SIGN = 4  # characters of a cell that may stand beside an equal one
-_TOTAL = re.compile(r"(?:grand |sub-?)?totals?\b|sum\b|合计|总计|小计|總計|合計", re.IGNORECASE)
 _NOTE = re.compile(
     r"\*|†|‡|\(?\d\)|(?:notes?|n\.?b\.?|sources?|remarks?|hint|disclaimer|anmerkung|hinweis|quelle|注释?|备注|说明|附注|來源|来源|"
     r"资料来源|数据来源|註|備註)\s?\d?[:：.]",
@@ -170,7 +170,7 @@ def field_blocks(header: Cells, rows: Sequence[TableRow], labels: Container[int]
         else:
             text = _bar_line(cells, columns if is_even else sorted(cells))
         written.append((number, f"{label}\n{text}" if label else text, _stored(cells)))
-        if label and _TOTAL.match(cells.get(columns[0], "")):
+        if label and TOTAL.match(cells.get(columns[0], "")):
             label = ""
     yield from _marked(written)
 
