@@ -1,7 +1,7 @@
 """One sheet of a workbook, read as a stream of XML: rows of text, and their properties."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -20,10 +20,12 @@ _PICTURE = re.compile(r"=?_?(?:xlfn\.)?(?:DISPIMG|IMAGE)\(", re.IGNORECASE)  # a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
-    """The number format of each cell style that has one, and whether dates count from 1904."""
+    """The number format of each cell style that has one, whether dates count from 1904, and the styles that write white on
+    white."""
 
     codes: Mapping[int, str]
     from_1904: bool
+    white: Container[str] = ()
 
 
 def number_formats(used: Sequence[int], codes: Mapping[int, str], *, from_1904: bool) -> Formats:
@@ -38,7 +40,8 @@ def number_formats(used: Sequence[int], codes: Mapping[int, str], *, from_1904: 
 @dataclass(slots=True, kw_only=True)
 class Row:
     """One row. ``cells``: values that are not empty, by column from 0, never formulas. ``without_value``: columns whose
-    formula was saved without its value. ``errors``: columns with an error such as ``#N/A``. ``style``: of the first cell."""
+    formula was saved without its value. ``errors``: columns with an error such as ``#N/A``. ``style``: of the first cell.
+    ``white``: columns with white text, unless the sheet ``is_coloured`` by more than its cells."""
 
     number: int
     cells: dict[int, str] = field(default_factory=dict)
@@ -46,6 +49,7 @@ class Row:
     without_value: tuple[int, ...] = ()
     errors: tuple[int, ...] = ()
     style: str = ""
+    white: tuple[int, ...] = ()
 
 
 class Strings:
@@ -97,6 +101,8 @@ class SheetReader:
         self._strings = strings
         self._codes = {str(style): code for style, code in formats.codes.items()}
         self._from_1904 = formats.from_1904
+        self._white = formats.white
+        self.is_coloured = False
         self._columns: dict[str, int] = {}
         self._done: list[Row] = []
         self._row = Row(number=0)
@@ -162,6 +168,8 @@ class SheetReader:
             self._position = attributes.get("val", "")
         elif local == "row":
             self.begin_row(int(attributes.get("r") or self._row.number + 1), is_hidden=_is_hidden(attributes, "ht"))
+        elif local in ("tablePart", "conditionalFormatting", "drawing", "legacyDrawing", "picture"):
+            self.is_coloured = True
         elif local == "rPh":
             self._silent = True
         elif local == "col":
@@ -213,6 +221,8 @@ class SheetReader:
             if not row.cells:
                 row.style = self._style
             row.cells[self._column] = text
+            if self._style in self._white:
+                row.white = (*row.white, self._column)
 
     def _column_of(self, letters: str) -> int:
         column = self._columns.get(letters)

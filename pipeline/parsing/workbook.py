@@ -22,6 +22,7 @@ from pipeline.parsing.containers import (
     tree_of,
 )
 from pipeline.parsing.csv import MOST_CELLS
+from pipeline.parsing.html_tree import Element
 from pipeline.parsing.sheets import Formats, Row, SheetReader, Strings, number_formats
 from pipeline.parsing.table_headers import Cells
 from pipeline.parsing.tables import sheet_blocks
@@ -120,14 +121,19 @@ class Workbook:
         return strings.texts
 
     def _number_formats(self) -> Formats:
-        used, codes = list[int](), dict[int, str]()
+        used, codes, unseen = list[int](), dict[int, str](), frozenset[str]()
         for part in self._links.of_kind("/styles")[:1]:
             styles = tree_beside(self._archive, part)
             formats = (each.attributes for each in styles.named("numFmt"))
             codes = {_whole(each.get("numFmtId", "0")): each.get("formatCode", "") for each in formats}
-            cells = (xf for each in styles.named("cellXfs") for xf in each.named("xf"))
-            used = [_whole(xf.attributes.get("numFmtId", "0")) for xf in cells]
-        return number_formats(used, codes, from_1904=self._from_1904)
+            cells = [xf.attributes for each in styles.named("cellXfs") for xf in each.named("xf")]
+            used = [_whole(xf.get("numFmtId", "0")) for xf in cells]
+            fonts, fills = ([*each.elements()] for name in ("fonts", "fills") for each in [_first(styles, name)])
+            white = {str(at) for at, font in enumerate(fonts) if any(map(_is_white, font.named("color")))}
+            bare = {str(at) for at, fill in enumerate(fills) if not any(fill.named("fgColor", "stop"))}
+            looks = [(xf.get("fontId"), xf.get("fillId", "0")) for xf in cells]
+            unseen = frozenset(str(at) for at, (font, fill) in enumerate(looks) if font in white and fill in bare)
+        return replace(number_formats(used, codes, from_1904=self._from_1904), white=unseen)
 
 
 @contextmanager
@@ -135,6 +141,14 @@ def open_workbook(body: bytes) -> Iterator[Workbook]:
     """Open the workbook in ``body``. Raises as `office_archive`, and MalformedDocument for a damaged one."""
     with office_archive(body, "an Excel workbook") as archive:
         yield Workbook(archive)
+
+
+def _first(tree: Element, name: str) -> Element:
+    return next(tree.named(name), Element(name))
+
+
+def _is_white(colour: Element) -> bool:
+    return colour.attributes.get("rgb", "").upper() in ("FFFFFFFF", "00FFFFFF") or colour.attributes.get("theme") == "0"
 
 
 def _whole(text: str) -> int:
@@ -214,6 +228,7 @@ def _shown_rows(
     seen = without_value = 0
     style = ""
     hidden_rows, filled, hidden_columns = list[int](), 0, set[int]()
+    white: list[tuple[dict[int, str], int]] = []
     for row in workbook.rows(sheet, reader):
         if next(rows_left, None) is None:
             raise DocumentTooLarge(TOO_MANY_ROWS)
@@ -233,4 +248,9 @@ def _shown_rows(
                 labels.add(rows[-1][0])
             style = row.style
             rows.append((row.number, cells))
+            white += [(cells, column) for column in row.white]
+    if white and not reader.is_coloured:
+        for cells, column in white:
+            hidden_columns |= {column} if cells.pop(column, None) else set()
+        rows = [row for row in rows if row[1]]
     return rows, hidden_rows, filled + len(hidden_columns), without_value
