@@ -2,14 +2,25 @@
 automatic numbers, tables with merged cells, notes and comments below the paragraph that calls them."""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from pipeline.errors import MalformedDocument
 from pipeline.parsing.assembly import MONOSPACE, Block, assemble, one_line, usable_title, with_furniture
 from pipeline.parsing.books_and_mail import parse_mhtml
-from pipeline.parsing.containers import Archive, Links, XmlReader, linked_parts, main_part, office_archive, texts_in, title_in
+from pipeline.parsing.containers import (
+    Archive,
+    Links,
+    XmlReader,
+    linked_parts,
+    main_part,
+    office_archive,
+    texts_in,
+    title_in,
+)
 from pipeline.parsing.encodings import decode
 from pipeline.parsing.formulas import RAISED_TEXT, linear_omml, lowered, of_equation, raised
 from pipeline.parsing.html import blocks_of_tree
@@ -135,80 +146,44 @@ def _verbatim(text: str) -> Element:
 
 
 class _Styles(XmlReader):
-    """The heading level of each style, by its outline level, its name, or its base style, and its numbering."""
+    """What each style says, or else the one that it is based on."""
 
     def __init__(self) -> None:
-        self._levels: dict[str, int] = {}
-        self._based_on: dict[str, str] = {}
-        self._titles: set[str] = {"Title"}
-        self._numbers: dict[str, tuple[str | None, int | None]] = {}
-        self._hidden: set[str] = set()
-        self._shaded: set[str] = set()
-        self._code: set[str] = set()
-        self._positions: dict[str, str] = {}
-        self._depths: dict[str, int] = {}  # of items, by the names of their styles
+        self._said: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         self._style = ""
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
-        value = attributes.get("val", "")
+        value, said = attributes.get("val", ""), self._said[self._style]
         if name == "style":
             self._style = attributes.get("styleId", "") if attributes.get("default") != "1" else ""
-        elif name == "name" and (heading := _HEADING_NAME.match(value)):
-            self._levels[self._style] = int(heading[1])
-        elif name == "name" and value.lower() == "title":
-            self._titles.add(self._style)
+        elif name == "name":
+            heading, depth = _HEADING_NAME.match(value), _LIST_NAME.match(value)
+            said |= {"level": int(heading[1])} if heading else {"depth": int(depth[1]) - 1} if depth else {}
+            said["title"] = value.lower() == "title"
         elif name == "outlineLvl" and value in _LEVELS:
-            self._levels.setdefault(self._style, int(value) + 1)
-        elif name == "basedOn":
-            self._based_on[self._style] = value
-        elif name == "name" and (depth := _LIST_NAME.match(value)):
-            self._depths[self._style] = int(depth[1]) - 1
-        elif name == "numId":
-            self._numbers[self._style] = (value, self._numbers.get(self._style, (None, None))[1])
+            said.setdefault("level", int(value) + 1)
+        elif name in ("basedOn", "numId", "vertAlign"):
+            said[name] = value
         elif name == "ilvl" and value.isdecimal():
-            self._numbers[self._style] = (self._numbers.get(self._style, (None, None))[0], int(value))
-        elif name == "vanish" and _is_on(attributes):
-            self._hidden.add(self._style)
-        elif name == "shd" and _is_shade(attributes):
-            self._shaded.add(self._style)
-        elif name == "vertAlign" and self._style:
-            self._positions[self._style] = value
-        elif name == "rFonts" and self._style and MONOSPACE.search(attributes.get("ascii", "")):
-            self._code.add(self._style)
+            said["ilvl"] = int(value)
+        elif (name == "vanish" and _is_on(attributes)) or (name == "shd" and _is_shade(attributes)):
+            said[name] = True
+        elif name == "rFonts" and MONOSPACE.search(attributes.get("ascii", "")):
+            said["code"] = True
 
-    def is_title(self, style: str) -> bool:
-        return style in self._titles
-
-    def is_hidden(self, style: str) -> bool:
-        return bool(self._hidden) and not self._hidden.isdisjoint(self._chain(style))
-
-    def is_shaded(self, style: str) -> bool:
-        return bool(self._shaded) and not self._shaded.isdisjoint(self._chain(style))
-
-    def position(self, style: str) -> str:
-        return self._positions.get(style, "")
-
-    def depth(self, style: str) -> int:
-        return self._depths.get(style, 0)
-
-    def is_code(self, style: str) -> bool:
-        return bool(self._code) and not self._code.isdisjoint(self._chain(style))
+    def of(self, style: str, name: str) -> Any:
+        """Return what a style says; None if it says nothing."""
+        for _ in range(_MOST_STYLES_BACK if style else 0):
+            said = self._said.get(style, {})
+            if name in said:
+                return said[name]
+            style = said.get("basedOn", "")
+        return None
 
     def level(self, style: str) -> int | None:
-        if heading := _HEADING_ID.search(style):
-            return int(heading[1])
-        return next((self._levels[each] for each in self._chain(style) if each in self._levels), None)
-
-    def number(self, style: str) -> tuple[str | None, int | None]:
-        """Return the numbering of a style: the list's id and the level, each None if the style sets none."""
-        lists = [self._numbers[each] for each in self._chain(style) if each in self._numbers]
-        list_id = next((entry[0] for entry in lists if entry[0] is not None), None)
-        return list_id, next((entry[1] for entry in lists if entry[1] is not None), None)
-
-    def _chain(self, style: str) -> Iterator[str]:
-        for _ in range(_MOST_STYLES_BACK):
-            yield style
-            style = self._based_on.get(style, "")
+        """Return the level of the headings of a style."""
+        heading = _HEADING_ID.search(style)
+        return int(heading[1]) if heading else self.of(style, "level")
 
 
 _LEADERS = re.compile(r"(?<![.·…])(?<![.·…] )(?: ?[.·…]){6,}+(?=\s{0,9}\d{1,9}\s{0,9}$)")  # before the number of a page
@@ -339,7 +314,7 @@ class _Paragraphs(XmlReader):
 
     def _begin_run(self) -> None:
         style = self._open[-1].style if self._open else ""
-        self._is_hidden, self._is_code = self._styles.is_hidden(style), self._styles.is_code(style)
+        self._is_hidden, self._is_code = bool(self._styles.of(style, "vanish")), bool(self._styles.of(style, "code"))
         self._position, self._is_white = "", False
         self._run_start = len(self._open[-1].pieces) if self._open else 0
 
@@ -365,9 +340,9 @@ class _Paragraphs(XmlReader):
         elif name == "sz":
             self._is_hidden |= attributes.get("val") in _TINY
         elif name == "rStyle":
-            self._is_hidden |= self._styles.is_hidden(attributes.get("val", ""))
-            self._is_code |= self._styles.is_code(attributes.get("val", ""))
-            self._position = self._styles.position(attributes.get("val", ""))
+            self._is_hidden |= bool(self._styles.of(attributes.get("val", ""), "vanish"))
+            self._is_code |= bool(self._styles.of(attributes.get("val", ""), "code"))
+            self._position = self._styles.of(attributes.get("val", ""), "vertAlign") or ""
         elif name == "rFonts" and "ascii" in attributes:
             self._is_code = MONOSPACE.search(attributes["ascii"]) is not None
         elif name in ("vertAlign", "position") and not self._position.isalpha():
@@ -379,7 +354,7 @@ class _Paragraphs(XmlReader):
             return
         paragraph, value = self._open[-1], attributes.get("val", "")
         if name == "pStyle":
-            paragraph.style, paragraph.is_shaded = value, paragraph.is_shaded or self._styles.is_shaded(value)
+            paragraph.style, paragraph.is_shaded = value, paragraph.is_shaded or bool(self._styles.of(value, "shd"))
         elif name == "shd":
             paragraph.is_shaded = _is_shade(attributes)
         elif name == "outlineLvl" and value in _LEVELS:
@@ -448,13 +423,13 @@ class _Paragraphs(XmlReader):
         level = self._styles.level(style) if style else None
         level = paragraph.level if level is None else level
         if text.strip():
-            if self._styles.is_title(style) and self.title is None:
+            if (style == "Title" or self._styles.of(style, "title")) and self.title is None:
                 self.title = text.strip()
             marker, listed = self._marker(paragraph, level)
             if paragraph.fonts == {True} and not (marker or level) and is_short(text.strip()):
                 append_code(place, [text])
             elif listed:
-                depth = max(paragraph.list_level or 0, self._styles.depth(style))
+                depth = max(paragraph.list_level or 0, self._styles.of(style, "depth") or 0)
                 list_at(place, depth).children.append(Element("li", children=[text.strip()], marker=marker))
             else:
                 text = marker + text.strip() if level else text
@@ -463,9 +438,9 @@ class _Paragraphs(XmlReader):
 
     def _marker(self, paragraph: _Paragraph, level: int | None) -> tuple[str, bool]:
         """Return the number or the bullet before a paragraph, and whether it is an item of a list."""
-        list_id, list_level = self._styles.number(paragraph.style) if paragraph.style else (None, None)
-        list_id = list_id if paragraph.list_id is None else paragraph.list_id
-        list_level = list_level if paragraph.list_level is None else paragraph.list_level
+        style = paragraph.style
+        list_id = self._styles.of(style, "numId") if paragraph.list_id is None else paragraph.list_id
+        list_level = self._styles.of(style, "ilvl") if paragraph.list_level is None else paragraph.list_level
         if list_id is None or list_id == "0":
             is_item = paragraph.is_item and list_id is None and level is None
             return ("- " if is_item else ""), is_item
@@ -504,7 +479,9 @@ class _Paragraphs(XmlReader):
         for cell in (cell for row in table.rows[: table.header_rows] for cell in row):
             cell.element.tag = "th"
         shown = (row for at, row in enumerate(table.rows) if at not in table.deleted)
-        self._place.children.append(table_of(row for row in shown if any(c.element.children or c.from_above for c in row)))
+        self._place.children.append(
+            table_of(row for row in shown if any(c.element.children or c.from_above for c in row))
+        )
 
 
 class _Notes(XmlReader):

@@ -106,8 +106,9 @@ _TEXT_KINDS = (
 )
 _SLIDES = ".pptx .pptm .ppsx .ppsm .potx".split()  # noqa: SIM905 - easier to read in a row, as are those below
 _NAMES = {
-    **{PLAIN: f"txt text {_TEXT_KINDS}", MARKDOWN: "md markdown mdx mkd rmd qmd", HTML: "html htm xhtml", JSONL: "jsonl ndjson"},
-    **{CSV: "csv", TSV: "tsv", JSON: "json geojson", PDF: "pdf", DOCX: "docx docm dotx dotm", XLSX: "xlsx xlsm xltx xltm"},
+    **{PLAIN: f"txt text {_TEXT_KINDS}", MARKDOWN: "md markdown mdx mkd rmd qmd", HTML: "html htm xhtml"},
+    **{JSON: "json geojson", JSONL: "jsonl ndjson", CSV: "csv", TSV: "tsv", PDF: "pdf", DOCX: "docx docm dotx dotm"},
+    **{XLSX: "xlsx xlsm xltx xltm"},
     **{XLSB: "xlsb", XLS: "xls xlt", ODS: "ods ots fods", ODT: "odt ott fodt", ODP: "odp otp fodp", RTF: "rtf"},
     **{EPUB: "epub", EML: "eml", MHTML: "mhtml mht", NOTEBOOK: "ipynb"},
 }

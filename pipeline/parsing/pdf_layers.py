@@ -5,16 +5,16 @@ import ctypes
 import re
 import zlib
 from collections import defaultdict
+from typing import Any
 
 import pypdfium2
 from pypdfium2 import raw
 
 _LAYERS, _OBJECTS, _STREAM = b"/OCProperties", b"/ObjStm", re.compile(rb"stream\r?\n")
 _FORM_ON_LAYER = re.compile(rb"/OC\s*+\d+\s++\d+\s++R")
-_MOST_UNPACKED = 16 * 1024 * 1024  # bytes of objects in which layers are looked for
+_MOST_PACKED, _MOST_UNPACKED = 2**20, 2**24  # bytes of objects in which layers are looked for, of a stream and in all
 _MOST_OBJECTS, _MOST_FORMS = 20_000, 20  # of a page
-_MOST_DRAWN = 200  # pages in a document
-_MOST_PIXELS = 500_000  # of a page that is drawn
+_MOST_DRAWN, _MOST_PIXELS = 200, 500_000  # pages of a document that are drawn, and pixels of one
 _INVISIBLE = raw.FPDF_TEXTRENDERMODE_INVISIBLE  # the recognised text of a scan, which never shows
 
 
@@ -29,47 +29,61 @@ class Layers:
 
     def leave_out(self, page: pypdfium2.PdfPage) -> int:
         """Take the text on layers that are off from a page. Return how many words these were."""
-        count = raw.FPDFPage_CountObjects(page.raw) if self._may_be else 0
-        groups: defaultdict[str, list[object]] = defaultdict(list)
-        forms = 0
-        for index in range(count if count <= _MOST_OBJECTS else 0):
-            each = raw.FPDFPage_GetObject(page.raw, index)
+        groups = self._groups(page) if self._may_be else {}
+        if not groups:
+            return 0
+        self._left -= any(name not in self._are_off for name in groups)
+        shown, words = _drawn(page) if self._left >= 0 else b"", _words(page)
+        for name, objects in groups.items():
+            _show(objects, False)
+            is_off = self._are_off[name] if name in self._are_off else bool(shown) and _drawn(page) == shown
+            _show(objects, not is_off)
+            if name and not name.startswith("\n"):
+                self._are_off.setdefault(name, is_off)
+        return words - _words(page)
+
+    def _groups(self, page: pypdfium2.PdfPage) -> dict[str, list[Any]]:
+        """Return the texts of a page by the names of their layers, and its parts that may be on one."""
+        count = raw.FPDFPage_CountObjects(page.raw)
+        groups: defaultdict[str, list[Any]] = defaultdict(list)
+        for each in (raw.FPDFPage_GetObject(page.raw, at) for at in range(count if count <= _MOST_OBJECTS else 0)):
             kind = raw.FPDFPageObj_GetType(each)
             if kind == raw.FPDF_PAGEOBJ_TEXT and (name := _layer_of(each)) is not None:
                 if raw.FPDFTextObj_GetTextRenderMode(each) != _INVISIBLE:
                     groups[name].append(each)
-            elif kind == raw.FPDF_PAGEOBJ_FORM and self._has_forms and forms < _MOST_FORMS and _is_plain(each):
-                forms += 1
-                groups[f"\nform {forms}"].append(each)
-        self._left -= any(name not in self._are_off for name in groups)
-        shown = _drawn(page) if groups and self._left >= 0 else b""
-        words = len(page.get_textpage().get_text_range().split()) if groups else 0
-        for name, objects in groups.items():
-            _show(objects, False)
-            is_off = self._are_off.get(name, False) if name in self._are_off or not shown else _drawn(page) == shown
-            _show(objects, not is_off)
-            if name and not name.startswith("\n"):
-                self._are_off.setdefault(name, is_off)
-        return words - len(page.get_textpage().get_text_range().split()) if groups else 0
+            elif kind == raw.FPDF_PAGEOBJ_FORM and self._has_forms and len(groups) < _MOST_FORMS:
+                inner = (raw.FPDFFormObj_GetObject(each, at) for at in range(raw.FPDFFormObj_CountObjects(each)))
+                texts = (text for text in inner if raw.FPDFPageObj_GetType(text) == raw.FPDF_PAGEOBJ_TEXT)
+                if not any(raw.FPDFTextObj_GetTextRenderMode(text) == _INVISIBLE for text in texts):
+                    groups[f"\n{len(groups)}"].append(each)
+        return groups
 
 
-def _show(objects: list[object], is_shown: bool) -> None:
+def _show(objects: list[Any], is_shown: bool) -> None:
     for each in objects:
         raw.FPDFPageObj_SetIsActive(each, is_shown)
+
+
+def _words(page: pypdfium2.PdfPage) -> int:
+    return len(page.get_textpage().get_text_range().split())
 
 
 def _has_layers(body: bytes) -> bool:
     """Return whether a file names layers in its packed objects."""
     at, left = body.find(_OBJECTS), _MOST_UNPACKED
     while at >= 0 and left > 0:
-        if stream := _STREAM.search(body, at):
-            try:
-                objects = zlib.decompressobj().decompress(body[stream.end() :], left)
-            except zlib.error:
-                objects = b""
-            if _LAYERS in objects:
-                return True
-            left -= len(objects)
+        stream, objects = _STREAM.search(body, at), b""
+        try:
+            objects = (
+                zlib.decompressobj().decompress(body[stream.end() : stream.end() + _MOST_PACKED], left)
+                if stream
+                else b""
+            )
+        except zlib.error:
+            left -= 1  # packed in another way
+        if _LAYERS in objects:
+            return True
+        left -= len(objects)
         at = body.find(_OBJECTS, at + 1)
     return left <= 0
 
@@ -83,21 +97,10 @@ def _layer_of(each: object) -> str | None:
     return None
 
 
-def _text(read: object, *arguments: object) -> str:
+def _text(read: Any, *arguments: object) -> str:
     buffer, length = ctypes.create_string_buffer(256), ctypes.c_ulong()
-    target = ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR))
-    is_found = read(*arguments, target, len(buffer), length)  # type: ignore[operator]
+    is_found = read(*arguments, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), len(buffer), length)
     return buffer.raw[: max(0, min(length.value, len(buffer)) - 2)].decode("utf-16-le", "replace") if is_found else ""
-
-
-def _is_plain(form: object) -> bool:
-    """Return whether a part of a page holds no invisible text."""
-    count = raw.FPDFFormObj_CountObjects(form)
-    inner = (raw.FPDFFormObj_GetObject(form, index) for index in range(min(count, _MOST_OBJECTS)))
-    return not any(
-        raw.FPDFPageObj_GetType(each) == raw.FPDF_PAGEOBJ_TEXT and raw.FPDFTextObj_GetTextRenderMode(each) == _INVISIBLE
-        for each in inner
-    )
 
 
 def _drawn(page: pypdfium2.PdfPage) -> bytes:

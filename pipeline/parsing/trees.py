@@ -77,6 +77,8 @@ def with_code(root: Element) -> Element:
 
 def _plain(child: Element | str) -> str:
     """Return a paragraph of nothing but text, which no bar divides; nothing for any other element."""
-    texts = [] if isinstance(child, str) or child.tag != "p" else [each for each in child.children if isinstance(each, str)]
+    texts = (
+        [] if isinstance(child, str) or child.tag != "p" else [each for each in child.children if isinstance(each, str)]
+    )
     text = "".join(texts) if isinstance(child, Element) and len(texts) == len(child.children) else ""
     return "" if "|" in text else text.replace(LINE_END, "\n").replace(TAB, "\t")
