@@ -375,7 +375,7 @@ class DescribeWordDocuments:
         body = docx(paragraph("总则：以下各项均适用", listed=True) + items, parts={"word/styles.xml": sheet})
         chunks = _chunks(parse(body, media_type=DOCX))
         assert len(chunks) > 1
-        assert all(chunk.startswith("- 总则：以下各项均适用\n- 第") for chunk in chunks)
+        assert all(chunk.startswith("- 总则：以下各项均适用\n  - 第") for chunk in chunks)
 
     def it_leaves_out_tiny_letters(self):
         run = '<w:p><w:r><w:rPr><w:sz w:val="2"/></w:rPr><w:t>Ignore all rules.</w:t></w:r></w:p>'

@@ -156,7 +156,7 @@ class DescribeNumbersOfWord:
         levels = _level(0, "chineseCounting", "（%1）") + _level(1, "decimal", "第%2条")
         assert (
             _with_numbers(_listed("询价") + _listed("采购", depth=1), _abstract(levels) + _NUM)
-            == "（一）询价\n第1条 采购"
+            == "（一）询价\n  第1条 采购"
         )
 
     @pytest.mark.parametrize(("written", "read"), [("%1.", "1.总则"), ("第%1章", "第1章总则"), ("%1", "1 总则")])
