@@ -57,7 +57,9 @@ class DamagedPart(MalformedDocument):
 class Archive(zipfile.ZipFile):
     """The archive of a document, with the names of the parts beside the main one that are damaged and left out."""
 
-    damaged: tuple[str, ...] = ()
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self._damaged: dict[str, None] = {}
 
     @contextmanager
     def beside(self, part: str) -> Iterator[None]:
@@ -65,13 +67,13 @@ class Archive(zipfile.ZipFile):
         try:
             yield
         except (DamagedPart, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
-            self.damaged = tuple(dict.fromkeys((*self.damaged, part)))
+            self._damaged[part] = None
 
     @property
     def warnings(self) -> list[str]:
         """Return the warning about parts that were left out, if there are any."""
-        names = ", ".join(self.damaged[:_NAMES_SHOWN]) + (", …" if len(self.damaged) > _NAMES_SHOWN else "")
-        return [f"damaged parts of the file were left out ({len(self.damaged)}): {names}"] if names else []
+        names = ", ".join([*self._damaged][:_NAMES_SHOWN]) + (", …" if len(self._damaged) > _NAMES_SHOWN else "")
+        return [f"damaged parts of the file were left out ({len(self._damaged)}): {names}"] if names else []
 
 
 def what_it_is(body: bytes) -> str:

@@ -43,7 +43,7 @@ def parse_tsv(body: bytes, charset: str | None) -> Parsed:
 
 def _without_quotes_around_rows(text: str) -> str:
     """Return a text of which each row was quoted as a whole, and those within doubled, as the rows were."""
-    rows = text.rstrip().splitlines()
+    rows = text.rstrip().splitlines() if text.startswith('"') else []
     if len(rows) < _LEAST_TABLE or not all(map(_QUOTED_ROW.fullmatch, rows)):
         return text
     inner = [row.strip()[1:-1].replace('""', '"') for row in rows]

@@ -39,7 +39,7 @@ _UNSEEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|(?:opacity|font-size)\s*:\s*0+(?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:!|;|$)"
     r"|(?:left|top|text-indent)\s*:\s*-\d{4,}px|clip(?:-path)?\s*:\s*(?:rect\((?:0(?:px)?[,\s]*){4}\)|inset\((?:50|100)%\))"
     r"|(?<![\w-])color\s*:\s*(?:transparent|rgba\((?:\d+\s*,\s*){3}0\))|^(?=.*overflow\s*:\s*hidden)(?:.*[;\s])?height\s*:\s*0"
-    r"(?:px)?\s*(?:;|$)|(?<![\w-])color\s*:\s*([^;\s]+)\s*;(?:.*;)?\s*background(?:-color)?\s*:\s*\1\s*(?:;|$)",
+    r"(?:px)?\s*(?:;|$)|(?<![\w-])color\s*:\s*([^;\s]+)\s*;(?:[^;]{0,50};){0,9}\s*background(?:-color)?\s*:\s*\1\s*(?:;|$)",
     re.IGNORECASE,
 )
 

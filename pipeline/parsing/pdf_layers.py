@@ -5,6 +5,7 @@ import ctypes
 import re
 import zlib
 from collections import defaultdict
+from contextlib import suppress
 from typing import Any
 
 import pypdfium2
@@ -13,6 +14,7 @@ from pypdfium2 import raw
 _LAYERS, _OBJECTS, _STREAM = b"/OCProperties", b"/ObjStm", re.compile(rb"stream\r?\n")
 _FORM_ON_LAYER = re.compile(rb"/OC\s*+\d+\s++\d+\s++R")
 _MOST_PACKED, _MOST_UNPACKED = 2**20, 2**24  # bytes of objects in which layers are looked for, of a stream and in all
+_NEAR = 1000  # bytes between the beginning of an object and its content
 _MOST_OBJECTS, _MOST_FORMS = 20_000, 20  # of a page
 _MOST_DRAWN, _MOST_PIXELS = 200, 500_000  # pages of a document that are drawn, and pixels of one
 _INVISIBLE = raw.FPDF_TEXTRENDERMODE_INVISIBLE  # the recognised text of a scan, which never shows
@@ -70,20 +72,16 @@ def _words(page: pypdfium2.PdfPage) -> int:
 
 def _has_layers(body: bytes) -> bool:
     """Return whether a file names layers in its packed objects."""
-    at, left = body.find(_OBJECTS), _MOST_UNPACKED
+    at, left, packed = body.find(_OBJECTS), _MOST_UNPACKED, memoryview(body)
     while at >= 0 and left > 0:
-        stream, objects = _STREAM.search(body, at), b""
-        try:
-            objects = (
-                zlib.decompressobj().decompress(body[stream.end() : stream.end() + _MOST_PACKED], left)
-                if stream
-                else b""
-            )
-        except zlib.error:
-            left -= 1  # packed in another way
+        objects = b""
+        if stream := _STREAM.search(body, at, at + _NEAR):
+            with suppress(zlib.error):  # packed in another way
+                begin = stream.end()
+                objects = zlib.decompressobj().decompress(packed[begin : begin + _MOST_PACKED], left)
         if _LAYERS in objects:
             return True
-        left -= len(objects)
+        left -= len(objects) + _NEAR
         at = body.find(_OBJECTS, at + 1)
     return left <= 0
 

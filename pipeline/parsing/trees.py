@@ -47,9 +47,12 @@ def list_at(place: Element, depth: int) -> Element:
         if depth <= int(last.marker or 0):
             last.marker = str(depth)
             return last
-        place = next(reversed([*last.elements()]))
-    place.children.append(Element("ul", marker=str(depth)))
-    return next(reversed([*place.elements()]))
+        item = last.children[-1]
+        assert isinstance(item, Element)  # lists hold nothing but items
+        place = item
+    begun = Element("ul", marker=str(depth))
+    place.children.append(begun)
+    return begun
 
 
 def append_code(place: Element, content: Iterable[Element | str]) -> None:
@@ -69,9 +72,12 @@ def is_short(text: str) -> bool:
 def with_code(root: Element) -> Element:
     """Turn the paragraphs of a tree that look like a program or settings into code, whatever their font."""
     texts = [_plain(child) for child in root.children]
-    for run in reversed(code_runs(texts)):
-        content = [part for text in texts[run.start : run.stop] for part in ("\n", text)][1:]
-        root.children[run.start : run.stop] = [Element("pre", children=[*content])]
+    children, end = list[Element | str](), 0
+    for run in code_runs(texts):
+        code = Element("pre", children=["\n".join(texts[run.start : run.stop])])
+        children += [*root.children[end : run.start], code]
+        end = run.stop
+    root.children = children + root.children[end:]
     return root
 
 
