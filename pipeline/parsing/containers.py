@@ -50,7 +50,7 @@ _NAMES_SHOWN = 5
 SOMETHING_ELSE = "something else"
 
 
-class DamagedPart(MalformedDocument):
+class UnreadablePart(MalformedDocument):
     """A part of an archive cannot be read."""
 
 
@@ -66,7 +66,7 @@ class Archive(zipfile.ZipFile):
         """Leave a part out from where it is damaged."""
         try:
             yield
-        except (DamagedPart, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+        except (UnreadablePart, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
             self._damaged[part] = None
 
     @property
@@ -199,7 +199,7 @@ def pieces(archive: zipfile.ZipFile, part: str, reader: Reader, *, keeps_prefixe
             parser.Parse(b"", True)
             yield
         except (expat.ExpatError, zipfile.BadZipFile, ValueError, LookupError) as error:
-            raise DamagedPart(f"a part of the document is damaged ({type(error).__name__})") from None
+            raise UnreadablePart(f"a part of the document is damaged ({type(error).__name__})") from None
 
 
 class _Tree(XmlReader):

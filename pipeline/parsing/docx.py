@@ -146,7 +146,7 @@ def _verbatim(text: str) -> Element:
 
 
 class _Styles(XmlReader):
-    """What each style says, or else the one that it is based on."""
+    """The properties of each style; those that it does not name are of the style that it is based on."""
 
     def __init__(self) -> None:
         self._said: defaultdict[str, dict[str, Any]] = defaultdict(dict)
