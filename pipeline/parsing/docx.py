@@ -39,6 +39,7 @@ _SHIFT = re.compile(r"superscript|subscript|-?(?:[4-9]|[1-9]\d)")  # the last in
 _LEVELS = ("0", "1", "2", "3", "4", "5")
 _MOST_STYLES_BACK = 20  # length of the chain of base styles
 _MOST_COLUMNS = 200
+_DEEPEST = 20  # tables within tables; deeper ones are paragraphs of the cell around them
 _LARGE = 1_080_000  # EMU, 3 cm: the least width and height of a picture that may hold text
 _SILENT = frozenset({"del", "moveFrom", "Fallback", "rPrChange", "pPrChange", "rt", "delText"})
 _NOTE_KINDS = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
@@ -232,7 +233,7 @@ class _Paragraphs(XmlReader):
         self._part = part
         self._open: list[_Paragraph] = []
         self._tables: list[_Table] = []
-        self._silent = 0
+        self._silent = self._deeper = 0
         self._in_text = self._in_field = self._in_paragraph_properties = self._in_run_properties = (
             self._in_row_properties
         ) = False
@@ -295,6 +296,8 @@ class _Paragraphs(XmlReader):
             self._end_run()
         elif name == "p" and self._open:
             self._end_paragraph()
+        elif name == "tbl" and self._deeper:
+            self._deeper -= 1
         elif name == "tbl" and self._tables:
             self._end_table()
 
@@ -452,9 +455,11 @@ class _Paragraphs(XmlReader):
     def _table_part(self, name: str, attributes: dict[str, str]) -> None:
         value = attributes.get("val", "")
         if name == "tbl":
-            self._tables.append(_Table())
+            is_deeper = len(self._tables) >= _DEEPEST
+            self._tables += [] if is_deeper else [_Table()]
+            self._deeper += is_deeper
             return
-        if not self._tables:
+        if not self._tables or self._deeper:
             return
         table = self._tables[-1]
         if name == "tr":
@@ -479,9 +484,8 @@ class _Paragraphs(XmlReader):
         for cell in (cell for row in table.rows[: table.header_rows] for cell in row):
             cell.element.tag = "th"
         shown = (row for at, row in enumerate(table.rows) if at not in table.deleted)
-        self._place.children.append(
-            table_of(row for row in shown if any(c.element.children or c.from_above for c in row))
-        )
+        made = table_of(row for row in shown if any(cell.element.children or cell.from_above for cell in row))
+        self._place.children += [made] if made.children else []
 
 
 class _Notes(XmlReader):

@@ -101,8 +101,10 @@ def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
                 pages[index].lines = unplaced((texts[index] or "").splitlines())
         warnings = _refuse_unreadable(pages)
         if unseen := sum(page.unseen for page in pages):
-            reasons = "white, tiny, beyond the edge or on a layer that is off"
-            warnings.append(f"{unseen} words that the pages do not show ({reasons}) were left out")
+            warnings.append(
+                f"{unseen} words that the pages do not show (white, tiny, beyond the edge or on a layer that is off) "
+                "were left out"
+            )
         title = usable_title(document.get_metadata_value("Title")) or _largest(pages)
         parsed = assemble(_blocks(pages, outline), title=title, warnings=warnings)
     finally:

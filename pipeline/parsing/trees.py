@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pipeline.parsing.assembly import LONGEST_CODE, code_runs
 from pipeline.parsing.html_tree import LINE_END, TAB, Element
 
+_DEEPEST = 8  # of lists within lists
+
 
 @dataclass(slots=True)
 class Cell:
@@ -43,6 +45,7 @@ def table_of(rows: Iterable[Sequence[Cell]]) -> Element:
 
 def list_at(place: Element, depth: int) -> Element:
     """Return the list of a depth that is open at the end of a place, or begin it. Depths count from the list's first item."""
+    depth = min(depth, _DEEPEST)
     while place.children and isinstance(last := place.children[-1], Element) and last.tag == "ul":
         if depth <= int(last.marker or 0):
             last.marker = str(depth)
