@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.archives.archive import Enclosed, Origin
 from pipeline.chunking.strategies.registry import searched_text
-from pipeline.documents.cut_document import chunk_of
+from pipeline.documents.cut_document import Assembled, chunk_of
 from pipeline.errors import DocumentTooLarge, EmptyDocument, InvalidPackedDocument
 from pipeline.keyword.indexed_fields import indexed
 from pipeline.keyword.terms import Tokenizer
@@ -28,18 +27,6 @@ _MOST_NAMES = 1000  # of one segment
 _LATEST = 2**63 - 1
 _TOLERANCE = 0.02  # of the length of a unit vector of halves
 _PARENT_FIELDS = ("text", "start", "end", "token_count", "heading_path", "page", "page_end")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unpacked:
-    """A packed document as chunks of a new generation. ``marks`` and ``vectors``: by ordinal, where there are any; an
-    enabled chunk without a vector is to be embedded. ``model`` made the vectors."""
-
-    chunks: Sequence[Chunk]
-    marks: Mapping[int, ChunkMark]
-    vectors: Mapping[int, NDArray[np.float32]]
-    model: str
-    parents: Sequence[ParentChunk] = ()
 
 
 def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: ChunkMark, has_vector: bool) -> bytes:
@@ -77,7 +64,7 @@ def unpack(
     dimension: int,
     limit: int,
     between: Callable[[], None] = lambda: None,
-) -> Unpacked:
+) -> Assembled:
     """Return the document as chunks of ``generation``: same positions and texts; new ids, terms and hashes.
     ``strategy`` gives the text that finds a chunk. A vector stays if ``model`` made it in ``dimension`` from the text
     to embed here. ``between`` is called after every chunk and may raise.
@@ -117,7 +104,9 @@ def unpack(
     parent_ordinals = {parent.ordinal for parent in parents}
     if any(chunk.passage.parent is not None and chunk.passage.parent not in parent_ordinals for chunk in chunks):
         raise InvalidPackedDocument("a chunk names a parent that the document does not have")
-    return Unpacked(chunks=chunks, marks=marks, vectors=vectors, model=model, parents=parents)
+    return Assembled(
+        chunks=chunks, parents=parents, title=title, marks=marks, vectors=vectors, made_by=(model, dimension)
+    )
 
 
 def _vectors(content: bytes, count: int, dimension: int) -> NDArray[np.float32]:

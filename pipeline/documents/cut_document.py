@@ -2,8 +2,11 @@
 
 import hashlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.chunking.cut import embedding_text
 from pipeline.chunking.strategies.registry import cut, options_of, searched_text
@@ -14,6 +17,7 @@ from pipeline.keyword.terms import Tokenizer, tokenizer_of
 from pipeline.records import (
     Chunk,
     Chunking,
+    ChunkMark,
     DocumentFields,
     Encoding,
     Generation,
@@ -140,10 +144,18 @@ def in_order(passages: Sequence[Passage]) -> list[Passage]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """A document as both stores will hold it. ``parents`` are in MySQL alone."""
+    """A document as both stores will hold it. ``parents`` are in MySQL alone. ``title``, ``encoding``: found in the bytes.
 
-    chunks: list[Chunk]
+    An imported document brings ``marks`` and ``vectors``, by ordinal; ``made_by``: their model and its dimension.
+    """
+
+    chunks: Sequence[Chunk]
     parents: Sequence[ParentChunk] = ()
+    title: str | None = None
+    encoding: Encoding | None = None
+    marks: Mapping[int, ChunkMark] = field(default_factory=dict)
+    vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
+    made_by: tuple[str, int] | None = None
 
 
 def assembled(document: CutDocument, generation: Generation) -> Assembled:
@@ -157,7 +169,7 @@ def assembled(document: CutDocument, generation: Generation) -> Assembled:
         ParentChunk(chunk_id=generation.parent_id(ordinal), generation=generation, ordinal=ordinal, passage=passage)
         for ordinal, passage in enumerate(document.parents)
     ]
-    return Assembled(chunks=chunks, parents=parents)
+    return Assembled(chunks=chunks, parents=parents, title=document.title, encoding=document.encoding)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,16 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import structlog
 from numpy.typing import NDArray
 
 from pipeline.archives.archive import is_packed, read_part
-from pipeline.archives.chunk_lines import Unpacked, unpack
+from pipeline.archives.chunk_lines import unpack
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.documents.chunk_store import Chunks
@@ -24,14 +23,13 @@ from pipeline.ingestion.claimed_items import Lease, close_jobs, end
 from pipeline.ingestion.yield_turn import Turn
 from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.keyword.terms import tokenizer_of
+from pipeline.models.ports import Embedder
 from pipeline.parsing.formats import RECOGNISED
 from pipeline.records import (
     UNMARKED,
     Chunk,
-    ChunkMark,
     DocumentFields,
     Generation,
-    ParentChunk,
     Stage,
     TenantId,
 )
@@ -135,31 +133,25 @@ _LONGEST_BATCH_S = 120.0  # of preparing, after which the rest of a batch become
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedDocument(IngestedDocument):
-    """A claimed document as chunks. ``reused``: chunks not embedded. ``marks``, ``vectors``: imported, by ordinal."""
+    """A claimed document with its content. ``reused``: chunks that took a vector of an earlier generation."""
 
     claim: ItemClaim
     fields: DocumentFields
-    chunks: Sequence[Chunk]
+    content: Assembled
     replaces: bool  # searches see an earlier generation of it, whose vectors may be reusable
     reused: int = 0
-    parents: Sequence[ParentChunk] = ()
-    marks: Mapping[int, ChunkMark] = field(default_factory=dict)
-    vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
-    model: str = ""  # that computed these vectors
 
     @property
     def searchable(self) -> Sequence[Chunk]:
         """Its enabled chunks; disabled ones have no vector and do not count for the namespace."""
-        if not self.marks:
-            return self.chunks
-        return [chunk for chunk in self.chunks if self.marks.get(chunk.ordinal, UNMARKED).enabled]
+        marks = self.content.marks
+        if not marks:
+            return self.content.chunks
+        return [chunk for chunk in self.content.chunks if marks.get(chunk.ordinal, UNMARKED).enabled]
 
-    @property
-    def to_embed(self) -> Sequence[Chunk]:
-        """Searchable chunks without an imported vector."""
-        if not self.vectors:
-            return self.searchable
-        return [chunk for chunk in self.searchable if chunk.ordinal not in self.vectors]
+    def imported_vectors(self, embedder: Embedder) -> Mapping[int, NDArray[np.float32]]:
+        """Return the vectors, by ordinal, that it came with and that this model made."""
+        return self.content.vectors if self.content.made_by == (embedder.model, embedder.dimension) else {}
 
 
 def prepare(lease: Lease, use: Resources, turn: Turn) -> list[PreparedDocument]:
@@ -219,7 +211,7 @@ def leave_unfinished(
     the queue `long`."""
     unfinished = {chunk.generation for chunk in remaining}
     leaving = [item for item in prepared if item.claim.generation in unfinished]
-    long = [item.claim for item in leaving if len(item.chunks) > CHUNKS_PER_SHARE]
+    long = [item.claim for item in leaving if item.chunk_count > CHUNKS_PER_SHARE]
     _leave(lease, turn, long=long, rest=[item.claim for item in leaving if item.claim not in long])
     return [item for item in prepared if item.claim.generation not in unfinished]
 
@@ -227,34 +219,40 @@ def leave_unfinished(
 def _cut(
     claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]
 ) -> PreparedDocument:
-    pieces: Unpacked | Assembled
-    if is_packed(source.media_type):
-        pieces = packed = unpacked(source, use, meanwhile=meanwhile)
-        about: dict[str, Any] = {"title": source.fields.title, "recipe": source.recipe}
-        about |= {"marks": packed.marks, "vectors": packed.vectors, "model": packed.model}
-    else:
-        document = use.parser.cut(source.body, cut_request(source), meanwhile=meanwhile)
-        pieces = assembled(document, claim.generation)
-        pages_left = document.encoding is not None and document.encoding.pages_warning is not None
-        about = {"title": document.title, "recipe": _recipe(source, use, pages_left=pages_left)}
-        about |= {"encoding": document.encoding}
-    spans = [(p.page, p.page_end or p.page) for p in (chunk.passage for chunk in pieces.chunks) if p.page is not None]
+    content = cut(source, use, meanwhile=meanwhile)
+    pages_left = content.encoding is not None and content.encoding.pages_warning is not None
+    pages = [(p.page, p.page_end or p.page) for p in (chunk.passage for chunk in content.chunks) if p.page is not None]
     return PreparedDocument(
         claim=claim,
         fields=source.fields,
+        content=content,
         replaces=replaces,
-        chunks=pieces.chunks,
-        parents=pieces.parents,
-        chunk_count=len(pieces.chunks),
-        pages=(min(first for first, _ in spans), max(last for _, last in spans)) if spans else None,
-        **about,
+        chunk_count=len(content.chunks),
+        title=content.title,
+        recipe=_recipe(source, use, pages_left=pages_left),
+        encoding=content.encoding,
+        pages=(min(first for first, _ in pages), max(last for _, last in pages)) if pages else None,
     )
 
 
-def unpacked(source: Source, use: Resources, *, meanwhile: Callable[[], None] = lambda: None) -> Unpacked:
+def cut(source: Source, use: Resources, *, meanwhile: Callable[[], None] = lambda: None) -> Assembled:
+    """Return the content of a document: the chunks that an imported one came with; others are parsed and cut. Raises
+    Rejected, and the errors of ``meanwhile``, which runs again and again."""
+    if is_packed(source.media_type):
+        return _unpacked(source, use, meanwhile)
+    request = CutRequest(
+        media_type=source.media_type,
+        filename=source.source_uri,
+        title=source.fields.title,
+        chunking=source.chunking,
+        scope=source.generation.scope,
+    )
+    return assembled(use.parser.cut(source.body, request, meanwhile=meanwhile), source.generation)
+
+
+def _unpacked(source: Source, use: Resources, meanwhile: Callable[[], None]) -> Assembled:
     """Return the chunks of a packed document, analysed within the cutting limit: processor time of this thread, checked
-    after every chunk, each of which has a limited length. ``meanwhile`` runs there too, untimed. Raises Rejected, and
-    the errors of ``meanwhile``."""
+    after every chunk, each of which has a limited length. ``meanwhile`` runs there too, untimed."""
     ends = time.thread_time() + CUTTING_S
     embedder = use.embedder  # read once: another model may be active a moment later
     part = read_part(source.body)
@@ -282,21 +280,10 @@ def unpacked(source: Source, use: Resources, *, meanwhile: Callable[[], None] = 
     )
 
 
-def cut_request(source: Source) -> CutRequest:
-    """Return how the parser process shall cut a document."""
-    return CutRequest(
-        media_type=source.media_type,
-        filename=source.source_uri,
-        title=source.fields.title,
-        chunking=source.chunking,
-        scope=source.generation.scope,
-    )
-
-
 def write_aside(lease: Lease, prepared: Sequence[PreparedDocument], turn: Turn) -> Sequence[PreparedDocument]:
     """Write chunks and parents where no search sees them, many chunks in several transactions, and return the documents
     that were written whole: the others leave once the turn is over. Raises LeaseLost."""
-    chunks = [chunk for item in prepared for chunk in item.chunks]
+    chunks = [chunk for item in prepared for chunk in item.content.chunks]
     again = [claim.generation for claim in lease.claims if claim.may_have_rows]
     while len(chunks) > _CHUNKS_PER_WRITE:
         part, chunks = chunks[:_CHUNKS_PER_WRITE], chunks[_CHUNKS_PER_WRITE:]
@@ -324,8 +311,10 @@ def _write_last_chunks(
     with lease.held() as (work, ledger):
         stored = Chunks(work.connection, lease.tenant_id)
         stored.write(chunks, again=again)
-        stored.mark({item.claim.generation: item.marks for item in prepared if item.marks})
-        Parents(work.connection, lease.tenant_id).write([parent for item in prepared for parent in item.parents])
+        stored.mark({item.claim.generation: item.content.marks for item in prepared if item.content.marks})
+        Parents(work.connection, lease.tenant_id).write(
+            [parent for item in prepared for parent in item.content.parents]
+        )
         lease.advance(ledger, Stage.CHUNKED)
 
 

@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 import structlog
 
-from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents
@@ -51,7 +50,6 @@ from pipeline.semantic.document_vector_store import Means
 from pipeline.tenants.namespace_store import Namespaces
 from pipeline.tenants.usage import Purpose, UsageCounts
 
-_BROUGHT_PER_LEASE = 2048  # vectors stored before the lease is renewed
 _SUSPECTED_FROM = 3  # attempt at which documents are tried alone if a dependency fails for their batch
 _DOWN_AFTER = 2  # documents in a row for which a dependency fails
 
@@ -105,7 +103,6 @@ def _ingest(lease: Lease, use: Resources, turn: Turn) -> None:
         return
     use.bells.progressed(lease.tenant_id, lease.job_id)
     drop_leftovers(lease, prepared, use)
-    write_brought_vectors(lease, prepared, use)
     embedded = embed(lease, prepared, use, turn)
     if embedded:
         use.bells.progressed(lease.tenant_id, lease.job_id)
@@ -233,39 +230,20 @@ def take(
     return None
 
 
-def write_brought_vectors(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) -> None:
-    """Store the vectors of imported chunks as they are, renewing the lease. Raises LeaseLost."""
-    for model in sorted({item.model for item in prepared if item.vectors}):
-        bringing = [item for item in prepared if item.vectors and item.model == model]
-        fields = {item.claim.generation: item.fields for item in bringing}
-        pairs = [
-            (chunk, item.vectors[chunk.ordinal])
-            for item in bringing
-            for chunk in item.searchable
-            if chunk.ordinal in item.vectors
-        ]
-        for piece in slices(pairs, _BROUGHT_PER_LEASE):
-            chunks, vectors = zip(*piece, strict=True)
-            use.vectors(lease.tenant_id).upsert(chunks, np.stack(vectors), fields=fields, model=model)
-            if piece[-1] is not pairs[-1]:
-                lease.renew()
-
-
 def embed(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources, turn: Turn) -> list[PreparedDocument]:
-    """Embed every chunk, renewing the lease; unchanged texts of a document keep their vectors. Documents with a text
-    that the model refuses are parked. Once the turn is over, documents with chunks to embed leave."""
+    """Give every chunk a vector, renewing the lease; the model is asked for those that were neither imported nor stored
+    before. Documents with a text that it refuses are parked. Once the turn is over, documents with chunks left leave."""
     tenant_id = lease.tenant_id
-    fields = {item.claim.generation: item.fields for item in prepared}
-    chunks = [chunk for item in prepared for chunk in item.to_embed]
-    replacing = {item.claim.generation for item in prepared if item.replaces}
+    documents = {item.claim.generation: item for item in prepared}
+    fields = {generation: item.fields for generation, item in documents.items()}
+    chunks = [chunk for item in prepared for chunk in item.searchable]
     reused_chunks: Counter[Generation] = Counter()
     embedder = use.embedder  # read once: another model may be active a moment later
     means = Means()
-    complete = {item.claim.generation for item in prepared if not item.vectors}
     for start in range(0, len(chunks), CHUNKS_PER_SHARE):
         piece = chunks[start : start + CHUNKS_PER_SHARE]
         try:
-            vectors, reused = _embed_or_reuse(lease, embedder, use, piece, replacing)
+            vectors, reused = _embed_or_reuse(lease, embedder, use, piece, documents)
         except EmbedderRefused as error:
             refusals = _refusals(error, piece)
             guilty = refusals.keys() or set(fields)
@@ -283,11 +261,8 @@ def embed(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources, tu
                 break
     fields = {item.claim.generation: item.fields for item in prepared}
     chunks = [chunk for chunk in chunks if chunk.generation in fields]
-    complete &= fields.keys()
-    document_vectors = use.document_vectors(tenant_id)
-    computed = [vector for vector in means.vectors() if vector.generation in complete]
-    document_vectors.write(computed, model=embedder.model)
-    document_vectors.refresh([generation for generation in fields if generation not in complete])
+    computed = [vector for vector in means.vectors() if vector.generation in fields]
+    use.document_vectors(tenant_id).write(computed, model=embedder.model)
     fill_standby(tenant_id, chunks, fields, use, after_each=lease.renew)
     lease.reach(Stage.EMBEDDED, lease.claims)
     lease.renew()
@@ -322,16 +297,24 @@ def _vectors(lease: Lease, embedder: Embedder, use: Resources, chunks: Sequence[
 
 
 def _embed_or_reuse(
-    lease: Lease, embedder: Embedder, use: Resources, chunks: Sequence[Chunk], replacing: set[Generation]
+    lease: Lease,
+    embedder: Embedder,
+    use: Resources,
+    chunks: Sequence[Chunk],
+    documents: Mapping[Generation, PreparedDocument],
 ) -> tuple[Matrix, list[Chunk]]:
-    """Return a vector per chunk, and the chunks that were reused: those in ``replacing`` take a vector of the same
-    text, document and model, in one statement. The ``indexes`` of EmbedderRefused are positions in ``chunks``."""
-    candidates = [chunk for chunk in chunks if chunk.generation in replacing]
+    """Return a vector per chunk, and the chunks that were reused: those of a replacement take a vector of the same text,
+    document and model, in one statement. An imported vector needs no model. The ``indexes`` of EmbedderRefused are
+    positions in ``chunks``."""
+    imported = {generation: item.imported_vectors(embedder) for generation, item in documents.items()}
+    known = {c.chunk_id: imported[c.generation][c.ordinal] for c in chunks if c.ordinal in imported[c.generation]}
+    candidates = [c for c in chunks if documents[c.generation].replaces and c.chunk_id not in known]
     stored = use.vectors(lease.tenant_id).of_texts(candidates, model=embedder.model) if candidates else {}
-    if not stored:
+    known |= stored
+    if not known:
         return _vectors(lease, embedder, use, chunks), []
-    new = [position for position, chunk in enumerate(chunks) if chunk.chunk_id not in stored]
-    vectors = np.empty((len(chunks), len(next(iter(stored.values())))), dtype=np.float32)
+    new = [position for position, chunk in enumerate(chunks) if chunk.chunk_id not in known]
+    vectors = np.empty((len(chunks), len(next(iter(known.values())))), dtype=np.float32)
     if new:
         try:
             vectors[new] = _vectors(lease, embedder, use, [chunks[position] for position in new])
@@ -339,8 +322,8 @@ def _embed_or_reuse(
             reasons = {new[index]: reason for index, reason in error.reasons.items()}
             raise EmbedderRefused(str(error), reasons=reasons) from error
     for position, chunk in enumerate(chunks):
-        if chunk.chunk_id in stored:
-            vectors[position] = stored[chunk.chunk_id]
+        if chunk.chunk_id in known:
+            vectors[position] = known[chunk.chunk_id]
     return vectors, [chunk for chunk in chunks if chunk.chunk_id in stored]
 
 
@@ -368,13 +351,13 @@ def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) 
         created = [by_generation[g] for g, shown in before.items() if shown is None]
         updated = [by_generation[g] for g, shown in before.items() if shown is not None]
         for outcome, items in {"created": created, "replaced": updated}.items():
-            chunks = {item.claim: len(item.chunks) for item in items}
+            chunks = {item.claim: item.chunk_count for item in items}
             ledger.succeed(chunks, outcome=outcome, reused={item.claim: item.reused for item in items})
         ledger.succeed({by_generation[g].claim: 0 for g in superseded}, outcome="superseded")
         close_jobs(tenant_id, [claim.job_id for claim in claims], ledger, use, work)
     if use.local_indexes is not None:
         use.local_indexes.wake()
-    shown_chunks = sum(len(by_generation[g].chunks) for g in before)
+    shown_chunks = sum(by_generation[g].chunk_count for g in before)
     use.meter.count("chordwise_documents_shown", len(before))
     use.meter.count("chordwise_chunks_shown", shown_chunks)
     log.info("documents_shown", documents=len(before), chunks=shown_chunks)

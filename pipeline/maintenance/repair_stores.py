@@ -1,25 +1,24 @@
 """Mend the differences between the stores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import structlog
 
 from pipeline.administration.edit_chunks import lock_chunks
-from pipeline.archives.archive import is_packed
 from pipeline.chunking.strategies.registry import embedding_text_of
 from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.chunk_store import Chunks
-from pipeline.documents.cut_document import Assembled, assembled
+from pipeline.documents.cut_document import Assembled
 from pipeline.documents.document_store import Documents, Source
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.parent_store import Parents
 from pipeline.errors import EmbedderRefused, Rejected
 from pipeline.ingestion.make_vectors import vectors_of
-from pipeline.ingestion.prepare import cut_request, unpacked
+from pipeline.ingestion.prepare import cut
 from pipeline.maintenance.compare import (
     UNNEEDED,
     DeletionLimit,
@@ -31,7 +30,6 @@ from pipeline.maintenance.compare import (
 from pipeline.records import (
     Chunk,
     ChunkId,
-    ChunkMark,
     DocumentId,
     EmbeddingSpace,
     Generation,
@@ -142,7 +140,7 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
         sources = Documents(work.connection, tenant_id).sources([generation] if generation else [])
     if generation is None:
         return 0
-    document, marks = _cut_again(sources[generation], use) if generation in sources else (Assembled(chunks=[]), {})
+    document = _cut_again(sources[generation], use) if generation in sources else Assembled(chunks=())
     with unit_of_work(use.mysql) as work:
         if Documents(work.connection, tenant_id).published(namespace, document_id) != generation:
             return 0
@@ -151,7 +149,8 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
         lost = [chunk for chunk in document.chunks if chunk.ordinal not in stored and chunk.ordinal not in removed]
         chunks = Chunks(work.connection, tenant_id)
         chunks.write(lost)
-        chunks.mark({generation: {chunk.ordinal: marks[chunk.ordinal] for chunk in lost if chunk.ordinal in marks}})
+        ordinals = {chunk.ordinal for chunk in lost}
+        chunks.mark({generation: {ordinal: mark for ordinal, mark in document.marks.items() if ordinal in ordinals}})
         parents = Parents(work.connection, tenant_id).restore(document.parents, generation)
         edits.remove(generation, [])  # notes how many there are now
         Namespaces(work.connection, tenant_id).revise(namespace, [document_id])
@@ -159,17 +158,14 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
     return len(lost) + parents or 1
 
 
-def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, ChunkMark]]:
-    """Return the chunks as ingestion made them, with their original marks; none if the document is now at fault."""
-    generation = source.generation
+def _cut_again(source: Source, use: Resources) -> Assembled:
+    """Return the content as ingestion made it, with its original marks; none if the document is now at fault."""
     try:
-        if is_packed(source.media_type):
-            packed = unpacked(source, use)
-            return Assembled(chunks=list(packed.chunks), parents=packed.parents), packed.marks
-        return assembled(use.parser.cut(source.body, cut_request(source)), generation), {}
+        return cut(source, use)
     except Rejected as error:
-        log.warning("document_not_cut_again", tenant_id=generation.scope.tenant_id, code=error.code)
-        return Assembled(chunks=[]), {}
+        tenant_id = source.generation.scope.tenant_id
+        log.warning("document_not_cut_again", tenant_id=tenant_id, code=error.code)
+        return Assembled(chunks=())
 
 
 def _generation(tenant_id: TenantId, namespace: Namespace, document_id: str, number: int) -> Generation:
