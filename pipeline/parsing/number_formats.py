@@ -94,35 +94,17 @@ def shown_value(raw: str, code: str, *, from_1904: bool = False) -> str:
         return _shown_value(raw, code, from_1904)
     if not code:
         return number_text(raw)
-    way = _way_of_whole(code) if raw[0] != "0" and len(raw) < 16 else None
+    way = _format(code).way_of_whole if raw[0] != "0" and len(raw) < 16 else None
     if way is None:
         return _shown_value(raw, code, from_1904)
     before, is_grouped, least, behind = way
     return f"{before}{(f'{int(raw):,}' if is_grouped else raw).rjust(least, '0')}{behind}"
 
 
-@lru_cache(maxsize=512)
-def _way_of_whole(code: str) -> tuple[str, bool, int, str] | None:
-    """Return how a format shows a positive whole number: the text before, whether thousands are grouped, the least
-    digits, the text behind; None if it may show less than the number, or another one."""
-    sections, have_conditions = _number_sections(code)
-    if is_moment(code) or have_conditions or _special(sections[0]):
-        return None
-    patterns, texts, percents = _parts(sections[0])
-    if percents or len(patterns) != 1 or any(map(str.isdecimal, "".join(texts))):
-        return None
-    scale, _, least, kept, is_grouped = _placeholders(patterns[0])
-    return (
-        (texts[0].lstrip(), is_grouped, least, f"{'.' * (kept > 0)}{'0' * kept}{texts[1]}".rstrip())
-        if not scale
-        else None
-    )
-
-
 @lru_cache(maxsize=16_384)
 def _shown_value(raw: str, code: str, from_1904: bool) -> str:
-    if code and is_moment(code):
-        return _shown_moment(float(raw), code, from_1904=from_1904) or number_text(raw)
+    if code and (written := _format(code).strftime) is not None:
+        return _shown_moment(float(raw), code, written, from_1904=from_1904) or number_text(raw)
     text = shown_number(raw, code) if code else None
     text = number_text(raw) if text is None else text
     if text and len(raw) > 2 and _digits_of(text) != _digits_of(f"{float(raw):.12g}".partition("e")[0]):
@@ -136,7 +118,7 @@ def _digits_of(text: str) -> str:
 
 def shown_text(text: str, code: str) -> str:
     """Return a text as a cell of this format shows it, as of ``"ID-"@``: empty if its section for texts is."""
-    sections = _sections(code)
+    sections = _format(code).sections
     if len(sections) == _ALL_SECTIONS and not sections[-1]:
         return ""
     section = next((part for part in sections if "@" in _QUOTED.sub("", part)), "@")
@@ -146,17 +128,9 @@ def shown_text(text: str, code: str) -> str:
     return "".join(text if part == "@" else part for part in parts).strip()
 
 
-@lru_cache(maxsize=512)
-def is_moment(code: str) -> bool:
-    """Return whether a format shows a number as a date, a time or a duration."""
-    plain = _GENERAL.sub("", _NOT_SHOWN.sub("", code))
-    return bool(_MOMENT_LETTER.search(plain.partition(";")[0]))
-
-
-@lru_cache(maxsize=512)
-def _strftime(code: str) -> str:
-    """Return a format of dates as one of `strftime`, with characters of our own for what that does not know."""
-    parts = list(_MOMENT_PART.finditer(_sections(code)[0]))
+def _strftime(section: str) -> str:
+    """Return a section of a format of dates as one of `strftime`, with characters of our own for what that does not know."""
+    parts = list(_MOMENT_PART.finditer(section))
     fields = [(part["field"] or part["elapsed"] or "").lower() for part in parts]
     clock = [index for index, field in enumerate(fields) if field]
     pieces = [(part["quoted"] or part["escaped"] or part["other"] or "").replace("%", "%%") for part in parts]
@@ -174,9 +148,8 @@ def _strftime(code: str) -> str:
     return written.replace("%H", "%I").replace("%-H", "%-I") if "%p" in written or _HALF in written else written
 
 
-def _shown_moment(days: float, code: str, *, from_1904: bool) -> str | None:
-    """Return a number of days as a date, a time or a duration; None beyond the calendar."""
-    written = _strftime(code)
+def _shown_moment(days: float, code: str, written: str, *, from_1904: bool) -> str | None:
+    """Return a number of days as a date, a time or a duration, ``written`` as of `_strftime`; None beyond the calendar."""
     is_duration = any(sign in written for sign, _ in _ELAPSED.values())
     if days < 0 and not is_duration:
         return None
@@ -211,76 +184,110 @@ def shown_number(raw: str, code: str) -> str | None:
         return None
     if not value.is_finite() or abs(value.adjusted()) > _MOST_DIGITS:
         return None
-    section, is_signed = _section_for(value, code)
-    if not section:
-        return section
+    section, is_signed = _section_for(value, _format(code))
+    if section is None or not section.code:
+        return None if section is None else ""
     text = _written(abs(value), section)
     if text is None:
         return None
     return f"-{text}" if value < 0 and is_signed and any(map(str.isdigit, text)) else text
 
 
-@lru_cache(maxsize=512)
-def _sections(code: str) -> tuple[str, ...]:
+class _Format:
+    """A format, analysed once. ``sections``: as they are written; ``numbers``: those that are not for texts alone;
+    ``strftime``: how it shows a number as a date, a time or a duration, None if it does not."""
+
+    def __init__(self, code: str) -> None:
+        self.sections = _sections(code)
+        numbers = [section for section in self.sections[:4] if "@" not in _QUOTED.sub("", section)]
+        self.numbers = [_Section(section) for section in numbers or self.sections[:1]]
+        self.has_conditions = any(section.condition for section in self.numbers)
+        plain = _GENERAL.sub("", _NOT_SHOWN.sub("", code))
+        is_moment = _MOMENT_LETTER.search(plain.partition(";")[0])
+        self.strftime = _strftime(self.sections[0]) if is_moment else None
+        self.way_of_whole = None if is_moment or self.has_conditions else self.numbers[0].way_of_whole()
+
+
+_format = lru_cache(maxsize=512)(_Format)
+
+
+class _Section:
+    """A section of a format: its condition, its part that is general, an exponent or a fraction with that one's writer, its
+    placeholders, the texts before, between and behind them, and its percent signs."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.condition = _CONDITION.search(code)
+        self.special = _special(code)
+        self.texts, self.patterns, self.percents = [""], list[_Placeholders](), 0
+        for part in _PART.finditer(code):
+            if part["digits"]:
+                self.patterns.append(_Placeholders(part["digits"]))
+                self.texts.append("")
+            else:
+                shown = part["quoted"] or part["escaped"] or part["currency"] or part["percent"] or part["other"]
+                self.percents += bool(part["percent"])
+                self.texts[-1] += shown or ""
+
+    def way_of_whole(self) -> tuple[str, bool, int, str] | None:
+        """Return how it shows a positive whole number: the text before, whether thousands are grouped, the least digits,
+        the text behind; None if it may show less than the number, or another one."""
+        if self.special or self.percents or len(self.patterns) != 1 or any(map(str.isdecimal, "".join(self.texts))):
+            return None
+        digits = self.patterns[0]
+        behind = f"{'.' * (digits.kept > 0)}{'0' * digits.kept}{self.texts[1]}".rstrip()
+        return None if digits.scale else (self.texts[0].lstrip(), digits.is_grouped, digits.least, behind)
+
+
+class _Placeholders:
+    """Placeholders of digits: the power of ten, the smallest step, the least digits before and behind the point, and
+    whether thousands are grouped."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        places = pattern.rstrip(",")
+        whole, _, decimals = places.partition(".")
+        self.scale, self.step = 3 * (len(places) - len(pattern)), Decimal(1).scaleb(-len(decimals))
+        self.least, self.kept, self.is_grouped = whole.count("0"), len(decimals.rstrip("#?")), "," in whole
+
+
+def _sections(code: str) -> list[str]:
     sections = [""]
     for piece in _SECTION.findall(code):
         if piece == ";":
             sections.append("")
         else:
             sections[-1] += piece
-    return tuple(sections)
+    return sections
 
 
-@lru_cache(maxsize=512)
-def _number_sections(code: str) -> tuple[tuple[str, ...], bool]:
-    """Return the sections of a format that are not for texts alone, and whether one has a condition."""
-    sections = _sections(code)[:4]
-    numbers = tuple(section for section in sections if "@" not in _QUOTED.sub("", section)) or sections[:1]
-    return numbers, any(map(_CONDITION.search, numbers))
-
-
-def _section_for(value: Decimal, code: str) -> tuple[str | None, bool]:
+def _section_for(value: Decimal, form: _Format) -> tuple[_Section | None, bool]:
     """Return the section of a format that shows a number, and whether a minus is written before it. A section may have
     a condition; the others are for positive and negative numbers and for zero."""
-    sections, have_conditions = _number_sections(code)
-    if not have_conditions:
+    sections = form.numbers
+    if not form.has_conditions:
         index = 1 if value < 0 and len(sections) > 1 else 2 if value == 0 and len(sections) > 2 else 0
         return sections[index], index == 0
     for section in sections:
-        condition = _CONDITION.search(section)
+        condition = section.condition
         if condition is None or _COMPARE[condition[1]](value, Decimal(condition[2])):
             return section, True
     return None, True
 
 
-@lru_cache(maxsize=512)
-def _parts(section: str) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-    """Return the placeholders of a section, the texts before, between and behind them, and its percent signs."""
-    texts, patterns, percents = [""], [], 0
-    for part in _PART.finditer(section):
-        if part["digits"]:
-            patterns.append(part["digits"])
-            texts.append("")
-        else:
-            percents += bool(part["percent"])
-            texts[-1] += part["quoted"] or part["escaped"] or part["currency"] or part["percent"] or part["other"] or ""
-    return tuple(patterns), tuple(texts), percents
-
-
-def _written(value: Decimal, section: str) -> str | None:
-    if special := _special(section):
-        match, write = special
-        if write is None and section.strip() == match[0]:
+def _written(value: Decimal, section: _Section) -> str | None:
+    if section.special:
+        match, write = section.special
+        if write is None and section.code.strip() == match[0]:
             return None
-        return _with_text(section, match, number_text(str(value)) if write is None else write(value, match))
-    patterns, texts, percents = _parts(section)
-    value = value.scaleb(2 * percents) if percents else value
-    written = [_digits(value, patterns[0])] if len(patterns) == 1 else _divided(value, patterns)
-    text = texts[0] + "".join(number + text for number, text in zip(written, texts[1:], strict=True))
+        return _with_text(section.code, match, number_text(str(value)) if write is None else write(value, match))
+    value = value.scaleb(2 * section.percents) if section.percents else value
+    patterns = section.patterns
+    written = [_digits(value, patterns[0])] if len(patterns) == 1 else _divided(value, [p.pattern for p in patterns])
+    text = section.texts[0] + "".join(number + text for number, text in zip(written, section.texts[1:], strict=True))
     return text.strip() or None
 
 
-@lru_cache(maxsize=512)
 def _special(section: str) -> tuple[re.Match[str], Callable[[Decimal, re.Match[str]], str] | None] | None:
     """Return the part of a section that is general, an exponent or a fraction, and its writer."""
     plain = _QUOTED.sub("", section)
@@ -343,23 +350,12 @@ def _fraction(value: Decimal, match: re.Match[str]) -> str:
     return f"{whole} {top}/{bottom}" if whole else f"{top}/{bottom}"
 
 
-@lru_cache(maxsize=512)
-def _placeholders(pattern: str) -> tuple[int, Decimal, int, int, bool]:
-    """Return of placeholders: the power of ten, the smallest step, the least digits before and behind the point, and
-    whether thousands are grouped."""
-    places = pattern.rstrip(",")
-    whole, _, decimals = places.partition(".")
-    scale, step = 3 * (len(places) - len(pattern)), Decimal(1).scaleb(-len(decimals))
-    return scale, step, whole.count("0"), len(decimals.rstrip("#?")), "," in whole
-
-
-def _digits(value: Decimal, pattern: str) -> str:
+def _digits(value: Decimal, places: _Placeholders) -> str:
     """Return a number by its placeholders; each comma behind them divides it by a thousand."""
-    scale, step, least, kept, is_grouped = _placeholders(pattern)
-    rounded = (value.scaleb(scale) if scale else value).quantize(step, rounding=ROUND_HALF_UP)
-    number, _, fraction = f"{rounded:f}".partition(".")
-    number = number.lstrip("0").rjust(least, "0")
-    fraction = fraction[:kept] + fraction[kept:].rstrip("0")
-    if is_grouped and number:
-        number = f"{int(number):,}".rjust(least, "0")
-    return f"{number}.{fraction}" if fraction else number or "0" * (pattern.strip("?") != "")
+    scaled = value.scaleb(places.scale) if places.scale else value
+    number, _, fraction = f"{scaled.quantize(places.step, rounding=ROUND_HALF_UP):f}".partition(".")
+    number = number.lstrip("0").rjust(places.least, "0")
+    fraction = fraction[: places.kept] + fraction[places.kept :].rstrip("0")
+    if places.is_grouped and number:
+        number = f"{int(number):,}".rjust(places.least, "0")
+    return f"{number}.{fraction}" if fraction else number or "0" * (places.pattern.strip("?") != "")
