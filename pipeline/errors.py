@@ -336,35 +336,22 @@ class BackupFailed(PipelineError):
 
 
 class QuotaExceeded(PipelineError):
-    """The tenant would store more than it may; nothing was accepted. ``quota`` says which, as numbers."""
+    """The tenant would store more than it may; nothing was accepted. ``quota`` says which, as numbers; ``retry_after_s``: when
+    some of it may be free again, None for what only a deletion frees."""
 
     code = "quota_exceeded"
 
-    def __init__(self, message: str, *, quota: Mapping[str, str | int] | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        quota: Mapping[str, str | int] | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message, code=code)
         self.quota = dict(quota or {})
-
-
-class QueueFull(PipelineError):
-    """Too many of the tenant's documents wait for a worker; retry later. ``quota``: how many, as numbers."""
-
-    code = "too_many_queued"
-
-    def __init__(self, message: str, *, retry_after_s: float, quota: Mapping[str, str | int] | None = None) -> None:
-        super().__init__(message)
         self.retry_after_s = retry_after_s
-        self.quota = dict(quota or {})
-
-
-class TooManyAnswers(PipelineError):
-    """The tenant's stored answers take as much memory as they may; retry later. ``quota``: how much, as numbers."""
-
-    code = "too_many_answers"
-
-    def __init__(self, message: str, *, retry_after_s: float, quota: Mapping[str, str | int] | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
-        self.quota = dict(quota or {})
 
 
 class WorkerUnavailable(Unavailable):

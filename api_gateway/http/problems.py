@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 import pipeline.errors as failures
-from pipeline.errors import Misconfigured, PipelineError, QueueFull, QuotaExceeded, TooManyAnswers, Unavailable
+from pipeline.errors import Misconfigured, PipelineError, QuotaExceeded, Unavailable
 
 MEDIA_TYPE = "application/problem+json"
 MOST_ERRORS = 100  # entries of ``errors`` in one answer
@@ -25,8 +25,6 @@ _UNITS = {"queued": "documents", "answer_bytes": "content-bytes"}  # of quotas t
 _TABLE: dict[type[PipelineError], tuple[int, str]] = {
     failures.MigrationRefused: (409, "The migration is in another state"),
     QuotaExceeded: (403, "A quota of the tenant is used up"),
-    QueueFull: (429, "Too many documents are queued"),
-    TooManyAnswers: (429, "Stored answers take too much memory"),
     failures.PreconditionFailed: (412, "The precondition is not met"),
     failures.GenerationNotKept: (409, "That generation is not available for a rollback"),
     failures.NotReingestible: (409, "The document cannot be ingested again like this"),
@@ -149,11 +147,14 @@ def from_error(error: PipelineError) -> Problem:
     if line is None:
         return misconfigured() if isinstance(error, Misconfigured) else internal()
     status, title = line
+    quota = error.quota if isinstance(error, QuotaExceeded) else {}
+    is_full_now = isinstance(error, QuotaExceeded) and error.retry_after_s is not None
+    if is_full_now:
+        status, title = 429, "A quota of the tenant is used up for now"
     headers = {}
-    if isinstance(error, Unavailable | QueueFull | TooManyAnswers | failures.ErasureUnfinished):
-        headers["Retry-After"] = str(math.ceil(error.retry_after_s or _RETRY_AFTER_S))
-    quota = error.quota if isinstance(error, QuotaExceeded | QueueFull | TooManyAnswers) else {}
-    if isinstance(error, QueueFull | TooManyAnswers) and quota:
+    if is_full_now or isinstance(error, Unavailable | failures.ErasureUnfinished):
+        headers["Retry-After"] = str(math.ceil(getattr(error, "retry_after_s", None) or _RETRY_AFTER_S))
+    if is_full_now and quota:
         name, limit, left = quota["name"], int(quota["limit"]), max(0, int(quota["limit"]) - int(quota["used"]))
         headers["RateLimit-Policy"] = f'"{name}";q={limit};qu="{_UNITS[str(name)]}"'
         headers["RateLimit"] = f'"{name}";r={left};t={headers["Retry-After"]}'

@@ -72,7 +72,7 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
 
 @_again
 def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> int:
-    """Queue failed and cancelled items again; return how many. Raises NoSuchJob, WrongJobState, QuotaExceeded, QueueFull."""
+    """Queue failed and cancelled items again; return how many. Raises NoSuchJob, WrongJobState, QuotaExceeded."""
     _clear(tenant_id, use)
     with unit_of_work(use.mysql) as work:
         control = JobControl(work.connection, tenant_id)

@@ -76,7 +76,7 @@ def accept(
 ) -> AcceptedJob:
     """Write the job with its documents in one transaction, then ring for the workers; ``ring`` may fail, the sweeper
     rings again. ``together_with`` writes rows in the same transaction; its errors propagate. Raises StoreUnavailable,
-    QuotaExceeded or QueueFull; then nothing was accepted."""
+    QuotaExceeded; then nothing was accepted."""
     job_id = batch.job_id or JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, batch.tenant_id)

@@ -148,7 +148,7 @@ class Computations:
 
     def settle(self, computation_id: ComputationId, outcome: Done | Failed) -> bool:
         """Store the outcome and wake the gateway. False if there is one already, or no caller waits. An answer that would
-        take more than a quarter of the free memory becomes a failure with TooManyAnswers."""
+        take more than a quarter of the free memory becomes a failure with QuotaExceeded."""
         answer = b""
         if isinstance(outcome, Done) and (free := self._memory().free) is not None and len(outcome.body) > free // 4:
             outcome = Failed(error=too_many_answers(len(outcome.body), free // 4, _SPARE_S))

@@ -217,7 +217,7 @@ class Queries:
     def open(self, query: Query, place: Place | None = None, *, waits: str = "") -> Verdict:
         """Store a query before it is sent to the channels, unless the ``place`` that it needs is taken. ``waits``: the channel
         of the gateway whose client waits for the answer, on which it is sent (`wake_names.own_channel`). Raises
-        TooManyAnswers if the tenant has no space for it, StoreFull if nobody has."""
+        QuotaExceeded if the tenant has no space for it, StoreFull if nobody has."""
         ttl_s = max(self._ttl_s, self._cached_s) if query.cache_key else self._ttl_s
         with redis_errors():
             refused = self._redis.eval(*self._opening(query, place, ttl_s=ttl_s, waits=waits))
@@ -366,7 +366,7 @@ class Queries:
         )
 
     def _admit(self, query: Query, refused: Any) -> None:
-        """Raise TooManyAnswers if the script that stores a query has refused it, or StoreFull where others have filled
+        """Raise QuotaExceeded if the script that stores a query has refused it, or StoreFull where others have filled
         Redis: the tenant then uses less than this query needs, and cannot free that much itself."""
         if refused is None:
             return

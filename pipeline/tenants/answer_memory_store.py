@@ -12,7 +12,7 @@ import redis
 
 from pipeline.database.engines import redis_errors
 from pipeline.database.redis_memory import LIFETIME, RedisMemory
-from pipeline.errors import TooManyAnswers
+from pipeline.errors import QuotaExceeded
 from pipeline.records import TenantId
 
 QUOTA: Final = "answer_bytes"
@@ -112,14 +112,15 @@ def answer_bytes(client: redis.Redis, tenant_id: TenantId) -> int:
         return int(client.eval(_USED, 1, account_key(tenant_id)))  # type: ignore[arg-type]
 
 
-def too_many_answers(used: int, limit: int, wait_s: float) -> TooManyAnswers:
+def too_many_answers(used: int, limit: int, wait_s: float) -> QuotaExceeded:
     """Return the error of a tenant over its limit. ``wait_s``: until enough of its answers have expired."""
     detail = (
         f"Stored answers of the tenant take {_shown(used)} of the {_shown(limit)} that they may take now; ask again once some"
         " have expired, delete queries that are done, or ask for fewer chunks (top_k)."
     )
-    return TooManyAnswers(
+    return QuotaExceeded(
         detail,
+        code="too_many_answers",
         retry_after_s=min(_LONGEST_WAIT_S, max(1.0, wait_s)),
         quota={"name": QUOTA, "limit": limit, "used": used},
     )

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, now
 from pipeline.database.statements import sql
-from pipeline.errors import QueueFull, QuotaExceeded
+from pipeline.errors import QuotaExceeded
 from pipeline.records import TenantId
 from pipeline.tenants.accounts import OwnQuotas
 from pipeline.tenants.usage_store import Usage
@@ -86,8 +86,8 @@ class Quotas(TenantStore):
 
     def check(self, *, arriving: int) -> None:
         """Check limits after documents and before items are written; near a limit the tenant's row stays locked. Raises
-        QuotaExceeded for too many documents, chunks, tokens or a batch above the queue's size; QueueFull without room
-        for ``arriving``."""
+        QuotaExceeded for too many documents, chunks, tokens or a batch above the queue's size, and to be retried without
+        room for ``arriving``."""
         if not arriving:
             return
         limits = self._limits()
@@ -108,8 +108,9 @@ class Quotas(TenantStore):
             used = self._used("queued")
             rooms.append(limit - used - arriving)
             if used + arriving > limit:
-                raise QueueFull(
+                raise QuotaExceeded(
                     f"{used} documents wait already, and {limit} may; {arriving} more have no room.",
+                    code="too_many_queued",
                     retry_after_s=_RETRY_AFTER_S,
                     quota={"name": "queued", "limit": limit, "used": used},
                 )

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from pipeline.database.redis_memory import read_redis_memory
-from pipeline.errors import TooManyAnswers
+from pipeline.errors import QuotaExceeded
 from pipeline.query.plan import Plan
 from pipeline.query.query_store import Queries
 from pipeline.query.request import Envelope
@@ -85,7 +85,7 @@ class DescribeAFullRedis:
         for number in range(60):
             try:
                 noisy.ask(LARGE[number % 2])
-            except TooManyAnswers:
+            except QuotaExceeded:
                 refused += 1
             answer = answer_with(10, number)
             given[calm.ask(answer)] = answer
@@ -108,7 +108,7 @@ class DescribeAFullRedis:
             for tenant in crowd:
                 try:
                     tenant.ask(LARGE[0])
-                except TooManyAnswers:
+                except QuotaExceeded:
                     continue
         held = [answer_bytes(small, TenantId(f"noisy-{number}")) for number in range(4)]
         assert min(held) > 0.4 * max(held)

@@ -10,7 +10,7 @@ import fakeredis
 import pytest
 
 from pipeline.database.redis_memory import RedisMemory
-from pipeline.errors import StoreFull, TooManyAnswers
+from pipeline.errors import QuotaExceeded, StoreFull
 from pipeline.query.plan import Plan
 from pipeline.query.query_store import Queries, query_key
 from pipeline.query.request import Envelope, Query
@@ -39,12 +39,12 @@ def noise(size: int) -> bytes:
     return b"{" + random.Random(size).randbytes(size)
 
 
-def until_refused(ask: Callable[[int], object]) -> tuple[int, TooManyAnswers]:
+def until_refused(ask: Callable[[int], object]) -> tuple[int, QuotaExceeded]:
     """The number of the first query that is refused, and the error."""
     for number in range(99):
         try:
             ask(number)
-        except TooManyAnswers as error:
+        except QuotaExceeded as error:
             return number, error
     raise AssertionError("no query was refused")
 
@@ -155,7 +155,7 @@ class DescribeTheLimit:
         assert refused.value.public == "Redis has no space left"
 
     def it_refuses_one_answer_that_is_larger_than_the_quota(self, of):
-        with pytest.raises(TooManyAnswers):
+        with pytest.raises(QuotaExceeded):
             of(quota=MIB, used=MIB, limit=100 * MIB).open(asked("q", top_k=1000))
 
     def it_holds_for_queries_under_way(self, of):
