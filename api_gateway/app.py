@@ -20,7 +20,7 @@ from api_gateway.dialects.mcp.endpoint import McpOpening
 from api_gateway.gateway import SILENT_S, Gateway
 from api_gateway.http import openapi, problems
 from api_gateway.http.conditional_requests import ConditionalRequests, check_preconditions
-from api_gateway.http.crowds import Crowds
+from api_gateway.http.early_refusal import EarlyRefusal
 from api_gateway.http.idempotency import IdempotentPosts, Replay, claim_key
 from api_gateway.http.operations import methods_of
 from api_gateway.http.problems import Problem
@@ -149,7 +149,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
         IdempotentPosts,
         RateLimits,
         RequestContext,
-        Crowds,
+        EarlyRefusal,
     ):  # the last is the outermost
         app.add_middleware(middleware)
     app.add_exception_handler(Problem, _own_answer)

@@ -33,8 +33,8 @@ from pipeline.database.tenant_presence import require_tenant
 from pipeline.database.unit_of_work import reading
 from pipeline.embedding.cache_store import VectorCacheStore
 from pipeline.errors import Misconfigured, Unavailable
-from pipeline.jobs.bell_store import JobBells
 from pipeline.jobs.computation_store import Computations
+from pipeline.jobs.notification_store import JobNotifications
 from pipeline.keyword_index.indexer_report_store import IndexerReports
 from pipeline.metrics.history_store import MetricHistory
 from pipeline.metrics.last_sweep_store import LastSweep
@@ -99,7 +99,7 @@ class Resources:
     last_sweep = cached_property(lambda use: LastSweep(use.quick_redis))  # the time of the last complete sweep
     meter = cached_property(lambda use: Meter(use.quick_redis))  # the counters and timers behind /v1/metrics
     places = cached_property(lambda use: Places(use.redis))  # for work under way, of all gateways
-    bells = cached_property(lambda use: JobBells(use.redis))  # notifications for callers that follow a job
+    notifications = cached_property(lambda use: JobNotifications(use.redis))  # for callers that follow a job
     rerankers = cached_property(lambda use: Rerankers(use.settings))  # by kind
     count_tokens = cached_property(lambda use: token_counter(use.settings.context_tokenizer))  # of contexts
     quota_rooms = cached_property(lambda _: QuotaRooms())  # recent counts of tenants that are far from their quotas

@@ -18,8 +18,8 @@ from opentelemetry.trace import SpanKind
 
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.garbage import keep_for_good
-from pipeline.retrieval import run_chord
-from pipeline.retrieval.run_chord import answer_in_process
+from pipeline.retrieval import answer_query
+from pipeline.retrieval.answer_query import answer_in_process
 from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from pipeline.telemetry.logs import configure_logging
@@ -70,7 +70,7 @@ class LaneProcess:
                 use = resources.for_queries()
                 channels = resources.channels()
                 if request.step == "finish":
-                    run_chord.answer(request.tenant_id, request.query_id, use, channels)
+                    answer_query.answer(request.tenant_id, request.query_id, use, channels)
                 else:
                     answer_in_process(request.tenant_id, request.query_id, use, channels, worker=self._name)
         finally:

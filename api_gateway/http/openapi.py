@@ -9,10 +9,10 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
-from api_gateway.http.descriptions import DESCRIBED, header_parameter, meaning_of
 from api_gateway.http.problem_codes import codes_of
 from api_gateway.http.problems import MEDIA_TYPE, TITLES
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import DESCRIBED, header_parameter, meaning_of
 from chordwise.contract import document
 from pipeline.database.worker_heartbeats import installed_version
 from pipeline.tenants.idempotency import ANSWER_KEPT_S

@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 Codes = Mapping[int, str]  # by status, separated by spaces
@@ -154,10 +154,3 @@ def codes_of(method: str, path: str, status: int, *, idempotent: bool) -> tuple[
     if status == 404:
         codes |= {_NOT_FOUND[name] for name in re.findall(r"\{(\w+)\}", path) if name in _NOT_FOUND}
     return tuple(sorted(codes))
-
-
-def all_codes() -> Iterator[str]:
-    """Yield every code listed here."""
-    for codes in (_COMMON, _KEY, *(codes for _, codes in _OWN)):
-        yield from " ".join(codes.values()).split()
-    yield from _NOT_FOUND.values()

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import api_key_of, is_admin_key
-from api_gateway.http.crowds import is_query
+from api_gateway.http.early_refusal import is_query
 from api_gateway.http.metrics import LIMITED
 from api_gateway.http.problems import Problem
 from pipeline.errors import Unavailable

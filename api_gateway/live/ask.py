@@ -29,9 +29,9 @@ from pipeline.query.request import Query
 from pipeline.query.understanding import QueryState
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId, TenantId
+from pipeline.retrieval.answer_query import answer as answer_now
+from pipeline.retrieval.answer_query import fail, failed_answer, lost_answer
 from pipeline.retrieval.measure import count_unsent
-from pipeline.retrieval.run_chord import answer as answer_now
-from pipeline.retrieval.run_chord import fail, failed_answer, lost_answer
 from pipeline.retrieval.understand import understand_at_once
 from workers import dispatch
 

@@ -20,8 +20,8 @@ from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId, TenantId
 from pipeline.resources import Resources
+from pipeline.retrieval.answer_query import fail
 from pipeline.retrieval.measure import count_unsent
-from pipeline.retrieval.run_chord import fail
 from workers import dispatch
 from workers.names import Queue
 

@@ -11,10 +11,10 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from api_gateway.http.bodies import refuse_flaws
 from api_gateway.http.caller import Caller, Writer
-from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.route_descriptions import json_body, route
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
 from api_gateway.resources.route_parts import CompleteList, deleted, existing, read_object
 from chordwise.contract.api_source import TriedPassage, TriedSource
@@ -196,7 +196,7 @@ async def list_api_sources(caller: Writer) -> Response:
     "/v1/api-sources/{name}",
     **route("Get an API source", ApiSourceOut, "The source, without the values of its headers.", 404),
 )
-async def look(caller: Writer, name: Name) -> Response:
+async def get_api_source(caller: Writer, name: Name) -> Response:
     """Return a source. It may be changed and sent back: headers with `kept` keep their value."""
     return json_response(api_source(await caller.gateway.run(_stored, caller, name)))
 

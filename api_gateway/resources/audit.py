@@ -10,8 +10,8 @@ from starlette.responses import Response, StreamingResponse
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Admin, Caller
-from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, route
 from api_gateway.http.fields import shown
+from api_gateway.http.route_descriptions import PRINTABLE, Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import Page, Since, Until, send_page, time_span
 from chordwise.contract.tenant import AuditActor, AuditEntry
 from pipeline.administration.manage_tenants import list_audit as list_rows

@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse_uuid, send_page
 from chordwise.contract.job import DeadLetter, FailureReasonName
 from pipeline.administration import steer_jobs
@@ -89,7 +89,7 @@ async def list_dead_letters(
 
 
 @router.get("/v1/dead-letters/{letter_id}", **route("Get a dead letter", DeadLetter, "The dead letter.", 404))
-async def look(caller: Reader, letter_id: str) -> Response:
+async def get_dead_letter(caller: Reader, letter_id: str) -> Response:
     """Return the details of a failure, without the document's text."""
     position = _position(letter_id)
     letter = await caller.gateway.run(steer_jobs.find_dead_letter, caller.tenant_id, caller.use, position)

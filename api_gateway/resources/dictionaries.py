@@ -6,10 +6,10 @@ from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import Parameter, route
 from api_gateway.http.fields import NamespaceName, NewDocumentId, TenantWire, Wire, namespace_parameter, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Parameter, route
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, Json, deleted, existing
 from chordwise.contract.dictionary import DictionaryOut
 from pipeline.administration.edit_dictionaries import delete_dictionary, load_dictionary, replace_dictionary
@@ -89,7 +89,7 @@ Within = Annotated[
 
 
 @router.get("/v1/dictionary", **route("Get a dictionary", DictionaryOut, "The dictionary.", 404))
-async def look(caller: Reader, namespace: Within = None) -> Response:
+async def get_dictionary(caller: Reader, namespace: Within = None) -> Response:
     """Return the dictionary."""
     within = _within(namespace)
     dictionary, version = await caller.gateway.run(load_dictionary, caller.tenant_id, within, caller.use)

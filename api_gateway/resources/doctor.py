@@ -19,9 +19,9 @@ from fastapi import APIRouter, Depends, Response
 from kombu.exceptions import KombuError
 
 from api_gateway.http.auth import require_operator
-from api_gateway.http.descriptions import route
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import route
 from api_gateway.live.lane import LaneFacts
 from api_gateway.live.readiness import facts_of, own_versions, shares_server
 from api_gateway.resources.route_parts import CurrentGateway

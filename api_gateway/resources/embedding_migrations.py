@@ -8,10 +8,10 @@ from pydantic import Field, model_validator
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator
-from api_gateway.http.descriptions import route
 from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import route
 from api_gateway.resources.route_parts import CurrentGateway, OperatorJson, existing
 from chordwise.contract.migration import EmbeddingMigration
 from pipeline.embedding.model_comparison import Gate, GoldenQuery
@@ -165,7 +165,7 @@ async def list_migrations(gateway: CurrentGateway) -> Response:
 @router.get(
     _ROOT + "/{number}", **route("Get a migration", EmbeddingMigration, "The migration with its progress.", 404)
 )
-async def look(gateway: CurrentGateway, number: Number) -> Response:
+async def get_migration(gateway: CurrentGateway, number: Number) -> Response:
     """Return a migration. `ready` means that every visible chunk has a vector of the new model for its current text."""
     return await gateway.run(_send, number, gateway)
 

@@ -8,9 +8,9 @@ from pydantic import AfterValidator, Field
 
 from api_gateway.http import cursors, fields
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import INT64, Shape, TenantWire, Wire, shown
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, Json, Page, refuse_repeated, send_page
 from chordwise.contract.entity import EntityShape
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states

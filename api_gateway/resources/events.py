@@ -11,8 +11,8 @@ from starlette.types import Receive, Scope, Send
 
 from api_gateway.http.auth import api_key_of
 from api_gateway.http.caller import Caller, Reader
-from api_gateway.http.descriptions import reference, route
 from api_gateway.http.fields import shown
+from api_gateway.http.route_descriptions import reference, route
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event
 from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, View
 from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStream

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Metric, generate_latest
 
 from api_gateway.gateway import Gateway
-from api_gateway.http.descriptions import Parameter, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.metrics import (
     FLEET,
@@ -26,6 +25,7 @@ from api_gateway.http.metrics import (
     WAITERS,
 )
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Parameter, route
 from api_gateway.live.readiness import answering, readiness
 from api_gateway.resources.route_parts import CurrentGateway
 from chordwise.contract.process import SilentProcess

@@ -11,11 +11,11 @@ from pydantic import AfterValidator
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Caller, Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import NamespaceParameter, Shape, shown
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import Page, existing, parse_uuid, send_page, time_span
 from api_gateway.resources.shapes import encoding_json, job_json
 from chordwise.contract.job import FoundMatch, Item, Job
@@ -121,7 +121,7 @@ async def find(
 @router.get(
     "/v1/jobs/{job_id}", **route("Get a job, or wait for it", Job, "The job with its first hundred errors.", 404)
 )
-async def look(caller: Reader, job_id: JobInPath, wait: Wait = 0) -> Response:
+async def get_job(caller: Reader, job_id: JobInPath, wait: Wait = 0) -> Response:
     """Return a job. With `wait`, the answer comes when the job has ended or the seconds have passed."""
     if wait > 0:
         await until_finished(caller, job_id, wait)

@@ -12,10 +12,10 @@ from pydantic import AfterValidator, Field
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.caller import Admin, Caller, Reader
-from api_gateway.http.descriptions import Cursor, Limit, route
 from api_gateway.http.fields import Label, Moment, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Cursor, Limit, route
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, send_page
 from chordwise.contract.tenant import CurrentKey, Key
 from pipeline.administration import manage_tenants
@@ -112,7 +112,7 @@ async def current(caller: Reader) -> Response:
 
 
 @router.get("/v1/keys/{key_id}", **route("Get an API key", Key, "The key, without its secret.", 404))
-async def look(caller: Admin, key_id: KeyId) -> Response:
+async def get_key(caller: Admin, key_id: KeyId) -> Response:
     """Return a key with the times of its creation, last use and end."""
     return json_response(key_json(await caller.gateway.run(key_of, caller.gateway, caller.tenant_id, key_id)))
 

@@ -8,10 +8,10 @@ from pydantic import AfterValidator, Field
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_scope
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import NamespaceName, TenantWire, shown, tidy_namespace
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.live.computations import compute
 from api_gateway.resources.route_parts import Json, existing, parse, send_page
 from api_gateway.resources.shapes import NamespacePage

@@ -12,10 +12,10 @@ from fastapi import APIRouter, Depends, Path, Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator
-from api_gateway.http.descriptions import Parameter, route
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Parameter, route
 from api_gateway.live.readiness import shown_silent
 from api_gateway.resources.route_parts import CompleteList, CurrentGateway, deleted
 from chordwise.contract.process import SilentProcess

@@ -14,10 +14,10 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.http.caller import Caller
-from api_gateway.http.descriptions import Parameter, json_body, reference
 from api_gateway.http.fields import Body, Shape
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import page_response
+from api_gateway.http.route_descriptions import Parameter, json_body, reference
 from pipeline.tenants.accounts import Principal
 
 T = TypeVar("T")

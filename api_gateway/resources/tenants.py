@@ -9,10 +9,10 @@ from pydantic import AfterValidator, Field
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_operator
-from api_gateway.http.descriptions import Cursor, Limit, route
 from api_gateway.http.fields import Wire, shown
 from api_gateway.http.problems import Problem, invalid, quoted
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Cursor, Limit, route
 from api_gateway.resources import keys
 from api_gateway.resources.keys import (
     KeyId,
@@ -117,7 +117,7 @@ async def list_tenants(gateway: CurrentGateway, limit: Limit = 50, cursor: Curso
 
 
 @router.get("/v1/tenants/{tenant_id}", **route("Get a tenant", TenantView, "The tenant.", 404))
-async def look(gateway: CurrentGateway, tenant_id: Id) -> Response:
+async def get_tenant(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's name, and whether its keys work."""
     return json_response(await gateway.run(_tenant, gateway, tenant_id))
 
@@ -126,7 +126,7 @@ async def look(gateway: CurrentGateway, tenant_id: Id) -> Response:
     "/v1/tenants/{tenant_id}/quotas",
     **route("Get a tenant's own quotas", OwnQuotasView, "The tenant's own quotas.", 404),
 )
-async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
+async def get_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's own quotas; null where the installation's setting applies. `GET /v1/quotas` shows the tenant
     the effective ones, and its use."""
 
@@ -141,7 +141,7 @@ async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
     "/v1/tenants/{tenant_id}/quotas/use",
     **route("Get a tenant's use of its quotas", QuotaUse, "Each quota with its effective limit and its use.", 404),
 )
-async def look_at_use(gateway: CurrentGateway, tenant_id: Id) -> Response:
+async def get_use(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return the effective quotas of a tenant and its use, as the tenant sees them at `GET /v1/quotas`."""
     await gateway.run(_tenant, gateway, tenant_id)
     return await send_quotas(gateway, tenant_id)
@@ -208,7 +208,7 @@ async def list_keys(gateway: CurrentGateway, tenant_id: Id, limit: Limit = 50, c
     "/v1/tenants/{tenant_id}/keys/{key_id}",
     **route("Get an API key of a tenant", Key, "The key, without its secret.", 404),
 )
-async def look_at_key(gateway: CurrentGateway, tenant_id: Id, key_id: KeyId) -> Response:
+async def get_key(gateway: CurrentGateway, tenant_id: Id, key_id: KeyId) -> Response:
     """Return a key with the times of its creation, last use and end."""
     await gateway.run(_tenant, gateway, tenant_id)
     return json_response(key_json(await gateway.run(keys.key_of, gateway, tenant_id, key_id)))

@@ -10,10 +10,10 @@ from pydantic import Field
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.caller import Reader
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.shapes import usage_json
 from chordwise.contract.job import Usage
 from chordwise.contract.tenant import QuotaUse
@@ -94,7 +94,7 @@ async def usage(
 @router.get(
     "/v1/quotas", **route("Get the quotas", QuotaUse, "Each quota with its limit and its use."), tags=["operation"]
 )
-async def look(caller: Reader) -> Response:
+async def get_quotas(caller: Reader) -> Response:
     """Return the quotas. `limit` is null for none. They are counted on request; a request that exceeds a quota is
     refused as a whole."""
     return await send_quotas(caller.gateway, caller.tenant_id)

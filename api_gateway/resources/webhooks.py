@@ -10,10 +10,10 @@ from pydantic import AfterValidator, Field
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Caller, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, Wait, route
 from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, Wait, route
 from api_gateway.live import poll
 from api_gateway.resources.route_parts import CompleteList, Json, Page, deleted, existing, parse_uuid, send_page
 from chordwise.contract.webhook import Delivery, DeliveryStateName, Webhook
@@ -128,7 +128,7 @@ async def list_webhooks(caller: Writer) -> Response:
 
 
 @router.get("/v1/webhooks/{webhook_id}", **route("Get a webhook", Webhook, "The endpoint, without its secret.", 404))
-async def look(caller: Writer, webhook_id: Id) -> Response:
+async def get_webhook(caller: Writer, webhook_id: Id) -> Response:
     """Return an endpoint, and since when its calls fail."""
     return json_response(webhook(await caller.gateway.run(_stored, caller, webhook_id)))
 
@@ -216,7 +216,7 @@ async def list_deliveries(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}",
     **route("Get a delivery", DeliveryWithBody, "The delivery.", 404),
 )
-async def look_at_delivery(caller: Writer, webhook_id: Id, delivery_id: str, wait: Wait = 0) -> Response:
+async def get_delivery(caller: Writer, webhook_id: Id, delivery_id: str, wait: Wait = 0) -> Response:
     """Return the message, the outcome of the last attempt and the time of the next. With `wait`, answer once no further
     attempt is due."""
     name = f"{caller.tenant_id}:delivery:{webhook_id}:{delivery_id}"

@@ -52,23 +52,23 @@ def carry_out(
         outcome = contextvars.copy_context().run(_perform, computation, performers[computation.kind])
     except PipelineError as error:
         log.info("computation_failed", kind=kind, step=step, code=error.code)
-        computations.settle(computation_id, Failed(error=error))
+        computations.finish(computation_id, Failed(error=error))
         return
     except interrupts:
         log.warning("computation_stopped", kind=kind, step=step, after_s=round(time.monotonic() - began, 1))
         late = ComputationTimeout(f"The worker stopped after {LIMITS[kind].step_s:g} s.", retry_after_s=30)
-        computations.settle(computation_id, Failed(error=late))
+        computations.finish(computation_id, Failed(error=late))
         return
     except Exception:  # a defect: the caller gets internal_error now, and the task logs the traceback
-        computations.settle(computation_id, Failed(error=None))
+        computations.finish(computation_id, Failed(error=None))
         raise
     if isinstance(outcome, Done):
-        computations.settle(computation_id, outcome)
+        computations.finish(computation_id, outcome)
     elif computations.advance(computation, outcome.state):
         try:
             send_next(computation)
         except PipelineError as error:
-            computations.settle(computation_id, Failed(error=error))
+            computations.finish(computation_id, Failed(error=error))
 
 
 def _perform(computation: Computation, performer: Performer) -> Done | Further:

@@ -200,7 +200,7 @@ async def _send(sending: Sending, poster: Poster, use: Resources) -> None:
         except Misconfigured as error:
             log.error("webhook_secret_unreadable", tenant_id=sending.tenant_id, code=error.code, detail=str(error))
             reply = Reply(error="its secret cannot be read; the operator has to look")
-        await asyncio.to_thread(_settle, sending, reply, use)
+        await asyncio.to_thread(_record_outcome, sending, reply, use)
 
 
 def _signed(sending: Sending, use: Resources) -> tuple[str, dict[str, str], bytes] | None:
@@ -222,7 +222,7 @@ def _signed(sending: Sending, use: Resources) -> tuple[str, dict[str, str], byte
     return endpoint.url, headers, sending.body
 
 
-def _settle(sending: Sending, reply: Reply, use: Resources) -> None:
+def _record_outcome(sending: Sending, reply: Reply, use: Resources) -> None:
     verdict = standard_webhooks.judge(
         sending.event,
         attempts=sending.attempts,
@@ -233,7 +233,7 @@ def _settle(sending: Sending, reply: Reply, use: Resources) -> None:
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, sending.tenant_id)
         deliveries = Deliveries(work.connection, sending.tenant_id)
-        if not deliveries.settle(sending, verdict, status=reply.status, error=reply.error):
+        if not deliveries.record_outcome(sending, verdict, status=reply.status, error=reply.error):
             return
         reason = None
         if verdict.delivered:

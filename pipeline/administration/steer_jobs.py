@@ -90,7 +90,7 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
         if queued:
             Audit(work.connection, tenant_id).wrote("job_retry", ids=[job_id], count=queued)
             work.after_commit(partial(ring, tenant_id, job_id))
-            work.after_commit(partial(use.bells.progressed, tenant_id, job_id))
+            work.after_commit(partial(use.notifications.progressed, tenant_id, job_id))
     log.info("job_retried", tenant_id=tenant_id, job_id=job_id, documents=queued)
     return queued
 
@@ -102,7 +102,7 @@ def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
         control = _control_of_unfinished(work.connection, tenant_id, job_id)
         control.pause(job_id)
         Audit(work.connection, tenant_id).wrote("job_pause", ids=[job_id])
-        work.after_commit(partial(use.bells.progressed, tenant_id, job_id))
+        work.after_commit(partial(use.notifications.progressed, tenant_id, job_id))
 
 
 @_again
@@ -112,7 +112,7 @@ def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) ->
         control = _control_of_unfinished(work.connection, tenant_id, job_id)
         control.resume(job_id)
         Audit(work.connection, tenant_id).wrote("job_resume", ids=[job_id])
-        work.after_commit(partial(use.bells.progressed, tenant_id, job_id))
+        work.after_commit(partial(use.notifications.progressed, tenant_id, job_id))
         work.after_commit(partial(ring, tenant_id, job_id))
 
 

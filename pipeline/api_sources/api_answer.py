@@ -18,7 +18,7 @@ from chordwise.contract.document import COMPARED, LENGTHS
 from pipeline.api_sources.api_source import MISSING, ApiMapping, ApiSource, resolve
 from pipeline.errors import ApiSourceFailed
 from pipeline.filters.python_filters import finite, unmet
-from pipeline.query.request import Brought
+from pipeline.query.request import SuppliedPassage
 from pipeline.records import DocumentFields, Filters, TenantId
 
 # The namespace of version-5 UUIDs under which passages of APIs get their ids.
@@ -34,7 +34,7 @@ _MILLISECONDS_FROM = 100_000_000_000  # an epoch time above it is in millisecond
 class Passages:
     """The passages of one source, best first, scores in [0, 1]. ``left_out``: the number of ignored items, by reason."""
 
-    found: Sequence[tuple[Brought, float]] = ()
+    found: Sequence[tuple[SuppliedPassage, float]] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -53,7 +53,7 @@ def passages_of(
     if not isinstance(items, list):
         raise ApiSourceFailed("the answer has no list where its items should be")
     left_out: Counter[str] = Counter(beyond_max_items=max(0, len(items) - source.max_items))
-    passages: dict[str, tuple[Brought, float]] = {}
+    passages: dict[str, tuple[SuppliedPassage, float]] = {}
     for rank, item in enumerate(items[: source.max_items], start=1):
         text = _text(resolve(item, source.mapping.text), source.max_text)
         if text is None:
@@ -101,12 +101,12 @@ def _read(item: Any, mapping: ApiMapping) -> dict[str, Any]:
     }
 
 
-def _passage(read: Mapping[str, Any], text: str, *, name: str, tenant_id: TenantId, namespace: str) -> Brought:
+def _passage(read: Mapping[str, Any], text: str, *, name: str, tenant_id: TenantId, namespace: str) -> SuppliedPassage:
     identity = read["id"] or read["url"] or hashlib.sha256(f"{read['title']}\x1f{text}".encode()).hexdigest()
     chunk_id = str(uuid.uuid5(_API_IDS, "\x1f".join((tenant_id, name, identity))))
     fields = {field: read[field] for field in (*COMPARED, "tags", "published_at")}
     fields |= {"source_uri": read["url"], "api_source": name}
-    return Brought(
+    return SuppliedPassage(
         chunk_id=chunk_id,
         document_id=identity if len(identity) <= _LONGEST["id"] else chunk_id,
         namespace=namespace,

@@ -17,7 +17,7 @@ from pipeline.database.unit_of_work import reading
 from pipeline.deadline import Deadline
 from pipeline.errors import ApiSourceFailed, ApiSourceTimedOut, CircuitOpen, PipelineError, Unavailable
 from pipeline.query.channel_options import ApiOptions, options_of
-from pipeline.query.request import Brought, Query, Recalled
+from pipeline.query.request import Query, Recalled, SuppliedPassage
 from pipeline.records import ChannelName, ChunkId
 from pipeline.telemetry import tracing
 from pipeline.threads import start_call
@@ -42,7 +42,7 @@ class ApiChannel:
         deadline = Deadline.after(allowed_s * _CALL_SHARE)
         sources, unasked = self._sources(query)
         is_late = query.deadline.left_s() < allowed_s
-        passages: list[tuple[Brought, float]] = []
+        passages: list[tuple[SuppliedPassage, float]] = []
         errors: list[tuple[str, PipelineError]] = []
         running: list[tuple[str, CircuitPass, Future[Passages]]] = []
         for source in sources:
@@ -72,7 +72,7 @@ class ApiChannel:
             scores=tuple(score for _, score in best),
             upper_bound=1.0,
             zero=0.0,
-            brought=tuple(passage for passage, _ in best),
+            supplied=tuple(passage for passage, _ in best),
             guard=_guard(errors, unasked),
         )
 

@@ -80,7 +80,7 @@ class Generations(TenantStore):
             states |= {upload: _published_state(upload, rows.get(upload.document_id)) for upload in group}
         return states
 
-    def settle(self, uploads: Sequence[Generation]) -> None:
+    def keep_published(self, uploads: Sequence[Generation]) -> None:
         """Keep the published generation instead of these and earlier uploads, and take over their sources."""
         for namespace, number, ids in by_namespace_and_number(uploads):
             values = {"namespace": namespace, "generation": number, "ids": ids}

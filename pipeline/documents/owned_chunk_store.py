@@ -161,7 +161,7 @@ class OutdatedTerms(TenantStore):
         if values:
             self._connection.execute(_REWRITE, values)
 
-    def settle(self, generations: Sequence[Generation]) -> None:
+    def mark_renewed(self, generations: Sequence[Generation]) -> None:
         """Note that the terms of these generations are up to date."""
         values = [{**generation_key(generation), "version": VERSION} for generation in generations]
         if values:

@@ -173,7 +173,7 @@ class StandbyBacklog(TenantStore):
         rows = self._run(_DUE, space=self._space, now=now(), limit=limit)
         return [record_of(LaggingDocument, row, noted_at=row.noted_at) for row in rows]
 
-    def settle(self, done: Sequence[LaggingDocument], unfinished: Sequence[LaggingDocument]) -> None:
+    def record_attempts(self, done: Sequence[LaggingDocument], unfinished: Sequence[LaggingDocument]) -> None:
         """Delete finished documents, unless they were noted again meanwhile; postpone the others, up to ten minutes."""
         for document in done:
             self._connection.execute(_FORGET, {**self._key(document), "noted": document.noted_at})

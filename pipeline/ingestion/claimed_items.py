@@ -187,7 +187,7 @@ def close_jobs(
     """End and return the jobs without remaining work; then notify followers and webhooks. ``touch``: revise every job."""
     finished = set(ledger.close_if_done(job_ids, touch=touch))
     for job_id in sorted(set(job_ids) if touch else finished):
-        notify = use.bells.ended if job_id in finished else use.bells.progressed
+        notify = use.notifications.ended if job_id in finished else use.notifications.progressed
         work.after_commit(partial(notify, tenant_id, job_id))
     if ledger.deliveries and use.outbox_filled is not None:
         work.after_commit(use.outbox_filled)

@@ -131,7 +131,7 @@ def fill_standby(
         use.spaces.standby_failed(error)
 
 
-def settle(
+def require_vectors(
     tenant_id: TenantId,
     connection: Connection,
     complete: Mapping[int, Collection[Generation]],

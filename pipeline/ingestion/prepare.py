@@ -116,7 +116,7 @@ def _end_unchanged(
             return []
         chunks = {claim: states[claim.generation].chunk_count for claim in claims}
         ledger.succeed(chunks, outcome="unchanged", reused=chunks)
-        generations.settle([claim.generation for claim in claims])
+        generations.keep_published([claim.generation for claim in claims])
         # A superseded attempt may have written chunks aside, which its own end drops as usual.
         generations.discard([claim.generation for claim in claims if not claim.may_have_rows])
         Retired(work.connection, tenant_id).add([claim.generation for claim in claims if claim.may_have_rows])
@@ -189,7 +189,7 @@ def prepare(lease: Lease, use: Resources, turn: Turn) -> list[PreparedDocument]:
 
 def _renew_if_due(lease: Lease, use: Resources) -> None:
     if lease.renew_if_due():
-        use.bells.progressed(lease.tenant_id, lease.job_id)
+        use.notifications.progressed(lease.tenant_id, lease.job_id)
 
 
 def _go_on(lease: Lease, turn: Turn, use: Resources) -> None:

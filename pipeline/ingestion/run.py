@@ -29,7 +29,7 @@ from pipeline.errors import (
 )
 from pipeline.ingestion.claimed_items import Lease, close_jobs, end, give_up_or_retry, wake_postponed
 from pipeline.ingestion.fetch import hand_over
-from pipeline.ingestion.make_vectors import fill_standby, settle, vectors_of
+from pipeline.ingestion.make_vectors import fill_standby, require_vectors, vectors_of
 from pipeline.ingestion.prepare import (
     CHUNKS_PER_SHARE,
     PreparedDocument,
@@ -101,11 +101,11 @@ def _ingest(lease: Lease, use: Resources, turn: Turn) -> None:
     prepared = write_aside(lease, prepared, turn)
     if not prepared:
         return
-    use.bells.progressed(lease.tenant_id, lease.job_id)
+    use.notifications.progressed(lease.tenant_id, lease.job_id)
     drop_leftovers(lease, prepared, use)
     embedded = embed(lease, prepared, use, turn)
     if embedded:
-        use.bells.progressed(lease.tenant_id, lease.job_id)
+        use.notifications.progressed(lease.tenant_id, lease.job_id)
         publish(lease, embedded, use)
         wake_postponed(lease.tenant_id, [item.claim for item in embedded], use)
 
@@ -337,7 +337,7 @@ def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) 
     complete = vectors.complete({g: len(item.searchable) for g, item in by_generation.items()}, counts)
     claims = [item.claim for item in prepared]
     with lease.held(claims) as (work, ledger):
-        space = settle(tenant_id, work.connection, complete, by_generation, use)
+        space = require_vectors(tenant_id, work.connection, complete, by_generation, use)
         before = _flip(tenant_id, by_generation, work, model=space.model)
         replaced = [replace(g, number=shown) for g, shown in before.items() if shown is not None and shown != g.number]
         superseded = [g for g in by_generation if g not in before]

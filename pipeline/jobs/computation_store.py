@@ -146,7 +146,7 @@ class Computations:
         """Store the beginning of a text and wake the gateway; False if the computation ended or its caller is gone."""
         return bool(self._eval(_SAY, computation_id, text))
 
-    def settle(self, computation_id: ComputationId, outcome: Done | Failed) -> bool:
+    def finish(self, computation_id: ComputationId, outcome: Done | Failed) -> bool:
         """Store the outcome and wake the gateway. False if there is one already, or no caller waits. An answer that would
         take more than a quarter of the free memory becomes a failure with QuotaExceeded."""
         answer = b""

@@ -82,8 +82,8 @@ def _catch_up(migration: ModelMigration, use: Resources) -> int:
             done += mended
             failed += [document for document in documents if document.document_id in lacking]
         with unit_of_work(use.mysql) as work:
-            settled = [document for document in due if document not in failed]
-            StandbyBacklog(work.connection, tenant_id, standby.number).settle(settled, failed)
+            complete = [document for document in due if document not in failed]
+            StandbyBacklog(work.connection, tenant_id, standby.number).record_attempts(complete, failed)
     if done:
         log.info("migration_caught_up", space=migration.space.number, vectors=done)
     return done

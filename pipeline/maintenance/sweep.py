@@ -202,7 +202,7 @@ def _renew(tenant_id: TenantId, namespace: Namespace, due: list[OutdatedGenerati
                 removed += [len(chunk.terms)] if chunk.enabled else []
                 added += [len(tokens.terms)] if chunk.enabled else []
     outdated.rewrite(rewritten)
-    outdated.settle([item.generation for item in due])
+    outdated.mark_renewed([item.generation for item in due])
     if changed:
         Namespaces(work.connection, tenant_id).revise(namespace, sorted(changed), added=added, removed=removed)
     return len(rewritten)

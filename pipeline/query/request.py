@@ -187,7 +187,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brought:
+class SuppliedPassage:
     """A passage that a channel supplies with its text, because it is in none of our stores."""
 
     chunk_id: str
@@ -224,8 +224,8 @@ class Recalled:
     of a chunk with nothing in common with it: less is no match. ``background``: the cosine of the query with unrelated
     texts. ``model``: the embedding model of the comparison. ``trust``, in [0, 1]: how well the channel understood the
     query; with the plan's reading gate its weight is multiplied by it. ``beyond_words``, in
-    [0, 1]: how well its model recognises passages that hold no word of the query. ``brought``: passages that are in none of our
-    stores. ``guard``: how the channel searched; a failed part of it is there as ``lost``: ``{code, detail}``."""
+    [0, 1]: how well its model recognises passages that hold no word of the query. ``supplied``: passages that are in
+    none of our stores. ``guard``: how the channel searched; a failed part of it is there as ``lost``: ``{code, detail}``."""
 
     chunk_ids: tuple[ChunkId, ...] = ()
     scores: tuple[float, ...] = ()
@@ -235,7 +235,7 @@ class Recalled:
     model: str | None = None
     trust: float = 1.0
     beyond_words: float = 0.0
-    brought: tuple[Brought, ...] = ()
+    supplied: tuple[SuppliedPassage, ...] = ()
     guard: Mapping[str, Any] | None = None
 
 

@@ -159,14 +159,14 @@ def merged(raw: Envelope, others: Sequence[tuple[Wording, Envelope]], *, pool: i
     ``pool`` chunks; equal scores are ordered by id, and no hit of the query's own words loses any of its score.
     """
     best = dict(zip(raw.chunk_ids, raw.scores, strict=True))
-    brought = {passage.chunk_id: passage for passage in raw.brought}
+    supplied = {passage.chunk_id: passage for passage in raw.supplied}
     for wording, ranking in others:
         factor = wording.weight * _scale(raw, ranking, wording)
         for chunk_id, score in zip(ranking.chunk_ids, ranking.scores, strict=True):
             counted = score * factor if score > 0 else score
             if chunk_id not in best or counted > best[chunk_id]:
                 best[chunk_id] = counted
-        brought |= {passage.chunk_id: passage for passage in ranking.brought if passage.chunk_id not in brought}
+        supplied |= {passage.chunk_id: passage for passage in ranking.supplied if passage.chunk_id not in supplied}
     ordered = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:pool]
     bounds = [ranking.upper_bound for _, ranking in others if ranking.upper_bound]
     return replace(
@@ -174,7 +174,7 @@ def merged(raw: Envelope, others: Sequence[tuple[Wording, Envelope]], *, pool: i
         chunk_ids=tuple(chunk_id for chunk_id, _ in ordered),
         scores=tuple(score for _, score in ordered),
         upper_bound=raw.upper_bound or (max(bounds) if bounds else raw.upper_bound),
-        brought=tuple(brought[chunk_id] for chunk_id, _ in ordered if chunk_id in brought),
+        supplied=tuple(supplied[chunk_id] for chunk_id, _ in ordered if chunk_id in supplied),
         unasked=None,
     )
 

@@ -101,7 +101,7 @@ def ask_side_by_side(
 
 def envelope_of(channel: Channel, recalled: Recalled) -> Envelope:
     """Return the envelope of a channel that succeeded."""
-    listed = {name: tuple(getattr(recalled, name)) for name in ("chunk_ids", "scores", "brought")}
+    listed = {name: tuple(getattr(recalled, name)) for name in ("chunk_ids", "scores", "supplied")}
     return copied(Envelope, recalled, channel=channel.name, status="ok", **listed)
 
 

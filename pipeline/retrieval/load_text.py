@@ -74,12 +74,12 @@ def hydrate(
     While MySQL is away the texts are those of this host's index. ``sure``: the confidences."""
     started = time.perf_counter()
     query, journal = arrived.query, arrived.journal
-    brought = {
+    supplied = {
         passage.chunk_id: copied(Hydrated, passage)
         for envelope in arrived.usable.values()
-        for passage in envelope.brought
+        for passage in envelope.supplied
     }
-    stored = [hit for hit in fused if hit.chunk_id not in brought][:_MOST_READ]
+    stored = [hit for hit in fused if hit.chunk_id not in supplied][:_MOST_READ]
     batch = needed(query.plan)
     chunks: dict[ChunkId, StoredChunk] = {}
     shown = ShownChunks(query, use)
@@ -93,13 +93,13 @@ def hydrate(
     shown.record_losses(journal)
     journal.took("hydrate", started)
     if query.conditions is not None:
-        brought = {
-            chunk_id: passage for chunk_id, passage in brought.items() if query.conditions.met_by(fields_of(passage))
+        supplied = {
+            chunk_id: passage for chunk_id, passage in supplied.items() if query.conditions.met_by(fields_of(passage))
         }
         recalled = [len(envelope.chunk_ids) for envelope in arrived.usable.values()]
-        if len(chunks) + len(brought) < query.top_k and may_be_more(recalled, position):
+        if len(chunks) + len(supplied) < query.top_k and may_be_more(recalled, position):
             journal.remarks.append(_NOT_ALL.format(looked_at=position))
-    return _without_flaws(fused, brought | _newest_passages(chunks), journal)
+    return _without_flaws(fused, supplied | _newest_passages(chunks), journal)
 
 
 def _enough(

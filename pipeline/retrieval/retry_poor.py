@@ -235,11 +235,11 @@ def merged(first: Envelope | None, again: Envelope) -> Envelope:
         scores[chunk_id] = max(score, scores.get(chunk_id, score))
     ordered = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
     bounds = [item.upper_bound for item in (first, again) if item.upper_bound is not None]
-    brought = {item.chunk_id: item for item in (*first.brought, *again.brought)}
+    supplied = {item.chunk_id: item for item in (*first.supplied, *again.supplied)}
     return replace(
         again,
         chunk_ids=tuple(ChunkId(chunk_id) for chunk_id, _ in ordered),
         scores=tuple(score for _, score in ordered),
         upper_bound=max(bounds, default=None),
-        brought=tuple(brought.values()),
+        supplied=tuple(supplied.values()),
     )

@@ -157,7 +157,7 @@ tenants_with_due_deliveries = TenantsWith(
 class Deliveries(TenantStore):
     """One tenant's deliveries."""
 
-    def settle(self, sent: Sending, verdict: DeliveryResult, *, status: int | None, error: str | None) -> bool:
+    def record_outcome(self, sent: Sending, verdict: DeliveryResult, *, status: int | None, error: str | None) -> bool:
         """Record the outcome of an attempt. False if another process sends it now."""
         state = DeliveryState.DELIVERED if verdict.delivered else DeliveryState.DEAD
         if verdict.delay_s is not None:

@@ -20,9 +20,9 @@ from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, Chunking, Filters, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
+from pipeline.retrieval.answer_query import recall
 from pipeline.retrieval.load_text import read
 from pipeline.retrieval.make_channels import make_channels
-from pipeline.retrieval.run_chord import recall
 from tests.conftest import make_tenant
 from tests.support.corpora.queries import query_of
 from tests.support.corpora.uploads import upload
@@ -142,9 +142,9 @@ class ChannelContract:
     def documents(self, use: Resources, query: Query, channel: Channel) -> list[str]:
         """The documents of what was recalled, in order."""
         found = channel.recall(query)
-        brought = {each.chunk_id: each.document_id for each in found.brought}
+        supplied = {each.chunk_id: each.document_id for each in found.supplied}
         texts = read(query, found.chunk_ids, namespaces=("kb", "elsewhere"), use=use)
-        names = {chunk_id: passage.document_id for chunk_id, passage in texts.items()} | brought
+        names = {chunk_id: passage.document_id for chunk_id, passage in texts.items()} | supplied
         return [names[chunk_id] for chunk_id in found.chunk_ids]
 
     def it_finds_what_was_asked_for(self, here, channel, tenant_with):
@@ -300,6 +300,6 @@ class DescribeApiChannel(ChannelContract):
     def it_goes_on_with_the_sources_that_answer(self, here, api, tenant_with, monkeypatch):
         monkeypatch.setitem(api.answers, "/mine/elsewhere", says(b"<html>", status=200))
         found = make_channels(here)[self.name].recall(asking(tenant_with, namespaces=("kb", "elsewhere")))
-        assert {each.document_id for each in found.brought} == {"reset", "change", "twin-a", "twin-b"}
+        assert {each.document_id for each in found.supplied} == {"reset", "change", "twin-a", "twin-b"}
         assert found.guard == {"lost": {"code": "api_source_failed", "detail": "elsewhere: the answer is not JSON"}}
         assert threading.active_count() < 200

@@ -9,8 +9,8 @@ from celery import shared_task
 from pipeline.administration import compute
 from pipeline.jobs.computation import ComputationId, ComputationKind
 from pipeline.records import QueryId, TenantId
+from pipeline.retrieval import answer_query
 from pipeline.retrieval import explain as explaining
-from pipeline.retrieval import run_chord
 from pipeline.retrieval import understand as understanding
 from pipeline.retrieval.write_answer import write_answer
 from workers.base import STATE, CallbackTask, LoggedTask, header_of
@@ -25,7 +25,9 @@ def recall_channel(self: LoggedTask, tenant_id: str, query_id: str, channel: str
     """Ask one channel and store its result in the query's hash, which counts the parts of the chord. Return whether all
     have reported, for `workers.chords`, and leave the state for the callback, if this process runs it."""
     use = for_queries()
-    state = run_chord.recall(TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker)
+    state = answer_query.recall(
+        TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker
+    )
     setattr(self.request, STATE, state)
     return state is not None
 
@@ -40,14 +42,14 @@ def understand(tenant_id: str, query_id: str) -> None:
 def answer(self: CallbackTask, tenant_id: str, query_id: str) -> None:
     """Compose the answer, now that every header has returned."""
     use = for_queries()
-    run_chord.answer(TenantId(tenant_id), QueryId(query_id), use, channels(), known=header_of(self, STATE))
+    answer_query.answer(TenantId(tenant_id), QueryId(query_id), use, channels(), known=header_of(self, STATE))
 
 
 @shared_task(name=TaskName.FINISH.value, base=LoggedTask, send_events=False)
 def finish(tenant_id: str, query_id: str) -> None:
     """Answer a query from the results so far: after a header raised, or at the deadline if there is no answer yet."""
     use = for_queries()
-    run_chord.answer(TenantId(tenant_id), QueryId(query_id), use, channels())
+    answer_query.answer(TenantId(tenant_id), QueryId(query_id), use, channels())
 
 
 @shared_task(name=TaskName.EXPLAIN.value, base=LoggedTask)

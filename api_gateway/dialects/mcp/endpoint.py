@@ -16,9 +16,9 @@ from starlette.types import Message, Receive, Scope, Send
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.bodies import read_json_body, require_bounded
 from api_gateway.http.caller import Caller, Reader
-from api_gateway.http.descriptions import answers
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import answers
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

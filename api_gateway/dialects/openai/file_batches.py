@@ -51,7 +51,7 @@ async def create(caller: Writer, vector_store_id: str, body: Json[FileBatchReque
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}",
     **answered("Get a batch of files", objects.FileBatchObject, "The batch.", 404),
 )
-async def look(caller: Reader, vector_store_id: str, batch_id: str) -> Response:
+async def get_batch(caller: Reader, vector_store_id: str, batch_id: str) -> Response:
     """Return a batch. While it is in progress, the header `openai-poll-after-ms` says when to poll again."""
     return await caller.gateway.run(_send, caller, vector_store_id, _job(batch_id))
 

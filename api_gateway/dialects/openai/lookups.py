@@ -12,9 +12,9 @@ from starlette.types import Scope
 
 from api_gateway.dialects.openai import objects
 from api_gateway.http.caller import Caller
-from api_gateway.http.descriptions import Parameter, answers
 from api_gateway.http.fields import tidy_namespace
 from api_gateway.http.problems import Problem, quoted
+from api_gateway.http.route_descriptions import Parameter, answers
 from api_gateway.resources.route_parts import existing, parse
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import NoSuchFile, Put, put_files

@@ -84,7 +84,7 @@ async def list_files(
 
 
 @router.get("/files/{file_id}", **answered("Get a file", objects.FileObject, "The file, without its bytes.", 404))
-async def look(caller: Reader, file_id: str) -> Response:
+async def get_file(caller: Reader, file_id: str) -> Response:
     """Return a file. Its vector stores list it."""
     return json_response(objects.file(await caller.gateway.run(_stored, caller, file_id)))
 

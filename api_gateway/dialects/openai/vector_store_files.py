@@ -71,7 +71,7 @@ async def list_files(caller: Reader, vector_store_id: str, query: FileListQuery)
     "/vector_stores/{vector_store_id}/files/{file_id}",
     **answered("Get a file in a vector store", objects.StoreFileObject, "The file.", 404),
 )
-async def look(caller: Reader, vector_store_id: str, file_id: str) -> Response:
+async def get_file(caller: Reader, vector_store_id: str, file_id: str) -> Response:
     """Return a file in a vector store. While it is in progress, the header `openai-poll-after-ms` says when to poll
     again."""
     return _polled(await caller.gateway.run(file_of, caller, vector_store_id, file_id))

@@ -69,7 +69,7 @@ async def list_stores(caller: Reader, query: StoreListQuery) -> Response:
     "/vector_stores/{vector_store_id}",
     **answered("Get a vector store", objects.VectorStoreObject, "The vector store.", 404),
 )
-async def look(caller: Reader, vector_store_id: str) -> Response:
+async def get_store(caller: Reader, vector_store_id: str) -> Response:
     """Return a vector store with the number of its files in each state."""
     return json_response(await caller.gateway.run(_store_json, caller, vector_store_id))
 

@@ -15,10 +15,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from api_gateway.http import cursors, fields
 from api_gateway.http.bodies import flaws_in, limited, require_identity
 from api_gateway.http.caller import Caller, Reader, Writer
-from api_gateway.http.descriptions import Cursor, Parameter, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.problems import Problem, invalid, places, pointer
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Cursor, Parameter, route
 from api_gateway.resources.ingestion.uploads import nameable, require_few_enough
 from api_gateway.resources.route_parts import deleted, existing, require_media_type
 from chordwise.contract.archive import ImportedPart
@@ -309,7 +309,7 @@ async def import_part(
     "/v1/namespaces/{namespace}/imports/{import_id}",
     **route("List the parts of an import", Import, "The parts that have arrived, with their jobs.", 404),
 )
-async def look(caller: Reader, namespace: Name, import_id: ImportId) -> Response:
+async def get_import(caller: Reader, namespace: Name, import_id: ImportId) -> Response:
     """List the received parts. All others have to be sent, or sent again."""
     parts = await caller.gateway.run(parts_of, caller.tenant_id, namespace, import_id, caller.use)
     return json_response(import_answer(existing(parts or None, _not_found(import_id)), import_id, namespace))

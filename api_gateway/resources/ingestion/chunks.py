@@ -10,10 +10,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, route
 from api_gateway.http.fields import NamespaceParameter, Shape, TenantWire, Wire, shown
 from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.route_descriptions import PRINTABLE, Cursor, Limit, Parameter, route
 from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.query_body import FiltersText, filters_parameter
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, CompleteList, Json, Page, refuse_repeated

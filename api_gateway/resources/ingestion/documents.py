@@ -10,12 +10,12 @@ from pydantic import AfterValidator, Field
 from api_gateway.http import cursors
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.caller import Caller, Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, Wait, json_body, route
 from api_gateway.http.fields import NamespaceName, NamespaceParameter, TenantWire, tidy_document_id
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, Wait, json_body, route
 from api_gateway.live import poll
 from api_gateway.resources.ingestion.chunks import of_document
 from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
@@ -156,7 +156,7 @@ async def list_documents(
 
 
 @router.get("/v1/documents/{document_id}", **route("Get a document", Document, "The document, without its text.", 404))
-async def look(caller: Reader, document_id: Id, namespace: InNamespace, wait: Wait = 0) -> Response:
+async def get_document(caller: Reader, document_id: Id, namespace: InNamespace, wait: Wait = 0) -> Response:
     """Return a document. `generation` is null while the first one is being ingested. With `wait`, the answer comes when
     it is searchable, its upload has failed or was cancelled, or the seconds have passed."""
     name = f"{caller.tenant_id}:document:{namespace}:{document_id}"

@@ -12,11 +12,11 @@ from pydantic.json_schema import WithJsonSchema
 from api_gateway.http.auth import Requires, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.caller import Caller, Reader, Writer
-from api_gateway.http.descriptions import Parameter, json_body, route
 from api_gateway.http.fields import NamespaceParameter, NewNamespaceName, Shape, TenantWire, shown
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer, printable
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Parameter, json_body, route
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.files import sent_form, split_form
 from api_gateway.resources.jobs import not_found as job_not_found

@@ -17,11 +17,11 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limited, require_identity
 from api_gateway.http.caller import Caller, Writer
-from api_gateway.http.descriptions import route
 from api_gateway.http.fields import Metadata, NewNamespaceName, Tags, TenantWire, TypeName
 from api_gateway.http.file_names import file_name_of, has_extended_name_only
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer
+from api_gateway.http.route_descriptions import route
 from api_gateway.resources.ingestion.content import Charset, ParserHint, document_id_of, media_type_as, storable
 from api_gateway.resources.ingestion.uploads import (
     MOST_DOCUMENTS,

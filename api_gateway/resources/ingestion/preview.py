@@ -11,9 +11,9 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import Decoded, flaws_in, json_field, read_json_body, refuse_flaws
 from api_gateway.http.caller import Caller, Writer
-from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, TenantWire, Title
 from api_gateway.http.problems import invalid
+from api_gateway.http.route_descriptions import json_body, route
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.content import BadSource, Charset, ParserHint, content_of, media_type_as
 from api_gateway.resources.ingestion.documents import find

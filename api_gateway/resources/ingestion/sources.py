@@ -8,11 +8,11 @@ from pydantic import AfterValidator
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import NamespaceParameter, shown, tidy_document_id
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import Page, existing, parse, send_page
 from chordwise.contract.source import SourceDeleted, SourceInfo
 from pipeline.administration.call_store import read_view
@@ -62,7 +62,7 @@ async def list_sources(
 @router.get(
     "/v1/sources/{source_id}", **route("Get a source", SourceInfo, "The source, with counts of what came from it.", 404)
 )
-async def look(caller: Reader, source_id: Id, namespace: InNamespace) -> Response:
+async def get_source(caller: Reader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
 
     def read(sources: SourceViews) -> SourceInfo | None:

@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from api_gateway.http import fields
 from api_gateway.http.caller import Caller, Reader, Writer
-from api_gateway.http.descriptions import Parameter, answers, route
 from api_gateway.http.fields import TenantWire, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import Parameter, answers, route
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.documents import Id, InNamespace, find, not_found
 from api_gateway.resources.ingestion.uploads import ChunkingIn, to_chunking

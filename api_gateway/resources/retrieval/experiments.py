@@ -8,10 +8,10 @@ from fastapi import APIRouter, Response
 from pydantic import ValidationError
 
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import route
 from api_gateway.http.fields import DescribedBy, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.route_descriptions import route
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.route_parts import CompleteList, Json, deleted, existing
 from chordwise.contract.profile import ExperimentShape
@@ -63,7 +63,7 @@ async def list_experiments(caller: Reader) -> Response:
 
 
 @router.get("/v1/experiments/{experiment_id}", **route("Get an experiment", ExperimentShape, "The experiment.", 404))
-async def look(caller: Reader, experiment_id: str) -> Response:
+async def get_experiment(caller: Reader, experiment_id: str) -> Response:
     """Return an experiment. Its `ETag` is the `If-Match` of a change."""
     experiments = await caller.gateway.run(flow.list_experiments, caller.tenant_id, caller.gateway.quick)
     config, active = existing(experiments.get(experiment_id), _not_found(experiment_id))

@@ -13,10 +13,10 @@ from pydantic import Field
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Admin, Caller, Reader
-from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, Parameter, route
 from api_gateway.http.fields import DescribedBy, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import PRINTABLE, Cursor, Limit, Parameter, route
 from api_gateway.live.ask import answer_of, current_state
 from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.queries import Answer, QueryInPath

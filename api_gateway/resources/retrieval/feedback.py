@@ -11,10 +11,10 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, Parameter, route
 from api_gateway.http.fields import Label, Moment, NamespaceName, NamespaceParameter, Shape, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.live.ask import current_state
 from api_gateway.resources.retrieval.queries import QueryInPath
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse, parse_uuid, send_page

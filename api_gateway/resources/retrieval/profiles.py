@@ -7,10 +7,10 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from api_gateway.http.caller import Caller, Reader, Writer
-from api_gateway.http.descriptions import route
 from api_gateway.http.fields import DescribedBy, Label, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.route_descriptions import route
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.route_parts import CompleteList, Json, deleted, existing
 from chordwise.contract.profile import ProfileVersionShape
@@ -109,7 +109,7 @@ async def list_profiles(caller: Reader) -> Response:
 @router.get(
     "/v1/profiles/{name}", **route("Get a profile", ProfileDetail, "The profile, and the resulting complete plan.", 404)
 )
-async def look(caller: Reader, name: str) -> Response:
+async def get_profile(caller: Reader, name: str) -> Response:
     """Return a profile. `config` is the stored part; `plan` is complete, including the installation's settings."""
     heads = await caller.gateway.run(flow.list_profiles, caller.tenant_id, caller.gateway.quick)
     return json_response(profile_detail(existing(heads.get(name), _not_found(name)), caller.gateway.settings))

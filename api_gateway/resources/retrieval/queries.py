@@ -7,10 +7,10 @@ from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
 from api_gateway.http.caller import Caller, Reader
-from api_gateway.http.descriptions import Parameter, ProblemBody, answers, header_parameter, json_body, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S, Preference, parse_prefer
 from api_gateway.http.responses import json_response, takes_deflate
+from api_gateway.http.route_descriptions import Parameter, ProblemBody, answers, header_parameter, json_body, route
 from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.route_parts import deleted, parse_uuid, read_object
@@ -119,7 +119,7 @@ async def ask_and_wait(caller: Reader) -> Response:
     **route("Get a query", Answer, "The answer; or, while it runs, `query_id` and `status` alone.", 404),
     openapi_extra={"parameters": [_PREFER_HEADER]},
 )
-async def look(caller: Reader, query_id: QueryInPath, wait: Wait | None = None) -> Response:
+async def get_query(caller: Reader, query_id: QueryInPath, wait: Wait | None = None) -> Response:
     """Return the same bytes as the synchronous answer, once there is one. Answers expire after a while."""
     preference = parse_prefer(caller.request.headers.getlist("prefer"))
     seconds = float(preference.wait_s or 0) if wait is None else wait

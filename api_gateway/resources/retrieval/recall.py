@@ -10,9 +10,9 @@ from pydantic import Field, field_validator
 
 from api_gateway.http.bodies import Decoded, refuse_flaws
 from api_gateway.http.caller import Caller, Reader
-from api_gateway.http.descriptions import answers, json_body, route
 from api_gateway.http.fields import Label, NamespaceName, Shape, Wire
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import answers, json_body, route
 from api_gateway.live.ask import answer_of, asked_query, retrieved
 from api_gateway.resources.retrieval.explanations import Trace
 from api_gateway.resources.retrieval.queries import EXAMPLE as QUERY_EXAMPLE

@@ -10,10 +10,10 @@ from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
 from api_gateway.http.caller import Reader
-from api_gateway.http.descriptions import reference, route
 from api_gateway.http.fields import Shape, Wire
 from api_gateway.http.problems import Problem, from_error
 from api_gateway.http.responses import json_response
+from api_gateway.http.route_descriptions import reference, route
 from api_gateway.live.ask import current_state, not_found
 from api_gateway.live.computations import compute
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event

@@ -201,7 +201,9 @@ class DescribeSending:
         assert (delivery.attempts, delivery.delivery_id) == (2, hooked.receiver.calls[0].message_id)
         with unit_of_work(open_use.mysql) as work:  # were it to come back, it could not write any more
             verdict = DeliveryResult(delay_s=5)
-            assert not Deliveries(work.connection, hooked.tenant).settle(lost, verdict, status=500, error="late")
+            assert not Deliveries(work.connection, hooked.tenant).record_outcome(
+                lost, verdict, status=500, error="late"
+            )
 
     def it_gives_up_after_the_last_attempt_and_can_be_asked_again(self, hooked, open_use):
         hooked.ingest(upload("a", "text"))

@@ -33,7 +33,7 @@ class DescribeTooManySources:
                 deadline_s=10,
             )
             found = make_channels(here)[ChannelName.API].recall(query)
-        assert {each.document_id for each in found.brought} == {f"i{number}" for number in range(8)}
+        assert {each.document_id for each in found.supplied} == {f"i{number}" for number in range(8)}
         assert found.guard is not None
         assert "lost" not in found.guard  # which would say that the answer is degraded
         assert found.guard["remark"]["code"] == "too_many_sources"

@@ -18,7 +18,7 @@ from pipeline.query.plan import ContextOptions, Plan
 from pipeline.query.request import Query
 from pipeline.records import ChunkId, DocumentId, Namespace, QueryId
 from pipeline.resources import Resources
-from pipeline.retrieval import run_chord
+from pipeline.retrieval import answer_query
 from pipeline.retrieval.reuse_answer import AnswerCache
 from pipeline.tenants.audit_store import AuditQueue, unpacked
 from tests.conftest import make_tenant
@@ -231,7 +231,7 @@ class DescribeAKeptAnswer:
         query = gateway.kept.keyed(gateway.asker.query(QUESTION))
         assert query.cache_key
         use.queries(corner.tenant).open(query)
-        run_chord.answer(corner.tenant, query.query_id, use, {})  # no channel came back
+        answer_query.answer(corner.tenant, query.query_id, use, {})  # no channel came back
         assert use.queries(corner.tenant).cached_answer(query.cache_key) is None
 
     @pytest.mark.thorough

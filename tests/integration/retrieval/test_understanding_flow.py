@@ -17,8 +17,8 @@ from pipeline.query.plan import ChannelPlan, Plan, RerankPlan, RetrievePlan, Sec
 from pipeline.query.request import Query
 from pipeline.records import Namespace, QueryId, TenantId
 from pipeline.resources import Resources
+from pipeline.retrieval.answer_query import answer, recall
 from pipeline.retrieval.make_channels import make_channels
-from pipeline.retrieval.run_chord import answer, recall
 from pipeline.retrieval.understand import understand, understand_at_once
 from pipeline.settings import Settings
 from tests.conftest import make_tenant

@@ -11,6 +11,7 @@ import httpx
 
 from api_gateway.app import create_app
 from api_gateway.http.openapi import operations
+from api_gateway.http.problem_codes import codes_of
 from api_gateway.http.problems import MEDIA_TYPE
 from pipeline.settings import load
 
@@ -43,3 +44,14 @@ def described_codes(response: httpx.Response) -> list[str] | None:
             )
             return codes
     return None
+
+
+def every_code() -> set[str]:
+    """Every code that some operation describes."""
+    statuses = range(400, 600)
+    return {
+        code
+        for method, path, _ in operations(document())
+        for status in statuses
+        for code in codes_of(method, path, status, idempotent=True)
+    }

@@ -12,7 +12,7 @@ from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.records import Namespace, QueryId, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval import run_chord
+from pipeline.retrieval import answer_query
 from pipeline.retrieval.make_channels import make_channels
 from tests.support.corpora.queries import query_of
 
@@ -57,8 +57,8 @@ class Asker:
         use, tenant = self.place.use, self.place.tenant
         use.queries(tenant).open(query)
         for name in query.channels:
-            run_chord.recall(tenant, query.query_id, self._channels[name], use)
-        run_chord.answer(tenant, query.query_id, use, self._channels)
+            answer_query.recall(tenant, query.query_id, self._channels[name], use)
+        answer_query.answer(tenant, query.query_id, use, self._channels)
         state = use.queries(tenant).state(query.query_id)
         assert state is not None
         assert state.answer is not None

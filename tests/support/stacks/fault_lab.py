@@ -27,7 +27,7 @@ from pipeline.query.plan import ChannelPlan, ContextOptions, Plan, RerankPlan, R
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, Chunking, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval import run_chord
+from pipeline.retrieval import answer_query
 from pipeline.retrieval.make_channels import make_channels
 from pipeline.retrieval.understand import understand, understand_at_once
 from pipeline.settings import Settings
@@ -176,7 +176,9 @@ class Lab:
             if state is not None and state.answer is not None:
                 return False
             time.sleep(0.001)
-        run_chord.answer(self.tenant, query.query_id, self.worker, {})  # as the task does that is sent at the deadline
+        answer_query.answer(
+            self.tenant, query.query_id, self.worker, {}
+        )  # as the task does that is sent at the deadline
         return True
 
     def _run(
@@ -190,7 +192,7 @@ class Lab:
         answered = threading.Event()
 
         def answer() -> None:
-            run_chord.answer(query.tenant_id, query.query_id, use, dict(channels))
+            answer_query.answer(query.tenant_id, query.query_id, use, dict(channels))
             answered.set()
 
         def call_back() -> None:
@@ -198,7 +200,7 @@ class Lab:
                 self._start(answer, delay_s)
 
         def header(name: ChannelName) -> None:
-            if run_chord.recall(query.tenant_id, query.query_id, channels[name], use):
+            if answer_query.recall(query.tenant_id, query.query_id, channels[name], use):
                 call_back()
 
         if query.model_steps:

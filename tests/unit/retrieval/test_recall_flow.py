@@ -14,7 +14,7 @@ from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.run_chord import ask_and_report, recall
+from pipeline.retrieval.answer_query import ask_and_report, recall
 from tests.support.corpora.queries import query_of
 from tests.support.stacks.patience import SPARE_S
 

@@ -18,7 +18,7 @@ from pipeline.query.plan import (
     UnderstandPlan,
     read_plan,
 )
-from pipeline.query.request import Brought, Envelope
+from pipeline.query.request import Envelope, SuppliedPassage
 from pipeline.records import ChannelName
 from pipeline.retrieval.retry_poor import changed, changes_of, merged, shortcomings
 from tests.support.corpora.hits import hit
@@ -161,8 +161,9 @@ def envelope(scores: dict[str, float], *, bound: float | None = 10.0, status="ok
         chunk_ids=tuple(name for name, _ in ordered),
         scores=tuple(score for _, score in ordered),
         upper_bound=bound,
-        brought=tuple(
-            Brought(chunk_id=name, document_id=name, namespace="n", title=None, text=name) for name, _ in ordered[:1]
+        supplied=tuple(
+            SuppliedPassage(chunk_id=name, document_id=name, namespace="n", title=None, text=name)
+            for name, _ in ordered[:1]
         ),
     )
 
@@ -171,7 +172,7 @@ class DescribeMergedEnvelopes:
     def it_takes_the_best_score_of_each_chunk(self):
         both = merged(envelope({"a": 5, "b": 3}, bound=8.0), envelope({"b": 4, "c": 1}, bound=None))
         assert (both.chunk_ids, both.scores, both.upper_bound) == (("a", "b", "c"), (5, 4, 1), 8.0)
-        assert {each.chunk_id for each in both.brought} == {"a", "b"}
+        assert {each.chunk_id for each in both.supplied} == {"a", "b"}
 
     def it_keeps_the_one_that_worked(self):
         good, bad = envelope({"a": 5}), envelope({}, status="failed")

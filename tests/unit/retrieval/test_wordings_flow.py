@@ -18,8 +18,8 @@ from pipeline.query.request import Degradation, Envelope, Query, Understanding
 from pipeline.query.understanding import ModelResults, Understood
 from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
 from pipeline.resources import Resources
+from pipeline.retrieval.answer_query import recall
 from pipeline.retrieval.ask_channels import ask_other_wordings, losses_of
-from pipeline.retrieval.run_chord import recall
 from pipeline.retrieval.understand import await_understanding
 from tests.support.corpora.queries import query_of
 from tests.support.stacks.patience import SPARE_S

@@ -15,12 +15,12 @@ from sqlalchemy import make_url
 
 from api_gateway.console.page import FOLDER
 from api_gateway.http import problems
-from api_gateway.http.problem_codes import all_codes
 from pipeline import errors
 from pipeline.database.store_errors import MYSQL, location, of_redis
 from pipeline.database.worker_heartbeats import DiskSpace, ProcessSign
 from pipeline.maintenance import doctor, find_causes
 from pipeline.parsing.containers import _SIGNATURES
+from tests.support.repository.described_codes import every_code
 from tests.support.repository.project import ROOT
 
 CHINESE = json.loads((FOLDER / "sentences/zh.json").read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ def warnings_of_parsers() -> set[str]:
 
 class DescribeCodes:
     def it_has_a_sentence_for_every_code_that_the_server_can_answer(self):
-        answered = {*all_codes(), *(kind.code for kind in ERRORS.values())}
+        answered = {*every_code(), *(kind.code for kind in ERRORS.values())}
         answered |= {
             node.value
             for call in calls()

@@ -17,8 +17,8 @@ from api_gateway.live.wakes import Wakes
 from api_gateway.resources import events
 from api_gateway.resources.events import JobStream, id_of, position_of
 from pipeline.errors import StoreUnavailable
-from pipeline.jobs.bell_store import JobBells
 from pipeline.jobs.job_views import Failure, FailurePosition, Snapshot
+from pipeline.jobs.notification_store import JobNotifications
 from pipeline.query.wake_names import wake_name
 from pipeline.records import ItemState, JobId, TenantId
 
@@ -286,7 +286,7 @@ class DescribeBells:
                 said.append(name)
 
         client = Client()
-        bells = JobBells(client, clock=lambda: clock[0])
+        bells = JobNotifications(client, clock=lambda: clock[0])
         for _ in range(4):
             bells.progressed(TENANT, JOB)
         assert len(said) == 4

@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 _SILENT_S = 5.0  # after Redis did not answer: followers read the job at intervals meanwhile
 
 
-class JobBells:
+class JobNotifications:
     """Announcements by one process; thread-safe, never raises. A lost one only delays: followers also read at intervals,
     and at most every 0.3 s however many announcements there are."""
 

@@ -25,7 +25,7 @@ def is_query(scope: Scope) -> bool:
     return scope["method"] == "POST" and _ASKING.fullmatch(scope["path"]) is not None
 
 
-class Crowds:
+class EarlyRefusal:
     """The outermost layer: under overload most requests end here, and each costs half of what it would cost inside.
 
     It knows the tenants of keys that this process has verified; `RateLimits` refuses the others of a crowd.

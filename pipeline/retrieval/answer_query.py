@@ -122,10 +122,12 @@ def answer(
     state = known or use.queries(tenant_id).state(query_id)
     if state is None or state.answer is not None:
         return False
-    return settle(state, use, channels)
+    return compose_and_store(state, use, channels)
 
 
-def settle(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel], *, lane: Lane = "chord") -> bool:
+def compose_and_store(
+    state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel], *, lane: Lane = "chord"
+) -> bool:
     """Assemble the answer from the results in ``state``, and store it. Returns False if there was one already."""
     began_at = time.time()
     journal = Journal(tracing=may_keep(state.query, use), began_at=began_at)
@@ -263,4 +265,4 @@ def answer_in_process(
         answer=None,
         ran={name.value: ChannelRun(began_at, worker, result.calls) for name, result in results.items()},
     )
-    return settle(state, use, channels, lane="in_process")
+    return compose_and_store(state, use, channels, lane="in_process")
