@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from pipeline.distances import Distance
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
 from pipeline.outbound.addresses import Network, parse_networks
@@ -115,7 +116,7 @@ class Settings(BaseSettings):
     webhook_allow_private: Networks = ()
 
     # Retrieval
-    pgvector_distance: Literal["cosine", "euclidean"] = "cosine"
+    pgvector_distance: Distance = "cosine"
     retrieval_topk: Annotated[int, Field(ge=1, le=1000)] = 10
     rrf_k: Annotated[int, Field(ge=0)] = RRF_K
     recall_sources: Sources = ("keyword", "semantic")

@@ -10,7 +10,7 @@ import structlog
 
 from pipeline.caches import RecentValues
 from pipeline.channels.local_indexes import HostIndex
-from pipeline.embedding.distance import ORTHOGONAL, Distance
+from pipeline.distances import MEASURES, Distance
 from pipeline.embedding.reference_sentences import SPACED, UNSPACED, found_across
 from pipeline.errors import PipelineError
 from pipeline.keyword.terms import holds_unspaced
@@ -95,7 +95,7 @@ class SemanticChannel:
             chunk_ids=tuple(chunk_id for chunk_id, _ in near),
             scores=tuple(score for _, score in near),
             upper_bound=1.0,
-            zero=ORTHOGONAL[space.distance],
+            zero=MEASURES[space.distance].orthogonal,
             background=None if references is None else _background(query, references, vector),
             model=space.embedder.model,
             beyond_words=embedder.beyond_words(query.query_text)

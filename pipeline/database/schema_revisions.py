@@ -10,10 +10,10 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors
 from pipeline.database.schema import Side
+from pipeline.distances import MEASURES
 from pipeline.errors import Misconfigured
 from pipeline.settings import Settings
 
-OPERATOR_CLASSES = {"cosine": "halfvec_cosine_ops", "euclidean": "halfvec_l2_ops"}
 MIGRATIONS = files("pipeline.database") / "migrations"
 BASE: Final = "base"  # the revision of a database without tables, in Alembic's words
 
@@ -91,7 +91,9 @@ def run_alembic(
     config.set_main_option("script_location", str(migrations / side))
     config.set_main_option("path_separator", "os")
     config.attributes.update(
-        connection=connection, dimension=use.embedding_dim, operator_class=OPERATOR_CLASSES[use.pgvector_distance]
+        connection=connection,
+        dimension=use.embedding_dim,
+        operator_class=MEASURES[use.pgvector_distance].operator_class,
     )
     run = command.upgrade if direction == "upgrade" else command.downgrade
     run(config, to, sql=into is not None)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from pipeline.database.engines import postgres_engine, postgres_errors
-from pipeline.database.schema_revisions import OPERATOR_CLASSES
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.distances import MEASURES
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import ModelMigrations
 from pipeline.errors import PipelineError, Unavailable
@@ -331,7 +331,7 @@ def _build(
     kind: IndexKind = "hnsw" if step.graph else "ivfflat"
     probes = inherited(covering(rows), step.chunks, lists=lists, kind=kind)
     builder.record(step, "building", lists=lists, probes=probes)
-    operator_class = OPERATOR_CLASSES[use.settings.pgvector_distance]
+    operator_class = MEASURES[use.settings.pgvector_distance].operator_class
     try:
         with postgres_errors():
             took_s = builder.build(

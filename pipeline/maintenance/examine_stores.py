@@ -13,9 +13,9 @@ from pipeline.database.clock_skew import skew
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.expiring_record_store import FullStores
 from pipeline.database.schema import check_mysql_writes, check_writable, mysql_server
-from pipeline.database.schema_revisions import OPERATOR_CLASSES
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.worker_heartbeats import silent_processes
+from pipeline.distances import MEASURES
 from pipeline.documents import alignment_store
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, Unavailable, WrongInstallation
@@ -228,7 +228,7 @@ def vectors(use: Resources) -> list[CheckResult]:
     with postgres_errors(), use.postgres.connect() as connection:
         shapes = [(space, space_store.table_shape(connection, space)) for space in live.every]
         found = vector_index_store.summaries(connection)
-    wanted = OPERATOR_CLASSES[use.settings.pgvector_distance]
+    wanted = MEASURES[use.settings.pgvector_distance].operator_class
     return [
         doctor.vectors(
             space.table,

@@ -22,7 +22,6 @@ from pipeline.database.schema import Side
 from pipeline.database.schema_revisions import (
     BASE,
     MIGRATIONS,
-    OPERATOR_CLASSES,
     known_revisions,
     refuse_downgrade,
     refuse_unknown,
@@ -31,6 +30,7 @@ from pipeline.database.schema_revisions import (
     run_alembic,
 )
 from pipeline.database.store_errors import MYSQL, POSTGRES, location
+from pipeline.distances import MEASURES
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, PipelineError
 from pipeline.maintenance.plan_migrations import plan
@@ -254,7 +254,7 @@ def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -
             f"{setting} is {space.dimension} but the stored vectors have {shape.dimension} dimensions:"
             " docs/model-migration.md says how to move to another model"
         )
-    expected = OPERATOR_CLASSES[use.pgvector_distance]
+    expected = MEASURES[use.pgvector_distance].operator_class
     wrong = ", ".join(name for name, operator_class in shape.indexes if operator_class != expected)
     if shape.operator_class != expected or wrong:
         made = wrong or shape.operator_class

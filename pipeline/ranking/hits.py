@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pipeline.embedding.distance import ORTHOGONAL
+from pipeline.distances import MEASURES
 from pipeline.filters.python_filters import fields_named
 from pipeline.ranking.fusion import Fused
 
@@ -95,6 +95,6 @@ def fields_of(hit: Hydrated) -> dict[str, Any]:
 def cosine_of(score: float, zero: float | None) -> float:
     """Return the cosine of two unit vectors from their score. A ``zero`` above 0 says that the score is
     ``1 / (1 + distance)`` of the euclidean distance d, and the cosine is ``1 - d² / 2``."""
-    if zero != ORTHOGONAL["euclidean"] or score <= 0:
+    if zero != MEASURES["euclidean"].orthogonal or score <= 0:
         return score
     return 1 - (1 / score - 1) ** 2 / 2

@@ -16,7 +16,7 @@ from sqlalchemy import Engine, TextClause, text
 from pipeline.caches import RecentValues
 from pipeline.database.postgres_tables import FILTERED
 from pipeline.database.statements import sql
-from pipeline.embedding.distance import Distance
+from pipeline.distances import MEASURES, Distance
 from pipeline.errors import Unavailable
 from pipeline.filters.sql_filters import postgres_condition
 from pipeline.query.request import RecallGuard
@@ -31,7 +31,7 @@ from pipeline.semantic.vector_index_store import (
     scan_settings,
     set_values,
 )
-from pipeline.semantic.vector_store import OPERATORS, Vectors, halfvec_literal, similarity, space_errors
+from pipeline.semantic.vector_store import Vectors, halfvec_literal, space_errors
 from pipeline.threads import start_call
 
 log = structlog.get_logger(__name__)
@@ -211,7 +211,9 @@ class VectorSearch:
     def _hits(self, statement: TextClause, values: dict[str, Any]) -> tuple[Near, ...]:
         with space_errors(self._table), self._tools.exact.connect() as connection:
             rows = connection.execute(statement, values).all()
-        return tuple((ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in rows)
+        return tuple(
+            (ChunkId(chunk_id), MEASURES[self._tools.distance].similarity(distance)) for chunk_id, distance in rows
+        )
 
     def _by_id(self, request: _SearchRequest, *, rows: int) -> NearestChunks | None:
         """Compare the rows that pass the filters, applied again; None if the keyword index cannot list them."""
@@ -267,9 +269,9 @@ class VectorSearch:
             near = self._read_lists(replace(request, limit=max(limit, _MOST_TIED)), wider)
         near = near[:limit]
         visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
-        return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], VisitedRows(
-            hits=len(near), rows=sum(visited.values()), passing=sum(row.part > 0 for row in near)
-        )
+        return [
+            (ChunkId(row.chunk_id), MEASURES[self._tools.distance].similarity(row.distance)) for row in near
+        ], VisitedRows(hits=len(near), rows=sum(visited.values()), passing=sum(row.part > 0 for row in near))
 
     def _read_lists(self, request: _SearchRequest, plan: SearchPlan) -> list[Any]:
         most = request.limit + len(plan.indexed)
@@ -303,7 +305,9 @@ class VectorSearch:
         return condition, values | own | {"query": request.vector, "limit": request.limit} | more
 
     def _fill(self, shape: str, condition: str, **more: object) -> str:
-        return shape.format(table=self._table, operator=OPERATORS[self._tools.distance], condition=condition, **more)
+        return shape.format(
+            table=self._table, operator=MEASURES[self._tools.distance].operator, condition=condition, **more
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

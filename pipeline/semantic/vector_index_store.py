@@ -23,7 +23,7 @@ from pipeline.database.bounded_waits import NO_LIMIT, SILENT_S, bound_postgres
 from pipeline.database.engines import postgres_errors
 from pipeline.database.postgres_tables import vector_indexes
 from pipeline.database.rows import record_of
-from pipeline.embedding.distance import Distance
+from pipeline.distances import MEASURES, Distance
 from pipeline.errors import PipelineError
 from pipeline.metrics.definitions import IndexSummary
 from pipeline.records import TenantId
@@ -40,7 +40,6 @@ from pipeline.semantic.index_plan import (
     graph_bytes,
 )
 from pipeline.semantic.search_plan import IndexedRange
-from pipeline.semantic.vector_store import OPERATORS
 from pipeline.tenants.accounts import TENANT_ID
 
 log = structlog.get_logger(__name__)
@@ -169,7 +168,7 @@ class IndexBuilder:
         if probes is None:
             rows = numbered_rows(row.tenant_id, [_span(row)])
         scanned = (
-            f"SELECT chunk_id, embedding {OPERATORS[distance]} CAST(%(query)s AS halfvec) AS distance FROM {row.table}"
+            f"SELECT chunk_id, embedding {MEASURES[distance].operator} CAST(%(query)s AS halfvec) AS distance FROM {row.table}"
             f" WHERE {rows}"
         )
         if probes is None:

@@ -18,13 +18,11 @@ from pipeline.chunking.strategies.question_answer import MARK, PAIR_TYPE
 from pipeline.database.engines import postgres_errors
 from pipeline.database.postgres_tables import FILTERED
 from pipeline.database.tenant_presence import RequireTenant, none_required, share_tenant
+from pipeline.distances import MEASURES, Distance
 from pipeline.documents.alignment_store import AlignedVectors
-from pipeline.embedding.distance import Distance
 from pipeline.errors import VectorsMissing, VectorTableMissing
 from pipeline.filters.sql_filters import postgres_condition
 from pipeline.records import Chunk, ChunkId, DocumentFields, Filters, Generation, LiveSpaces, Namespace, TenantId
-
-OPERATORS: dict[Distance, str] = {"cosine": "<=>", "euclidean": "<->"}
 
 
 class Vectors:
@@ -165,13 +163,13 @@ class Vectors:
         """
         condition, values = postgres_condition(filters)
         statement = text(
-            _NEAREST.format(table=self._table, operator=OPERATORS[self._distance], condition=condition)
+            _NEAREST.format(table=self._table, operator=MEASURES[self._distance].operator, condition=condition)
         ).bindparams(bindparam("namespaces", list(namespaces), expanding=True))
         literal = vector if isinstance(vector, str) else halfvec_literal(vector)
         values |= {"tenant": self._tenant_id, "query": literal, "limit": limit}
         with space_errors(self._table), self._postgres.connect() as connection:
             rows = connection.execute(statement, values).all()
-        return [(ChunkId(chunk_id), similarity(self._distance, distance)) for chunk_id, distance in rows]
+        return [(ChunkId(chunk_id), MEASURES[self._distance].similarity(distance)) for chunk_id, distance in rows]
 
     def scores(self, vector: NDArray[np.float32], chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """Return the scores of given chunks, as in ``nearest``; a chunk without a vector is left out."""
@@ -180,19 +178,14 @@ class Vectors:
         # The text form of an array: psycopg would inspect each element.
         values = {"tenant": self._tenant_id, "query": halfvec_literal(vector), "ids": f"{{{','.join(chunk_ids)}}}"}
         with space_errors(self._table), self._postgres.connect() as connection:
-            statement = _SCORES.format(table=self._table, operator=OPERATORS[self._distance])
+            statement = _SCORES.format(table=self._table, operator=MEASURES[self._distance].operator)
             rows = connection.exec_driver_sql(statement, values).all()
-        return {ChunkId(chunk_id): similarity(self._distance, distance) for chunk_id, distance in rows}
+        return {ChunkId(chunk_id): MEASURES[self._distance].similarity(distance) for chunk_id, distance in rows}
 
 
 def halfvec_literal(vector: NDArray[np.float32]) -> str:
     """Return the text form of a halfvec. Thirty times as fast as pgvector's, which writes number by number."""
     return orjson.dumps(vector.astype(np.float16), option=orjson.OPT_SERIALIZE_NUMPY).decode()
-
-
-def similarity(measured: Distance, distance: float) -> float:
-    """Return ``1 - distance`` for cosine and ``1 / (1 + distance)`` for euclidean: higher is better, 1 means equal."""
-    return 1.0 - distance if measured == "cosine" else 1.0 / (1.0 + distance)
 
 
 @contextmanager

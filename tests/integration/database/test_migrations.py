@@ -18,7 +18,8 @@ from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, tex
 
 from pipeline.database import mysql_tables, postgres_tables, schema
 from pipeline.database.engines import mysql_engine, postgres_engine
-from pipeline.database.schema_revisions import MIGRATIONS, OPERATOR_CLASSES, refuse_downgrade, revisions
+from pipeline.database.schema_revisions import MIGRATIONS, refuse_downgrade, revisions
+from pipeline.distances import MEASURES
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, StoreUnavailable
 from pipeline.maintenance.migrate_schema import EVERYTHING, check, check_downgrade, downgrade, main, upgrade
@@ -301,7 +302,7 @@ class DescribeDefinitions:
         first = space_store.base_space(settings)
         space = replace(first, number=2, table=f"{schema.VECTORS}_2", dimension=first.dimension // 2)
         metadata = defined_in_postgres(settings)
-        operator_class = OPERATOR_CLASSES[settings.pgvector_distance]
+        operator_class = MEASURES[settings.pgvector_distance].operator_class
         table = postgres_tables.vector_table(
             space.table, metadata, dimension=space.dimension, operator_class=operator_class
         )
@@ -345,7 +346,7 @@ def defined_in_mysql() -> MetaData:
 def defined_in_postgres(settings: Settings) -> MetaData:
     """The same with the table of the first embedding space."""
     metadata = copy_of(postgres_tables.metadata)
-    operator_class = OPERATOR_CLASSES[settings.pgvector_distance]
+    operator_class = MEASURES[settings.pgvector_distance].operator_class
     postgres_tables.vector_table(
         schema.VECTORS, metadata, dimension=settings.embedding_dim, operator_class=operator_class
     )

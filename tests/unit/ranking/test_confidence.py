@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis.strategies import floats, lists, sampled_from, tuples
 
 from chordwise.contract.answer import EVEN, sureness
-from pipeline.embedding.distance import ORTHOGONAL
+from pipeline.distances import MEASURES
 from pipeline.embedding.reference_sentences import SPACED, UNSPACED
 from pipeline.keyword.terms import holds_unspaced
 from pipeline.local_models import LOCAL_MODELS, calibrations_of
@@ -117,8 +117,8 @@ class DescribeConfidences:
     @given(cosine=floats(-1, 0.99))
     def it_gives_both_distances_the_same_cosine(self, cosine):
         distance = math.sqrt(2 - 2 * cosine)
-        assert cosine_of(1 / (1 + distance), ORTHOGONAL["euclidean"]) == pytest.approx(cosine, abs=1e-9)
-        assert cosine_of(cosine, ORTHOGONAL["cosine"]) == cosine
+        assert cosine_of(1 / (1 + distance), MEASURES["euclidean"].orthogonal) == pytest.approx(cosine, abs=1e-9)
+        assert cosine_of(cosine, MEASURES["cosine"].orthogonal) == cosine
 
 
 class DescribeCalibrations:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.embedding.distance import ORTHOGONAL
+from pipeline.distances import MEASURES
 from pipeline.errors import FusionPluginFailed, Misconfigured
 from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, PlanFlaw, RetrievePlan
 from pipeline.query.request import Envelope, Query
@@ -156,7 +156,7 @@ class DescribeTheScaleOfAChannelAlone:
         assert order_of(two)[0] == pytest.approx({"a": 0.6, "b": 0.3})
 
     def it_begins_where_two_vectors_have_nothing_in_common(self):
-        zero = ORTHOGONAL["euclidean"]
+        zero = MEASURES["euclidean"].orthogonal
         two = answered(SEMANTIC, chunk_ids=("a", "b"), scores=(1.0, zero), upper_bound=1.0, zero=zero)
         assert order_of(two)[0] == pytest.approx({"a": 1.0, "b": 0.0})
 
