@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError, Unavailable
+
+T = TypeVar("T")
 
 Kinds = tuple[type[PipelineError], ...]
 
@@ -55,6 +57,17 @@ def raise_for_outage(
         yield
     except kinds as error:
         raise make(error) from None
+
+
+def replace_in_outage(read: Callable[[], T], replacement: Callable[[Unavailable], T | None]) -> T:
+    """Return what ``read`` returns, or, if it raises Unavailable, what ``replacement`` returns for the error. Raises the error
+    if that is None."""
+    try:
+        return read()
+    except Unavailable as error:
+        if (value := replacement(error)) is None:
+            raise
+        return value
 
 
 class OutagePause:

@@ -41,6 +41,7 @@ from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
 from pipeline.maintenance import doctor, examine_stores, find_causes, migrate_schema
 from pipeline.maintenance.doctor import CheckResult, Severity, Versions, WorkerFacts
+from pipeline.outages import tolerate_outage
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from pipeline.store_urls import host_and_port, hosts_of, sentinel_url
@@ -486,12 +487,10 @@ class LiveWorkers:
 
     async def _read(self) -> None:
         had_some = bool(self._workers)
-        try:
+        with tolerate_outage(log.warning, "heartbeats_not_read"):
             self._workers = await self._run(self._read_all)
-        except Unavailable as error:
-            self._trusted_from = float("inf")
-            log.warning("heartbeats_not_read", code=error.code)
+            self._read_at = self._clock()
+            if self._trusted_from == float("inf") or (had_some and not self._workers):
+                self._trusted_from = self._read_at + _BEATS_ARE_BACK_AFTER_S
             return
-        self._read_at = self._clock()
-        if self._trusted_from == float("inf") or (had_some and not self._workers):
-            self._trusted_from = self._read_at + _BEATS_ARE_BACK_AFTER_S
+        self._trusted_from = float("inf")

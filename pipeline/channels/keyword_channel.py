@@ -25,6 +25,7 @@ from pipeline.keyword.query_words import QueryWords, TermsRow, WordIndex, words_
 from pipeline.keyword.terms import terms_in_order
 from pipeline.keyword_index.host_words import HostWords, IndexAtRevision
 from pipeline.keyword_index.index_faults import IndexDamaged
+from pipeline.outages import replace_in_outage
 from pipeline.query.channel_options import KeywordOptions, options_of
 from pipeline.query.request import Query, Recalled
 from pipeline.ranking.fusion import Terms, terms_of
@@ -192,14 +193,15 @@ class KeywordChannel:
     def _lexicon(self, query: Query) -> Lexicon:
         """Return the tenant's dictionary; an empty one, which is a loss, if it cannot be read and an index is
         searched."""
-        try:
-            return self._lexicons.get(query.tenant_id, query.namespaces)
-        except Unavailable as error:
+
+        def none(error: Unavailable) -> Lexicon | None:
             if self.local is None:
-                raise
+                return None
             log.warning("dictionary_not_read", tenant_id=query.tenant_id, query_id=query.query_id, code=error.code)
             self._without_dictionary.put(_id(query), True)
             return Lexicon()
+
+        return replace_in_outage(lambda: self._lexicons.get(query.tenant_id, query.namespaces), none)
 
     def _losses(self, query: Query, host_index: IndexAtRevision | None) -> dict[str, Loss]:
         """Return the losses of the dictionary and of namespaces as one, for the guard; nothing without any."""

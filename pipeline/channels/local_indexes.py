@@ -23,6 +23,7 @@ from pipeline.keyword_index.index_folder import IndexFolder
 from pipeline.keyword_index.index_search import IndexView
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
 from pipeline.keyword_index.local_index_store import LocalIndexReader
+from pipeline.outages import replace_in_outage
 from pipeline.query.request import Query
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.semantic.search_plan import PassingChunks
@@ -195,13 +196,12 @@ class HostIndex:
 
     def current_or_last(self, query: Query) -> IndexAtRevision | None:
         """Return the current index, or the last known one while MySQL is away. Raises StoreUnavailable."""
-        try:
-            return self.current(query)
-        except Unavailable:
-            last = None if self.indexes is None else self.indexes.last_known(query.tenant_id, query.namespaces)
-            if last is None:
-                raise
-            return last
+        indexes = self.indexes
+        if indexes is None:
+            return None
+        return replace_in_outage(
+            lambda: self.current(query), lambda _: indexes.last_known(query.tenant_id, query.namespaces)
+        )
 
     def passing(self, query: Query, namespaces: Sequence[Namespace], *, limit: int) -> PassingChunks | None:
         """Return the chunks that pass the filters; None if there are more than ``limit``, or the index cannot tell."""

@@ -17,6 +17,7 @@ from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, Silent, Unavailable
 from pipeline.models.prompt_texts import estimated_tokens
 from pipeline.models.retries import bounded, keep_trying
+from pipeline.outages import raise_for_outage
 from pipeline.outbound.web import retry_after_s
 from pipeline.telemetry.tracing import edge
 
@@ -318,13 +319,14 @@ class LanguageModel:
 
     def _bounded(self, call: Callable[[], str], deadline: Deadline) -> str:
         late = self.unavailable("the language model did not answer in time")
-        try:
+        with raise_for_outage(self._translated, also=(Rejected, Misconfigured)):
             return bounded(call, seconds=deadline.within(self._timeout_s), late=late)
-        except self.unavailable:
-            raise
-        except (Unavailable, Rejected, Misconfigured) as error:
-            kind = self.busy if isinstance(error, ServiceBusy) else self.unavailable
-            raise kind(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
+
+    def _translated(self, error: Exception) -> Exception:
+        if isinstance(error, self.unavailable):
+            return error
+        kind = self.busy if isinstance(error, ServiceBusy) else self.unavailable
+        return kind(str(error), retry_after_s=getattr(error, "retry_after_s", None))
 
 
 _EVENT = b"data:"

@@ -15,6 +15,7 @@ from pipeline.documents.chunk_store import Chunks, StoredChunk
 from pipeline.errors import CircuitOpen, PipelineError, TooLate, Unavailable
 from pipeline.filters.python_filters import SHOWN_FIELDS, may_be_more, unmet
 from pipeline.keyword_index.host_words import IndexAtRevision
+from pipeline.outages import replace_in_outage
 from pipeline.query.plan import Plan
 from pipeline.query.request import Query, QueryMoment, copied
 from pipeline.ranking.confidence import UNTOLD, Confidences
@@ -217,19 +218,22 @@ class ShownChunks:
     def read(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, StoredChunk]:
         """Return those of these chunks that are shown, as of now or of the index's revision. Raises Unavailable if the
         index has none of the query's namespaces."""
-        if self._index is None:
-            try:
-                return read_in_time(self._query, self._use, partial(self._of_mysql, chunk_ids))
-            except Unavailable:
-                if (indexes := self._use.local_indexes) is None:
-                    raise
-                self._index = indexes.last_known(self._query.tenant_id, self._query.namespaces_read)
-                if self._index is None:
-                    raise
+        if self._index is not None:
+            return self._of_index(self._index, chunk_ids)
+        of_mysql = partial(read_in_time, self._query, self._use, partial(self._of_mysql, chunk_ids))
+        return replace_in_outage(of_mysql, lambda _: self._of_last_index(chunk_ids))
+
+    def _of_last_index(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, StoredChunk] | None:
+        """Read this host's index from now on; None if it has none of the query's namespaces."""
+        if (indexes := self._use.local_indexes) is not None:
+            self._index = indexes.last_known(self._query.tenant_id, self._query.namespaces_read)
+        return None if self._index is None else self._of_index(self._index, chunk_ids)
+
+    def _of_index(self, index: IndexAtRevision, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, StoredChunk]:
         if not self._query.rules_known:
             self._withheld += len(chunk_ids)
             return {}
-        stored = [entry for entry in self._index.view.chunks(chunk_ids) if entry.row.namespace in self._index.states]
+        stored = [entry for entry in index.view.chunks(chunk_ids) if entry.row.namespace in index.states]
         self._missing += len(chunk_ids) - len(stored)
         return {entry.row.chunk_id: entry.stored() for entry in stored}
 

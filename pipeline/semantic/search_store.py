@@ -17,8 +17,8 @@ from pipeline.caches import RecentValues
 from pipeline.database.postgres_tables import FILTERED
 from pipeline.database.statements import sql
 from pipeline.distances import MEASURES, Distance
-from pipeline.errors import Unavailable
 from pipeline.filters.sql_filters import postgres_condition
+from pipeline.outages import replace_in_outage
 from pipeline.query.request import RecallGuard
 from pipeline.records import Caps, ChunkId, Filters, Namespace, TenantId
 from pipeline.semantic.index_plan import gaps
@@ -251,13 +251,13 @@ class VectorSearch:
         log.info(
             "index_search_repeated", tenant_id=self._tenant_id, asked=request.limit, given=len(hits), rows=plan.rows
         )
-        try:
+
+        def exactly() -> NearestChunks:
             exact = self._by_id(request, rows=plan.rows) or self._exactly(request, rows=plan.rows)
-        except Unavailable:
-            if not hits:
-                raise
-            return NearestChunks(hits=tuple(hits), guard=replace(guard, recall=None, may_be_short=True))
-        return replace(exact, guard=replace(exact.guard, method=f"{method}+exact_fallback", scanned=visited.rows))
+            return replace(exact, guard=replace(exact.guard, method=f"{method}+exact_fallback", scanned=visited.rows))
+
+        short = NearestChunks(hits=tuple(hits), guard=replace(guard, recall=None, may_be_short=True))
+        return replace_in_outage(exactly, lambda _: short if hits else None)
 
     def _listed(self, request: _SearchRequest, plan: SearchPlan) -> tuple[list[Near], VisitedRows]:
         """Return the nearest rows of the lists that the plan reads and of the rows outside the indexes, nearest first. If
