@@ -105,7 +105,7 @@ async def list_fields(caller: Reader, namespace: Name) -> Response:
     documents have each. It reads up to 10,000 documents, for at most two seconds."""
     await caller.gateway.namespaces.require(caller.tenant_id, [namespace])
     fields = await caller.gateway.run(list_documents.used_fields, caller.tenant_id, namespace, caller.use)
-    return json_response(shown(NamespaceFields, fields, namespace=namespace))
+    return json_response(shown(NamespaceFields, fields))
 
 
 @router.post("/v1/verify", **route("Compare both stores", Alignment, "How the stores compare.", 404))

@@ -28,7 +28,7 @@ from chordwise.contract.tenant import Key, OwnQuotasView, QuotaUse, TenantErased
 from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant, refuse_unfinished
 from pipeline.records import TenantId
-from pipeline.tenants.accounts import RESERVED, TENANT_ID, OwnQuotas
+from pipeline.tenants.accounts import RESERVED, TENANT_ID
 
 
 def _not_reserved(tenant_id: str) -> str:
@@ -52,9 +52,9 @@ class QuotasIn(Wire):
     tokens: QuotaNumber | None = None
     requests_per_minute: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
 
-    def own(self) -> OwnQuotas:
+    def own(self) -> OwnQuotasView:
         """Return the quotas in the form in which they are stored."""
-        return OwnQuotas(**self.model_dump())
+        return OwnQuotasView(**self.model_dump())
 
 
 class TenantRequest(Wire):
@@ -130,7 +130,7 @@ async def get_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's own quotas; null where the installation's setting applies. `GET /v1/quotas` shows the tenant
     the effective ones, and its use."""
 
-    def read() -> OwnQuotas:
+    def read() -> OwnQuotasView:
         _tenant(gateway, tenant_id)
         return manage_tenants.own_quotas(tenant_id, gateway.resources)
 

@@ -18,6 +18,7 @@ from chordwise.agents.passages import passage_metadata
 from chordwise.api.queries import AskKeywords, BoundKeywords, Hit, QueryResult
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
+from chordwise.contract.answer import RecallHit
 from chordwise.errors import InvalidInput
 from chordwise.resource import given
 
@@ -40,19 +41,6 @@ class RecallRequest:
     context: tuple[str, ...] | list[str] | None = None
     experiment_id: str | None = None
     top_k: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallHit:
-    """A passage with its ``source``: the strongest channel, or ``both``. ``confidence``: from 0 to 1, None
-    where nothing can be told."""
-
-    source: str
-    score: float
-    confidence: float | None
-    reason: str
-    content: str
-    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,18 @@ class Span(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecallHit(Answered):
+    """A passage: its strongest channel (`source`), its score, its confidence, and the reason for its rank."""
+
+    source: str
+    score: float
+    confidence: float | None
+    reason: str
+    content: str
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerChunk(Answered):
     """A hit. `score` orders this answer; `confidence` can be compared between queries, and is null where neither words nor
     meaning can tell whether the query is answered, as `remarks` then says. `source`: the strongest channel, or `both` where

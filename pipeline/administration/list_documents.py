@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from chordwise.contract.chunk import ChunkBeginningShape
+from chordwise.contract.namespace import NamespaceFields
 from pipeline.administration.call_store import call_store
 from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.unit_of_work import unit_of_work
@@ -17,7 +18,7 @@ from pipeline.documents.owned_chunk_store import chunk_beginnings
 from pipeline.documents.parent_store import windows
 from pipeline.examples.example import Duplicated, Stored
 from pipeline.examples.example_store import Examples
-from pipeline.filters.used_fields import FieldTally, UsedFields
+from pipeline.filters.used_fields import FieldTally
 from pipeline.records import ChunkId, DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Namespaces
@@ -71,7 +72,7 @@ def find_similar(
     ]
 
 
-def used_fields(tenant_id: TenantId, namespace: Namespace, use: Resources) -> UsedFields:
+def used_fields(tenant_id: TenantId, namespace: Namespace, use: Resources) -> NamespaceFields:
     """Count the values of the published documents' fields: of the first 10,000 by id, or of those read within 2 s."""
     tally, after, until = FieldTally(), "", time.monotonic() + _READING_S
     while True:
@@ -80,7 +81,7 @@ def used_fields(tenant_id: TenantId, namespace: Namespace, use: Resources) -> Us
         with unit_of_work(use.mysql) as work:
             rows = DocumentViews(work.connection, tenant_id).fields(namespace, after=after, limit=limit)
         if is_enough or not rows:
-            return tally.result(complete=not rows)
+            return tally.result(namespace, complete=not rows)
         tally.add(fields for _, fields in rows)
         after = rows[-1][0]
 

@@ -3,12 +3,12 @@
 from dataclasses import asdict
 from datetime import date
 
-from chordwise.contract.tenant import TenantView
+from chordwise.contract.tenant import OwnQuotasView, TenantView
 from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.accounts import OwnQuotas, Principal, tenant_of
+from pipeline.tenants.accounts import Principal, tenant_of
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.quota_store import QuotaColumns
 from pipeline.tenants.tenant_store import ApiKeys, Tenants, tenants_page
@@ -27,7 +27,7 @@ own_quotas = call_store(QuotaColumns, QuotaColumns.read)
 own_requests_per_minute = call_store(QuotaColumns, QuotaColumns.requests_per_minute)
 
 
-def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotas | None, use: Resources) -> TenantView | None:
+def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotasView | None, use: Resources) -> TenantView | None:
     """Create a tenant, with quotas of its own if any are given; None if the id is taken."""
     with unit_of_work(use.mysql) as work:
         tenants = Tenants(work.connection, tenant_id)
@@ -54,7 +54,7 @@ def principal_of(api_key: str, use: Resources) -> Principal | None:
         return Tenants(work.connection, tenant_id).principal(api_key)
 
 
-def set_own_quotas(tenant_id: TenantId, quotas: OwnQuotas, use: Resources) -> None:
+def set_own_quotas(tenant_id: TenantId, quotas: OwnQuotasView, use: Resources) -> None:
     """Replace the quotas of this tenant."""
     with unit_of_work(use.mysql) as work:
         QuotaColumns(work.connection, tenant_id).write(quotas)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from chordwise.contract.document import COMPARED, DocumentFields
-from chordwise.contract.namespace import UsedValue, UsedValues
+from chordwise.contract.namespace import NamespaceFields, UsedValue, UsedValues
 
 Scalar = str | int | float | bool
 Counts = Counter[tuple[type, Any]]  # by value and its type: True == 1, and they filter differently
@@ -18,24 +18,6 @@ _MOST_VALUES: Final = 200  # of types, authors and tags
 _MOST_OF_KEY: Final = 20
 _LONGEST_VALUE: Final = 200  # characters; nobody picks a longer one from a list
 _MOST_COUNTED: Final = 20_000  # distinct values of one field; documents with further ones are not counted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsedFields:
-    """The values in use among ``documents_read`` documents; ``complete`` if these are all of them. ``metadata``: the most
-    frequent keys with scalar values."""
-
-    documents_read: int
-    complete: bool
-    types: UsedValues
-    authors: UsedValues
-    tags: UsedValues
-    metadata: dict[str, UsedValues]
-    metadata_keys: int
-    published_from: datetime | None
-    published_to: datetime | None
-    story_from: int | None
-    story_to: int | None
 
 
 @dataclass(slots=True)
@@ -67,10 +49,11 @@ class FieldTally:
             if fields.story_time is not None:
                 self._story = _ends({*self._story, fields.story_time})
 
-    def result(self, *, complete: bool) -> UsedFields:
-        """Return the counts."""
+    def result(self, namespace: str, *, complete: bool) -> NamespaceFields:
+        """Return the counts. ``complete``: all documents were added."""
         keys = sorted(self._metadata, key=lambda key: (-self._metadata[key].total(), key))
-        return UsedFields(
+        return NamespaceFields(
+            namespace=namespace,
             documents_read=self.documents,
             complete=complete,
             **{f"{name}s": _most_frequent(counts, _MOST_VALUES) for name, counts in self._compared.items()},

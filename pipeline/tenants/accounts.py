@@ -21,17 +21,6 @@ OPERATOR = "operator"  # allows actions on every tenant; only the command line g
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnQuotas:
-    """The values in a tenant's own row; None where the installation's setting holds, 0 for no limit."""
-
-    documents: int | None = None
-    chunks: int | None = None
-    queued: int | None = None
-    tokens: int | None = None
-    requests_per_minute: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
     """A key without its secret. ``last_used_at`` is exact to the minute. ``replaced_by``: the key it was rotated to."""
 

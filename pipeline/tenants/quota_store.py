@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from cachetools import TTLCache
 from sqlalchemy import Connection
 
+from chordwise.contract.tenant import OwnQuotasView
 from pipeline.database.rows import TenantStore, now
 from pipeline.database.statements import sql
 from pipeline.errors import QuotaExceeded
 from pipeline.records import TenantId
-from pipeline.tenants.accounts import OwnQuotas
 from pipeline.tenants.usage_store import Usage
 
 _ENDED = "GREATEST({d}deleted_generation, {d}failed_generation, {d}cancelled_generation)"
@@ -147,11 +147,11 @@ def _exceeded(detail: str, name: str, limit: int, used: int) -> QuotaExceeded:
 class QuotaColumns(TenantStore):
     """The quotas in a tenant's own row."""
 
-    def read(self) -> OwnQuotas:
+    def read(self) -> OwnQuotasView:
         """Return the quotas that were set for the tenant."""
-        return OwnQuotas(**self._run(_OWN).mappings().one())
+        return OwnQuotasView(**self._run(_OWN).mappings().one())
 
-    def write(self, own: OwnQuotas) -> None:
+    def write(self, own: OwnQuotasView) -> None:
         """Write the tenant's own quotas; None restores the installation's setting."""
         assignments = ", ".join(f"quota_{name} = :{name}" for name in _QUOTAS)
         self._run(f"UPDATE tenants SET {assignments} WHERE tenant_id = :tenant", **asdict(own))
@@ -164,7 +164,7 @@ class QuotaColumns(TenantStore):
 
 
 _LIMITS = tuple(field.name for field in fields(QuotaLimits))
-_QUOTAS = tuple(field.name for field in fields(OwnQuotas))
+_QUOTAS = tuple(field.name for field in fields(OwnQuotasView))
 _OWN = sql(f"SELECT {', '.join(f'quota_{name} AS {name}' for name in _QUOTAS)} FROM tenants WHERE tenant_id = :tenant")
 
 _LOCK = sql("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")

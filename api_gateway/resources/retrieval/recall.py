@@ -19,6 +19,7 @@ from api_gateway.resources.retrieval.queries import EXAMPLE as QUERY_EXAMPLE
 from api_gateway.resources.retrieval.queries import MAX_BODY_BYTES, Answer, query_of
 from api_gateway.resources.retrieval.query_body import Conversation, QueryRequest, UserProfile
 from api_gateway.resources.route_parts import read_object, validated
+from chordwise.contract.answer import RecallHit
 from pipeline.query.request import Query
 from pipeline.retrieval.record_trace import trace_of_query
 
@@ -54,17 +55,6 @@ class RecallRequest(Wire):
         if value.isspace():
             raise ValueError("holds nothing but white space")
         return value
-
-
-class RecallHit(Shape):
-    """A passage: its strongest channel (`source`), its score, its confidence, and the reason for its rank."""
-
-    source: str
-    score: float
-    confidence: float | None
-    reason: str
-    content: str
-    metadata: dict[str, Any]
 
 
 class RecallResult(Shape):

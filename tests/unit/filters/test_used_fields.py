@@ -12,7 +12,7 @@ from pipeline.records import DocumentFields
 def counted(*documents: DocumentFields):
     tally = FieldTally()
     tally.add(documents)
-    return tally.result(complete=True)
+    return tally.result("kb", complete=True)
 
 
 def pairs(values: UsedValues) -> list[tuple[object, int]]:
