@@ -151,7 +151,8 @@ class PreparedDocument(IngestedDocument):
 
     def imported_vectors(self, embedder: Embedder) -> Mapping[int, NDArray[np.float32]]:
         """Return the vectors, by ordinal, that it came with and that this model made."""
-        return self.content.vectors if self.content.made_by == (embedder.model, embedder.dimension) else {}
+        vectors = self.content.vectors
+        return vectors if vectors and self.content.made_by == (embedder.model, embedder.dimension) else {}
 
 
 def prepare(lease: Lease, use: Resources, turn: Turn) -> list[PreparedDocument]:
