@@ -39,7 +39,7 @@ FOR_TESTS := CHORDWISE_FETCH_ALLOW_NETWORKS=127.0.0.0/8 CHORDWISE_API_ALLOW_NETW
 	CHORDWISE_RECALL_EXPERIMENT_ENABLED=true CHORDWISE_RECALL_EXPERIMENT_PLATFORM=internal CHORDWISE_TRUSTED_PROXIES=127.0.0.0/8
 
 test:
-	@$(FOR_TESTS) $(LOCAL) with test --fresh --dev -- $(RUN) -m tests $(ARGS)
+	@$(FOR_TESTS) $(LOCAL) with test --fresh --no-sync --dev -- $(RUN) -m tests $(ARGS)
 
 matrix:
 	@$(LOCAL) install --dev

@@ -58,7 +58,8 @@ def _run(chosen: argparse.Namespace, command: list[str]) -> int:
             install(dev=chosen.dev, servers=True)
             if chosen.rabbitmq:
                 rabbitmq.fetch_missing(log=LOCAL / "logs" / "install.log")
-            with Stack(chosen.name, fresh=chosen.fresh, rabbitmq=chosen.rabbitmq) as stack:
+            synced, rabbit = not chosen.no_sync, chosen.rabbitmq
+            with Stack(chosen.name, fresh=chosen.fresh, synced=synced, rabbitmq=rabbit) as stack:
                 stack.start(servers_only=chosen.servers_only)
                 return stack.run(command)
         case "up":
@@ -128,6 +129,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     using.add_argument("name", type=_stack_name, metavar="NAME")
     using.add_argument("--fresh", action="store_true", help="with empty servers")
+    using.add_argument(
+        "--no-sync",
+        action="store_true",
+        help="with servers that do not wait for the disk; only the machine may not crash",
+    )
     using.add_argument("--rabbitmq", action="store_true", help="with RabbitMQ as the broker")
     using.add_argument("--servers-only", action="store_true", help="no schemas, no services")
     using.add_argument("--dev", action="store_true", help="with the tools for tests and checks")

@@ -34,15 +34,18 @@ _SERVICES_WITHIN_S = 180.0  # a shared machine may need most of them for the imp
 class Stack:
     """A context manager that runs the stack; its exit, also by an exception, ends every program it started.
 
-    ``fresh`` empties the stack first; ``rabbitmq`` carries messages through the stack's own RabbitMQ; ``adopt`` assigns
-    PostgreSQL and Redis to the installation of the given MySQL, whichever installation they belonged to. Raises Failure
-    if another command is using the stack.
+    ``fresh`` empties the stack first; not ``synced``, MySQL and PostgreSQL do not wait for the disk; ``rabbitmq`` carries
+    messages through the stack's own RabbitMQ; ``adopt`` assigns PostgreSQL and Redis to the installation of the given
+    MySQL, whichever installation they belonged to. Raises Failure if another command is using the stack.
     """
 
-    def __init__(self, name: str, *, fresh: bool = False, rabbitmq: bool = False, adopt: bool = False) -> None:
+    def __init__(
+        self, name: str, *, fresh: bool = False, synced: bool = True, rabbitmq: bool = False, adopt: bool = False
+    ) -> None:
         self.folder = StackFolder(name)
         self._rabbitmq = rabbitmq
         self._fresh = fresh
+        self._synced = synced
         self._adopt = adopt
         self._reserved = ports.Reservations()
         self._ports: dict[str, int] = {}
@@ -167,11 +170,11 @@ class Stack:
                     raise Failure("MariaDB is not installed: run `python3 compose/local.py install`")
                 data = folder.data / "mariadb"
                 preparing.append(beside.submit(mariadb.prepare, server, data, log))
-                programs_.append(mariadb.program(server, folder, passwords, port=chosen["mysql"]))
+                programs_.append(mariadb.program(server, folder, passwords, port=chosen["mysql"], synced=self._synced))
             if not external("postgres"):
                 home = postgres.home(folder)
                 preparing.append(beside.submit(postgres.prepare, home, passwords, log))
-                programs_.append(postgres.program(home, folder, port=chosen["postgres"]))
+                programs_.append(postgres.program(home, folder, port=chosen["postgres"], synced=self._synced))
             if not external("redis"):
                 broker = programs.redis()
                 if broker is None:

@@ -12,6 +12,8 @@ from ..programs import MariaDb, cache_mb
 from ..progress import step
 from ..variables import write_private
 
+_UNSYNCED = ("--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--debug-no-sync")
+
 
 def prepare(server: MariaDb, data: Path, log: Path) -> None:
     """Make the data folder unless it exists. Raises Failure."""
@@ -29,8 +31,11 @@ def prepare(server: MariaDb, data: Path, log: Path) -> None:
     unfinished.rename(data)
 
 
-def program(server: MariaDb, folder: StackFolder, passwords: dict[str, str], *, port: int) -> Program:
-    """Return the server as the supervisor runs it: loopback only, and durable before it acknowledges."""
+def program(
+    server: MariaDb, folder: StackFolder, passwords: dict[str, str], *, port: int, synced: bool = True
+) -> Program:
+    """Return the server as the supervisor runs it: loopback only, and durable before it acknowledges; not ``synced``:
+    durable but for a crash of the machine."""
     first_statements = folder.run / "mariadb.sql"
     write_private(first_statements, accounts(passwords))
     options = (
@@ -45,7 +50,7 @@ def program(server: MariaDb, folder: StackFolder, passwords: dict[str, str], *, 
         "--performance-schema=OFF",
         "--character-set-server=utf8mb4",
         "--transaction-isolation=READ-COMMITTED",
-        "--innodb-flush-log-at-trx-commit=1",
+        *(["--innodb-flush-log-at-trx-commit=1"] if synced else _UNSYNCED),
         f"--innodb-buffer-pool-size={cache_mb(most=2048)}M",
         f"--innodb-log-file-size={cache_mb(most=1024)}M",  # a small one has the same pages written again and again
         "--max-allowed-packet=256M",

@@ -132,14 +132,16 @@ def prepare(home: Home, passwords: dict[str, str], log: Path) -> None:
     unfinished.rename(home.data)
 
 
-def program(home: Home, folder: StackFolder, *, port: int) -> Program:
-    """Return the server as the supervisor runs it: loopback only, no socket file, 200 connections."""
+def program(home: Home, folder: StackFolder, *, port: int, synced: bool = True) -> Program:
+    """Return the server as the supervisor runs it: loopback only, no socket file, 200 connections; not ``synced``: durable
+    but for a crash of the machine."""
     settings = {
         "listen_addresses": "127.0.0.1",
         "unix_socket_directories": "",
         "max_connections": "200",
         "shared_buffers": f"{cache_mb(most=2048)}MB",
         "lc_messages": "C",  # the supervisor reads the log
+        **({} if synced else {"fsync": "off", "full_page_writes": "off"}),
     }
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     return Program(

@@ -58,6 +58,13 @@ class DescribeTheServers:
         broker = redis.program(Redis(server=Path("r")), folder, PASSWORDS["redis"], port=3)
         assert "secret-" not in " ".join([*database.command, *broker.command])
 
+    def it_has_mariadb_wait_for_the_disk_unless_nothing_is_to_last(self, folder: StackFolder) -> None:
+        server = MariaDb(server=Path("m"), install_db=Path("i"))
+        durable = mariadb.program(server, folder, PASSWORDS, port=1).command
+        fleeting = mariadb.program(server, folder, PASSWORDS, port=1, synced=False).command
+        assert set(durable) - set(fleeting) == {"--innodb-flush-log-at-trx-commit=1"}
+        assert "--innodb-flush-log-at-trx-commit=2" in fleeting  # so that a killed server loses nothing
+
     def it_keeps_the_files_that_hold_passwords_to_their_owner(self, folder: StackFolder) -> None:
         mariadb.program(MariaDb(server=Path("m"), install_db=Path("i")), folder, PASSWORDS, port=1)
         redis.program(Redis(server=Path("r")), folder, PASSWORDS["redis"], port=3)
