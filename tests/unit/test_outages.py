@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.errors import LeaseLost, Misconfigured, StoreMisconfigured, StoreUnavailable
-from pipeline.outages import raise_for_outage, tolerate_outage
+from pipeline.outages import raise_for_outage, replace_in_outage, tolerate_outage
 
 
 class DescribeToleratingAnOutage:
@@ -53,3 +53,16 @@ class DescribeRaisingForAnOutage:
     def it_lets_other_errors_pass(self):
         with pytest.raises(KeyError), raise_for_outage(lambda _: ValueError("instead")):
             raise KeyError("bug")
+
+
+class DescribeReplacingARead:
+    def it_gives_another_value_only_in_an_outage_and_only_if_there_is_one(self):
+        def away() -> str:
+            raise StoreUnavailable("away")
+
+        assert replace_in_outage(lambda: "read", lambda _: "last known") == "read"
+        assert replace_in_outage(away, lambda error: error.code) == "store_unavailable"
+        with pytest.raises(StoreUnavailable):
+            replace_in_outage(away, lambda _: None)
+        with pytest.raises(KeyError):
+            replace_in_outage(lambda: {}["bug"], lambda _: "last known")

@@ -24,6 +24,8 @@ from pipeline.models import local_embedder
 from pipeline.models.live_spaces import Spaces
 from pipeline.records import DocumentId
 from pipeline.resources import Resources
+from tests.conftest import make_tenant
+from tests.integration.archives.test_portability import Target, exported
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import in_postgres
 from tests.support.stacks.model_moves import (
@@ -100,6 +102,18 @@ class DescribeAMove:
         run(use, again)
         assert again == number + 1
         assert_same(corner, *both(use))
+
+    def it_gives_imported_chunks_vectors_of_both_models_at_once(self, corner, use):
+        fill(corner, 3)
+        parts = exported(corner)
+        number = start(use)
+        run(use, number)
+        spaces = both(use)
+        target = Target(use, make_tenant(use)[0], corner.namespace)
+        target.take(*parts)
+        assert status_of(use, number).behind == 0
+        assert len(target.shown()) == 3
+        assert [verify(target.tenant, None, use, repair=False, space=space).missing for space in spaces] == [0, 0]
 
     @pytest.mark.thorough
     def it_keeps_both_spaces_right_whatever_is_done_meanwhile(self, corner, use):
