@@ -14,6 +14,7 @@ from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.errors import StoreUnavailable
 from pipeline.maintenance.erase import delete_namespace
+from pipeline.query.compression import compressed
 from pipeline.query.plan import ContextOptions, Plan
 from pipeline.query.request import Query
 from pipeline.records import ChunkId, DocumentId, Namespace, QueryId
@@ -279,7 +280,7 @@ class DescribeAKeptAnswer:
     @pytest.mark.thorough
     def it_is_asked_anew_if_another_version_has_kept_it(self, gateway, corner, use):
         first = gateway.keep()
-        strange = b'{"query_id": "x", "chunks": "in another shape"}'
+        strange = compressed(b'{"query_id": "x", "chunks": "in another shape"}')
         use.redis.hset(f"{corner.tenant}:query:{first['query_id']}", "answer", strange)
         again = gateway.ask()
         assert not again["stats"]["cached"]
