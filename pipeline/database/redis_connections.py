@@ -138,7 +138,9 @@ class WatchedConnection(redis.sentinel.SentinelManagedConnection):
         try:
             return super().read_response(disable_decoding, **{"disconnect_on_error": True, **options})
         except redis.TimeoutError:
-            self.connection_pool.disconnect(inuse_connections=False)
+            pool = self.connection_pool.connection_pool_ref()  # redis-py gives its connections a proxy of the pool
+            if pool is not None:
+                pool.disconnect(inuse_connections=False)
             raise
 
 
