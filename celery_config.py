@@ -3,8 +3,9 @@ figure. Ledger and deadline make up for any message the broker loses."""
 
 from __future__ import annotations
 
+import random
+
 from kombu import Exchange
-from kombu import Queue as KombuQueue
 
 from pipeline.database.clock_skew import WORST_SKEW_S
 from pipeline.database.redis_connections import sentinel_options
@@ -12,7 +13,7 @@ from pipeline.errors import Misconfigured
 from pipeline.settings import settings
 from pipeline.store_urls import for_celery
 from workers.names import Queue, TaskName
-from workers.transport import use_these
+from workers.transport import TaskQueue, use_these
 
 try:
     _settings = settings()
@@ -23,11 +24,15 @@ use_these()
 # Flower reads no TLS options from a URL.
 broker_url, _broker_tls = for_celery(_settings.broker)
 broker_use_ssl = _broker_tls or False
+if broker_url.startswith("amqp"):
+    # Each process begins at another node, so that the loss of one delays some of them only.
+    _nodes = broker_url.split(";")
+    broker_url = ";".join(random.sample(_nodes, len(_nodes)))
 
 task_default_queue = Queue.UPKEEP.value
 task_create_missing_queues = False  # a message for a queue without a worker is a mistake, not a new queue
 # Exchange and key are spelled out: left to the default, every queue would get every message of the default queue.
-task_queues = [KombuQueue(queue.value, Exchange(queue.value), routing_key=queue.value) for queue in Queue]
+task_queues = [TaskQueue(queue.value, Exchange(queue.value), routing_key=queue.value) for queue in Queue]
 _QUEUE_OF = {
     TaskName.INGEST: Queue.INGEST,
     TaskName.LONG: Queue.LONG,
@@ -70,7 +75,7 @@ task_publish_retry = not broker_url.startswith(("redis://", "rediss://", "sentin
 task_publish_retry_policy = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
 broker_connection_timeout = 1.0
 # A node of RabbitMQ that hangs keeps its connections open. A worker leaves it after two of these; by default they are 120 s.
-broker_heartbeat = 5
+broker_heartbeat = 3
 broker_transport_options = {
     "socket_timeout": 1.0,
     "socket_connect_timeout": 1.0,

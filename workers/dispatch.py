@@ -134,24 +134,31 @@ def ask(query: Query) -> None:
     queue = Queue.RERANK if waits_for_model(query) else Queue.ANSWER
     callback.options |= {"queue": queue.value, "task_id": query.query_id, "expires": left_s, "ignore_result": True}
     keyword_last = sorted(enumerate(query.channels), key=lambda part: part[1] is ChannelName.KEYWORD)
-    with _translated_errors("query"), producer.producer_or_acquire() as publisher, publisher.batch():
-        common["producer"] = publisher
-        if query.model_steps:
-            task_id = task_id_of(query.query_id, UNDERSTAND)
-            producer.send_task(
-                TaskName.UNDERSTAND.value, kwargs=arguments, task_id=task_id, queue=Queue.RERANK.value, **common
-            )
-        for index, channel in keyword_last:
-            producer.send_task(
-                TaskName.RECALL.value,
-                kwargs={**arguments, "channel": channel.value},
-                task_id=task_id_of(query.query_id, channel),
-                group_id=query.query_id,
-                group_index=index,
-                chord=callback,
-                queue=Queue.RECALL.value,
-                **common,
-            )
+
+    def send_parts() -> None:
+        with publisher.batch():
+            if query.model_steps:
+                task_id = task_id_of(query.query_id, UNDERSTAND)
+                producer.send_task(
+                    TaskName.UNDERSTAND.value, kwargs=arguments, task_id=task_id, queue=Queue.RERANK.value, **common
+                )
+            for index, channel in keyword_last:
+                producer.send_task(
+                    TaskName.RECALL.value,
+                    kwargs={**arguments, "channel": channel.value},
+                    task_id=task_id_of(query.query_id, channel),
+                    group_id=query.query_id,
+                    group_index=index,
+                    chord=callback,
+                    queue=Queue.RECALL.value,
+                    **common,
+                )
+
+    with _translated_errors("query"), producer.producer_or_acquire() as publisher:
+        common |= {"producer": publisher, "retry": False}
+        if producer.conf.task_publish_retry:  # all parts by another node, since none of a batch is confirmed for itself
+            send_parts = publisher.connection.ensure(publisher, send_parts, **producer.conf.task_publish_retry_policy)
+        send_parts()
 
 
 def waits_for_model(query: Query) -> bool:

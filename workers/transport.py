@@ -1,6 +1,8 @@
 """Connections to the broker with shorter waits: a worker retries every four seconds at the latest, a silent AMQP broker is
-waited for one second and not asked again within the next, and one with an alarm refuses messages at once. A text in a queue of
-Redis that is no message is dropped with a log line."""
+waited for one second and not asked again within the next, and one with an alarm refuses messages at once. A node that has not
+confirmed a message within a second is left for the next. A text in a queue of Redis that is no message is dropped with a log
+line.
+"""
 
 from __future__ import annotations
 
@@ -70,16 +72,31 @@ class WorkerControl(Control):  # type: ignore[misc]  # Celery has no types
         super().__init__(app)
 
 
+class TaskQueue(Queue):
+    """A queue whose declaration is not waited for: its leader may be on a node that hangs, and the first message after it is
+    confirmed or not."""
+
+    def declare(self, nowait: bool = True, channel: Any = None) -> Any:  # noqa: ARG002 - kombu's signature
+        """Declare exchange, queue and binding."""
+        return super().declare(nowait=True, channel=channel)  # type: ignore[no-untyped-call]
+
+
 ANSWERS_WITHIN_S: Final = 1.0
 _LEFT_ALONE_S: Final = 1.0  # after a broker did not answer, or took no message
 _PROBE: Final = "chordwise.probe"  # the name of no queue
 _ALARM: Final = "the broker takes no messages, as it is short of disk space or memory"
 
-_silent_until: dict[str, float] = {}  # by host and port, in seconds of the monotonic clock
+# By host and port, in seconds of the monotonic clock.
+_silent_until: dict[str, float] = {}
+_doubted_at: dict[str, float] = {}  # when a message was not confirmed: connections that were made before are left
 
 
 class BrokerAlarm(KombuError):
     """RabbitMQ takes no messages: it is short of disk space or memory. kombu does not send the message once more."""
+
+
+class QueueHangs(KombuError):
+    """No node confirms messages for this queue: it has no leader. kombu does not send the message once more."""
 
 
 class _AnnouncedAlarm(ConnectionError):
@@ -87,7 +104,7 @@ class _AnnouncedAlarm(ConnectionError):
 
 
 class BrokerAlarms:
-    """The brokers that have an alarm, by host and port. Safe between threads."""
+    """The brokers that have an alarm, by host and port, or queues that take nothing. Safe between threads."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._look_again_at: dict[str, float] = {}
@@ -120,6 +137,8 @@ class BrokerAlarms:
 
 
 _alarms = BrokerAlarms()
+_hanging = BrokerAlarms()  # queues that two nodes confirmed nothing for, or one node twice, by name
+_hung_at: dict[str, tuple[str, float]] = {}  # the node that confirmed nothing for a queue first, and when, by the queue
 
 
 def refuse_in_alarm() -> None:
@@ -129,15 +148,103 @@ def refuse_in_alarm() -> None:
 
 
 class AmqpChannel(pyamqp.Channel):
-    """A channel that publishes nothing while the broker has an alarm."""
+    """A channel on which the broker confirms every message for a queue, and that publishes nothing while the broker has an
+    alarm. A node that hangs takes bytes and confirms none."""
 
-    def basic_publish(self, *args: Any, **kwargs: Any) -> Any:
-        """Send a message. Raises BrokerAlarm: one that is sent then would wait in the system's buffers."""
+    _confirm_selected: bool  # of py-amqp
+    _sent = 0  # messages since the broker began to confirm, which numbers them so
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._unconfirmed: dict[int, str] = {}  # the queue of each
+        self._rejected = False
+        self.events["basic_ack"].add(self._on_confirmed)
+        self.events["basic_nack"].add(self._on_rejected)
+
+    def basic_publish(self, message: Any, exchange: str = "", **kwargs: Any) -> Any:
+        """Send a message, and wait until a queue has it. Events and the answers of remote control, which have an exchange, are
+        only sent. Raises BrokerAlarm, QueueHangs, and errors after which kombu sends it again by the next node."""
+        done = self.send(message, exchange=exchange, **kwargs)
+        if not exchange:
+            self.wait_for_confirms()
+        return done
+
+    def create_publish_batch(self, **_: Any) -> _Batch:
+        """Begin a batch, as kombu asks: its messages are confirmed together."""
+        return _Batch(self)
+
+    def send(self, message: Any, *, exchange: str, **kwargs: Any) -> Any:
+        """Send a message without waiting. Raises BrokerAlarm: one that is sent then would wait in the system's buffers. Raises
+        QueueHangs."""
         if self.connection is not None and self.connection.host in _alarms:
             if not _alarms.may_be_over(self.connection.host):
                 raise BrokerAlarm(_ALARM)
             self.connection.probe()
-        return super().basic_publish(*args, **kwargs)
+        queue_name = str(kwargs.get("routing_key", ""))
+        if not exchange:
+            is_trying = queue_name in self._unconfirmed.values()
+            if queue_name in _hanging and not is_trying and not _hanging.may_be_over(queue_name):
+                raise QueueHangs(f"no node confirmed the last message for {queue_name}")
+            if self.connection is not None and self.connection.is_doubted:
+                raise ConnectionError(f"{self.connection.host} did not confirm another message")
+            if not self._confirm_selected:
+                self.confirm_select()
+                self._confirm_selected = True
+        done = super().basic_publish(message, exchange=exchange, **kwargs)
+        if self._confirm_selected:
+            self._sent += 1
+            self._unconfirmed[self._sent] = queue_name
+        return done
+
+    def wait_for_confirms(self) -> None:
+        """Wait until the broker has confirmed all messages. Raises TimeoutError after a second, ConnectionError if one is
+        rejected."""
+        until = time.monotonic() + ANSWERS_WITHIN_S
+        while self._unconfirmed:
+            if self.connection is None:
+                raise ConnectionError("the connection was closed before the message was confirmed")
+            try:
+                self.connection.drain_events(timeout=max(0.001, until - time.monotonic()))
+            except TimeoutError:
+                self.connection.doubt()
+                for queue_name in self._unconfirmed.values():
+                    host, since = _hung_at.setdefault(queue_name, (self.connection.host, time.monotonic()))
+                    if host != self.connection.host or time.monotonic() - since > 2 * ANSWERS_WITHIN_S:
+                        _hanging.note(queue_name)
+                raise
+        if self._rejected:
+            self._rejected = False
+            raise ConnectionError("the broker rejected the message")
+
+    def _on_confirmed(self, number: int, multiple: bool) -> None:
+        for each in [each for each in self._unconfirmed if each == number or (multiple and each < number)]:
+            queue_name = self._unconfirmed.pop(each)
+            if _hung_at.pop(queue_name, None) is not None:
+                _hanging.end(queue_name)
+
+    def _on_rejected(self, number: int, multiple: bool) -> None:
+        self._rejected = True
+        self._on_confirmed(number, multiple)
+
+
+class _Batch:
+    """Messages of a channel that are confirmed together; the methods have kombu's names."""
+
+    def __init__(self, channel: AmqpChannel) -> None:
+        self.channel = channel
+
+    def publish(self, message: Any, exchange: str = "", **kwargs: Any) -> Any:
+        """Send one."""
+        return self.channel.send(message, exchange=exchange, **kwargs)
+
+    def flush(self) -> None:
+        """Wait for all. Raises as `AmqpChannel.wait_for_confirms` does."""
+        self.channel.wait_for_confirms()
+
+    def discard(self) -> None:
+        """Do nothing: what was sent is sent."""
+
+    close = discard
 
 
 class AmqpConnection(pyamqp.Connection):
@@ -148,6 +255,16 @@ class AmqpConnection(pyamqp.Connection):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"on_blocked": self._end_in_alarm, **kwargs})
+        self._made_at = time.monotonic()
+
+    @property
+    def is_doubted(self) -> bool:
+        """Return whether the broker failed to confirm a message since this connection was made."""
+        return self._made_at < _doubted_at.get(self.host, 0.0)
+
+    def doubt(self) -> None:
+        """Note that the broker did not confirm a message, so that no other connection waits for it as long."""
+        _doubted_at[self.host] = time.monotonic()
 
     def probe(self) -> None:
         """Publish a message that no queue gets, and wait until it is taken. Raises BrokerAlarm."""

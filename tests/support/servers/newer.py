@@ -18,6 +18,7 @@ from compose.localstack.servers import rabbitmq
 
 # Replicated queues, and none of the features that RabbitMQ is about to drop: for CHORDWISE_LOCAL_RABBITMQ_SETTINGS.
 QUORUM = """default_queue_type = quorum
+queue_leader_locator = balanced
 deprecated_features.permit.global_qos = false
 deprecated_features.permit.transient_nonexcl_queues = false
 """

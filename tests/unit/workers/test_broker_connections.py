@@ -13,7 +13,15 @@ from kombu.connection import Connection
 from kombu.transport import pyamqp
 from kombu.transport.redis import Channel, QoS
 
-from workers.transport import AmqpConnection, BrokerAlarm, BrokerAlarms, PersistentConnection, refuse_in_alarm
+from workers.transport import (
+    AmqpChannel,
+    AmqpConnection,
+    BrokerAlarm,
+    BrokerAlarms,
+    PersistentConnection,
+    QueueHangs,
+    refuse_in_alarm,
+)
 
 
 def _lost_channel() -> Channel:
@@ -90,6 +98,85 @@ class DescribeAnAmqpConnection:
         assert waits_of(pyamqp.Connection) == [None]
 
 
+def silent_channel(connection: AmqpConnection) -> AmqpChannel:
+    """Return a channel to a broker that takes bytes and says nothing more, since the channel was opened."""
+    connection._transport = SilentTransport()
+    connection._frame_writer = lambda *_: None
+    connection.client_properties["capabilities"] = {}
+    channel = AmqpChannel(connection, 1)
+    channel._confirm_selected = True
+    return channel
+
+
+class DescribeAnAmqpChannel:
+    def it_waits_until_every_message_for_a_queue_is_confirmed(self):
+        channel = silent_channel(AmqpConnection(host="confirming:5672"))
+        connection = channel.connection
+        confirmed = iter([(2, False), (1, True), (3, False)])
+        connection.drain_events = lambda **_: channel._on_basic_ack(*next(confirmed))
+        batch = channel.create_publish_batch(max_size=9)
+        for _ in range(3):
+            batch.publish(channel.prepare_message(b""), routing_key="recall")
+        batch.flush()
+        assert next(confirmed, None) is None
+        assert not connection.is_doubted
+
+    def it_sends_by_another_connection_what_was_refused(self):
+        channel = silent_channel(AmqpConnection(host="refusing:5672"))
+        channel.connection.drain_events = lambda **_: channel._on_basic_nack(1, False)
+        with pytest.raises(AmqpConnection.recoverable_connection_errors):
+            channel.basic_publish(channel.prepare_message(b""), routing_key="recall")
+
+    def it_leaves_a_node_that_does_not_confirm_on_all_connections(self):
+        first, second, elsewhere = (
+            silent_channel(AmqpConnection(host=host)) for host in ("hanging:5672", "hanging:5672", "sound:5672")
+        )
+        with pytest.raises(TimeoutError):
+            first.basic_publish(first.prepare_message(b""), routing_key="recall")
+        assert second.connection.is_doubted
+        with pytest.raises(AmqpConnection.recoverable_connection_errors):
+            second.send(second.prepare_message(b""), exchange="", routing_key="recall")
+        assert not elsewhere.connection.is_doubted
+        assert not AmqpConnection(
+            host="hanging:5672"
+        ).is_doubted  # one that is made now may be to a server that is back
+
+    def it_refuses_messages_at_once_for_a_queue_that_no_node_confirms(self):
+        for host in ("one:5672", "two:5672"):
+            channel = silent_channel(AmqpConnection(host=host))
+            with pytest.raises(TimeoutError):
+                channel.basic_publish(channel.prepare_message(b""), routing_key="leaderless")
+        third = silent_channel(AmqpConnection(host="three:5672"))
+        with pytest.raises(QueueHangs):
+            third.send(third.prepare_message(b""), exchange="", routing_key="leaderless")
+        third.send(third.prepare_message(b""), exchange="", routing_key="another")
+
+    def it_tries_such_a_queue_again_with_a_whole_batch(self, monkeypatch):
+        now = 100.0
+        hanging = BrokerAlarms(clock=lambda: now)
+        monkeypatch.setattr("workers.transport._hanging", hanging)
+        monkeypatch.setattr("workers.transport._hung_at", {"tried": ("one:5672", 0.0)})
+        hanging.note("tried")
+        now = 101.0
+        channel = silent_channel(AmqpConnection(host="found:5672"))
+        channel.connection.drain_events = lambda **_: channel._on_basic_ack(2, True)
+        batch = channel.create_publish_batch(max_size=9)
+        for _ in range(2):
+            batch.publish(channel.prepare_message(b""), routing_key="tried")
+        channel._on_basic_ack(2, False)
+        batch.flush()
+        assert "tried" not in hanging
+
+    def it_does_not_wait_for_events(self):
+        channel = silent_channel(AmqpConnection(host="events:5672"))
+        channel.basic_publish(channel.prepare_message(b""), exchange="celeryev", routing_key="task.recall")
+        assert channel.connection.transport.waits == [None]
+
+    def it_is_needed_while_py_amqp_waits_for_each_message_or_none(self):
+        """Remove the batch when this fails: py-amqp confirms messages together."""
+        assert not hasattr(pyamqp.Channel, "create_publish_batch")
+
+
 class DescribeBrokerAlarms:
     def it_has_one_caller_a_second_try_the_broker_again(self):
         now = 100.0
@@ -117,7 +204,7 @@ class DescribeAnAnnouncedAlarm:
             refuse_in_alarm()
         another = AmqpConnection(host="broker:5672")
         with pytest.raises(BrokerAlarm):
-            another.Channel.basic_publish(SimpleNamespace(connection=another), "message")
+            another.Channel.send(SimpleNamespace(connection=another), "message", exchange="")
 
     def it_is_needed_while_py_amqp_ignores_it(self):
         """Remove the methods when this fails: py-amqp refuses messages while the broker has an alarm."""
