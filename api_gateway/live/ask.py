@@ -140,7 +140,7 @@ async def send(
     receive: Receive | None = None,
 ) -> bytes | None:
     """Store a query and send it to the workers before its deadline, or serve it from the answer cache. If the caller
-    ``waits`` and the plan says so, send it to the in-process lane instead.
+    ``waits``, and the plan says so or the broker refuses the query, send it to the in-process lane instead.
 
     Return the cached answer, or None if the query was sent; ``cache_control`` with no-cache or no-store bypasses the
     cache. The query waits up to ``patience_s`` seconds for a place; ``receive`` is the request's, after its body was read.
@@ -178,7 +178,7 @@ async def send(
                     receive=receive,
                 )
             query, answer = sending.query, sending.answer
-            if in_lane and answer is None and not gateway.lane.take(query):
+            if not sending.chord and answer is None and not gateway.lane.take(query):
                 await gateway.run_or_leave(_enqueue, query, gateway)
         sent = True
     except TimeoutError:
@@ -225,8 +225,8 @@ def _pool_of(query: Query, gateway: Gateway, *, in_lane: bool) -> tuple[str, int
 
 @dataclass(slots=True)
 class _Sending:
-    """A query on its way to a place. Its methods block. ``chord``: whether it goes to the workers. ``waits``: whether the
-    caller waits for the answer."""
+    """A query on its way to a place. Its methods block. ``chord``: whether it goes to the workers, false as well once the
+    broker has refused it and the lane can answer. ``waits``: whether the caller waits for the answer."""
 
     query: Query
     gateway: Gateway
@@ -269,18 +269,22 @@ class _Sending:
             return Verdict.NOT_NEEDED
         verdict = queries.open(query, place, waits=gateway.wakes.own_channel if self.waits else "")
         if verdict is Verdict.TAKEN and self.chord:
-            _enqueue(query, gateway)
+            self.chord = _enqueue(query, gateway, waits=self.waits)
         return verdict
 
 
-def _enqueue(query: Query, gateway: Gateway) -> None:
-    """Send an open query to the workers. On StoreUnavailable, which is raised, the query is deleted."""
+def _enqueue(query: Query, gateway: Gateway, *, waits: bool = False) -> bool:
+    """Send an open query to the workers. Return False if the broker refuses one whose caller ``waits`` and the lane can answer
+    it. On StoreUnavailable, which is raised else, the query is deleted."""
     try:
         dispatch.ask(query)
     except Unavailable:
+        if waits and gateway.lane.threads:
+            return False
         with suppress(Unavailable):
             gateway.resources.queries(query.tenant_id).cancel(query.query_id)
         raise
+    return True
 
 
 def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState:

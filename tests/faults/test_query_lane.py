@@ -49,9 +49,9 @@ def _ready(stack: OutageStack, *, but: frozenset[int] = frozenset()) -> frozense
     raise AssertionError(f"the lane is not ready: {check}")
 
 
-def _ask(stack: OutageStack, question: str) -> tuple[dict[str, Any], float]:
+def _ask(stack: OutageStack, question: str, **more: Any) -> tuple[dict[str, Any], float]:
     """Return the answer with its trace, and how long it took. No cache knows the question."""
-    body = {"query_text": f"{question} {uuid.uuid4().hex[:8]}", "namespaces": [NAMESPACE], "trace": True}
+    body = {"query_text": f"{question} {uuid.uuid4().hex[:8]}", "namespaces": [NAMESPACE], "trace": True, **more}
     began = time.monotonic()
     response = stack.client.post("/v1/rag/debug", json=body)
     took_s = time.monotonic() - began
@@ -92,6 +92,15 @@ class DescribeTheLaneDuringAnOutage:
             _answered(found, question, lane="in_process")
             assert not found["stats"]["degraded"], found["stats"]
             assert took_s < DEADLINE_S
+
+    def it_answers_a_waiting_caller_whose_query_the_broker_refuses(self, stack):
+        stack.client.put("/v1/profiles/by-workers", json={"config": {"lane": "chord"}}).raise_for_status()
+        found, _ = _ask(stack, "photovoltaic panels", profile="by-workers")
+        _answered(found, "photovoltaic panels", lane="chord")
+        stack.break_("broker", "stopped")
+        found, took_s = _ask(stack, "photovoltaic panels", profile="by-workers")
+        _answered(found, "photovoltaic panels", lane="in_process")
+        assert took_s < DEADLINE_S
 
     @pytest.mark.parametrize("part", ["mysql", "postgres"])
     def it_loses_what_the_chord_loses_and_is_as_punctual(self, stack, part: Part):
