@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 ANSWER_KEPT_S: Final = 24 * 3600  # a job is kept at least as long, because the answer names it
-LEASE_S: Final = 30.0  # that a request which died holds its key
+LEASE_S: Final = 9.0  # that a request which died holds its key; a living one renews it every three seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

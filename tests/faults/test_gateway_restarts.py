@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import time
@@ -12,12 +13,15 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from subprocess import Popen
 
+import httpx
 import pytest
+from sqlalchemy import Connection, text
 
 from chordwise import AsyncChordwise, Chordwise
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.clients.loop import PATIENCE_S, Loop
+from tests.support.clients.operating import eventually
 from tests.support.stacks.processes import end, free_port, on_socket, process, wait_for_http, wait_for_log
 
 NAMESPACE = "restarts"
@@ -55,6 +59,12 @@ async def ask_asynchronously(url: str, key: str) -> None:
         assert [hit.document_id for hit in answer.chunks] == ["pump"]
 
 
+def _claimed_keys(connection: Connection) -> int:
+    """Return how many idempotency keys are held."""
+    connection.rollback()  # a new snapshot
+    return int(connection.execute(text("SELECT COUNT(*) FROM idempotency_keys WHERE status IS NULL")).scalar_one())
+
+
 @pytest.mark.timeout(400)
 class DescribeARestartedGateway:
     @pytest.mark.parametrize(
@@ -74,6 +84,32 @@ class DescribeARestartedGateway:
                 gateways.enter_context(gateway_at(port, tmp_path / "1.log"))
                 for loop in (one, other):
                     loop.goes_on()
+
+    @pytest.mark.thorough
+    def it_frees_the_key_of_an_upload_that_it_was_reading_in_ten_seconds(self, key, use, tmp_path):
+        """The caller sends the upload again through another gateway."""
+        dying, other = free_port(), free_port()
+        head = {"Authorization": f"Bearer {key}", "Idempotency-Key": "upload-1", "Content-Type": "application/json"}
+        document = {"document_id": "valve", "text": "The valve opens at 3 bar."}
+        body = json.dumps({"namespace": "keys", "documents": [document]}).encode()
+        lines = [f"{name}: {value}" for name, value in {"Host": "gateway", "Content-Length": len(body), **head}.items()]
+        with (
+            gateway_at(dying, tmp_path / "dying.log") as running,
+            gateway_at(other, tmp_path / "other.log"),
+            socket.create_connection(("127.0.0.1", dying)) as half,
+        ):
+            half.sendall("\r\n".join(["POST /v1/documents HTTP/1.1", *lines, "", ""]).encode() + body[:20])
+            with use.mysql.connect() as connection:
+                eventually(lambda: _claimed_keys(connection) > 0, within_s=10)
+            end(running, SIGKILL)
+
+            def is_accepted() -> bool:
+                answer = httpx.post(f"http://127.0.0.1:{other}/v1/documents", content=body, headers=head)
+                assert answer.status_code in (202, 409), answer.text
+                return answer.status_code == 202
+
+            assert not is_accepted()
+            eventually(is_accepted, within_s=10)
 
     @pytest.mark.thorough
     def it_refuses_no_connection_to_an_inherited_socket_which_two_gateways_share(self, key, tmp_path):
