@@ -125,6 +125,7 @@ class Installation:
         self._on_refusal = on_refusal
         self._lock = threading.Lock()
         self._own: str | None = None
+        self._timeline = ""
         self._confirmed_at = float("-inf")
 
     @property
@@ -164,6 +165,7 @@ class Installation:
             ours = id_in(connection if connection is not None else stack.enter_context(self._mysql().connect()))
         with postgres_errors(), self._postgres().connect() as reading:
             theirs = id_in(reading)
+            timeline = timeline_in(reading)
         where = addresses(self._settings)
         record, other = where["mysql"], where["postgres"]
         installation_id = compare(
@@ -175,7 +177,21 @@ class Installation:
                 f"{record} and {other} belong to installation {installation_id} now, and belonged to {self._own} when this"
                 " process started: correct the addresses, or restart every process of the installation"
             )
+        if timeline is not None:
+            self._refuse_former_primary(timeline, other)
         return installation_id
+
+    def _refuse_former_primary(self, timeline: str, address: Address) -> None:
+        """Raise WrongInstallation if this process has seen a later timeline of PostgreSQL: each promotion begins one."""
+        with self._lock:
+            if timeline >= self._timeline:
+                self._timeline = timeline
+                return
+        raise WrongInstallation(
+            f"{address} answers on timeline {int(timeline, 16)}, and answered on {int(self._timeline, 16)} before: a former"
+            " primary server takes writes beside its successor; end it, or keep the address from it. After restoring an older"
+            " backup, restart every process of the installation"
+        )
 
     def confirm_redis(self) -> None:
         """Compare Redis and a broker Redis with MySQL, or claim it. Raises WrongInstallation, StoreUnavailable."""
@@ -308,6 +324,17 @@ def id_in(connection: Connection) -> str | None:
     return None if installation_id is None else str(installation_id)
 
 
+def timeline_in(postgres: Connection) -> str | None:
+    """Return PostgreSQL's timeline as eight hexadecimal digits, which grows when a standby is promoted; None on a standby, or
+    on a service that does not name it."""
+    try:
+        timeline: str | None = postgres.execute(_TIMELINE).scalar_one()
+    except (exc.ProgrammingError, exc.NotSupportedError):
+        postgres.rollback()
+        return None
+    return timeline
+
+
 def _sample(postgres: Connection) -> dict[str, list[str]]:
     """Return ids of chunks with vectors, by tenant; digests, so their order is random. Empty without any."""
     sample: defaultdict[str, list[str]] = defaultdict(list)
@@ -326,6 +353,8 @@ def _known(mysql: Connection, sample: dict[str, list[str]]) -> int:
         for tenant_id, ids in sample.items()
     )
 
+
+_TIMELINE = text("SELECT CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END")
 
 _READ = text("SELECT installation_id FROM installation WHERE id = 1")
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from itertools import accumulate, chain
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Executable, Row, exc, text
+from sqlalchemy import Connection, Engine, Executable, Row, text
 
 from pipeline.database.engines import postgres_errors
 from pipeline.database.rows import TenantStore, now, record_of, slices
@@ -155,17 +155,6 @@ class AlignedVectors:
             return connection.execute(prepared, {"tenant": self._tenant_id, **values}).all()
 
 
-def timeline_of(postgres: Engine) -> str | None:
-    """Return PostgreSQL's timeline, which changes when a standby is promoted; None on a standby, or on a service that does
-    not name it. Raises StoreUnavailable."""
-    with postgres_errors(), postgres.connect() as connection:
-        try:
-            timeline: str | None = connection.execute(_TIMELINE).scalar_one()
-        except (exc.ProgrammingError, exc.NotSupportedError):
-            return None
-    return timeline
-
-
 def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> DocumentPage:
     sizes = accumulate(count for _, count in counts)
     ids = tuple(DocumentId(document_id) for (document_id, _), size in zip(counts, sizes, strict=True) if size <= chunks)
@@ -177,8 +166,6 @@ def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> 
 def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:
     return {ChunkId(row.chunk_id): record_of(VectorRow, row) for row in rows}
 
-
-_TIMELINE = text("SELECT CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END")
 
 _DOCUMENT_PAGE = sql(
     f"SELECT d.document_id, g.chunk_count FROM documents d LEFT JOIN generations g ON {same_document('g', 'd')}"

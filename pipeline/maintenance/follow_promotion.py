@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import structlog
 
-from pipeline.database.engines import redis_errors
+from pipeline.database.engines import postgres_errors, redis_errors
+from pipeline.database.installation import timeline_in
 from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents import alignment_store
 from pipeline.errors import PipelineError
 from pipeline.maintenance.compare import NamespaceStores, measure
 from pipeline.maintenance.verify import PAGE_DOCUMENTS, AlignmentCounts, compare_documents
@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 def is_due(use: Resources) -> bool:
     """Return whether PostgreSQL goes on another timeline than before; not while it cannot be asked."""
     with tolerate_outage(log.info, "promotion_not_looked_for"):
-        timeline = alignment_store.timeline_of(use.postgres)
+        timeline = _timeline(use)
         with redis_errors():
             known = use.redis.get(_TIMELINE)
             if known is None and timeline is not None:
@@ -39,7 +39,7 @@ def is_due(use: Resources) -> bool:
 def mend_promoted(use: Resources) -> AlignmentCounts:
     """Compare and mend what was published in the last hour if PostgreSQL was promoted since the last call of any process;
     return the counts. After an error the next call begins again. Raises WrongInstallation before any change."""
-    timeline = alignment_store.timeline_of(use.postgres)
+    timeline = _timeline(use)
     if timeline is None:
         return AlignmentCounts()
     with redis_errors():
@@ -57,6 +57,11 @@ def mend_promoted(use: Resources) -> AlignmentCounts:
         raise
     log.warning("postgres_promoted", timeline=timeline, wrong=total.wrong, repaired=total.repaired)
     return total
+
+
+def _timeline(use: Resources) -> str | None:
+    with postgres_errors(), use.postgres.connect() as connection:
+        return timeline_in(connection)
 
 
 def _mend_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:

@@ -10,19 +10,34 @@ from pathlib import Path
 import pytest
 import redis
 from kombu import Connection, Queue
+from pydantic import SecretStr
 from sqlalchemy import URL, Engine, make_url, text
 
-from pipeline.database.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors, redis_client
+from pipeline.database.engines import (
+    mysql_engine,
+    mysql_errors,
+    postgres_engine,
+    postgres_errors,
+    redis_client,
+    redis_errors,
+)
 from pipeline.database.redis_checks import check_redis
 from pipeline.database.redis_connections import sentinel_options
-from pipeline.errors import StoreMisconfigured, StoreUnavailable
+from pipeline.errors import StoreMisconfigured, StoreUnavailable, WrongInstallation
+from pipeline.maintenance import examine_stores
+from pipeline.maintenance.doctor import Severity
+from pipeline.maintenance.verify import verify
+from pipeline.records import TenantId
+from pipeline.resources import Resources
 from pipeline.settings import Settings, load
 from pipeline.store_urls import for_celery
+from tests.conftest import make_tables, scratch_databases
 from tests.support.clients.operating import eventually
 from tests.support.servers.administration import postgres_url, run_as
 from tests.support.servers.clusters import WatchedRedis, two_mariadbs, watched_redis
 from tests.support.servers.own_stores import own_postgres
 from tests.support.servers.proxy import Proxy
+from tests.support.servers.standby import postgres_pair
 from workers.transport import use_these
 
 
@@ -174,8 +189,34 @@ class DescribeAPostgresqlWithAStandby:
                 with postgres_errors(), engine.begin() as connection:
                     connection.execute(text("CREATE TABLE t (n INT)"))
                 assert _port_of_postgres(engine) == ports[0]
+                _turn(as_administrator[0], "on")
+                engine.dispose()
+                with pytest.raises(StoreUnavailable):  # only standbys are left
+                    _port_of_postgres(engine)
             finally:
                 engine.dispose()
+
+    def it_repairs_nothing_once_a_former_primary_answers_beside_its_successor(self, settings: Settings, tmp_path: Path):
+        """The address leads to both, as one that an operator forgot to take from the first."""
+        with scratch_databases(settings) as scratch, postgres_pair(tmp_path) as pair:
+            first, second = (member.wire.port for member in pair.members if member.wire is not None)
+            with Proxy("127.0.0.1", first) as address:
+                url = make_url(pair.url.replace(f"{first},127.0.0.1:{second}", str(address.port)))
+                given = SecretStr(url.render_as_string(hide_password=False))
+                own = scratch.model_copy(update={"postgres_url": given, "broker_url": None})
+                with closing(Resources(own)) as use:
+                    make_tables(use)
+                    use.installation.confirm()
+                    eventually(pair.is_whole, within_s=30)
+                    pair.take_over()
+                    for port in (second, first):
+                        address.turn_to("127.0.0.1", port)
+                        use.postgres.dispose()
+                        if port == second:
+                            use.installation.confirm()
+                    with pytest.raises(WrongInstallation, match="a former primary server takes writes"):
+                        verify(TenantId("t"), None, use, repair=True)
+                    assert examine_stores.installation(use).severity is Severity.FAILED
 
 
 class DescribeSeveralServersOfPostgresql:
@@ -209,6 +250,46 @@ class DescribeSeveralServersOfPostgresql:
                 assert time.monotonic() - began < 10
             finally:
                 engine.dispose()
+
+
+class DescribeAddressesOfClusters:
+    @pytest.mark.parametrize("kind", ["mysql", "postgres", "redis"])
+    def it_names_the_servers_when_none_of_them_answers(self, settings: Settings, kind: str):
+        """A port is closed and another one greets nobody, at the start as later."""
+        with socket.create_server(("127.0.0.1", 0)) as hanging, socket.create_server(("127.0.0.1", 0)) as closed:
+            hosts = [f"127.0.0.1:{each.getsockname()[1]}" for each in (closed, hanging)]
+            closed.close()
+            url = {
+                "mysql": "mysql+pymysql://u:p@{}/db",
+                "postgres": "postgresql+psycopg://u:p@{}/db",
+                "redis": "redis+sentinel://:p@{}/own/0",
+            }[kind].format(",".join(hosts))
+            own = named(settings, **{f"{kind}_url": url})
+            began = time.monotonic()
+            with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1"):
+                _ask(kind, own)
+            assert time.monotonic() - began < 12
+
+    @pytest.mark.parametrize("kind", ["mysql", "postgres", "redis"])
+    def it_tries_every_address_of_a_name(self, settings: Settings, kind: str):
+        """The servers listen on 127.0.0.1 alone, and localhost is ::1 as well where the machine says so."""
+        url = getattr(settings, f"{kind}_url").get_secret_value()
+        _ask(kind, named(settings, **{f"{kind}_url": url.replace("127.0.0.1", "localhost")}))
+
+
+def _ask(kind: str, own: Settings) -> None:
+    """Connect to a store and read something."""
+    if kind == "redis":
+        with closing(redis_client(own)) as client, redis_errors():
+            client.ping()
+        return
+    make, errors = {"mysql": (mysql_engine, mysql_errors), "postgres": (postgres_engine, postgres_errors)}[kind]
+    engine = make(own)
+    try:
+        with errors(), engine.connect() as connection:
+            connection.execute(text("SELECT 1"))
+    finally:
+        engine.dispose()
 
 
 def _port(engine: Engine) -> int:
