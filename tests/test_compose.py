@@ -86,7 +86,17 @@ class DescribeProfiles:
 
     def it_has_one_for_each_role_and_one_for_everything(self):
         profiles = {profile for service in SERVICES.values() for profile in service["profiles"]}
-        assert profiles == {"all", "stores", "migrate", "gateway", "indexer", "clock", "flower", *ROLES}
+        assert profiles == {
+            "all",
+            "external-stores",
+            "stores",
+            "migrate",
+            "gateway",
+            "indexer",
+            "clock",
+            "flower",
+            *ROLES,
+        }
         assert all("all" in service["profiles"] for service in SERVICES.values())
         explained = COMPOSE_TEXT + "".join(EXAMPLE_LINES)
         assert all(explained.count(profile) >= 2 for profile in profiles)
@@ -99,6 +109,7 @@ class DescribeProfiles:
             ("gateway", {"gateway"}),
             ("clock", {"beat"}),
             ("stores", {"mysql", "postgres", "redis", "migrate"}),
+            ("external-stores", SERVICES.keys() - {"mysql", "postgres", "redis"}),
         ],
     )
     def it_starts_only_the_services_of_a_role(self, profile, started):

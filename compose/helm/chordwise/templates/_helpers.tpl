@@ -54,6 +54,11 @@ annotations:
 {{- range $needed }}
 - {name: {{ . }}, valueFrom: {secretKeyRef: {name: {{ $.root.Values.secretName }}, key: {{ . }}}}}
 {{- end }}
+{{- /* An address with a password of its own, as sentinels have one, stands in the Secret as a whole. */}}
+{{- range list "REDIS" "BROKER" }}
+{{- $name := printf "CHORDWISE_%s_URL" . }}
+{{- if not (hasKey $.root.Values.settings $name) }}{{ $optional = append $optional $name }}{{ end }}
+{{- end }}
 {{- range $optional }}
 - {name: {{ . }}, valueFrom: {secretKeyRef: {name: {{ $.root.Values.secretName }}, key: {{ . }}, optional: true}}}
 {{- end }}

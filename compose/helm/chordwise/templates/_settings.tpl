@@ -10,6 +10,9 @@
 {{- if regexMatch "_(PASSWORD|KEY|SECRETS?|TOKEN|PAIRS|AUTH)$" $name }}
 {{- fail (printf "settings.%s is a secret: remove it from the values, and put it into the Secret %q under the key %s (kubectl create secret generic %s --from-literal=%s=...)." $name $secret $name $secret $name) }}
 {{- end }}
+{{- if regexMatch "[?&]sentinel_password=" (toString $value) }}
+{{- fail (printf "settings.%s has a password of the sentinels: set it to null, and put the whole address into the Secret %q under the key %s." $name $secret $name) }}
+{{- end }}
 {{- if regexMatch "://[^/@:]*:[^@]+@|[?&](password|passwd|pwd|api_?key|token|secret)=" (toString $value) }}
 {{- $server := regexFind "MYSQL|POSTGRES|REDIS|BROKER" $name }}
 {{- $key := ternary (printf "CHORDWISE_%s_PASSWORD" $server) "" (ne $server "") }}
