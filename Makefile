@@ -10,7 +10,7 @@ ARGS ?=
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
 	@echo "make test    the whole test suite on real servers; ARGS='-k name' is handed to pytest"
-	@echo "make thorough the same, what repeats promises at greater length, and some tests on each column of the matrix"
+	@echo "make thorough the same, what repeats promises at greater length, some tests on each column of the matrix, some failovers"
 	@echo "make matrix  some tests on every kind of server that can be had here, into docs/compatibility.md;"
 	@echo "             ARGS=mysql-9 for one of them, ARGS=--whole for all tests with servers"
 	@echo "make up      start the local stack and leave it running; prints where it is"
@@ -21,7 +21,7 @@ help:
 	@echo "make chaos   ingest while everything is killed at random; ARGS='--seed N' repeats a run,"
 	@echo "             ARGS='--broker rabbitmq' has RabbitMQ carry the messages, where it is installed"
 	@echo "make soak    an hour of mixed load, after which nothing may have grown; ARGS='--minutes N'"
-	@echo "make ha      lose each server of an installation of clusters in turn, under load; ARGS='--only mysql', '--seed N'"
+	@echo "make ha      lose each server of an installation of clusters in turn, under load; ARGS='--only mysql', or '--seed 1-20'"
 	@echo "make schema  record anew what the migrations make, after one was added"
 	@echo "make docs    README and docs/ as a site with search, in English and Chinese, into dist/site"
 	@echo "make pictures take the pictures of README and docs/ anew, from a stack with sample data"
@@ -49,6 +49,7 @@ thorough:
 	@$(MAKE) test ARGS="--thorough $(ARGS)"
 	@$(MAKE) soak ARGS="--minutes 10"
 	$(if $(ARGS),,@$(MAKE) matrix ARGS=--short)
+	$(if $(ARGS),,@$(MAKE) ha ARGS="--seed 1-3")
 
 up:
 	@$(LOCAL) up

@@ -6,17 +6,18 @@ import gc
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 import hypothesis
 import pytest
-import redis
 import sqlalchemy
 import structlog
 from pydantic import SecretStr
 from sqlalchemy import make_url, text
 
+from pipeline.database.redis_connections import redis_of
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.maintenance.migrate_schema import upgrade
 from pipeline.records import Namespace, TenantId
@@ -119,10 +120,10 @@ _REDIS_CLAIM = "chordwise-tests:taken"
 @contextmanager
 def redis_of_its_own(settings: Settings) -> Iterator[str]:
     """Yield the URL of a Redis database that no other test uses: a Redis database belongs to one installation."""
-    url = make_url(settings.redis_url.get_secret_value())
+    url = urlsplit(settings.redis_url.get_secret_value())
     for number in _REDIS_DATABASES:
-        found = url.set(database=str(number)).render_as_string(hide_password=False)
-        with redis.Redis.from_url(found) as client:
+        found = urlunsplit(url._replace(path=f"{url.path.rpartition('/')[0]}/{number}"))
+        with closing(redis_of(found)) as client:
             if not client.set(_REDIS_CLAIM, 1, nx=True, ex=3600):
                 continue
             yield found

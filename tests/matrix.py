@@ -30,9 +30,14 @@ from pipeline.resources import Resources
 from pipeline.settings import load
 from tests import __main__ as suite
 from tests.support.repository.project import ROOT
-from tests.support.servers import newer, older_postgres
+from tests.support.servers import newer, older_postgres, tools_for_tests
 from tests.support.servers.brokers import OwnServer, own_guarded_redis
+from tests.support.servers.clusters import watched_redis
+from tests.support.servers.galera import galera
+from tests.support.servers.haproxy import haproxy
 from tests.support.servers.own_stores import own_mysql
+from tests.support.servers.rabbitmq_nodes import rabbitmq_nodes
+from tests.support.servers.standby import postgres_pair
 from workers.producer import broker_version
 
 PAGE = ROOT / "docs/compatibility.md"
@@ -105,6 +110,32 @@ def _guarded_redis(folder: Path, whole: ExitStack) -> Mapping[str, str]:
     return {"CHORDWISE_REDIS_URL": server.url}
 
 
+def _galera(writers: int) -> Callable[[Path, ExitStack], Mapping[str, str]]:
+    """Let the stack use a Galera behind HAProxy, so many nodes of which take connections."""
+
+    def prepare(folder: Path, whole: ExitStack) -> Mapping[str, str]:
+        tools_for_tests.fetch_for_clusters()
+        cluster = whole.enter_context(galera(folder / "galera", writers=writers))
+        whole.enter_context(haproxy(folder, cluster.section))
+        return {"CHORDWISE_MYSQL_URL": cluster.url, "CHORDWISE_TEST_MYSQL_ROOT": cluster.password}
+
+    return prepare
+
+
+def _postgres_standby(folder: Path, whole: ExitStack) -> Mapping[str, str]:
+    folder.chmod(0o711)  # PostgreSQL runs as another user
+    return {"CHORDWISE_POSTGRES_URL": whole.enter_context(postgres_pair(folder / "postgres")).url}
+
+
+def _redis_sentinel(folder: Path, whole: ExitStack) -> Mapping[str, str]:
+    tools_for_tests.fetch_for_clusters()
+    return {"CHORDWISE_REDIS_URL": whole.enter_context(watched_redis(folder / "redis")).url}
+
+
+def _rabbitmq_cluster(folder: Path, whole: ExitStack) -> Mapping[str, str]:
+    return {"CHORDWISE_BROKER_URL": whole.enter_context(rabbitmq_nodes(folder / "rabbitmq")).url}
+
+
 def _start(server: OwnServer, whole: ExitStack) -> None:
     whole.callback(server.close)
     server.start()
@@ -126,6 +157,11 @@ COLUMNS = (
     Column(name="rabbitmq-4.0", prepare=_rabbitmq("rabbitmq-4.0"), flags=("--rabbitmq",)),
     Column(name="rabbitmq-4.3", prepare=_rabbitmq("rabbitmq-4.3"), flags=("--rabbitmq",)),
     Column(name="rabbitmq-quorum", prepare=_rabbitmq("rabbitmq-4.3", newer.QUORUM), flags=("--rabbitmq",)),
+    Column(name="galera", prepare=_galera(writers=1)),
+    Column(name="galera-writers", prepare=_galera(writers=3)),
+    Column(name="postgres-standby", prepare=_postgres_standby),
+    Column(name="redis-sentinel", prepare=_redis_sentinel),
+    Column(name="rabbitmq-cluster", prepare=_rabbitmq_cluster),
 )
 # Others that users ask for; none of the package sources that this command reads has them.
 NOT_RUN = {
@@ -253,8 +289,9 @@ servers. Required versions, users and rights: [install](install.md#servers-users
 
 {not_run}
 
-Clusters run under `make ha`: Galera of MariaDB 10.11, a standby of PostgreSQL 18, Redis 7 under sentinels, and three nodes of
-RabbitMQ 4.3 ([high availability](high-availability.md#measured)).
+Clusters: `galera` has three nodes behind HAProxy, one of which takes connections (`galera-writers`: all three),
+`postgres-standby` a primary with a streaming standby, `redis-sentinel` two servers under three sentinels, `rabbitmq-cluster`
+three nodes with quorum queues. `make ha` loses their servers one by one ([high availability](high-availability.md#measured)).
 
 Other servers within the required versions are meant to work. `chordwise doctor` names a server that no column has.
 """

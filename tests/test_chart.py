@@ -15,7 +15,8 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from pipeline.settings import Settings
+from pipeline.settings import Settings, load
+from pipeline.store_urls import hosts_of
 from tests.support.repository.guides import blocks
 from tests.support.repository.project import PROJECT, ROOT, SERVICES, variable
 from tests.support.servers import chart_tools
@@ -90,6 +91,24 @@ class DescribeValues:
         assert whole["roles"]["ingest"]["autoscaling"]["enabled"]
         assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(whole)] == []
         assert [rule["seriesQuery"] for rule in rules["externalRules"]] == [VALUES["ageMetric"]]
+
+    def it_brings_no_server_and_takes_the_addresses_of_clusters(self):
+        kinds = re.findall(
+            r"^kind: (\w+)", "".join(map(Path.read_text, (CHART / "templates").glob("*.yaml"))), re.MULTILINE
+        )
+        assert "StatefulSet" not in kinds
+        assert "dependencies" not in yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+        pages = ("docs/high-availability.md", "docs/zh/high-availability.md")
+        values, translated = (yaml.safe_load(block.text) for page in pages for block in blocks(page, "yaml"))
+        assert values == translated
+        values["settings"] = {name: url for name, url in values["settings"].items() if url}
+        assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(merged(VALUES, values))] == []
+        given = {name.removeprefix("CHORDWISE_").lower(): url for name, url in values["settings"].items() if url}
+        read = load(given)
+        assert (
+            len(hosts_of(read.mysql_url.get_secret_value())) == len(hosts_of(read.postgres_url.get_secret_value())) == 2
+        )
+        assert read.broker.count("amqp://") == 3
 
     def it_knows_every_secret_and_takes_none_as_a_value(self):
         helpers = (CHART / "templates/_helpers.tpl").read_text("utf-8")
@@ -248,13 +267,24 @@ class DescribeRenderedChart:
                 names = {entry["name"]: entry for entry in container["env"]}
                 assert len(names) == len(container["env"])
                 secret = {name for name, entry in names.items() if "secretKeyRef" in entry.get("valueFrom", {})}
-                assert secret == names.keys() & (SECRETS | {"OPENAI_API_KEY", "FLOWER_BASIC_AUTH"})
+                known = SECRETS | {"OPENAI_API_KEY", "FLOWER_BASIC_AUTH", "CHORDWISE_BROKER_URL"}
+                assert secret == names.keys() & known
                 given[container["name"]] = secret
                 assert {names[name]["valueFrom"]["secretKeyRef"]["name"] for name in secret} == {"chordwise"}, role
         assert [name for name, secret in given.items() if "CHORDWISE_ADMIN_KEY" in secret] == ["gateway"]
         assert {name for name, secret in given.items() if "OPENAI_API_KEY" in secret} == {*ROLES, "gateway"}
-        assert given["clock"] == {"CHORDWISE_REDIS_PASSWORD", "CHORDWISE_BROKER_PASSWORD"}
+        assert given["clock"] == {"CHORDWISE_REDIS_PASSWORD", "CHORDWISE_BROKER_PASSWORD", "CHORDWISE_BROKER_URL"}
         assert all("CHORDWISE_MYSQL_PASSWORD" in given[name] for name in ("migrate", "indexer", *ROLES, "gateway"))
+
+    def it_takes_the_addresses_of_clusters_from_values_and_from_the_secret(self, tmp_path):
+        [values] = [yaml.safe_load(block.text) for block in blocks("docs/high-availability.md", "yaml")]
+        made = rendered_with(values, tmp_path)
+        assert [fault for item in made for fault in faults(item, "v1.37.0-local-strict")] == []
+        environment = {entry["name"]: entry for entry in pods(made)["gateway"]["containers"][0]["env"]}
+        for server in ("MYSQL", "POSTGRES", "BROKER"):
+            assert environment[f"CHORDWISE_{server}_URL"]["value"] == values["settings"][f"CHORDWISE_{server}_URL"]
+        redis = environment["CHORDWISE_REDIS_URL"]["valueFrom"]["secretKeyRef"]
+        assert (redis["name"], redis["key"]) == ("chordwise", "CHORDWISE_REDIS_URL")
 
     def it_migrates_before_everything_else(self):
         hooks = {made["kind"]: made["metadata"].get("annotations", {}).get("helm.sh/hook") for made in rendered()}
@@ -361,6 +391,10 @@ class DescribeRenderedChart:
                 "settings.CHORDWISE_REDIS_URL=redis://user:pass/word@host:6379/0",
                 "settings.CHORDWISE_REDIS_URL has a password in its address: remove it there, and put it into the Secret"
                 ' "chordwise" under the key CHORDWISE_REDIS_PASSWORD.',
+            ),
+            (
+                "settings.CHORDWISE_REDIS_URL=redis+sentinel://one/name?sentinel_password=x",
+                "settings.CHORDWISE_REDIS_URL has a password of the sentinels: set it to null, and put the whole address",
             ),
             (
                 "settings.CHORDWISE_RERANK_URL=https://host/?api_key=x",

@@ -1,4 +1,5 @@
-"""Failovers under load: a Redis under sentinels that carries messages too, and a MariaDB with a replica."""
+"""Failovers: a Redis under sentinels that carries messages too and a MariaDB with a replica under load, a RabbitMQ of three
+nodes."""
 
 from __future__ import annotations
 
@@ -12,14 +13,20 @@ from dataclasses import dataclass, field
 
 import httpx
 import pytest
+from celery import Celery
+from kombu import Exchange, Queue
+from kombu.exceptions import KombuError
 
+from compose.localstack.progress import Failure
 from pipeline.resources import Resources
 from pipeline.settings import Settings, load
 from tests.conftest import make_tables, make_tenant
 from tests.support.clients.operating import eventually
 from tests.support.servers.clusters import TwoMariadbs, WatchedRedis, two_mariadbs, watched_redis
 from tests.support.servers.own_stores import own_postgres
+from tests.support.servers.rabbitmq_nodes import RabbitMqNodes, rabbitmq_nodes
 from tests.support.stacks.processes import environment_of, free_port, small_installation
+from workers.producer import producer, waiting_messages
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(400)]
 
@@ -151,6 +158,74 @@ class DescribeAFailover:
             eventually(lambda: _answers(running, "200 succeeded"), within_s=60)
         running.assert_all_found()
         _note(f"uploads again after {took:.1f} s, {dict(running.codes)}, {dict(running.answers)}")
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMqNodes]:
+    try:
+        with rabbitmq_nodes(tmp_path_factory.mktemp("rabbitmq")) as found:
+            yield found
+    except Failure as missing:
+        pytest.skip(str(missing))
+
+
+class DescribeARabbitMqOfThreeNodes:
+    def it_gets_what_is_sent_while_the_senders_node_hangs(self, nodes: RabbitMqNodes):
+        """The first message goes to a node that takes its bytes and confirms nothing."""
+        with Celery("sender", broker=nodes.url.partition(";")[0], set_as_current=False) as sender:
+            sender.conf.update(_sending())
+            sender.conf.broker_url = nodes.url
+            sender.send_task("task", queue="ingest")
+            hanging = nodes.members[0]
+            hanging.strike("frozen")
+            try:
+                took_s = []
+                for _ in range(3):
+                    began = time.monotonic()
+                    eventually(lambda: _is_sent(sender), within_s=20)
+                    took_s.append(time.monotonic() - began)
+            finally:
+                hanging.bring_back()
+            eventually(lambda: _waiting(sender) >= 4, within_s=20)
+        _note(f"sent after {took_s} s")
+        assert max(took_s[1:]) < 0.5
+
+    def it_refuses_messages_while_most_nodes_hang(self, nodes: RabbitMqNodes):
+        with Celery("sender", broker=nodes.url, set_as_current=False) as sender:
+            sender.conf.update(_sending())
+            eventually(lambda: _is_sent(sender), within_s=30)
+            for node in nodes.members[:2]:
+                node.strike("frozen")
+            try:
+                for _ in range(3):
+                    began = time.monotonic()
+                    assert not _is_sent(sender)
+                    assert time.monotonic() - began < 10
+            finally:
+                for node in nodes.members[:2]:
+                    node.bring_back()
+            eventually(lambda: _is_sent(sender), within_s=60)
+
+
+def _sending() -> dict[str, object]:
+    """Return the settings by which the product sends messages, with one queue."""
+    names = ("task_publish_retry", "task_publish_retry_policy", "broker_connection_timeout", "broker_transport_options")
+    return {name: producer.conf[name] for name in names} | {
+        "task_publish_retry": True,
+        "task_queues": [Queue("ingest", Exchange("ingest"), routing_key="ingest")],
+    }
+
+
+def _is_sent(sender: Celery) -> bool:
+    try:
+        sender.send_task("task", queue="ingest")
+    except (KombuError, OSError):
+        return False
+    return True
+
+
+def _waiting(sender: Celery) -> int:
+    return waiting_messages(["ingest"], sender).get("ingest", 0)
 
 
 def _answers(running: Load, wanted: str) -> bool:

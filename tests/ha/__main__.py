@@ -2,20 +2,21 @@
 
 A fault lasts until uploads and queries have been whole again for some seconds; then the server comes back, beside the
 same load. After each, the load rests, every document that was accepted is compared with the stores, and `verify` must
-find nothing. With ``--seed`` a number of random faults, of which some overlap. Exits 0 if no document was lost, no answer
-was mixed and no status wrong.
+find nothing. With ``--seed`` three random faults at random times, which overlap; a range of seeds is one run of so many such
+schedules. Exits 0 if no document was lost, no answer was mixed and no status wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,33 +37,42 @@ _WHOLE_AGAIN_S = 90.0  # a cluster, after the server is back
 _SETTLED_WITHIN_S = 120.0
 _DECIDES_AFTER_S = 1.5  # the tool that promotes a standby
 _BEHIND_S = 3.0
-_RANDOM_FAULTS = 6
 _HEAD = ("event", *DOORS, "slowest query", "late", "lost", "mixed", "wrong", "verify clean after")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
     """A fault of a server of one cluster. ``place``: the member, None for the primary. ``behind``: the standby lacks the
-    last seconds. ``beside``: the next event begins before this one ends."""
+    last seconds. ``at_s``: after its schedule began; ``lasts_s``: None until everything was whole again for some seconds."""
 
     cluster: str
     fault: Fault
     place: int | None = None
     behind: bool = False
-    beside: Event | None = None
+    at_s: float = 0.0
+    lasts_s: float | None = None
 
     @property
     def name(self) -> str:
         """Return the event as the table names it."""
         which = "" if self.place is None else f" {self.place + 1}"
         behind = ", standby behind" if self.behind else ""
-        return f"{self.cluster}{which} {self.fault}{behind}" + (f" + {self.beside.name}" if self.beside else "")
+        when = "" if self.lasts_s is None else f" {self.at_s:.0f}-{self.at_s + self.lasts_s:.0f} s"
+        return f"{self.cluster}{which} {self.fault}{behind}{when}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Events of different clusters that begin in this order, after which the stores are compared once."""
+
+    events: Sequence[Event]
+    name: str
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the events and print the table."""
     parser = argparse.ArgumentParser(prog="make ha", description=__doc__)
-    parser.add_argument("--seed", type=int, help=f"{_RANDOM_FAULTS} random faults instead of each in turn")
+    parser.add_argument("--seed", type=_seeds, help="random schedules, as 1-20 or 5,7, after the events of --only")
     parser.add_argument("--only", default="", help="events whose name has one of these words, separated by commas")
     parser.add_argument("--writers", type=int, default=1, help="nodes of MySQL that take writes at the same time")
     parser.add_argument("--broker", choices=("rabbitmq", "redis"), default="rabbitmq", help="what carries messages")
@@ -78,66 +88,102 @@ def main(arguments: Sequence[str]) -> int:
         ):
             load.resume()
             _wait_until_whole(load)
-            for event in _events(found, chosen.seed, chosen.only.split(",")):
-                for row, wrong in _run(event, found, load):
+            for schedule in _schedules(found.clusters, chosen.seed, chosen.only.split(",")):
+                for row, wrong in _run(schedule, found, load):
                     rows.append(row)
                     problems += wrong
                     say(" | ".join(row))
+                    for sentence in wrong:
+                        say(f"    BROKEN  {sentence}")
+            asked = [each for each in load.done if each.door in DOORS[1:4]]
     _print(rows)
-    for problem in problems:
-        say(f"BROKEN  {problem}")
+    failed = sum(each.outcome == "failed" for each in asked)
+    say(f"{len(asked)} queries: {failed} failed, {sum(each.is_late for each in asked)} late")
+    say(f"{len(problems)} broken promises")
     return 1 if problems else 0
 
 
-def _events(found: Stage, seed: int | None, words: Sequence[str]) -> Iterator[Event]:
-    if seed is not None:
-        dice = random.Random(seed)
-        yield from (_random_event(dice, found) for _ in range(_RANDOM_FAULTS))
-        return
+def _seeds(text: str) -> Sequence[int]:
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        seeds += range(int(first), int(last or first) + 1)
+    return seeds
+
+
+def _schedules(
+    clusters: Mapping[str, Cluster], seeds: Sequence[int] | None, words: Sequence[str]
+) -> Iterator[Schedule]:
     every = [
-        *(Event(cluster=kind, fault=fault) for kind, cluster in found.clusters.items() for fault in cluster.faults),
+        *(Event(cluster=kind, fault=fault) for kind, cluster in clusters.items() for fault in cluster.faults),
         Event(cluster="mysql", fault="killed", place=2),
         Event(cluster="postgres", fault="killed", behind=True),
     ]
-    yield from (event for event in every if any(word in event.name for word in words))
+    chosen = [event for event in every if any(word in event.name for word in words)]
+    yield from (Schedule(events=(event,), name=event.name) for event in chosen if seeds is None or words != [""])
+    yield from (random_schedule(seed, clusters) for seed in seeds or ())
 
 
-def _random_event(dice: random.Random, found: Stage) -> Event:
-    """Return a fault of any server, for every third one with that of a server of another kind beside it."""
-    kinds = dice.sample(sorted(found.clusters), 2)
-    first, second = (
-        Event(cluster=kind, fault=dice.choice(found.clusters[kind].faults), place=dice.randrange(len(members)))
-        for kind in kinds
-        for members in (found.clusters[kind].members,)
+def random_schedule(seed: int, clusters: Mapping[str, Cluster]) -> Schedule:
+    """Return faults of three kinds of servers, the first two at the same time for some seconds: with as many seeds in a row
+    as there are pairs of kinds, each pair once."""
+    dice = random.Random(seed)
+    pairs = list(itertools.combinations(sorted(clusters), 2))
+    pair = dice.sample(pairs[seed % len(pairs)], 2)
+    third = dice.choice([kind for kind in sorted(clusters) if kind not in pair])
+    begins = (0.0, dice.uniform(0, 4), dice.uniform(4, 12))
+    events = tuple(
+        Event(
+            cluster=kind,
+            fault=dice.choice(clusters[kind].faults),
+            place=dice.randrange(len(clusters[kind].members)),
+            at_s=at_s,
+            lasts_s=dice.uniform(5, 12),
+        )
+        for kind, at_s in zip((*pair, third), begins, strict=True)
     )
-    if dice.random() < 1 / 3:
-        return Event(cluster=first.cluster, fault=first.fault, place=first.place, beside=second)
-    return first
+    return Schedule(events=events, name=f"{seed}: " + ", ".join(event.name for event in events))
 
 
-def _run(event: Event, found: Stage, load: Load) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the rows of an event, of its fault and of the return, each with the promises that were broken."""
+def _run(schedule: Schedule, found: Stage, load: Load) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the rows of a schedule, of its faults and of the return, each with the promises that were broken."""
     _wait_until_whole(load)
     began = time.monotonic()
-    lost = [_strike(each, found) for each in (event, event.beside) if each is not None]
-    time.sleep(_AT_LEAST_S)
-    _wait_until_whole(load, within_s=_AT_MOST_S)
-    returns = time.monotonic()
-    for cluster, member in lost:
+    lost: dict[Event, tuple[Cluster, Member]] = {}
+
+    def bring_back(event: Event) -> None:
+        cluster, member = lost[event]
         cluster.bring_back(member)
+
+    steps = [(event.at_s, False, event) for event in schedule.events]
+    steps += [(event.at_s + event.lasts_s, True, event) for event in schedule.events if event.lasts_s is not None]
+    for at_s, is_return, event in sorted(steps, key=lambda step: step[0]):
+        time.sleep(max(0.0, began + at_s - time.monotonic()))
+        if is_return:
+            bring_back(event)
+        else:
+            lost[event] = _strike(event, found)
+    open_ones = [event for event in schedule.events if event.lasts_s is None]
+    if open_ones:
+        time.sleep(_AT_LEAST_S)
+        _wait_until_whole(load, within_s=_AT_MOST_S)
+    returns = time.monotonic()
+    for event in open_ones:
+        bring_back(event)
     ends = time.monotonic() + _WHOLE_AGAIN_S
-    while not all(cluster.is_whole() for cluster, _ in lost) and time.monotonic() < ends:
+    clusters = [cluster for cluster, _ in lost.values()]
+    while not all(cluster.is_whole() for cluster in clusters) and time.monotonic() < ends:
         time.sleep(0.5)
-    is_whole = all(cluster.is_whole() for cluster, _ in lost)
+    is_whole = all(cluster.is_whole() for cluster in clusters)
     time.sleep(_WHOLE_FOR_S)
     _wait_until_whole(load, within_s=_AT_MOST_S)
     load.pause()
     clean_s, broken = _settle(found)
-    problems = [f"{event.name}: {sentence}" for sentence in broken]
+    problems = [f"{schedule.name}: {sentence}" for sentence in broken]
     if not is_whole:
-        problems.append(f"{event.name}: the cluster was not whole within {_WHOLE_AGAIN_S:.0f} s")
-    yield _row(event.name, load.since(began, returns), began), problems + _wrong(event.name, load.since(began))
-    row = _row(f"{event.name}: back", load.since(returns), returns)
+        problems.append(f"{schedule.name}: the cluster was not whole within {_WHOLE_AGAIN_S:.0f} s")
+    yield _row(schedule.name, load.since(began, returns), began), problems + _wrong(schedule.name, load.since(began))
+    row = _row(f"{schedule.name}: back", load.since(returns), returns)
     lost_documents = sum("lost" in sentence for sentence in broken)
     row[-4], row[-1] = str(lost_documents), "never" if clean_s is None else f"{clean_s:.0f} s"
     yield row, []

@@ -41,6 +41,8 @@ DONE_BY = {
     ("docs/change.md", "sh"): RUNBOOKS,
     ("docs/cli.md", "sh"): GUIDES,
     ("docs/containers.md", "yaml"): "tests/test_chart.py",
+    ("docs/high-availability.md", "yaml"): "tests/test_chart.py",
+    ("docs/zh/high-availability.md", "yaml"): "tests/test_chart.py",
     ("docs/dify.md", "sh"): "tests/acceptance/docs/test_agent_guides.py",
     ("docs/evaluation.md", "sh"): GUIDES,
     ("docs/example-library.md", "sh"): GUIDES,

@@ -41,7 +41,7 @@ class WatchedRedis:
     _ask: redis.Redis
 
     def primary(self) -> int:
-        """Return the port of the server that the first sentinel calls primary."""
+        """Return the port of the server that the last sentinel calls primary: tests take the first one away."""
         return int(self._ask.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)[1])
 
     def is_followed(self) -> bool:
@@ -88,7 +88,7 @@ def watched_redis(folder: Path) -> Iterator[WatchedRedis]:
             sentinel.start()
         hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
         url = f"redis+sentinel://:{password}@{hosts}/{NAME}/0?sentinel_password={of_sentinels}"
-        ask = whole.enter_context(closing(redis.Redis(port=ports[0], password=of_sentinels, decode_responses=True)))
+        ask = whole.enter_context(closing(redis.Redis(port=ports[-1], password=of_sentinels, decode_responses=True)))
         eventually(lambda: _agree(ask), within_s=60)
         yield WatchedRedis(url=url, servers=servers, wires=wires, sentinels=sentinels, _ask=ask)
 

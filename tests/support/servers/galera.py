@@ -96,7 +96,8 @@ class Galera(Cluster):
 
 @contextmanager
 def galera(folder: Path, *, writers: int = 1) -> Iterator[Galera]:
-    """Run the nodes. HAProxy is to be started with the cluster's ``section``. ``writers``: nodes that take connections."""
+    """Run the nodes. HAProxy is to be started with the cluster's ``section``. ``writers``: nodes that take connections; with
+    more than one a node has all earlier writes of the others before it reads."""
     password, port = secrets.token_hex(16), free_port()
     groups = [free_port() for _ in range(_NODES)]
     others = ",".join(f"127.0.0.1:{group}" for group in groups)
@@ -104,7 +105,8 @@ def galera(folder: Path, *, writers: int = 1) -> Iterator[Galera]:
         members = []
         for name, group in zip(("node-a", "node-b", "node-c"), groups, strict=True):
             program = _program(folder / name, password, group, others)
-            server = _Node("", replace(program, command=(*program.command, f"--wsrep-node-name={name}")))
+            own = (f"--wsrep-node-name={name}", f"--wsrep-sync-wait={int(writers > 1)}")
+            server = _Node("", replace(program, command=(*program.command, *own)))
             whole.callback(server.close)
             if members:
                 server.join_from_now_on()

@@ -20,7 +20,7 @@ defaults
   timeout connect 1s
   timeout client 2h
   timeout server 2h
-  timeout check 3s
+  timeout check 2s
   retries 3
   option redispatch
   default-server check inter {every}ms fall 2 rise 2 on-marked-down shutdown-sessions
