@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from chordwise.contract.answer import AnswerChunk, Span
-from pipeline.keyword.inflections import Language, language_of, stems
+from pipeline.keyword.inflections import Language, languages_of, stems
 from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.other_forms import compounds, passage_forms
 from pipeline.keyword.spellings import joined_parts
@@ -44,11 +44,11 @@ _SAME_LENGTH = str.maketrans(
 
 def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[AnswerChunk, ...]:
     """Return the chunks with the spans of these terms in their texts."""
-    languages = [language_of(chunk.text) for chunk in chunks]
-    marked = {language: _Marked(terms, language) for language in set(languages)}
+    languages = [languages_of(chunk.text) for chunk in chunks]
+    marked = {each: _Marked(terms, each) for each in set(languages)}
     return tuple(
-        replace(chunk, highlights=_spans(chunk.text, marked[language]))
-        for chunk, language in zip(chunks, languages, strict=True)
+        replace(chunk, highlights=_spans(chunk.text, marked[each]))
+        for chunk, each in zip(chunks, languages, strict=True)
     )
 
 
@@ -56,7 +56,7 @@ def spans(text: str, terms: Collection[str]) -> tuple[Span, ...]:
     """Return the spans of ``terms`` in ``text``, in order without overlaps, in characters with an exclusive end. Words
     match in all forms, identifiers whole or by part, neighbouring bigrams as one span; at most 100 in 20,000
     characters."""
-    return _spans(text, _Marked(terms, language_of(text)))
+    return _spans(text, _Marked(terms, languages_of(text)))
 
 
 def _spans(text: str, marked: _Marked) -> tuple[Span, ...]:
@@ -78,7 +78,7 @@ def _spans(text: str, marked: _Marked) -> tuple[Span, ...]:
 
 def _pieces(text: str, marked: _Marked) -> Iterable[tuple[int, str]]:
     """Return the parts of a text that may hold a term, with their starts."""
-    if marked.language:
+    if marked.languages:
         return ((piece.start(), piece[0]) for piece in _PIECE.finditer(text))
     return pieces_with(marked.terms, text) if is_spaced(text) else [(0, text)]
 
@@ -86,9 +86,9 @@ def _pieces(text: str, marked: _Marked) -> Iterable[tuple[int, str]]:
 class _Marked(dict[str, tuple[tuple[int, int], ...]]):
     """The matching spans of pieces of text, computed on first access: the passages of one answer share many words."""
 
-    def __init__(self, terms: Collection[str], language: Language | None) -> None:
+    def __init__(self, terms: Collection[str], languages: tuple[Language, ...]) -> None:
         super().__init__()
-        self.terms, self.language = frozenset(terms), language
+        self.terms, self.languages = frozenset(terms), languages
         self.has_numbers = any(_DIGIT.search(term) for term in self.terms)
 
     def __missing__(self, piece: str) -> tuple[tuple[int, int], ...]:
@@ -112,7 +112,7 @@ class _Marked(dict[str, tuple[tuple[int, int], ...]]):
         return marked
 
     def _inside(self, word: str) -> Iterable[tuple[int, int]]:
-        if self.language and not self.terms.isdisjoint(stems(word, self.language)):
+        if self.languages and not self.terms.isdisjoint(stems(word, self.languages)):
             return ((0, len(word)),)
         if word.isascii() and word.isalpha():  # nearly all words; the general way below takes ten times as long
             return () if self.terms.isdisjoint(terms_of_word(word)) else ((0, len(word)),)

@@ -18,18 +18,40 @@ _MONTHS: Final = {
     name: month
     for month, names in enumerate(
         (
-            "january jan januar janvier enero gennaio janeiro januari ocak января",
-            "february feb februar fevrier febrero febbraio fevereiro februari subat февраля",
-            "march mar marz mars marzo marco maart mart марта",
-            "april apr avril abril aprile nisan апреля",
-            "may mai mayo maggio maio mei mayis мая",
-            "june jun juni juin junio giugno junho haziran июня",
-            "july jul juli juillet julio luglio julho temmuz июля",
-            "august aug aout agosto augustus agustos августа",
-            "september sep sept septembre septiembre settembre setembro eylul сентября",
-            "october oct oktober okt octobre octubre ottobre outubro ekim октября",
-            "november nov novembre noviembre novembro kasim ноября",
-            "december dec dezember dez decembre diciembre dicembre dezembro aralik декабря",
+            "january jan januar januarie janvier enero gennaio janeiro januari ocak января январь ianuarie "
+            "stycznia styczen ledna leden tammikuuta tammikuun sausio jaanuar gener januara јануара януари січня "
+            "ιανουαριου ιανουαριοσ يناير ژانويه ינואר जनवरी มกราคม",
+            "february feb februar fevrier febrero febbraio fevereiro februari subat февраля февраль februarie "
+            "lutego luty unora unor helmikuuta helmikuun vasario veebruar febrer februara фебруара февруари "
+            "лютого φεβρουαριου φεβρουαριοσ فبراير شباط فوريه פברואר फरवरी กุมภาพันธ์",
+            "march mar marz mars marzo marco maart mart марта март marts maret marcius martie marca marzec brezna "
+            "brezen maaliskuuta maaliskuun kovo marta березня μαρτιου μαρτιοσ مارس اذار מרץ मार्च มีนาคม",
+            "april apr avril abril aprile nisan апреля апрель aprilis aprilie kwietnia kwiecien dubna duben "
+            "huhtikuuta huhtikuun balandzio aprill aprila априла април квітня απριλιου απριλιοσ ابريل نيسان اوريل "
+            "אפריל अप्रैल เมษายน",
+            "may mai mayo maggio maio mei mayis мая маи maj majus maja kvetna kveten toukokuuta toukokuun geguzes "
+            "maig маја травня μαιου μαιοσ مايو ايار מאי मई พฤษภาคม",
+            "june jun juni juin junio giugno junho haziran июня июнь junius iunie czerwca czerwiec cervna cerven "
+            "kesakuuta kesakuun birzelio juuni juny juna јуна юни червня ιουνιου ιουνιοσ يونيو حزيران ژوين יוני "
+            "जून มิถุนายน",
+            "july jul juli juillet julio luglio julho temmuz июля июль julius iulie lipca lipiec cervence "
+            "cervenec heinakuuta heinakuun liepos juuli juliol jula јула юли липня ιουλιου ιουλιοσ يوليو تموز "
+            "ژوييه יולי जुलाई กรกฎาคม",
+            "august aug aout agosto augustus agustos августа август augusti augusztus agustus sierpnia sierpien "
+            "srpna srpen elokuuta elokuun rugpjucio agost avgusta серпня αυγουστου αυγουστοσ اغسطس اوت אוגוסט "
+            "अगस्त สิงหาคม",
+            "september sep sept septembre septiembre settembre setembro eylul сентября сентябрь szeptember "
+            "septembrie wrzesnia wrzesien zari syyskuuta syyskuun rugsejo setembre septembra септембра септември "
+            "вересня σεπτεμβριου σεπτεμβριοσ سبتمبر ايلول سپتامبر ספטמבר सितंबर सितम्बर กันยายน",
+            "october oct oktober okt octobre octubre ottobre outubro ekim октября октябрь octombrie pazdziernika "
+            "pazdziernik rijna rijen lokakuuta lokakuun spalio oktobra октобра октомври жовтня οκτωβριου "
+            "οκτωβριοσ اكتوبر اكتبر אוקטובר अक्टूबर अक्तूबर ตุลาคม",
+            "november nov novembre noviembre novembro kasim ноября ноябрь noiembrie listopada listopad listopadu "
+            "marraskuuta marraskuun lapkricio novembra новембра ноември листопада νοεμβριου νοεμβριοσ نوفمبر "
+            "نوامبر נובמבר नवंबर नवम्बर พฤศจิกายน",
+            "december dec dezember dez decembre diciembre dicembre dezembro aralik декабря декабрь desember "
+            "decembrie grudnia grudzien prosince prosinec joulukuuta joulukuun gruodzio detsember desembre "
+            "decembra децембра декември грудня δεκεμβριου δεκεμβριοσ ديسمبر دسامبر דצמבר दिसंबर दिसम्बर ธันวาคม",
         ),
         start=1,
     )
@@ -38,8 +60,12 @@ _MONTHS: Final = {
 _LETTER: Final = (
     r"[^\W\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"  # of a script with blanks: Chinese has none beside a date
 )
-_NAME: Final = rf"(?P<name>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})(?!{_LETTER})\.?"
-_YEAR: Final = r"(?P<y>(?:1[5-9]|20|21)\d\d)"
+_NAME: Final = rf"(?:ב)?(?P<name>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})(?!{_LETTER})\.?"
+_YEAR: Final = r"(?P<y>(?:1[5-9]|20|21|24|25)\d\d)"
+_BUDDHIST: Final = 543  # years that the calendar of Thailand is ahead
+_OF_BUDDHA: Final = 2400
+_ERAS: Final = {"令和": 2018, "平成": 1988, "昭和": 1925, "大正": 1911, "民国": 1911}
+_YEAR_OR_ERA: Final = rf"(?:(?<!\d){_YEAR}|(?P<era>{'|'.join(_ERAS)}) ?(?P<of>\d{{1,3}}|元))"
 _NUMERAL: Final = "〇零一二三四五六七八九十"
 _VALUES: Final = {sign: value for value, sign in enumerate("〇一二三四五六七八九")} | {"零": 0}
 _TO: Final = r" ?(?:-|~|〜|to|until|through|and|bis|au|al|至|到|から) ?(?:the )?"
@@ -62,7 +88,7 @@ _MONTH_ALONE: Final = tuple(
 _WITH_HAN: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?<!\d){_YEAR} ?[年년] ?(?P<m>\d\d?) ?[月월](?: ?(?P<d>\d\d?) ?[日号일])?",
+        rf"{_YEAR_OR_ERA} ?[年년] ?(?P<m>\d\d?) ?[月월](?: ?(?P<d>\d\d?) ?[日号일])?",
         r"(?<![年년\d] )(?<![年년\d])(?P<m>\d\d?) ?[月월] ?(?P<d>\d\d?) ?[日号일]",
     )
 )
@@ -72,7 +98,9 @@ _HAN_RANGE: Final = re.compile(
 _WITH_NAMES: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?<![\d.,])(?:(?P<d>\d\d?)(?:st|nd|rd|th|er|\.)?[ -](?:of |de )?)?{_NAME}(?:,? (?:de |del )?|-){_YEAR}(?!\d)",
+        rf"(?<![\d.,])(?:(?P<d>\d\d?)(?:st|nd|rd|th|er|\.)?[ -](?:of |de |d')?)?{_NAME}"
+        rf"(?:,? (?:de |del |พ\.ศ\. )?|-){_YEAR}(?!\d)",
+        rf"(?<![\d.,]){_YEAR}[.,]? (?:m\. )?{_NAME} (?P<d>\d\d?)(?!\d)",
         rf"(?<!{_LETTER}){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?,? {_YEAR}(?!\d)",
         rf"(?<![\d.,])(?P<d>\d\d?)(?:st|nd|rd|th|\.)? (?:of )?{_NAME}(?!,? (?:de |del )?\d)",
         rf"(?<!{_LETTER}){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?(?![\d:,.-]*\d)(?!,? \d{{4}})",
@@ -87,27 +115,56 @@ _RANGES_WITH_NAMES: Final = tuple(
         rf"(?:,? {_YEAR}(?!\d))?",
     )
 )
+_VIETNAMESE: Final = (
+    re.compile(rf"(?<!\d)(?P<d>\d\d?) thang (?P<m>\d\d?)(?:,? nam {_YEAR})?(?!\d)"),
+    re.compile(rf"(?<!\d )(?<!\d)thang (?P<m>\d\d?)(?:,? nam |/){_YEAR}(?!\d)"),
+)
 _EIGHT_DIGITS: Final = re.compile(r"(?<!\d)(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)(?!\d)")
 _HAS_SIGNED: Final = re.compile(r"\d[-/.]\d\d?[-/.]\d")
 _HAS_MONTH_ALONE: Final = re.compile(r"\d{4}-\d\d(?![\d-])|(?<![\d/])\d\d/\d{4}")
 _HAS_NAME: Final = re.compile(_NAME)
 _HAN_DATE: Final = re.compile(
     rf"(?P<y>[{_NUMERAL}]{{4}})年(?P<m>[{_NUMERAL}]{{1,2}})月(?:(?P<d>[{_NUMERAL}]{{1,3}})[日号])?"
+    rf"|(?<![年{_NUMERAL}])(?P<m2>[{_NUMERAL}]{{1,2}})月(?P<d2>[{_NUMERAL}]{{1,3}})[日号]"
 )
+_ORDINALS: Final = {
+    name: number
+    for number, names in enumerate(
+        (
+            "first 1st 1. 1er premier erstes primer primo", "second 2nd 2. 2e deuxieme zweites segundo secondo",
+            "third 3rd 3. 3e troisieme drittes tercer terzo", "fourth 4th 4. 4e quatrieme viertes cuarto quarto",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}  # fmt: skip
+_QUARTERS: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?<![a-z0-9])[qt](?P<q>[1-4])[ /-]?{_YEAR}(?!\d)",
+        rf"(?<!\d){_YEAR}[ /-]?[qt](?P<q>[1-4])(?![a-z0-9])",
+        rf"(?<!\d){_YEAR} ?[年년] ?第?(?P<q>[一二三四1-4]) ?(?:季度?|四半期|분기)",
+        rf"(?<![a-z0-9])(?P<q>{'|'.join(map(re.escape, _ORDINALS))}) ?(?:quarter|quartal|trimestre),?"
+        rf" ?(?:of |de |del |du )?{_YEAR}(?!\d)",
+    )
+)
+_HAS_QUARTER: Final = re.compile("[qt][1-4]|[1-4] ?q|quart|trimestre|季|四半期|분기")
+
 _TIME: Final = re.compile(
     r"(?<![\d:.])(?P<h>\d\d?):(?P<m>[0-5]\d)(?::[0-5]\d)?(?![\d:])(?: ?(?P<half>[ap])\.?m(?![a-z]))?"
-    r"|(?<![\d:.,])(?P<h2>\d\d?) ?(?P<half2>[ap])\.?m(?![a-z])|(?<![\d:.,])(?P<h3>\d\d?)\.(?P<m3>[0-5]\d) ?uhr(?![a-z])"
+    r"|(?<![\d:.,])(?P<h2>\d\d?) ?(?P<half2>[ap])\.?m(?![a-z])|(?<![\d:.,])(?P<h3>\d\d?)\.(?P<m3>[0-5]\d) ?(?:uhr|h)(?![a-z])"
+    r"|(?<![a-z])(?:a las|a la|alle|as|um|kl|kl\.|klo) (?P<h4>\d\d?)[.h](?P<m4>[0-5]\d)(?!\w|\.\d)"
 )
 _HAN_TIME: Final = re.compile(
     r"(?P<part>凌晨|早上|早晨|上午|午前|中午|下午|午后|傍晚|晚上|夜里|오전|오후)? ?(?<!\d)(?P<h>\d\d?) ?[点时시] ?"
-    r"(?:(?P<m>[0-5]?\d) ?[分분]|(?P<half>半|반)|(?P<quarter>[13])刻|(?P<whole>钟|整))?"
+    r"(?:(?P<m>[0-5]?\d) ?[分분]|(?P<half>半|반)|(?P<quarter>[13一三])刻|(?P<whole>钟|整))?"
 )
 _AFTERNOON: Final = ("下午", "午后", "傍晚", "晚上", "夜里", "오후")
 
 
 def dates_and_times(folded: str) -> Iterator[Form]:
     """Yield the terms of the dates and times of day in a folded text: ``date:2024-03-05`` and its month
-    ``date:2024-03``, ``date:03-05`` for a day without a year, ``time:14:30``.
+    ``date:2024-03``, ``date:03-05`` for a day without a year, ``quarter:2024-1``, ``time:14:30``.
 
     A date of which day and month can be exchanged (3/5/2024) names both days, and a range (5 to 8 March) its days.
     """
@@ -120,33 +177,42 @@ def dates_and_times(folded: str) -> Iterator[Form]:
     if "月" in folded or "월" in folded:
         patterns += _WITH_HAN
         ranges.append(_HAN_RANGE)
+    if "thang " in folded:
+        patterns += _VIETNAMESE
     if _HAS_NAME.search(folded):
         patterns += _WITH_NAMES
         ranges += _RANGES_WITH_NAMES
     for pattern in patterns:
         for match in pattern.finditer(folded):
             yield from _terms_of(match)
+    if _HAS_QUARTER.search(folded):
+        for match in (match for pattern in _QUARTERS for match in pattern.finditer(folded)):
+            quarter = match["q"]
+            number = _ORDINALS.get(quarter) or _VALUES.get(quarter) or int(quarter)
+            yield Form(f"quarter:{match['y']}-{number}", *match.span())
     for pattern in ranges:
         for match in pattern.finditer(folded):
             yield from _days_of(match)
-    if ":" in folded or "m" in folded or "uhr" in folded:
+    if any(map(folded.__contains__, (":", "m", "uhr", "h", "kl", "a l", "as ", "alle "))):
         for match in _TIME.finditer(folded):
             half = match["half"] or match["half2"]
-            minute = int(match["m"] or match["m3"] or 0)
-            yield from _time(int(match["h"] or match["h2"] or match["h3"]), minute, half, match)
+            minute = int(match["m"] or match["m3"] or match["m4"] or 0)
+            yield from _time(int(match["h"] or match["h2"] or match["h3"] or match["h4"]), minute, half, match)
     if any(map(folded.__contains__, "点时시")):
         for match in _HAN_TIME.finditer(folded):
             if any(map(match.__getitem__, ("m", "half", "quarter", "whole", "part"))):
                 half = "p" if match["part"] in _AFTERNOON else None
-                minute = 30 if match["half"] else 15 * int(match["quarter"] or 0) or int(match["m"] or 0)
+                quarters = int(match["quarter"] or 0) if match["quarter"] not in _VALUES else _VALUES[match["quarter"]]
+                minute = 30 if match["half"] else 15 * quarters or int(match["m"] or 0)
                 yield from _time(int(match["h"]), minute, half, match)
 
 
 def han_dates(folded: str) -> Iterator[Form]:
-    """Yield the terms of dates in Chinese numerals (二〇二四年三月五日), as `dates_and_times` does."""
+    """Yield the terms of dates in Chinese numerals (二〇二四年三月五日, 三月五日), as `dates_and_times` does."""
     for match in _HAN_DATE.finditer(folded):
-        year = int("".join(str(_VALUES.get(sign, 0)) for sign in match["y"]))
-        month, day = _number(match["m"]), _number(match["d"]) if match["d"] else None
+        year = int("".join(str(_VALUES.get(sign, 0)) for sign in match["y"])) if match["y"] else None
+        month, day = _number(match["m"] or match["m2"]), match["d"] or match["d2"]
+        day = _number(day) if day else None
         yield from _named(year, month, day, match)
 
 
@@ -154,6 +220,8 @@ def _terms_of(match: re.Match[str]) -> Iterator[Form]:
     found = match.groupdict()
     month = _MONTHS[found["name"]] if found.get("name") else int(found["m"])
     year = int(found["y"]) if found.get("y") else None
+    if found.get("era"):
+        year = _ERAS[found["era"]] + (1 if found["of"] == "元" else int(found["of"]))
     day = int(found["d"]) if found.get("d") else None
     yield from _named(year, month, day, match)
     is_ambiguous = "sign" in found and found["sign"] in "/-" and match.start("d") < match.start("m")
@@ -174,6 +242,8 @@ def _days_of(match: re.Match[str]) -> Iterator[Form]:
 
 def _named(year: int | None, month: int, day: int | None, match: re.Match[str]) -> Iterator[Form]:
     """Yield the terms of a date unless the calendar has no such day."""
+    if year is not None and year >= _OF_BUDDHA:
+        year -= _BUDDHIST
     try:
         date(2024 if year is None else year, month, day or 1)  # 2024 has a 29th of February
     except ValueError:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 
-from pipeline.keyword.inflections import query_stems
+from pipeline.keyword.inflections import is_grammar, query_stems
 from pipeline.keyword.other_forms import Certainty, Spelling, query_spellings
 from pipeline.keyword.terms import (
     STOP_WORDS,
@@ -108,7 +108,7 @@ def _analysed(spelling: Spelling, run: Run) -> dict[Run, bool]:
         terms = terms_in_order(way) if isinstance(way, str) else tuple(map(stem, way))
         # The stem of "galaxy s", joined, is that of "galaxy".
         is_own = has_blank and terms and terms[0].isalpha() and set(terms).issubset(run)
-        if terms and terms != run and not is_own:
+        if terms and (terms != run or spelling.certainty is Certainty.EXACT) and not is_own:
             ways[terms] = isinstance(way, str) and len(terms) > 1 and ways.get(terms, True)
     return ways
 
@@ -116,13 +116,15 @@ def _analysed(spelling: Spelling, run: Run) -> dict[Run, bool]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordQuery:
     """A query as the keyword channel searches for it. ``spellings``: other ways of writing some of its terms, until
-    `spelled` decides which occur. ``verbatim``: runs of all words, in order, that count most where they stand so."""
+    `spelled` decides which occur. ``verbatim``: runs of all words, in order, that count most where they stand so. ``whole``:
+    the query as such a run, which counts a little more where it stands so."""
 
     units: tuple[Unit, ...]
     phrases: tuple[Run, ...] = ()
     rules: tuple[Rule, ...] = ()
     spellings: tuple[OtherWays, ...] = ()
     verbatim: tuple[Run, ...] = ()
+    whole: Run = ()
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -213,7 +215,7 @@ def read(text: str, lexicon: Lexicon) -> KeywordQuery:
     (`keyword.terms.former_terms`) and stems (`keyword.inflections`) are further ways, the latter as other spellings if
     the query does not tell its language. A query of function words alone keeps them all, and is a run like a quotation."""
     folded = fold(text)
-    is_saying = _FUNCTION_WORDS.issuperset(_PLAIN_WORD.findall(folded))
+    is_saying = _FUNCTION_WORDS.issuperset(_PLAIN_WORD.findall(folded)) or is_grammar(text)
     counts = dict(Counter(terms_in_order(text))) if is_saying else counted_query_terms(text)
     all_terms = list(counts)
     terms = _without_stop_words(text, all_terms, lexicon)
@@ -228,12 +230,14 @@ def read(text: str, lexicon: Lexicon) -> KeywordQuery:
         ways = (run, *lexicon.synonyms.get(run, ()), *((term,) for term in (*former.get(own, ()), *stems.get(own, ()))))
         units.append(Unit(ways=ways, count=count, near=0 if is_sure else len(stems.get(own, ()))))
         position += len(run)
+    verbatim = tuple(_verbatim(text, is_saying=is_saying))
     return KeywordQuery(
         units=tuple(units),
         phrases=tuple(phrase for phrase in sorted(lexicon.phrases) if _holds(terms, phrase)),
         rules=tuple(rule for run, rule in lexicon.rules if _holds(all_terms, run)),
         spellings=tuple(_spellings(text, folded)),
-        verbatim=tuple(_verbatim(text, is_saying=is_saying)),
+        verbatim=verbatim,
+        whole=whole if not verbatim and 1 < len(whole := terms_in_order(text)) <= _LONGEST_RUN else (),
     )
 
 
@@ -261,6 +265,7 @@ def _write_otherwise(units: list[Unit], other: OtherWays, others: tuple[Run, ...
         own = tuple(unit.ways[0][0] for unit in parts)
         first = units.index(parts[0]) if parts else len(units)
         remaining = [unit for unit in units if unit not in parts]
+        own = own if own not in others else ()
         ways = (*others, own) if own else others
         exact = Unit(ways=ways, near=1 if own else 0, is_spelled=True, is_exact=True, together=other.together)
         remaining.insert(first, exact)
@@ -277,7 +282,7 @@ def _write_otherwise(units: list[Unit], other: OtherWays, others: tuple[Run, ...
         others = tuple(way for way in others if way not in sure and way not in unsure)
         if other.is_part:
             sure, unsure, near = (), (*sure, *unsure), len(sure) + near
-        is_guess = other.certainty is Certainty.GUESS
+        is_guess = other.certainty is Certainty.GUESS or (whole and parts[0].is_exact)
         ways = (*sure, *unsure, *others) if is_guess else (*sure, *others, *unsure)
         together = other.together.union(*(unit.together for unit in parts))
         apart = {way for unit in parts for way in unit.ways if way not in unit.together}

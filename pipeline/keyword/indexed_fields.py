@@ -4,7 +4,7 @@ import functools
 from dataclasses import dataclass
 
 from pipeline.chunking.strategies.registry import searched_text
-from pipeline.keyword.inflections import Language, language_of, stems
+from pipeline.keyword.inflections import Language, languages_of, stems
 from pipeline.keyword.terms import Tokenizer, analyze
 from pipeline.records import FieldTerms, Passage
 
@@ -22,15 +22,15 @@ def indexed(passage: Passage, title: str | None, *, strategy: str, tokenizer: To
 
     The body is the text by which the strategy finds the passage; a story segment's summary and entity names are
     separate fields. Tokens are not repeated to weight a field: queries weight fields by the counts. Each field ends
-    with the stems of its German or French words, the body's language being that of the others (`keyword.inflections`).
+    with the stems of its words, the body's languages being those of the others (`keyword.inflections`).
     """
     segment = passage.segment
     has_fields = segment is not None and bool(segment.summary or segment.entity_names)
     searched = passage.text if has_fields else searched_text(passage, strategy)
-    language = language_of(searched)
-    body = _terms(searched, language)
-    of_title = _terms_of_title(title, language) if title else ()
-    summary = _terms(segment.summary, language) if segment and segment.summary else []
+    languages = languages_of(searched)
+    body = _terms(searched, languages)
+    of_title = _terms_of_title(title, languages) if title else ()
+    summary = _terms(segment.summary, languages) if segment and segment.summary else []
     names = analyze("\n".join(segment.entity_names)) if segment and segment.entity_names else []
     return IndexedTokens(
         terms=tuple(tokenizer.tokens([*of_title, *body, *summary, *names])),
@@ -38,11 +38,11 @@ def indexed(passage: Passage, title: str | None, *, strategy: str, tokenizer: To
     )
 
 
-def _terms(text: str, language: Language | None) -> list[str]:
-    return analyze(text) + stems(text, language) if language else analyze(text)
+def _terms(text: str, languages: tuple[Language, ...]) -> list[str]:
+    return analyze(text) + stems(text, languages)
 
 
 @functools.lru_cache(maxsize=64)
-def _terms_of_title(title: str, language: Language | None) -> tuple[str, ...]:
+def _terms_of_title(title: str, languages: tuple[Language, ...]) -> tuple[str, ...]:
     """Return the terms of a title, by which every chunk of its document is indexed."""
-    return tuple(_terms(title, language))
+    return tuple(_terms(title, languages))

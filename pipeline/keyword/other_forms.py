@@ -11,7 +11,7 @@ from itertools import combinations, islice, pairwise
 from typing import Final, NamedTuple
 
 from pipeline.keyword.dates import Form, dates_and_times, han_dates
-from pipeline.keyword.rewritings import decimal, in_digits, numeral, rewritings
+from pipeline.keyword.rewritings import decimal, in_digits, rewritings
 
 _DAY: Final = re.compile("date:.{10}")
 _DIGITS: Final = re.compile("[0-9]+")
@@ -22,7 +22,11 @@ _LONGEST_JOINED: Final = 24  # characters of words of letters
 # Groups of digits as in telephone numbers, ISBN and card numbers: +86 139-1234-5678, (030) 123 4567, 978-3-16-148410-0.
 _BETWEEN: Final = r"(?:\) ?| ?\(|[ \-])"
 _NUMBER: Final = re.compile(rf"(?<![a-z0-9_.,/])\+?\(?\d{{1,15}}(?:{_BETWEEN}\d{{1,8}})*(?:-x)?(?![a-z0-9_/:]|[.,]\d)")
-_DOTTED: Final = re.compile(r"(?<![a-z0-9_.])\d\d(?:\.\d\d){4}(?![a-z0-9_]|\.\d)")  # telephone numbers in France
+# Telephone numbers with points (01.42.68.53.00, 415.555.0187), and with a slash behind the code of an area (089/233-960).
+_DOTTED: Final = re.compile(
+    r"(?<![a-z0-9_.])(?:\d\d(?:\.\d\d){4}|\d{3}\.\d{3}\.\d{4})(?![a-z0-9_]|\.\d)"
+    r"|(?<![a-z0-9_.,/])0\d{1,4} ?/ ?\d{2,9}(?:[ -]\d{1,8}){0,4}(?![a-z0-9_/:]|[.,]\d)"
+)
 _TRUNK: Final = re.compile(r"\(0\)")
 _NO_DIGITS: Final = re.compile(r"[^0-9x]")
 _MOST_GROUPS: Final = 8  # more are a table
@@ -31,12 +35,29 @@ _LEAST_NATIONAL: Final = 7
 # Country codes have a length by their first digits (ITU-T E.164), all others two digits.
 _ONE_DIGIT: Final = ("1", "7")
 _THREE_DIGITS: Final = re.compile("21|22|23|24|25|26|29|35|37|38|42|50|59|67|68|69|80|85|87|88|89|96|97|99")
-# An IBAN in its groups of four, and the number of a standard (GB/T 19001, ISO/IEC 27001).
+# An IBAN in its groups of four, another code in such groups, and the number of a standard (GB/T 19001, ISO/IEC 27001).
 _CODE: Final = re.compile(
     r"(?<![a-z0-9])(?:[a-z]{2}\d\d(?: [a-z0-9]{4}){2,7}(?: [a-z0-9]{1,3})?"
+    r"|\d{4}(?: (?=[a-z]*\d)[a-z0-9]{4}){2,7}(?: [a-z0-9]{1,3})?"
     r"|[a-z]{2,4}\d{0,2}/[a-z]{1,4}[ -]?\d{2,6}(?:\.\d{1,3})?)(?![a-z0-9])"
 )
 _SEPARATORS: Final = re.compile(r"[ /-]")
+# The address of a device: 00:1a:2b:3c:4d:5e, 001a.2b3c.4d5e.
+_HARDWARE: Final = re.compile(
+    r"(?<![0-9a-z:.-])(?:(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![0-9a-z:-]|\.[0-9a-z])"
+)
+_NO_LETTERS: Final = re.compile(r"[^0-9a-f]")
+# A name and its number (GB 50016, YY0505, invoice 20231) are one thing; (in 1999) is none.
+_NUMBERED: Final = re.compile(
+    r"(?<![a-z0-9/.-])(?!(?:about|and|are|as|at|by|ca|for|from|in|is|of|on|only|or|over|some|since|than|the|to|under|until|up"
+    r"|was|were|with) )(?P<name>[a-z]{2,10})[ -]?(?P<number>\d{3,6}(?:\.\d{1,3})?)(?![a-z0-9]|[.,]\d)"
+)
+_YEAR: Final = re.compile("1[5-9]..|20..|21..")
+_STAGE: Final = re.compile(
+    r"(?<![a-z0-9.])v?(?P<version>\d+(?:\.\d+){1,3})(?:[ .-]?(?P<stage>alpha|beta|rc|preview)|(?P<letter>[ab]))[ .-]?"
+    r"(?P<number>\d{1,3})(?![a-z0-9])"
+)  # 3.0.0-rc.2, 2.0 beta 3, 1.0b2
+_STAGES: Final = {"a": "alpha", "b": "beta"}
 
 _PERCENT: Final = re.compile(
     r"(?<![a-z0-9_.,])(?P<number>\d{1,3}(?:[.,]\d{1,3})?) ?"
@@ -64,10 +85,6 @@ _WITH_PARTICLE: Final = re.compile(
 _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _UMLAUT: Final = re.compile(r"(?<!\w)(?=\w{0,30}[äöü])\w{2,40}(?!\w)")
 _WRITTEN_OUT: Final = re.compile("([aou])e")
-_HARDWARE: Final = re.compile(
-    "(?<![0-9a-z:-])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![0-9a-z:-])"
-)  # the address of a device
-_COLON_OR_DASH: Final = re.compile("[:-]")
 _INITIALS: Final = re.compile("(?<![a-z0-9&])([a-z])&([a-z])(?![a-z0-9&])")
 _ELISION: Final = re.compile(r"(?<!\w)(?:[cdjlmnst]|qu|un|all|dall|dell|nell|sull)'([^\W\d_]{3,})")
 _LONGEST_SPLIT: Final = 24  # characters
@@ -116,7 +133,10 @@ def passage_forms(text: str, folded: str) -> Iterator[Form]:
         for match in _CAMEL.finditer(text):
             for part in _HUMP.finditer(match[0]):
                 yield Form(part[0].lower(), match.start() + part.start(), match.start() + part.end())
-    yield from _exact_forms(folded)
+    for form in _exact_forms(folded):
+        is_term = form.term.isalnum() and not form.term.isdigit()
+        if not is_term or form.term != folded[form.start : form.end].replace("-", ""):  # a word that it is a term of
+            yield form
 
 
 def _exact_forms(folded: str) -> Iterator[Form]:
@@ -125,7 +145,7 @@ def _exact_forms(folded: str) -> Iterator[Form]:
         part = folded[start:end]
         for form in (*_codes(part), *dates_and_times(part), *_percents(part)):
             yield Form(form.term, start + form.start, start + form.end)
-    if "年" in folded:
+    if "月" in folded:
         yield from han_dates(folded)
     if "百分之" in folded:
         for match in _HAN_PERCENT.finditer(folded):
@@ -165,7 +185,7 @@ def query_spellings(text: str, folded: str) -> Iterator[Spelling]:
     for piece, terms in exact.items():
         days = [term for term in terms if _DAY.fullmatch(term)]  # a day says more than its month
         named = tuple((term,) for term in dict.fromkeys(days or terms))
-        yield Spelling(piece, (*named, *_days_in_numerals(terms)), Certainty.EXACT)
+        yield Spelling(piece, named, Certainty.EXACT)
     for rewriting in islice(rewritings(folded), _MOST_WORDS):
         certainty = Certainty.SURE if rewriting.is_sure else Certainty.GUESS
         yield Spelling(rewriting.piece, (*rewriting.texts, *rewriting.words), certainty)
@@ -186,16 +206,6 @@ def query_spellings(text: str, folded: str) -> Iterator[Spelling]:
                 yield Spelling(piece, ways, Certainty.GUESS if is_guess else Certainty.SURE)
 
 
-def _days_in_numerals(terms: Sequence[str]) -> Iterator[str]:
-    """Yield the days among exact terms as texts that have no such term: in Chinese numerals, or of a Japanese era."""
-    for term in terms:
-        if len(term) == len("date:03-05") and term.startswith("date:") and term[7] == "-":
-            month, day = int(term[5:7]), int(term[8:])
-            yield from (f"{numeral(month)}月{numeral(day)}{sign}" for sign in "日号")
-        elif _DAY.fullmatch(term) and (year := int(term[5:9]) - 2018) > 0:
-            yield f"令和{year}年{int(term[10:12])}月{int(term[13:])}"
-
-
 def _names(text: str, folded: str) -> Iterator[Spelling]:
     """Yield names in camel case in their words, with acronyms among them, R&D with blanks, and words with an umlaut or
     behind an article without it."""
@@ -203,9 +213,8 @@ def _names(text: str, folded: str) -> Iterator[Spelling]:
         yield Spelling(match[0].lower(), (tuple(part.lower() for part in _HUMP.findall(match[0])),))
     for match in _HUMPS.finditer(text):
         if len(parts := _HUMP.findall(match[0])) > 1 and not _CAMEL.fullmatch(match[0]):
-            yield Spelling(match[0].lower(), (" ".join(parts).lower(),))
-    for match in _HARDWARE.finditer(folded):
-        yield Spelling(match[0], ((_COLON_OR_DASH.sub("", match[0]),),), Certainty.EXACT)
+            names = [*parts, ""] if len(parts[0]) > 1 else [parts[0] + parts[1], *parts[2:]]  # iPhone is one word
+            yield Spelling(match[0].lower(), tuple({" ".join(each).strip().lower(): 0 for each in (parts, names)}))
     for match in _INITIALS.finditer(folded):
         yield Spelling(match[0], (f"{match[1]} {match[2]}",))
     for match in _ELISION.finditer(folded):
@@ -236,6 +245,15 @@ def _in_parts(word: str) -> Iterator[Spelling]:
 def _codes(part: str) -> Iterator[Form]:
     """Yield numbers and codes that are written in groups, joined, and telephone numbers also without the code of their
     country and the zero before an area's. Numbers that are one plain word yield nothing."""
+    if part.count(":") > 4 or part.count("-") > 4 or "." in part:
+        for match in _HARDWARE.finditer(part):
+            yield Form(_NO_LETTERS.sub("", match[0]), *match.span())
+    for match in _STAGE.finditer(part):
+        stage = match["stage"] or _STAGES[match["letter"]]
+        yield Form(f"{match['version']}-{stage}{match['number']}", *match.span())
+    for match in _NUMBERED.finditer(part):
+        if not _YEAR.fullmatch(match["number"]):
+            yield Form(match["name"] + match["number"], *match.span())
     whole = list(_CODE.finditer(part)) if "/" in part or " " in part else []
     for match in whole:
         yield Form(_SEPARATORS.sub("", match[0]), *match.span())

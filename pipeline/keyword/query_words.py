@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from pipeline.keyword.dictionary import KeywordQuery, Lexicon, read
+from pipeline.keyword.inflections import unsure_stems
 from pipeline.keyword.matching import FieldWeights, IndexRows
 from pipeline.keyword.scoring import Collection, WeightedQuery, coverage, score, weigh
 from pipeline.keyword.spellings import near_spellings
@@ -142,32 +143,31 @@ def words_of(
     keyword_query, sizes = read(text, lexicon), index.sizes(namespaces)
     chunk_count = sum(size.chunk_count for size in sizes.values())
 
-    def counted(terms: Sequence[str], *, rare: bool = False) -> tuple[dict[Namespace, dict[str, str]], dict[str, int]]:
+    def counted(terms: Sequence[str], *, rare: bool = False) -> dict[str, int]:
         tokens = _tokens(terms, tenant_id, sizes)
         every = [token for of_one in tokens.values() for token in of_one.values()]
         wanted = index.existing(every) if rare else every
-        return tokens, _summed(tokens, index.frequencies(wanted, sizes))
+        return _summed(tokens, index.frequencies(wanted, sizes))
 
-    tokens, frequency = counted(keyword_query.all_terms)
+    frequency = counted(keyword_query.all_terms)
     if possible := keyword_query.other_terms(frequency):
-        _, held = counted(possible, rare=True)
+        held = counted(possible, rare=True)
         frequency = held | frequency
         keyword_query = keyword_query.spelled(frequency, lags=not index.counts_all)
-        tokens = _tokens(keyword_query.all_terms, tenant_id, sizes)
-    near = _near_spellings(keyword_query, frequency)
+    near = _near_spellings(text, keyword_query, frequency)
     others = list(dict.fromkeys(other for some in near.values() for other in some))
     if others := others[: _MOST_SPELLINGS // max(1, len(sizes))]:
-        _, held = counted(others, rare=True)
+        held = counted(others, rare=True)
         spellings = {term: [other for other in some if held.get(other)] for term, some in near.items()}
         keyword_query = keyword_query.respelled(spellings)
-        tokens, frequency = _tokens(keyword_query.all_terms, tenant_id, sizes), held | frequency
+        frequency = held | frequency
     if index.counts_all:
         keyword_query = keyword_query.held(frequency)
     term_count = sum(size.term_count for size in sizes.values())
     collection = Collection(chunk_count=chunk_count, term_count=term_count, chunk_frequency=frequency)
     return QueryWords(
         keyword_query=keyword_query,
-        tokens=tokens,
+        tokens=_tokens((*keyword_query.all_terms, *keyword_query.whole), tenant_id, sizes),
         frequency=frequency,
         weighed=weigh(keyword_query, collection),
         chunk_count=chunk_count,
@@ -184,14 +184,15 @@ def _tokens(
     }
 
 
-def _near_spellings(keyword_query: KeywordQuery, frequency: Mapping[str, int]) -> dict[str, list[str]]:
-    """Return the terms one typing error away from each word of no chunk."""
-    unknown = (
-        unit.ways[0]
+def _near_spellings(text: str, keyword_query: KeywordQuery, frequency: Mapping[str, int]) -> dict[str, list[str]]:
+    """Return the terms one typing error away from each word of no chunk, and its stems in any language."""
+    unknown = [
+        unit.ways[0][0]
         for unit in keyword_query.units
-        if not any(frequency.get(term) for way in unit.ways for term in way)
-    )
-    return {way[0]: some for way in unknown if len(way) == 1 and (some := near_spellings(way[0]))}
+        if len(unit.ways[0]) == 1 and not any(frequency.get(term) for way in unit.ways for term in way)
+    ]
+    stems = unsure_stems(text) if unknown else {}
+    return {term: some for term in unknown if (some := [*stems.get(term, ()), *near_spellings(term)])}
 
 
 def _summed(tokens: Mapping[Namespace, Mapping[str, str]], counts: Mapping[str, int]) -> dict[str, int]:

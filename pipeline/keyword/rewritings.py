@@ -47,35 +47,39 @@ def rewritings(folded: str) -> Iterator[Rewriting]:
         yield from _kana(folded)
         yield from _nasals(folded)
     yield from _letters(folded)
+    yield from _number_words(folded)
     if any(map(folded.__contains__, "0123456789")):
         yield from _numbers_with_han(folded)
         yield from _amounts(folded)
         yield from _measured(folded)
         yield from _names_with_numbers(folded)
         yield from _times(folded)
-        yield from _quarters(folded)
         yield from _dotted(folded)
         yield from _thousands(folded)
 
 
 _SPOKEN: Final = re.compile(
-    r"(?P<era>令和|平成|昭和)(?P<year>\d{1,2}|元)(?=年\d)"
-    r"|(?:凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|夜里)?[一二三四五六七八九两十]{1,3}点(?:[一二三四五六七八九十]{1,3}分|半|整|钟|[一三]刻)?"
+    r"(?:凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|夜里)?[一二三四五六七八九两十]{1,3}点(?:[一二三四五六七八九十]{1,3}分|半|整|钟|[一三]刻)?"
     r"|(?<![年〇零一二三四五六七八九十])[一二三四五六七八九十]{1,2}月[一二三四五六七八九十]{1,3}[日号]"
+    r"|(?<![a-z])(?P<part>half|quarter) (?P<side>past|to) (?P<named>[a-z]{3,6})(?![a-z])"
+    r"|(?<![a-z-])(?P<percent>[a-z]{3,9}(?:[- ][a-z]{3,5})?)(?= ?per ?cent(?![a-z]))"
     r"|(?<![\d.,:])(?P<hour>\d\d?) ?(?:h|uhr) ?(?P<minute>[0-5]\d)(?!\d)"
 )
-_ERAS: Final = {"令和": 2018, "平成": 1988, "昭和": 1925}
 _IN_NUMERALS: Final = re.compile("[一二三四五六七八九两十]+")
 
 
 def in_digits(folded: str) -> str:
-    """Return a text with its days and times of day in digits: 下午三点半 as 下午3点半, 14h30 as 14:30, 令和3年 as 2021年."""
+    """Return a text with its days and times of day in digits: 下午三点半 as 下午3点半, 14h30 as 14:30."""
     return _SPOKEN.sub(_digits, folded)
 
 
 def _digits(match: re.Match[str]) -> str:
-    if match["era"]:
-        return str(_ERAS[match["era"]] + (1 if match["year"] == "元" else int(match["year"])))
+    if match["part"]:
+        hour = _CARDINALS.index(match["named"]) if match["named"] in _CARDINALS else 0
+        is_before, minutes = match["side"] == "to", 30 if match["part"] == "half" else 15
+        return f"{hour - is_before}:{60 - minutes if is_before else minutes}" if 0 < hour <= 12 else match[0]
+    if match["percent"]:
+        return _NUMBER_WORDS.get(match["percent"], match[0])
     if match["hour"]:
         return f"{match['hour']}:{match['minute']}"
     return _IN_NUMERALS.sub(lambda numeral: str(_value(numeral[0])), match[0])
@@ -251,6 +255,7 @@ def _names_with_numbers(folded: str) -> Iterator[Rewriting]:
 
 _TIME: Final = re.compile(r"(?<![\d:.])(?P<h>[01]?\d|2[0-3]):(?P<m>[0-5]\d)(?![\d:])")
 _QUARTERS_OF_HOUR: Final = {15: ("一刻",), 45: ("三刻",)}
+_SPOKEN_PARTS: Final = {15: "quarter past", 30: "half past", 45: "quarter to"}
 _PARTS_OF_DAY: Final = ((6, "凌晨"), (12, "上午"), (18, "下午"), (24, "晚上"))
 
 
@@ -263,27 +268,9 @@ def _times(folded: str) -> Iterator[Rewriting]:
         if minute in (0, 30):
             minutes = ("半", "三十分") if minute else ("整", "")
         hours = f"{part}{numeral((hour - 1) % 12 + 1)}点"
-        yield Rewriting(match[0], (*(f"{hours}{end}" for end in minutes), f"{hour}h{match['m']}"))
-
-
-_ORDINALS: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
-_QUARTER: Final = re.compile(
-    r"(?<![a-z0-9])q(?P<q>[1-4])[ /-]?(?P<y>20\d\d)(?!\d)"
-    r"|(?<!\d)(?P<y2>20\d\d)(?:年第?(?P<q2>[一二三四1-4])季度?|[ /-]?q(?P<q3>[1-4])(?!\d))"
-    rf"|(?<![a-z0-9])(?P<q4>{'|'.join(_ORDINALS)}) quarter,? (?:of )?(?P<y3>20\d\d)(?!\d)"
-)
-
-
-def _quarters(folded: str) -> Iterator[Rewriting]:
-    """Yield quarters of a year as in English and in Chinese."""
-    for match in _QUARTER.finditer(folded):
-        year = match["y"] or match["y2"] or match["y3"]
-        quarter = match["q"] or match["q2"] or match["q3"] or str(_ORDINALS[match["q4"]])
-        number = int(quarter) if quarter.isdigit() else _value(quarter)
-        texts = [f"q{number} {year}", f"{year} q{number}"]
-        ordinals = [name for name, value in _ORDINALS.items() if value == number]
-        texts += [f"{name} quarter {of}{year}" for name in ordinals for of in ("of ", "")]
-        texts += [f"{year}年{name}季度" for name in (f"第{numeral(number)}", numeral(number), f"第{number}")]
+        texts = [*(f"{hours}{end}" for end in minutes), f"{hour}h{match['m']}"]
+        if minute in _SPOKEN_PARTS:
+            texts.append(f"{_SPOKEN_PARTS[minute]} {_CARDINALS[(hour + (minute == 45) - 1) % 12 + 1]}")
         yield Rewriting(match[0], tuple(texts))
 
 
@@ -354,6 +341,54 @@ def _nasals(folded: str) -> Iterator[Rewriting]:
                 other = pattern.sub(written, other)
             if other != match[0]:
                 yield Rewriting(match[0], (other,))
+
+
+_CARDINALS: Final = [
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+]
+_IRREGULAR: Final = {1: "first", 2: "second", 3: "third", 5: "fifth", 8: "eighth", 9: "ninth", 12: "twelfth"}
+_TENS: Final = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+
+
+def _in_words(value: int) -> tuple[str, str]:
+    """Return the English cardinal and ordinal of a number below a hundred."""
+    if value < len(_CARDINALS):
+        cardinal = _CARDINALS[value]
+        return cardinal, _IRREGULAR.get(value) or f"{cardinal}th"
+    ten, one = _TENS[value // 10 - 2], value % 10
+    if not one:
+        return ten, f"{ten[:-1]}ieth"
+    return f"{ten}-{_CARDINALS[one]}", f"{ten}-{_in_words(one)[1]}"
+
+
+def _ordinal(value: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th") if value // 10 != 1 else "th"
+    return f"{value}{ending}"
+
+
+_NUMBER_WORDS: Final = {
+    written: digits
+    for value in range(2, 100)
+    for word, digits in zip(_in_words(value), (str(value), _ordinal(value)), strict=True)
+    for written in (word, word.replace("-", " "))
+    if written != "second"
+} | {"first": "1st"}
+_WORDS_OF_NUMBERS: Final = {digits: written for written, digits in _NUMBER_WORDS.items() if " " not in written}
+_ANY_NUMBER_WORD: Final = re.compile(
+    rf"(?<![a-z-])(?:(?:{'|'.join(_TENS)})[ -](?:[a-z]+)|(?:first|t|fou?r|f|s|e|n)[a-z]*)(?![a-z-])"
+)
+_SMALL: Final = re.compile(r"(?<![\w.,:/-])\d\d?(?:st|nd|rd|th)?(?!\w|[.,:/-]\d)")
+
+
+def _number_words(folded: str) -> Iterator[Rewriting]:
+    """Yield English numbers below a hundred in words and in digits: twenty-first and 21st, fifteen and 15."""
+    for match in _ANY_NUMBER_WORD.finditer(folded):
+        if digits := _NUMBER_WORDS.get(match[0]):
+            yield Rewriting(match[0], (digits,))
+    for match in _SMALL.finditer(folded):
+        if written := _WORDS_OF_NUMBERS.get(match[0]):
+            yield Rewriting(match[0], (written,))
 
 
 _LETTER_NAMES: Final = {

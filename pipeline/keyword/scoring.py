@@ -61,9 +61,11 @@ _PHRASE = 0.5  # share of its rarest term's worth that a phrase adds when its te
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedQuery:
-    """A query with the worth of all its parts in a collection; ``bound`` is the upper bound of all scores."""
+    """A query with the worth of all its parts in a collection; ``bound`` is the upper bound of all scores. ``exact``: for each
+    unit, whether a chunk has it or not, however often and among however many words."""
 
     units: tuple[tuple[Way, ...], ...]
+    exact: tuple[bool, ...]
     phrases: tuple[tuple[Run, float], ...]
     average_length: float
     bound: float
@@ -85,7 +87,12 @@ def weigh(query: KeywordQuery, collection: Collection, *, k1: float = K1) -> Wei
     phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in query.phrases)
     phrases += tuple((run, (k1 + 1) * sum(map(collection.idf, run))) for run in query.verbatim)
     bound = sum(sum(ways[0].values()) for ways in units) + sum(worth for _, worth in phrases)
-    return WeightedQuery(units=units, phrases=phrases, average_length=collection.average_length, bound=bound)
+    if asked := [collection.idf(term) for term in query.whole if term in collection.chunk_frequency]:
+        phrases += ((query.whole, _PHRASE * (k1 + 1) * max(asked)),)  # a bonus: few passages say all of it
+    exact = tuple(unit.is_exact for unit in query.units)
+    return WeightedQuery(
+        units=units, exact=exact, phrases=phrases, average_length=collection.average_length, bound=bound
+    )
 
 
 def score(
@@ -106,25 +113,26 @@ def score(
     plain BM25.
     """
     damping = k1 * (1 - b + b * rows.lengths / weighed.average_length)
-    shares: dict[Run, NDArray[np.float64]] = {}
+    shares: dict[tuple[Run, bool], NDArray[np.float64]] = {}
 
-    def share(run: Run) -> NDArray[np.float64]:
-        if run not in shares:
-            shares[run] = _share(rows.counts(tokens[run[0]], fields) if len(run) == 1 else _side_by_side(run))
-        return shares[run]
+    def share(run: Run, is_exact: bool) -> NDArray[np.float64]:
+        if (run, is_exact) not in shares:
+            counted = rows.counts(tokens[run[0]], fields) if len(run) == 1 else _side_by_side(run)
+            shares[run, is_exact] = _share(counted, is_exact)
+        return shares[run, is_exact]
 
     def _side_by_side(run: Run) -> Frequency:
         return rows.frequency(rows.runs([tokens[term] for term in run]), fields)
 
-    def _share(counted: Frequency) -> NDArray[np.float64]:
+    def _share(counted: Frequency, is_exact: bool = False) -> NDArray[np.float64]:
         holders, frequency = counted
         part = np.zeros(len(damping))
-        part[holders] = frequency / (frequency + damping[holders])
+        part[holders] = (frequency > 0) / (1 + k1) if is_exact else frequency / (frequency + damping[holders])
         return part
 
     total = np.zeros(len(damping))
-    for ways in weighed.units:
-        total += reduce(np.maximum, [sum(worth * share(run) for run, worth in way.items()) for way in ways])
+    for ways, is_exact in zip(weighed.units, weighed.exact, strict=True):
+        total += reduce(np.maximum, [sum(worth * share(run, is_exact) for run, worth in way.items()) for way in ways])
     for run, worth in weighed.phrases:
         total += worth * _share(_side_by_side(run))
     return total

@@ -20,7 +20,7 @@ from pipeline.records import Scope
 
 # Increment this whenever the terms of the same text change, and note the digest in
 # tests/unit/documents/test_unchanged_uploads.py. The sweeper (`maintenance.sweep`) rewrites the terms of older rows.
-VERSION = 5
+VERSION = 6
 
 # Scripts written without spaces between words, and hangul, whose words change their endings: cut into bigrams.
 _HAN = "\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U000323af"
@@ -73,7 +73,21 @@ _ONE_SPELLING = str.maketrans(
 _TYPED_IN_SEVERAL_WAYS = re.compile(f"[{''.join(map(chr, _ONE_SPELLING))}]")
 _WIDE_PUNCTUATION = [(wide, normal_form("NFKC", wide)) for wide in "，：；？！（）"]
 _LETTERS_WITHOUT_ACCENT = str.maketrans(
-    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ى": "ي", "ة": "ه"}
+    {
+        "ø": "o",
+        "ł": "l",
+        "đ": "d",
+        "ð": "d",
+        "þ": "th",
+        "æ": "ae",
+        "œ": "oe",
+        "ı": "i",
+        "ى": "ي",
+        "ی": "ي",
+        "ک": "ك",
+        "ة": "ه",
+        "ہ": "ه",
+    }
 )
 # Of Latin, Greek and Cyrillic; the points of Hebrew; the vowel marks, hamza and tatweel of Arabic.
 _ACCENTS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0655\u0670]")
@@ -364,7 +378,7 @@ def _terms_of(word: str) -> tuple[str, ...]:
         return stems  # well-known ranks better by its parts alone; e-mail and x-ray stay whole as well
     if _DOTTED_WORDS.fullmatch(word):
         return (stem(word.replace(".", "")), *stems)  # Node.js, as nodejs
-    return (word.replace("-", "").replace("_", "")[:_LONGEST_TERM], *stems)
+    return (stem(word.replace("-", "").replace("_", "")), *stems)
 
 
 _terms_by_word, _terms_by_piece, _content_by_piece = (

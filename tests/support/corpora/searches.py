@@ -54,7 +54,8 @@ class Words:
         return [token for token in tokens if token in self._held]
 
     def candidates(self, words: QueryWords, **limits: object) -> Candidates:
-        wanted = {token.encode() for tokens in words.tokens.values() for token in tokens.values()}
+        terms = words.keyword_query.terms
+        wanted = {tokens[term].encode() for tokens in words.tokens.values() for term in terms}
         rows = [self._rows[chunk_id] for chunk_id, tokens in self._tokens.items() if not wanted.isdisjoint(tokens)]
         return Candidates(rows=rows, method="memory", may_be_short=False)
 

@@ -34,7 +34,7 @@ def scores(
     """The score of each chunk, and the bound of the query."""
     asked = read(query, Lexicon.of([dictionary]))
     tokenizer = tokenizer_of(SCOPE)
-    tokens = {term: tokenizer.token(term) for term in (*asked.all_terms, *asked.other_terms({}))}
+    tokens = {term: tokenizer.token(term) for term in (*asked.all_terms, *asked.whole, *asked.other_terms({}))}
     frequency = {term: sum(token in chunk.terms for chunk in chunks) for term, token in tokens.items()}
     collection = Collection(
         chunk_count=len(chunks),

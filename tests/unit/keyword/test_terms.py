@@ -33,7 +33,7 @@ class DescribeAnalyze:
             ("Running runners ran", "run runner ran"),
             ("the dog's dogs' don't", "the dog dog dont"),
             ("Café naïve Straße", "cafe naiv strass"),
-            ("ＰＰＲ　５００", "ppr 500"),
+            ("ＰＰＲ　５００", "ppr 500 ppr500"),
             ("PPR-9087", "ppr9087 ppr 9087"),
             ("PPR9087", "ppr9087"),
             ("node.js", "nodej node js"),
