@@ -251,12 +251,12 @@ def _codes(part: str) -> Iterator[Form]:
     for match in _STAGE.finditer(part):
         stage = match["stage"] or _STAGES[match["letter"]]
         yield Form(f"{match['version']}-{stage}{match['number']}", *match.span())
-    for match in _NUMBERED.finditer(part):
-        if not _YEAR.fullmatch(match["number"]):
-            yield Form(match["name"] + match["number"], *match.span())
     whole = list(_CODE.finditer(part)) if "/" in part or " " in part else []
     for match in whole:
         yield Form(_SEPARATORS.sub("", match[0]), *match.span())
+    for match in _NUMBERED.finditer(part):
+        if not _YEAR.fullmatch(match["number"]) and not any(code.start() <= match.start() < code.end() for code in whole):
+            yield Form(match["name"] + match["number"], *match.span())
     if sum(map(part.count, "0123456789")) < _FEWEST_DIGITS:
         return
     for match in (*_NUMBER.finditer(part), *_DOTTED.finditer(part)):

@@ -38,7 +38,7 @@ def corner(use: Resources, tenant: TenantId, namespace: Namespace, monkeypatch: 
     with monkeypatch.context() as older:
         older.setattr(terms, "SIMPLIFIED", {})
         older.setattr(terms, "joined_parts", lambda folded, terms_of, whole=False: joined_parts("", terms_of))
-        older.setattr(indexed_fields, "language_of", lambda text: None)
+        older.setattr(indexed_fields, "languages_of", lambda text: ())
         terms._terms_by_piece.clear()
         corner.ingest(*(upload(name, body) for name, body in {**TEXTS, "city": GERMAN}.items()))
         terms._terms_by_piece.clear()
