@@ -157,7 +157,9 @@ _UNLESS_KNOWN: Final[tuple[Language, ...]] = (
 _EDGES: Final = ".,;:!?()[]{}\"'«»„“”‚‘’…*_<>¿¡"
 # Hyphens and the apostrophes of elisions and endings end a word.
 _NO_LETTERS: Final = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3000-\ufaff\U00020000-\U000323af"
-_WORD: Final = re.compile(rf"(?:[^\W\d_{_NO_LETTERS}]|[\u0900-\u0963\u0980-\u0dff\u064b-\u0652]){{2,40}}")
+_WORD: Final = re.compile(
+    rf"(?<!\w)(?:[^\W\d_{_NO_LETTERS}]|[\u0900-\u0963\u0980-\u0dff\u064b-\u0652\u0670]){{2,40}}(?!\w)"
+)
 _SHORTEST: Final = 3  # letters, but in Indian scripts
 _LEAST_WRITTEN: Final = 0.3  # share of a text's words in a script
 _LEAST_SHARE: Final = 0.08  # of a text's words; German and French have 0.25 to 0.45, tables and lists of names less

@@ -255,7 +255,9 @@ def _codes(part: str) -> Iterator[Form]:
     for match in whole:
         yield Form(_SEPARATORS.sub("", match[0]), *match.span())
     for match in _NUMBERED.finditer(part):
-        if not _YEAR.fullmatch(match["number"]) and not any(code.start() <= match.start() < code.end() for code in whole):
+        if not _YEAR.fullmatch(match["number"]) and not any(
+            code.start() <= match.start() < code.end() for code in whole
+        ):
             yield Form(match["name"] + match["number"], *match.span())
     if sum(map(part.count, "0123456789")) < _FEWEST_DIGITS:
         return
