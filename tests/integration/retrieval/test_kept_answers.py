@@ -280,8 +280,8 @@ class DescribeAKeptAnswer:
     @pytest.mark.thorough
     def it_is_asked_anew_if_another_version_has_kept_it(self, gateway, corner, use):
         first = gateway.keep()
-        strange = compressed(b'{"query_id": "x", "chunks": "in another shape"}')
-        use.redis.hset(f"{corner.tenant}:query:{first['query_id']}", "answer", strange)
+        strange = b'{"query_id": "x", "chunks": "in another shape"}'
+        use.redis.hset(f"{corner.tenant}:query:{first['query_id']}", "answer", compressed(strange))
         again = gateway.ask()
         assert not again["stats"]["cached"]
         [key] = list(use.redis.scan_iter(match=f"{corner.tenant}:answer:*"))
