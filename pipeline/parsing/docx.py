@@ -199,7 +199,9 @@ class _Paragraph:
     list_level: int | None = None
     is_item: bool = False
     is_shaded: bool = False
+    is_removed: bool = False  # its end is deleted, and its number with it
     fonts: set[bool] = field(default_factory=set)  # whether it has text in a font of code, and in another one
+    fields: list[bool] = field(default_factory=list)  # the open ones, and whether their instruction goes on
     below: list[Element] = field(default_factory=list)  # notes and parts that the paragraph refers to
 
 
@@ -254,6 +256,8 @@ class _Paragraphs(XmlReader):
             self._silent += 1
             if name == "del" and self._in_row_properties:
                 self._tables[-1].deleted.add(len(self._tables[-1].rows) - 1)
+            elif name == "del" and self._in_paragraph_properties and self._open:
+                self._open[-1].is_removed = True
         elif name == "trPr" and self._tables and self._tables[-1].rows:
             self._in_row_properties = True
         elif self._formula or name == "oMath":
@@ -312,6 +316,8 @@ class _Paragraphs(XmlReader):
             if self._is_hidden or (self._is_white and self.is_on_paper and not self._tables):
                 self.hidden = self.hidden or bool(text.strip())
                 return
+            if any(self._open[-1].fields):
+                return  # the result of a field within an instruction
             self._open[-1].pieces.append(text)
             self._open[-1].fonts.add(self._is_code)
 
@@ -371,11 +377,18 @@ class _Paragraphs(XmlReader):
 
     def _inline(self, name: str, attributes: dict[str, str]) -> None:
         paragraph = self._open[-1]
-        if name in ("tab", "br", "cr", "noBreakHyphen"):
-            paragraph.pieces.append({"tab": TAB, "noBreakHyphen": "-"}.get(name, LINE_END))
+        if name in ("tab", "ptab", "br", "cr", "noBreakHyphen"):
+            paragraph.pieces.append({"tab": TAB, "ptab": TAB, "noBreakHyphen": "-"}.get(name, LINE_END))
         elif name == "fldChar":
             paragraph.pieces.append(of_equation(self._field))
             self._field = ""
+            kind = attributes.get("fldCharType")
+            if kind == "begin":
+                paragraph.fields.append(True)
+            elif paragraph.fields and kind == "end":
+                paragraph.fields.pop()
+            elif paragraph.fields:
+                paragraph.fields[-1] = False
         elif name == "sym":
             paragraph.pieces.append(_symbol(attributes))
         elif name == "checkBox":
@@ -425,10 +438,12 @@ class _Paragraphs(XmlReader):
         style = paragraph.style
         level = self._styles.level(style) if style else None
         level = paragraph.level if level is None else level
+        marker, listed = self._marker(paragraph, level) if text.strip() or not paragraph.is_removed else ("", False)
+        if not text.strip() and self._tables and listed and marker.strip(" -"):
+            place.children.append(Element("p", children=[marker.strip()]))  # as columns of running numbers have them
         if text.strip():
             if (style == "Title" or self._styles.of(style, "title")) and self.title is None:
                 self.title = text.strip()
-            marker, listed = self._marker(paragraph, level)
             if paragraph.fonts == {True} and not (marker or level) and is_short(text.strip()):
                 append_code(place, [text])
             elif listed:
