@@ -7,15 +7,17 @@ import zipfile
 import zlib
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import TypeVar
 from xml.parsers import expat
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument, UnsupportedMediaType
 from pipeline.parsing.binary_records import Reader, replay
 from pipeline.parsing.html_tree import Element
+from pipeline.parsing.number_formats import shown_value
 
 _SIGNATURES = (
     (b"%PDF-", "a PDF file"),
@@ -245,6 +247,36 @@ def texts_in(archive: Archive, part: str, *, within: str = "#root") -> list[str]
     places = [root] if within == root.tag else root.named(within)
     texts = ("".join(text.text for text in each.named("t")).strip() for place in places for each in place.named("p"))
     return [text for text in texts if text]
+
+
+_MOST_SERIES = 255  # of a chart, as in Excel
+
+
+def texts_of_chart(archive: Archive, part: str) -> list[str]:
+    """Return the titles of a chart and its figures, a row for each category with a column for each series."""
+    titles, rows = texts_in(archive, part, within="title"), dict[str, dict[str, str]]()
+    names = dict[str, str]()
+    for number, series in enumerate(islice(tree_beside(archive, part).named("ser"), _MOST_SERIES)):
+        points = {child.tag: _points(child) for child in series.elements()}
+        names[str(number)] = next(iter(points.get("tx", {}).values()), "")
+        categories = points.get("cat") or points.get("xVal") or {}
+        for at, value in (points.get("val") or points.get("yVal") or {}).items():
+            rows.setdefault(categories.get(at, at), {})[str(number)] = value
+    lines = [" | ".join((name, *(row.get(each, "") for each in names))) for name, row in rows.items()]
+    head = [" | ".join(("", *names.values())).rstrip()] if any(names.values()) and lines else []
+    return [*titles, *head, *lines]
+
+
+def _points(place: Element) -> dict[str, str]:
+    """Return the saved values of a chart's series, or of its names, as the chart shows them, by their numbers."""
+    found: dict[str, str] = {}
+    code = next((each.text for each in place.named("formatCode")), None)
+    for point in place.named("pt"):
+        text = " ".join(point.text.split())
+        with suppress(ValueError):  # what is no number stays as it is
+            text = text if code is None else shown_value(text, code)
+        found.setdefault(point.attributes.get("idx", ""), text)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from pipeline.errors import MalformedDocument
@@ -19,6 +20,7 @@ from pipeline.parsing.containers import (
     main_part,
     office_archive,
     texts_in,
+    texts_of_chart,
     title_in,
 )
 from pipeline.parsing.encodings import decode
@@ -70,6 +72,7 @@ def parse_docx(body: bytes) -> Parsed:
         if archive.getinfo(main).file_size <= _LOOKED_THROUGH:
             reader.is_on_paper = _BEHIND_TEXT.search(archive.read(main)) is None
         reader.read(archive, main)
+        reader.mark_headings()
         blocks = with_furniture(blocks_of_tree(with_code(reader.root)), document.remaining())
         warnings = ["hidden text was left out"] if reader.hidden else []
         if reader.pictures:
@@ -128,8 +131,8 @@ class _Document:
         if kind.endswith("/aFChunk"):
             return [self._alternative(part)]
         if kind.endswith(_DRAWN):
-            within = "title" if kind.endswith("/chart") else "#root"
-            return [_verbatim("\n".join(texts_in(self._archive, part, within=within)))]
+            read = texts_of_chart if kind.endswith("/chart") else texts_in
+            return [_verbatim("\n".join(read(self._archive, part)))]
         return []
 
     def _alternative(self, part: str) -> Element:
@@ -167,7 +170,7 @@ class _Styles(XmlReader):
             said[name] = value
         elif name == "ilvl" and value.isdecimal():
             said["ilvl"] = int(value)
-        elif (name == "vanish" and _is_on(attributes)) or (name == "shd" and _is_shade(attributes)):
+        elif (name in ("vanish", "b") and _is_on(attributes)) or (name == "shd" and _is_shade(attributes)):
             said[name] = True
         elif name == "rFonts" and MONOSPACE.search(attributes.get("ascii", "")):
             said["code"] = True
@@ -190,6 +193,10 @@ class _Styles(XmlReader):
 _LEADERS = re.compile(r"(?<![.·…])(?<![.·…] )(?: ?[.·…]){6,}+(?=\s{0,9}\d{1,9}\s{0,9}$)")  # before the number of a page
 
 
+_MAY_BE_HEADING = re.compile(r".{2,60}(?<![。！；，、：.!;,:])")
+_HEADING_TAG = re.compile(r"h[1-6]")
+
+
 @dataclass(slots=True)
 class _Paragraph:
     pieces: list[str] = field(default_factory=list)
@@ -199,6 +206,7 @@ class _Paragraph:
     list_level: int | None = None
     is_item: bool = False
     is_shaded: bool = False
+    is_bold: bool = True  # all of its text
     is_removed: bool = False  # its end is deleted, and its number with it
     fonts: set[bool] = field(default_factory=set)  # whether it has text in a font of code, and in another one
     fields: list[bool] = field(default_factory=list)  # the open ones, and whether their instruction goes on
@@ -239,7 +247,8 @@ class _Paragraphs(XmlReader):
         self._in_text = self._in_field = self._in_paragraph_properties = self._in_run_properties = (
             self._in_row_properties
         ) = False
-        self._is_hidden = self._is_code = self._is_white = False  # the open run
+        self._is_hidden = self._is_code = self._is_white = self._is_bold = False  # the open run
+        self._bold: set[int] = set()  # ids of short bold paragraphs, which may be headings
         self._position = ""  # of the open run: superscript, subscript, or half points
         self._run_start = self._choice = 0
         self._field = ""  # the instruction of the open field
@@ -320,11 +329,12 @@ class _Paragraphs(XmlReader):
                 return  # the result of a field within an instruction
             self._open[-1].pieces.append(text)
             self._open[-1].fonts.add(self._is_code)
+            self._open[-1].is_bold &= self._is_bold or not text.strip()
 
     def _begin_run(self) -> None:
         style = self._open[-1].style if self._open else ""
         self._is_hidden, self._is_code = bool(self._styles.of(style, "vanish")), bool(self._styles.of(style, "code"))
-        self._position, self._is_white = "", False
+        self._position, self._is_white, self._is_bold = "", False, bool(self._styles.of(style, "b"))
         self._run_start = len(self._open[-1].pieces) if self._open else 0
 
     def _end_run(self) -> None:
@@ -346,11 +356,14 @@ class _Paragraphs(XmlReader):
             self._is_white = attributes.get("val", "").upper() == "FFFFFF" and not self._open[-1].is_shaded
         elif name in ("shd", "highlight"):
             self._is_white &= not _is_shade(attributes)
+        elif name == "b":
+            self._is_bold = _is_on(attributes)
         elif name == "sz":
             self._is_hidden |= attributes.get("val") in _TINY
         elif name == "rStyle":
             self._is_hidden |= bool(self._styles.of(attributes.get("val", ""), "vanish"))
             self._is_code |= bool(self._styles.of(attributes.get("val", ""), "code"))
+            self._is_bold |= bool(self._styles.of(attributes.get("val", ""), "b"))
             self._position = self._styles.of(attributes.get("val", ""), "vertAlign") or ""
         elif name == "rFonts" and "ascii" in attributes:
             self._is_code = MONOSPACE.search(attributes["ascii"]) is not None
@@ -451,8 +464,21 @@ class _Paragraphs(XmlReader):
                 list_at(place, depth).children.append(Element("li", children=[text.strip()], marker=marker))
             else:
                 text = marker + text.strip() if level else text
-                place.children.append(Element(f"h{level}" if level else "p", children=[text]))
+                place.children.append(made := Element(f"h{level}" if level else "p", children=[text]))
+                if paragraph.is_bold and place is self.root and _MAY_BE_HEADING.fullmatch(text.strip()):
+                    self._bold.add(id(made))
         place.children += paragraph.below
+
+    def mark_headings(self) -> None:
+        """Turn short bold paragraphs above others into headings in a document that has no other ones."""
+        places = [child for child in self.root.children if isinstance(child, Element)]
+        found = [one for one, below in pairwise(places) if id(one) in self._bold and id(below) not in self._bold]
+        if len(found) < 2 or 2 * len(found) > len(places) or any(_HEADING_TAG.fullmatch(place.tag) for place in places):
+            return
+        if id(places[0]) in self._bold:
+            places[0].tag = "h1"
+        for place in found:
+            place.tag = "h2"
 
     def _marker(self, paragraph: _Paragraph, level: int | None) -> tuple[str, bool]:
         """Return the number or the bullet before a paragraph, and whether it is an item of a list."""

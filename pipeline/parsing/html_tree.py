@@ -16,6 +16,7 @@ _DECLARATION = re.compile(
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(r"""([^\s=/"'<>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
+_ENDS_IN_VALUE = re.compile(r"=\s*[^\s\"'=>]++(?<=/)$")  # such as ``href=/``
 _TAG_NAME_END = re.compile(r"[\s/>]")
 _CONTROLLED = re.compile(
     r"""\b(?:aria-controls|data-(?:bs-)?target|href|onclick)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""",
@@ -266,7 +267,7 @@ class _Builder:
         is_formatting = name in _FORMATTING and name not in self._kept
         if is_formatting and not (source and ("role" in source or may_hide(source) or CHIP.search(source))):
             return
-        is_open = name not in _VOID and not source.endswith("/")
+        is_open = name not in _VOID and not (source.endswith("/") and _ENDS_IN_VALUE.search(source) is None)
         if is_open and len(self._open) > DEEPEST:
             self._too_deep += 1
             return

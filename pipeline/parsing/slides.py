@@ -13,7 +13,7 @@ from pptx.package import Package
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
-from pipeline.parsing.containers import Archive, main_part, office_archive, texts_in
+from pipeline.parsing.containers import Archive, main_part, office_archive, texts_in, texts_of_chart
 from pipeline.parsing.formulas import linear_omml, lowered, raised
 from pipeline.parsing.html_tree import Element
 from pipeline.parsing.numbering import numeral
@@ -39,7 +39,7 @@ _REMEDY = "save the slides as PDF, whose pages can be recognised"
 def parse_pptx(body: bytes) -> Parsed:
     """Return every shown slide as a page: its title as heading, then text, tables and groups from top to bottom and
     left to right, diagrams, then its notes. The title is that of the properties, else the first heading. Text in
-    pictures and charts (but for their titles) is not read. Raises MalformedDocument, EncryptedDocument,
+    pictures is not read. Raises MalformedDocument, EncryptedDocument,
     DocumentTooLarge."""
     try:
         with office_archive(body, "a PowerPoint presentation") as archive:
@@ -101,9 +101,6 @@ class _Reading:
                 yield from self._shapes(shape.shapes, depth=depth + 1)
             elif getattr(shape, "has_table", False):
                 yield from self._table(shape.table)
-            elif getattr(shape, "has_chart", False):
-                if shape.chart.has_title and shape.chart.chart_title.has_text_frame:
-                    yield from self._paragraphs(shape.chart.chart_title.text_frame)
             elif shape.has_text_frame:
                 yield from self._paragraphs(shape.text_frame)
 
@@ -191,11 +188,12 @@ def _tree(node: Any) -> Element:
 
 
 def _diagrams(archive: Archive, slide: Any) -> list[list[str]]:
-    """Return the texts of each diagram (SmartArt) of a slide."""
+    """Return the texts of each diagram (SmartArt) and chart of a slide."""
+    readers = {"diagramData": texts_in, "chart": texts_of_chart}
     return [
-        texts_in(archive, relation.target_partname.lstrip("/"))
+        readers[kind](archive, relation.target_partname.lstrip("/"))
         for relation in slide.part.rels.values()
-        if not relation.is_external and relation.reltype.endswith("/diagramData")
+        if not relation.is_external and (kind := relation.reltype.rpartition("/")[2]) in readers
     ]
 
 

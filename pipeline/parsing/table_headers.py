@@ -167,7 +167,11 @@ def header_rows(body: Sequence[TableRow], merged: Spans, columns: Sequence[int])
     which the upper ones name groups, or, above numbers, a row with gaps.
     """
     names = int(_is_scale(body, columns))  # rows without a number
-    while names < min(len(body), _MOST_NAME_ROWS) and are_names(body[names][1], columns[0]):
+    counting: int | None = columns[0]  # numbers that count are names unless other names stand above them
+    while names < min(len(body), _MOST_NAME_ROWS) and are_names(body[names][1], counting):
+        number, cells = body[names]
+        if not (_is_merged(merged, number) or _repeats_beside(cells) or 2 * len(cells) < len(columns)):
+            counting = None
         names += 1
     if names == len(body):
         names = 1  # nothing but texts: only the first row can be a header

@@ -7,6 +7,8 @@ import pytest
 from openpyxl import Workbook
 from openpyxl.styles import Font, PatternFill
 from pptx import Presentation
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
 from pptx.oxml import parse_xml
 from pptx.util import Inches
 
@@ -288,3 +290,92 @@ class DescribeSuffixes:
     @pytest.mark.parametrize("name", ["a.mdx", "b.ics", "c.ps1", "d.dart", "e.scss", "f.geojson", "g.lrc"])
     def it_knows_more_kinds_of_texts(self, name: str):
         assert media_type_of(name, None) in ("text/markdown", "text/plain", "application/json")
+
+
+_NUMBERED = '<w:pPr><w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr></w:pPr>'
+_NUMBERS = {
+    "word/numbering.xml": f'<w:numbering xmlns:w="{W}"><w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0">'
+    '<w:numFmt w:val="decimal"/><w:lvlText w:val="%1"/></w:lvl></w:abstractNum>'
+    '<w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num></w:numbering>'
+}
+
+
+def test_cells_that_hold_nothing_but_their_number_show_it() -> None:
+    """Columns of running numbers (序号) in Word are empty paragraphs that the program numbers."""
+    rows = "".join(
+        f"<w:tr><w:tc><w:p>{_NUMBERED}</w:p></w:tc>{_cell(name)}{_cell(count)}</w:tr>"
+        for name, count in (("水泵", "4"), ("阀门", "18"))
+    )
+    body = docx(f"<w:tbl><w:tr>{_cell('序号')}{_cell('设备')}{_cell('台数')}</w:tr>{rows}</w:tbl>")
+    read = _parsed(with_part(body, *_NUMBERS.popitem()), DOCX).text
+    assert read == "序号 | 设备 | 台数\n1 | 水泵 | 4\n2 | 阀门 | 18"
+
+
+@pytest.mark.parametrize("end", ["", "？"])
+def test_short_bold_paragraphs_of_a_word_document_without_headings_are_headings(end: str) -> None:
+    def bold(words: str) -> str:
+        return f"<w:p><w:r><w:rPr><w:b/></w:rPr><w:t>{words}</w:t></w:r></w:p>"
+
+    body = docx(
+        bold("采购管理办法")
+        + bold("一、总则" + end)
+        + paragraph("本办法适用于全院。")
+        + bold("二、程序" + end)
+        + paragraph("采购人应当提前公告。")
+    )
+    read = _parsed(body, DOCX)
+    assert read.title == "采购管理办法"
+    cut = cut_document(read, title=None, chunking=Chunking(), tokenizer=None, most=10)
+    assert [section.heading_path for section in read.sections][-1] == ("采购管理办法", "二、程序" + end), cut
+
+
+def test_bold_words_are_no_headings_beside_real_ones_or_as_sentences() -> None:
+    plain = paragraph("Switch it off.")
+    loud = "<w:p><w:r><w:rPr><w:b/></w:rPr><w:t>Mind the gap.</w:t></w:r></w:p>"
+    assert all(not section.heading_path for section in _parsed(docx((loud + plain) * 3), DOCX).sections)
+
+
+def test_results_within_the_instruction_of_a_field_are_not_shown() -> None:
+    def char(kind: str) -> str:
+        return f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>'
+
+    within = f"{char('begin')}{char('separate')}<w:r><w:t>F</w:t></w:r>{char('end')}"
+    shown = f"{char('begin')}{within}{char('separate')}<w:r><w:t>尊敬的王女士</w:t></w:r>{char('end')}"
+    tail = '<w:r><w:ptab/></w:r><w:r><w:t>您好</w:t></w:r>'
+    assert _parsed(docx(f"<w:p>{shown}{tail}</w:p>"), DOCX).text == "尊敬的王女士\t您好"
+
+
+def test_numbers_that_count_below_a_row_of_names_are_values() -> None:
+    book = Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for row in (["地区", "2023年"], [None, "城镇", None, "农村"], [None, "男", "女", "男", "女"]):
+        sheet.append(row)
+    for row in (["湖南", 11, 12, 13, 14], ["湖北", 21, 22, 23, 24]):
+        sheet.append(row)
+    for merged in ("A1:A3", "B1:E1", "B2:C2", "D2:E2"):
+        sheet.merge_cells(merged)
+    body = io.BytesIO()
+    book.save(body)
+    assert "地区: 湖北\n2023年 城镇 男: 21" in _parsed(body.getvalue(), XLSX).text
+
+
+def test_figures_of_charts_on_slides_are_rows() -> None:
+    show = Presentation()
+    slide = show.slides.add_slide(show.slide_layouts[5])
+    slide.shapes.title.text = "用水量"
+    data = CategoryChartData(number_format="0.0%")
+    data.categories = ["一季度", "二季度"]
+    data.add_series("东厂", (0.512, None))
+    data.add_series("西厂", (0.088, 0.091))
+    slide.shapes.add_chart(XL_CHART_TYPE.LINE, 0, 0, Inches(6), Inches(4), data)
+    body = io.BytesIO()
+    show.save(body)
+    read = _parsed(body.getvalue(), PPTX).text
+    assert "| 东厂 | 西厂\n一季度 | 51.2% | 8.8%\n二季度 |  | 9.1%" in read
+
+
+def test_a_slash_at_the_end_of_an_address_without_quotes_does_not_close_the_link() -> None:
+    menu = "<div><a href=/>首页</a><a href=/n>新闻</a><a href=/z>专题</a><a href=/l>理论</a><a href=/v>视频</a></div>"
+    page_ = f"{menu}<h1>检查结束</h1><p>本月三十二座泵站检查结束，发现问题九处，月底前整改。</p>"
+    assert _parsed(page_, HTML).text.startswith("检查结束")
