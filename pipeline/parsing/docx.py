@@ -206,7 +206,7 @@ class _Paragraph:
     list_level: int | None = None
     is_item: bool = False
     is_shaded: bool = False
-    is_bold: bool = True  # all of its text
+    weights: set[bool] = field(default_factory=set)  # whether it has bold text, and other text
     is_removed: bool = False  # its end is deleted, and its number with it
     fonts: set[bool] = field(default_factory=set)  # whether it has text in a font of code, and in another one
     fields: list[bool] = field(default_factory=list)  # the open ones, and whether their instruction goes on
@@ -329,7 +329,7 @@ class _Paragraphs(XmlReader):
                 return  # the result of a field within an instruction
             self._open[-1].pieces.append(text)
             self._open[-1].fonts.add(self._is_code)
-            self._open[-1].is_bold &= self._is_bold or not text.strip()
+            self._open[-1].weights |= {self._is_bold} if text.strip() else set()
 
     def _begin_run(self) -> None:
         style = self._open[-1].style if self._open else ""
@@ -444,6 +444,7 @@ class _Paragraphs(XmlReader):
         if not self._formula and self._open:
             self._open[-1].pieces.append(linear_omml(element))
             self._open[-1].fonts.add(False)
+            self._open[-1].weights.add(False)
 
     def _end_paragraph(self) -> None:
         paragraph, place = self._open.pop(), self._place
@@ -465,7 +466,7 @@ class _Paragraphs(XmlReader):
             else:
                 text = marker + text.strip() if level else text
                 place.children.append(made := Element(f"h{level}" if level else "p", children=[text]))
-                if paragraph.is_bold and place is self.root and _MAY_BE_HEADING.fullmatch(text.strip()):
+                if paragraph.weights == {True} and place is self.root and _MAY_BE_HEADING.fullmatch(text.strip()):
                     self._bold.add(id(made))
         place.children += paragraph.below
 

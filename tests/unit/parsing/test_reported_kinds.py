@@ -294,7 +294,8 @@ class DescribeSuffixes:
 
 _NUMBERED = '<w:pPr><w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr></w:pPr>'
 _NUMBERS = {
-    "word/numbering.xml": f'<w:numbering xmlns:w="{W}"><w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0">'
+    "word/numbering.xml": '<w:numbering xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+    '<w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0">'
     '<w:numFmt w:val="decimal"/><w:lvlText w:val="%1"/></w:lvl></w:abstractNum>'
     '<w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num></w:numbering>'
 }
@@ -341,7 +342,7 @@ def test_results_within_the_instruction_of_a_field_are_not_shown() -> None:
 
     within = f"{char('begin')}{char('separate')}<w:r><w:t>F</w:t></w:r>{char('end')}"
     shown = f"{char('begin')}{within}{char('separate')}<w:r><w:t>尊敬的王女士</w:t></w:r>{char('end')}"
-    tail = '<w:r><w:ptab/></w:r><w:r><w:t>您好</w:t></w:r>'
+    tail = "<w:r><w:ptab/></w:r><w:r><w:t>您好</w:t></w:r>"
     assert _parsed(docx(f"<w:p>{shown}{tail}</w:p>"), DOCX).text == "尊敬的王女士\t您好"
 
 
@@ -351,8 +352,8 @@ def test_numbers_that_count_below_a_row_of_names_are_values() -> None:
     assert sheet is not None
     for row in (["地区", "2023年"], [None, "城镇", None, "农村"], [None, "男", "女", "男", "女"]):
         sheet.append(row)
-    for row in (["湖南", 11, 12, 13, 14], ["湖北", 21, 22, 23, 24]):
-        sheet.append(row)
+    for name, first in (("湖南", 11), ("湖北", 21)):
+        sheet.append([name, *range(first, first + 4)])
     for merged in ("A1:A3", "B1:E1", "B2:C2", "D2:E2"):
         sheet.merge_cells(merged)
     body = io.BytesIO()
