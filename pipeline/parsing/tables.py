@@ -473,8 +473,11 @@ def _notes_below(
     region: list[TableRow],
 ) -> tuple[list[TableRow], list[TableRow]]:
     """Divide a region into its table and the notes below it: lines of one cell that begin as notes do, or a sentence
-    far longer than the cells above it."""
+    far longer than the cells above it, or a last line of labels for those who sign."""
     end = len(region)
+    if end > 2 and all(text.rstrip().endswith((":", "：")) for text in region[-1][1].values()):
+        table, notes = _notes_below(region[:-1])
+        return table, [*notes, region[-1]]
     first = min((min(cells) for _, cells in region), default=0)
     while end > 2 and len(region[end - 1][1]) == 1 and first in region[end - 1][1]:
         end -= 1

@@ -380,3 +380,9 @@ def test_a_slash_at_the_end_of_an_address_without_quotes_does_not_close_the_link
     menu = "<div><a href=/>首页</a><a href=/n>新闻</a><a href=/z>专题</a><a href=/l>理论</a><a href=/v>视频</a></div>"
     page_ = f"{menu}<h1>检查结束</h1><p>本月三十二座泵站检查结束，发现问题九处，月底前整改。</p>"
     assert _parsed(page_, HTML).text.startswith("检查结束")
+
+
+def test_labels_for_those_who_sign_are_no_row_of_the_table_above() -> None:
+    read = _parsed("品名,数量,金额\n水泵,2,1880\n合计,2,1880\n送货人：,,收货人：\n", CSV).text
+    assert "品名: 送货人" not in read
+    assert read.endswith("送货人： | 收货人：")
