@@ -243,7 +243,10 @@ def title_in(archive: Archive, part: str = PROPERTIES) -> str:
 
 def texts_in(archive: Archive, part: str, *, within: str = "#root") -> list[str]:
     """Return the texts of a drawing, one for each paragraph: of its diagram's points, or of the elements ``within``."""
-    root = tree_beside(archive, part)
+    return _texts(tree_beside(archive, part), within)
+
+
+def _texts(root: Element, within: str) -> list[str]:
     places = [root] if within == root.tag else root.named(within)
     texts = ("".join(text.text for text in each.named("t")).strip() for place in places for each in place.named("p"))
     return [text for text in texts if text]
@@ -254,9 +257,9 @@ _MOST_SERIES = 255  # of a chart, as in Excel
 
 def texts_of_chart(archive: Archive, part: str) -> list[str]:
     """Return the titles of a chart and its figures, a row for each category with a column for each series."""
-    titles, rows = texts_in(archive, part, within="title"), dict[str, dict[str, str]]()
+    root, rows = tree_beside(archive, part), dict[str, dict[str, str]]()
     names = dict[str, str]()
-    for number, series in enumerate(islice(tree_beside(archive, part).named("ser"), _MOST_SERIES)):
+    for number, series in enumerate(islice(root.named("ser"), _MOST_SERIES)):
         points = {child.tag: _points(child) for child in series.elements()}
         names[str(number)] = next(iter(points.get("tx", {}).values()), "")
         categories = points.get("cat") or points.get("xVal") or {}
@@ -264,7 +267,7 @@ def texts_of_chart(archive: Archive, part: str) -> list[str]:
             rows.setdefault(categories.get(at, at), {})[str(number)] = value
     lines = [" | ".join((name, *(row.get(each, "") for each in names))) for name, row in rows.items()]
     head = [" | ".join(("", *names.values())).rstrip()] if any(names.values()) and lines else []
-    return [*titles, *head, *lines]
+    return [*_texts(root, "title"), *head, *lines]
 
 
 def _points(place: Element) -> dict[str, str]:

@@ -325,7 +325,7 @@ class _Paragraphs(XmlReader):
             if self._is_hidden or (self._is_white and self.is_on_paper and not self._tables):
                 self.hidden = self.hidden or bool(text.strip())
                 return
-            if any(self._open[-1].fields):
+            if any(fields := self._open[-1].fields) and not fields[-1]:
                 return  # the result of a field within an instruction
             self._open[-1].pieces.append(text)
             self._open[-1].fonts.add(self._is_code)
