@@ -276,7 +276,7 @@ def _points(place: Element) -> dict[str, str]:
     code = next((each.text for each in place.named("formatCode")), None)
     for point in place.named("pt"):
         text = " ".join(point.text.split())
-        with suppress(ValueError):  # what is no number stays as it is
+        with suppress(ValueError):  # other texts stay as they are
             text = text if code is None else shown_value(text, code)
         found.setdefault(point.attributes.get("idx", ""), text)
     return found
