@@ -198,14 +198,14 @@ class VectorSearch:
         self, request: _SearchRequest, *, rows: int | None = None, per_namespace: int | None = None
     ) -> NearestChunks:
         guard = RecallGuard(method="exact", rows=rows)
-        if per_namespace is None:
+        if per_namespace is None and not request.full and not request.hashes:
             exact, measured = self._tools.exact, self._tools.distance
             vectors = Vectors(exact, self._tenant_id, distance=measured, table=self._table)
             hits = vectors.nearest(
                 request.vector, namespaces=request.namespaces, filters=request.filters, limit=request.limit
             )
             return NearestChunks(hits=tuple(hits), guard=guard)
-        condition, values = self._condition(request, each=per_namespace)
+        condition, values = self._condition(request, each=per_namespace or request.limit)
         return NearestChunks(hits=self._hits(text(self._fill(_EXACT_EACH, condition)), values), guard=guard)
 
     def _hits(self, statement: TextClause, values: dict[str, Any]) -> tuple[Near, ...]:

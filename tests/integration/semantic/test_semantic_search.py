@@ -14,7 +14,7 @@ from sqlalchemy import Engine, event, text
 from pipeline.channels.semantic_channel import SemanticChannel
 from pipeline.errors import StoreUnavailable, VectorTableMissing
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.records import EmbeddingSpace, Filters, TenantId
+from pipeline.records import Caps, EmbeddingSpace, Filters, TenantId
 from pipeline.semantic import vector_index_store
 from tests.support.corpora.queries import query_of
 from tests.support.stacks.connections import in_postgres
@@ -71,6 +71,12 @@ class DescribeTheWayItGoes:
     )
     def it_finds_what_exact_search_finds(self, library, asked):
         assert library.recall_at_10(library.large, **asked) >= 0.98
+
+    @pytest.mark.parametrize("namespace", [NOTES, BOOKS], ids=["exact", "ivfflat"])
+    def it_goes_on_behind_equal_texts_until_nothing_else_is_left(self, library, namespace):
+        # Every passage of the library has the same text.
+        found = library.search(library.large, library.questions[0], namespaces=[namespace], caps=Caps(contents=True))
+        assert (len(found.hits), found.guard.may_be_short) == (1, False)
 
     def it_reads_every_row_when_the_graph_gave_too_few(self, library):
         # All that passes lies on the far side: a sample of the tenant cannot know, the graph finds out.
