@@ -57,20 +57,19 @@ def ingest(
     """Ingest files, folders, JSON Lines and web pages.
 
     Each line of a .jsonl or .jsonl.gz file is a document: {"document_id": …, "title": …, "text": …}; doc_id, id and
-    _id count as document_id, a line without one gets the name of its file and its number, and unknown keys go into
-    its metadata. Other files are parsed by the server: txt, md, mdx, mkd, rmd, qmd, html, xhtml, pdf, docx, docm, dotx,
-    dotm, odt, ott, rtf, epub, pptx, pptm, ppsx, ppsm, potx, odp, otp, xlsx, xlsm, xltx, xltm, xlsb, xls, xlt, ods, ots,
-    csv, tsv, json, geojson, ipynb, eml, mht, mhtml, and as plain text adoc, asciidoc, ass, bat, bib, c, cc, cfg, cjs,
-    clj, conf, cpp, cs, css, cxx, dart, diff, env, ex, exs, fs, go, gradle, graphql, groovy, h, hh, hpp, hs, hxx, ics,
-    ini, java, jl, js, json5, jsonc, jsx, kt, kts, less, log, lrc, lua, m, mjs, mts, org, pas, patch, php, pl, plist,
-    po, properties, proto, ps1, psm1, py, pyi, r, rb, rs, rst, scala, scss, sh, sql, srt, ssa, sub, svelte, swift, tex,
-    tf, toml, ts, tsx, vb, vcf, vtt, vue, xml, xsd, xsl, yaml, yml, zsh, and text without a suffix. In folders, hidden
-    files are left out; links
-    that lead out and other kinds are left out and named; with --parser-hint, files of every kind are sent. Web pages
-    are fetched by the server.
+    _id count as document_id, a line without one gets the name of its file and its number, and unknown keys go into its
+    metadata. Other files are parsed by the server: txt, md, mdx, mkd, rmd, qmd, html, xhtml, pdf, docx, docm, dotx,
+    dotm, odt, ott, rtf, epub, pptx, pptm, ppsx, ppsm, potx, odp, otp, xlsx, xlsm, xltx, xltm, xlsb, xls, xlt, ods,
+    ots, csv, tsv, json, geojson, ipynb, eml, mht, mhtml, and as plain text adoc, asciidoc, ass, bat, bib, c, cc, cfg,
+    cjs, clj, conf, cpp, cs, css, cxx, dart, diff, env, ex, exs, fs, go, gradle, graphql, groovy, h, hh, hpp, hs, hxx,
+    ics, ini, java, jl, js, json5, jsonc, jsx, kt, kts, less, log, lrc, lua, m, mjs, mts, org, pas, patch, php, pl,
+    plist, po, properties, proto, ps1, psm1, py, pyi, r, rb, rs, rst, scala, scss, sh, sql, srt, ssa, sub, svelte,
+    swift, tex, tf, toml, ts, tsx, vb, vcf, vtt, vue, xml, xsd, xsl, yaml, yml, zsh, and text without a suffix. In
+    folders, hidden files are left out; links that lead out and other kinds are left out and named; with --parser-hint,
+    files of every kind are sent. Web pages are fetched by the server.
 
-    A document's id is its file's name below PATH. Files of one name in several folders get the folders' names in front,
-    and a name that is not UTF-8 is sent with %BA for each such byte; a line names them.
+    A document's id is its file's name below PATH. Files of one name in several folders get the folders' names in
+    front, and a name that is not UTF-8 is sent with %BA for each such byte; a line names them.
 
     The server detects the encoding of text. With --wait, a line warns of each file with an uncertain encoding: send it
     again with --charset; and of each whose text is not complete, such as hidden rows or scanned pages. JSON Lines are
@@ -109,6 +108,7 @@ def ingest(
                 done = client.wait(done, on_progress=lambda state: ticker.show_finished("documents indexed", state))
         copies, unknown = _copies(client, done)
         same = _same(client, done)
+        duplicates = [{"document_id": item.document_id, "duplicate_of": item.duplicate_of} for item in copies]
         warned = [item for job in done.jobs for item in client.job_items(job, warned=True, limit=None)] if wait else []
         if as_json:
             screen.print_json(
@@ -121,9 +121,7 @@ def ingest(
                     "skipped_files": search.skipped_files,
                     "left_out": [{"path": each.path, "reason": each.reason} for each in search.left_out],
                     "renamed": search.renamed,
-                    "duplicates": [
-                        {"document_id": item.document_id, "duplicate_of": item.duplicate_of} for item in copies
-                    ],
+                    "duplicates": duplicates,
                     **{name: [item.document_id for item in items] for name, items in same.items()},
                     "warnings": [
                         {"document_id": item.document_id, "warning": warning}
