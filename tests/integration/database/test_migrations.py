@@ -99,7 +99,7 @@ class DescribeMigrations:
             ("GET_LOCK(CONCAT('chordwise_migrations.', LEFT(SHA2(DATABASE(), 256), 32)), 0)", "RELEASE_ALL_LOCKS()"),
             ("pg_try_advisory_lock(426953896548)", "pg_advisory_unlock_all()"),
         )[side]
-        server = rf"{('MySQL', 'PostgreSQL')[side]} at [^ ]+, database \w+"
+        server = rf"{('MySQL', 'PostgreSQL')[side]} at [^ ]+(, [^ ]+)*, database \w+"
         with engines[side].connect() as other:
             assert other.execute(text(f"SELECT {lock}")).scalar_one() in (1, True)
             other.commit()
