@@ -110,16 +110,11 @@ def _guarded_redis(folder: Path, whole: ExitStack) -> Mapping[str, str]:
     return {"CHORDWISE_REDIS_URL": server.url}
 
 
-def _galera(writers: int) -> Callable[[Path, ExitStack], Mapping[str, str]]:
-    """Let the stack use a Galera behind HAProxy, so many nodes of which take connections."""
-
-    def prepare(folder: Path, whole: ExitStack) -> Mapping[str, str]:
-        tools_for_tests.fetch_for_clusters()
-        cluster = whole.enter_context(galera(folder / "galera", writers=writers))
-        whole.enter_context(haproxy(folder, cluster.section))
-        return {"CHORDWISE_MYSQL_URL": cluster.url, "CHORDWISE_TEST_MYSQL_ROOT": cluster.password}
-
-    return prepare
+def _galera(folder: Path, whole: ExitStack) -> Mapping[str, str]:
+    tools_for_tests.fetch_for_clusters()
+    cluster = whole.enter_context(galera(folder / "galera", writers=1))
+    whole.enter_context(haproxy(folder, cluster.section))
+    return {"CHORDWISE_MYSQL_URL": cluster.url, "CHORDWISE_TEST_MYSQL_ROOT": cluster.password}
 
 
 def _postgres_standby(folder: Path, whole: ExitStack) -> Mapping[str, str]:
@@ -157,8 +152,7 @@ COLUMNS = (
     Column(name="rabbitmq-4.0", prepare=_rabbitmq("rabbitmq-4.0"), flags=("--rabbitmq",)),
     Column(name="rabbitmq-4.3", prepare=_rabbitmq("rabbitmq-4.3"), flags=("--rabbitmq",)),
     Column(name="rabbitmq-quorum", prepare=_rabbitmq("rabbitmq-4.3", newer.QUORUM), flags=("--rabbitmq",)),
-    Column(name="galera", prepare=_galera(writers=1)),
-    Column(name="galera-writers", prepare=_galera(writers=3)),
+    Column(name="galera", prepare=_galera),
     Column(name="postgres-standby", prepare=_postgres_standby),
     Column(name="redis-sentinel", prepare=_redis_sentinel),
     Column(name="rabbitmq-cluster", prepare=_rabbitmq_cluster),
@@ -289,7 +283,7 @@ servers. Required versions, users and rights: [install](install.md#servers-users
 
 {not_run}
 
-Clusters: `galera` has three nodes behind HAProxy, one of which takes connections (`galera-writers`: all three),
+Clusters: `galera` has three nodes behind HAProxy, one of which takes connections,
 `postgres-standby` a primary with a streaming standby, `redis-sentinel` two servers under three sentinels, `rabbitmq-cluster`
 three nodes with quorum queues. `make ha` loses their servers one by one ([high availability](high-availability.md#measured)).
 
