@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kombu.asynchronous.hub import Hub
 from kombu.connection import Connection
 from kombu.transport import pyamqp
 from kombu.transport.redis import Channel, QoS
@@ -20,6 +22,7 @@ from workers.transport import (
     BrokerAlarms,
     PersistentConnection,
     QueueHangs,
+    RedisTransport,
     refuse_in_alarm,
 )
 
@@ -209,3 +212,56 @@ class DescribeAnAnnouncedAlarm:
     def it_is_needed_while_py_amqp_ignores_it(self):
         """Remove the methods when this fails: py-amqp refuses messages while the broker has an alarm."""
         pyamqp.Connection(host="broker:5672")._on_blocked()
+
+
+class CountingPoller:
+    """The poller of a loop, with a count of the calls to watch a socket."""
+
+    def __init__(self, poller: Any) -> None:
+        self._poller, self.asked = poller, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._poller, name)
+
+    def register(self, fd: int, flags: int) -> Any:
+        self.asked += 1
+        return self._poller.register(fd, flags)
+
+
+class DescribeALoopThatWaitsForRedis:
+    @pytest.fixture
+    def hub(self) -> Iterator[Hub]:
+        loop = Hub()
+        yield loop
+        loop.close()
+
+    @pytest.fixture
+    def listening(self) -> Iterator[socket.socket]:
+        ours, its = socket.socketpair()
+        with ours, its:
+            yield ours
+
+    @pytest.fixture
+    def poller(self, hub: Hub, listening: socket.socket) -> CountingPoller:
+        """The poller of a loop with a transport that listens on one socket."""
+        hub.poller = poller = CountingPoller(hub.poller)
+        transport = RedisTransport(SimpleNamespace(transport_options={}))
+        transport.register_with_event_loop(SimpleNamespace(client=SimpleNamespace(transport_options={})), hub)
+        transport.cycle._fd_to_chan[listening.fileno()] = (None, "LISTEN")
+        return poller
+
+    def _turn(self, hub: Hub) -> None:
+        for call in tuple(hub.on_tick):
+            call()
+
+    def it_is_told_once_to_watch_a_socket(self, hub, poller):
+        for _ in range(3):
+            self._turn(hub)
+        assert poller.asked == 1
+
+    def it_is_told_again_after_the_socket_was_removed(self, hub, poller, listening):
+        self._turn(hub)
+        hub.remove(listening.fileno())
+        self._turn(hub)
+        assert poller.asked == 2
+        assert listening.fileno() in hub.readers
