@@ -107,7 +107,7 @@ class DescribeTheSameQuestionOnBothLanes:
         ends = time.monotonic() + 30
         while True:
             here, there = _by_lane(client, body), _by_chord(client, body)
-            # A process that was asked often answers from memory, with other last digits than the store (decision 36).
+            # They may be searched in different ways, if an index was built between them.
             if here.json()["stats"]["recall"] == there.json()["stats"]["recall"] or time.monotonic() > ends:
                 break
         assert here.json()["status"] == "succeeded"
