@@ -13,7 +13,7 @@ from pipeline.errors import Misconfigured
 from pipeline.settings import settings
 from pipeline.store_urls import for_celery
 from workers.names import Queue, TaskName
-from workers.transport import TaskQueue, use_these
+from workers.transport import TaskQueue, options_for_nodes, use_these
 
 try:
     _settings = settings()
@@ -24,10 +24,9 @@ use_these()
 # Flower reads no TLS options from a URL.
 broker_url, _broker_tls = for_celery(_settings.broker)
 broker_use_ssl = _broker_tls or False
-if broker_url.startswith("amqp"):
-    # Each process begins at another node, so that the loss of one delays some of them only.
-    _nodes = broker_url.split(";")
-    broker_url = ";".join(random.sample(_nodes, len(_nodes)))
+_nodes = broker_url.split(";") if broker_url.startswith("amqp") else [broker_url]
+# Each process begins at another node, so that the loss of one delays some of them only.
+broker_url = ";".join(random.sample(_nodes, len(_nodes)))
 
 task_default_queue = Queue.UPKEEP.value
 task_create_missing_queues = False  # a message for a queue without a worker is a mistake, not a new queue
@@ -84,6 +83,7 @@ broker_transport_options = {
     "priority_steps": [0],  # one list a queue instead of four to look through
     "queue_order_strategy": "round_robin",
     **sentinel_options(_settings.broker),
+    **options_for_nodes(len(_nodes)),
 }
 
 task_time_limit = 1800  # prefork only; every store and model call has its own, shorter, bound

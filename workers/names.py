@@ -17,6 +17,10 @@ class Queue(enum.StrEnum):
     UPKEEP = "upkeep"  # the sweeper and other periodic work
 
 
+# The queues of workers that can work on a query, those first that compose answers.
+QUERY_QUEUES = (Queue.ANSWER, Queue.RERANK, Queue.RECALL)
+
+
 class TaskName(enum.StrEnum):
     """Every task that can be sent."""
 

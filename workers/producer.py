@@ -80,7 +80,7 @@ def _declare_all(connection: Connection, app: Celery) -> None:
     Only the last declaration is waited for, which raises the first refusal."""
     channel: Any = connection.default_channel  # py-amqp's
     for queue in app.amqp.queues.values():
-        queue(channel).declare(nowait=True)
+        queue(channel).declare_all()
     mailbox = app.control.mailbox
     mailbox.exchange(channel).declare(nowait=True)
     mailbox.reply_exchange(channel).declare()

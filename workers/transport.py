@@ -1,7 +1,7 @@
 """Connections to the broker with shorter waits: a worker retries every four seconds at the latest, a silent AMQP broker is
-waited for one second and not asked again within the next, and one with an alarm refuses messages at once. A node that has not
-confirmed a message within a second is left for the next. A text in a queue of Redis that is no message is dropped with a log
-line.
+waited for one second and not asked again within the next, and one with an alarm refuses messages at once. A node that confirms
+nothing within a second is left for the next, and a queue that confirms nothing for another one with the same work. A text in a
+queue of Redis that is no message is dropped with a log line.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from kombu.transport import TRANSPORT_ALIASES, pyamqp
 from kombu.transport import redis as over_redis
 
 from pipeline.database.redis_connections import WatchedConnection, WatchedTlsConnection
+from workers.names import QUERY_QUEUES
 
 log = structlog.get_logger(__name__)
 
@@ -74,21 +75,30 @@ class WorkerControl(Control):  # type: ignore[misc]  # Celery has no types
 
 class TaskQueue(Queue):
     """A queue whose declaration is not waited for: its leader may be on a node that hangs, and the first message after it is
-    confirmed or not."""
+    confirmed or not. Messages are sent to it by its name, so RabbitMQ needs neither an exchange nor a binding for it, which
+    would wait for the leader of the cluster's own records."""
 
     def declare(self, nowait: bool = True, channel: Any = None) -> Any:  # noqa: ARG002 - kombu's signature
-        """Declare exchange, queue and binding."""
+        """Declare the queue, on Redis with its exchange and binding."""
+        if isinstance(channel or self.channel, AmqpChannel):
+            return self.queue_declare(nowait=True, channel=channel)  # type: ignore[no-untyped-call]
+        return self.declare_all(channel=channel)
+
+    def declare_all(self, channel: Any = None) -> Any:
+        """Declare exchange, queue and binding, which takes every right that this user needs."""
         return super().declare(nowait=True, channel=channel)  # type: ignore[no-untyped-call]
 
 
 ANSWERS_WITHIN_S: Final = 1.0
+_LOOKS_AFTER_S: Final = 0.5  # without a confirmation, whether it is the node that hangs or the queue
 _LEFT_ALONE_S: Final = 1.0  # after a broker did not answer, or took no message
+_ONE_LEFT_ALONE_S: Final = 3.0  # one node of several, one queue
 _PROBE: Final = "chordwise.probe"  # the name of no queue
 _ALARM: Final = "the broker takes no messages, as it is short of disk space or memory"
 
 # By host and port, in seconds of the monotonic clock.
 _silent_until: dict[str, float] = {}
-_doubted_at: dict[str, float] = {}  # when a message was not confirmed: connections that were made before are left
+_doubted_at: dict[str, float] = {}  # when a node hung: connections that were made before are left
 
 
 class BrokerAlarm(KombuError):
@@ -96,7 +106,7 @@ class BrokerAlarm(KombuError):
 
 
 class QueueHangs(KombuError):
-    """No node confirms messages for this queue: it has no leader. kombu does not send the message once more."""
+    """A node confirms messages, but none for this queue: it has no leader. kombu does not send the message once more."""
 
 
 class _AnnouncedAlarm(ConnectionError):
@@ -104,10 +114,12 @@ class _AnnouncedAlarm(ConnectionError):
 
 
 class BrokerAlarms:
-    """The brokers that have an alarm, by host and port, or queues that take nothing. Safe between threads."""
+    """The brokers that have an alarm, by host and port, or queues that take nothing. Safe between threads. ``left_alone_s``:
+    until one of them is tried again."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, left_alone_s: float = _LEFT_ALONE_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._look_again_at: dict[str, float] = {}
+        self._left_alone_s = left_alone_s
         self._clock = clock
         self._lock = threading.Lock()
 
@@ -116,15 +128,15 @@ class BrokerAlarms:
 
     def note(self, host: str) -> None:
         """Note that a broker took no message a moment ago."""
-        self._look_again_at[host] = self._clock() + _LEFT_ALONE_S
+        self._look_again_at[host] = self._clock() + self._left_alone_s
 
     def are_recent(self) -> bool:
-        """Return whether a broker took no message within the last second."""
+        """Return whether a broker took no message a moment ago."""
         now = self._clock()
         return any(now < moment for moment in tuple(self._look_again_at.values()))
 
     def may_be_over(self, host: str) -> bool:
-        """Return whether the caller, and nobody else within the next second, should try this broker again."""
+        """Return whether the caller, and nobody else in the next moment, should try this broker again."""
         with self._lock:
             if self._clock() < self._look_again_at.get(host, 0.0):
                 return False
@@ -137,8 +149,15 @@ class BrokerAlarms:
 
 
 _alarms = BrokerAlarms()
-_hanging = BrokerAlarms()  # queues that two nodes confirmed nothing for, or one node twice, by name
-_hung_at: dict[str, tuple[str, float]] = {}  # the node that confirmed nothing for a queue first, and when, by the queue
+_hanging = BrokerAlarms(left_alone_s=_ONE_LEFT_ALONE_S)  # queues that confirmed nothing, by name
+
+
+def options_for_nodes(nodes: int) -> dict[str, float]:
+    """Return transport options by which a sender whose first node hangs connects to the next. kombu would give up after the
+    second that it waits for one."""
+    if nodes == 1:
+        return {}
+    return {"max_retries": nodes - 1, "connect_retries_timeout": nodes * ANSWERS_WITHIN_S, "interval_start": 0}
 
 
 def refuse_in_alarm() -> None:
@@ -149,14 +168,14 @@ def refuse_in_alarm() -> None:
 
 class AmqpChannel(pyamqp.Channel):
     """A channel on which the broker confirms every message for a queue, and that publishes nothing while the broker has an
-    alarm. A node that hangs takes bytes and confirms none."""
+    alarm. A node that hangs takes bytes and confirms none; a queue whose leader hangs confirms none by any node."""
 
     _confirm_selected: bool  # of py-amqp
     _sent = 0  # messages since the broker began to confirm, which numbers them so
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._unconfirmed: dict[int, str] = {}  # the queue of each
+        self._unconfirmed: dict[int, tuple[str, Any, dict[str, Any]]] = {}  # queue, message and options of each
         self._rejected = False
         self.events["basic_ack"].add(self._on_confirmed)
         self.events["basic_nack"].add(self._on_rejected)
@@ -174,53 +193,76 @@ class AmqpChannel(pyamqp.Channel):
         return _Batch(self)
 
     def send(self, message: Any, *, exchange: str, **kwargs: Any) -> Any:
-        """Send a message without waiting. Raises BrokerAlarm: one that is sent then would wait in the system's buffers. Raises
-        QueueHangs."""
+        """Send a message without waiting, one about a query by another of its queues if its own hangs. Raises BrokerAlarm: one
+        that is sent then would wait in the system's buffers. Raises QueueHangs."""
         if self.connection is not None and self.connection.host in _alarms:
             if not _alarms.may_be_over(self.connection.host):
                 raise BrokerAlarm(_ALARM)
             self.connection.probe()
         queue_name = str(kwargs.get("routing_key", ""))
         if not exchange:
-            is_trying = queue_name in self._unconfirmed.values()
-            if queue_name in _hanging and not is_trying and not _hanging.may_be_over(queue_name):
-                raise QueueHangs(f"no node confirmed the last message for {queue_name}")
+            queue_name = kwargs["routing_key"] = self._usable(queue_name)
             if self.connection is not None and self.connection.is_doubted:
-                raise ConnectionError(f"{self.connection.host} did not confirm another message")
+                raise self.connection.left("did not confirm another message")
             if not self._confirm_selected:
                 self.confirm_select()
                 self._confirm_selected = True
         done = super().basic_publish(message, exchange=exchange, **kwargs)
         if self._confirm_selected:
             self._sent += 1
-            self._unconfirmed[self._sent] = queue_name
+            self._unconfirmed[self._sent] = queue_name, message, {"exchange": exchange, **kwargs}
         return done
 
+    def _usable(self, queue_name: str) -> str:
+        """Return the queue, or the first one with the same work that does not hang. Raises QueueHangs."""
+        others = [each for each in QUERY_QUEUES if each != queue_name] if queue_name in QUERY_QUEUES else []
+        tried = {name for name, *_ in self._unconfirmed.values()}
+        for name in (queue_name, *others):
+            if name not in _hanging or name in tried or _hanging.may_be_over(name):
+                return str(name)
+        raise QueueHangs(f"no node confirmed the last message for {queue_name}")
+
     def wait_for_confirms(self) -> None:
-        """Wait until the broker has confirmed all messages. Raises TimeoutError after a second, ConnectionError if one is
-        rejected."""
-        until = time.monotonic() + ANSWERS_WITHIN_S
+        """Wait until the broker has confirmed all messages, a second for each queue that they may go to. Raises TimeoutError if
+        the node says nothing at all, QueueHangs, and ConnectionError if a message is rejected."""
+        began, other = time.monotonic(), None
         while self._unconfirmed:
             if self.connection is None:
                 raise ConnectionError("the connection was closed before the message was confirmed")
+            left_s = began + (ANSWERS_WITHIN_S if other else _LOOKS_AFTER_S) - time.monotonic()
             try:
-                self.connection.drain_events(timeout=max(0.001, until - time.monotonic()))
+                self.connection.drain_events(timeout=max(0.001, left_s))
             except TimeoutError:
-                self.connection.doubt()
-                for queue_name in self._unconfirmed.values():
-                    host, since = _hung_at.setdefault(queue_name, (self.connection.host, time.monotonic()))
-                    if host != self.connection.host or time.monotonic() - since > 2 * ANSWERS_WITHIN_S:
-                        _hanging.note(queue_name)
-                raise
+                if other is not None:
+                    self._send_by(other)
+                else:
+                    other = self.connection.another_channel(within_s=ANSWERS_WITHIN_S - _LOOKS_AFTER_S)
+        if other is not None and self.connection is not None:
+            other.close()
         if self._rejected:
             self._rejected = False
             raise ConnectionError("the broker rejected the message")
 
+    def _send_by(self, other: AmqpChannel) -> None:
+        """Send what no queue has confirmed once more, by other queues and on another channel: the node keeps this one waiting
+        for the leader. Each message may come twice; a query counts each part once. Raises as `wait_for_confirms` does."""
+        unconfirmed, self._unconfirmed = self._unconfirmed, {}
+        for queue_name in {name for name, *_ in unconfirmed.values()}:
+            _hanging.note(queue_name)
+            log.warning("queue_hangs", queue=queue_name)
+        connection = self.connection
+        try:
+            for _, message, options in unconfirmed.values():
+                if not options["exchange"]:
+                    other.send(message, **options)
+            other.wait_for_confirms()
+        finally:
+            connection.collect()
+
     def _on_confirmed(self, number: int, multiple: bool) -> None:
         for each in [each for each in self._unconfirmed if each == number or (multiple and each < number)]:
-            queue_name = self._unconfirmed.pop(each)
-            if _hung_at.pop(queue_name, None) is not None:
-                _hanging.end(queue_name)
+            queue_name, *_ = self._unconfirmed.pop(each)
+            _hanging.end(queue_name)
 
     def _on_rejected(self, number: int, multiple: bool) -> None:
         self._rejected = True
@@ -256,15 +298,30 @@ class AmqpConnection(pyamqp.Connection):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"on_blocked": self._end_in_alarm, **kwargs})
         self._made_at = time.monotonic()
+        self._answers_within_s = ANSWERS_WITHIN_S
 
     @property
     def is_doubted(self) -> bool:
-        """Return whether the broker failed to confirm a message since this connection was made."""
+        """Return whether the broker hung since this connection was made."""
         return self._made_at < _doubted_at.get(self.host, 0.0)
 
-    def doubt(self) -> None:
-        """Note that the broker did not confirm a message, so that no other connection waits for it as long."""
-        _doubted_at[self.host] = time.monotonic()
+    def another_channel(self, *, within_s: float) -> AmqpChannel:
+        """Return a new channel, which a node that works opens at once whatever its queues do. Raises TimeoutError, and notes
+        that the node hangs, so that no other connection waits for it as long."""
+        try:
+            self._answers_within_s = within_s
+            opened: AmqpChannel = self.channel()
+        except TimeoutError:
+            _doubted_at[self.host] = time.monotonic()
+            raise
+        finally:
+            self._answers_within_s = ANSWERS_WITHIN_S
+        return opened
+
+    def left(self, reason: str) -> ConnectionError:
+        """Return the error of a connection that is ended here: a broker that hangs would be asked for an orderly end."""
+        self.collect()
+        return ConnectionError(f"{self.host} {reason}")
 
     def probe(self) -> None:
         """Publish a message that no queue gets, and wait until it is taken. Raises BrokerAlarm."""
@@ -288,9 +345,10 @@ class AmqpConnection(pyamqp.Connection):
         if timeout is not None:
             return super().blocking_read(timeout)
         try:
-            return super().blocking_read(ANSWERS_WITHIN_S)
+            return super().blocking_read(self._answers_within_s)
         except TimeoutError:
             _silent_until[self.host] = time.monotonic() + _LEFT_ALONE_S
+            self.collect()
             raise
 
 
@@ -307,7 +365,8 @@ class AmqpTransport(pyamqp.Transport):
         try:
             return super().establish_connection()  # type: ignore[no-untyped-call]
         except TimeoutError:
-            _silent_until[host] = time.monotonic() + _LEFT_ALONE_S
+            is_alone = self.client.cycle is None  # type: ignore[union-attr]
+            _silent_until[host] = time.monotonic() + (_LEFT_ALONE_S if is_alone else _ONE_LEFT_ALONE_S)
             raise
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 from celery import Celery
-from kombu import Exchange, Queue
+from kombu import Exchange
 from kombu.exceptions import KombuError
 
 from compose.localstack.progress import Failure
@@ -27,6 +27,7 @@ from tests.support.servers.own_stores import own_postgres
 from tests.support.servers.rabbitmq_nodes import RabbitMqNodes, rabbitmq_nodes
 from tests.support.stacks.processes import environment_of, free_port, small_installation
 from workers.producer import producer, waiting_messages
+from workers.transport import TaskQueue, options_for_nodes
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(400)]
 
@@ -173,7 +174,7 @@ class DescribeARabbitMqOfThreeNodes:
     def it_gets_what_is_sent_while_the_senders_node_hangs(self, nodes: RabbitMqNodes):
         """The first message goes to a node that takes its bytes and confirms nothing."""
         with Celery("sender", broker=nodes.url.partition(";")[0], set_as_current=False) as sender:
-            sender.conf.update(_sending())
+            sender.conf.update(_sending("ingest"))
             sender.conf.broker_url = nodes.url
             sender.send_task("task", queue="ingest")
             hanging = nodes.members[0]
@@ -190,9 +191,34 @@ class DescribeARabbitMqOfThreeNodes:
         _note(f"sent after {took_s} s")
         assert max(took_s[1:]) < 0.5
 
+    def it_gets_messages_about_queries_while_the_node_hangs_that_leads_their_queue(self, nodes: RabbitMqNodes):
+        """Another queue of the same workers has its leader elsewhere. New connections do not wait for the cluster's records."""
+        with Celery("sender", broker=nodes.url, set_as_current=False) as sender:
+            sender.conf.update(_sending("recall", "answer", "rerank"))
+            for queue in ("recall", "answer", "rerank"):
+                sender.send_task("task", queue=queue)
+            hanging = nodes.leader("recall")
+            nodes.bring_back(hanging)  # none hangs: this gives each of the queues another leader
+            hanging = nodes.leader("recall")
+            hanging.strike("frozen")
+            try:
+                began = time.monotonic()
+                eventually(lambda: _is_sent(sender, "recall"), within_s=20)
+                first_s = time.monotonic() - began
+                for _ in range(3):
+                    with Celery("sender", broker=nodes.url, set_as_current=False) as fresh:
+                        fresh.conf.update(_sending("recall", "answer", "rerank"))
+                        began = time.monotonic()
+                        assert _is_sent(fresh, "recall")
+                        assert time.monotonic() - began < 2.5, "one node that says nothing is waited for"
+            finally:
+                nodes.bring_back(hanging)
+            _note(f"sent by another queue after {first_s:.1f} s")
+            assert _waiting(sender, "recall") + _waiting(sender, "answer") + _waiting(sender, "rerank") >= 7
+
     def it_refuses_messages_while_most_nodes_hang(self, nodes: RabbitMqNodes):
         with Celery("sender", broker=nodes.url, set_as_current=False) as sender:
-            sender.conf.update(_sending())
+            sender.conf.update(_sending("ingest"))
             eventually(lambda: _is_sent(sender), within_s=30)
             for node in nodes.members[:2]:
                 node.strike("frozen")
@@ -207,25 +233,26 @@ class DescribeARabbitMqOfThreeNodes:
             eventually(lambda: _is_sent(sender), within_s=60)
 
 
-def _sending() -> dict[str, object]:
-    """Return the settings by which the product sends messages, with one queue."""
+def _sending(*queues: str) -> dict[str, object]:
+    """Return the settings by which the product sends messages to these queues."""
     names = ("task_publish_retry", "task_publish_retry_policy", "broker_connection_timeout", "broker_transport_options")
     return {name: producer.conf[name] for name in names} | {
         "task_publish_retry": True,
-        "task_queues": [Queue("ingest", Exchange("ingest"), routing_key="ingest")],
+        "broker_transport_options": {**producer.conf.broker_transport_options, **options_for_nodes(3)},
+        "task_queues": [TaskQueue(name, Exchange(name), routing_key=name) for name in queues],
     }
 
 
-def _is_sent(sender: Celery) -> bool:
+def _is_sent(sender: Celery, queue: str = "ingest") -> bool:
     try:
-        sender.send_task("task", queue="ingest")
+        sender.send_task("task", queue=queue)
     except (KombuError, OSError):
         return False
     return True
 
 
-def _waiting(sender: Celery) -> int:
-    return waiting_messages(["ingest"], sender).get("ingest", 0)
+def _waiting(sender: Celery, queue: str = "ingest") -> int:
+    return waiting_messages([queue], sender).get(queue, 0)
 
 
 def _answers(running: Load, wanted: str) -> bool:

@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,6 +30,11 @@ class OwnServer:
         self.url = url
         self._server, self._before = server, before
         self._running: list[tuple[Program, subprocess.Popen[bytes]]] = []
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables it runs with."""
+        return self._server.environment
 
     def start(self) -> None:
         """Start it, with the data it had, and wait until it is ready."""
@@ -61,9 +67,9 @@ class OwnServer:
             with suppress(ProcessLookupError):  # it ended meanwhile
                 os.kill(pid, number)
 
-    def control(self, *arguments: str) -> str:
-        """Have rabbitmqctl change a RabbitMQ that runs, or look at it; return what it says."""
-        command = [str(Path(self._server.command[0]).with_name("rabbitmqctl")), *arguments]
+    def control(self, *arguments: str, tool: str = "rabbitmqctl") -> str:
+        """Have rabbitmqctl or another tool change a RabbitMQ that runs, or look at it; return what it says."""
+        command = [str(Path(self._server.command[0]).with_name(tool)), *arguments]
         environment, folder = dict(self._server.environment), self._server.cwd
         done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, check=True, timeout=180)
         return done.stdout.decode()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,11 +15,13 @@ import pytest
 from compose.localstack.places import StackFolder
 from compose.localstack.servers import rabbitmq
 from compose.localstack.variables import write_private
+from tests.support.clients.operating import eventually
 from tests.support.servers import newer
 from tests.support.servers.brokers import OwnServer
 from tests.support.servers.members import Cluster, Member
 from tests.support.servers.proxy import Proxy
 from tests.support.stacks.processes import free_port
+from workers.names import QUERY_QUEUES
 
 _NODES = 3
 _ARGUMENTS = "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"
@@ -31,6 +35,30 @@ class RabbitMqNodes(Cluster):
     url: str
     kind: str = "rabbitmq"
 
+    def bring_back(self, lost: Member) -> None:
+        """Let a node join again, and give the queues of queries a leader on each node, as docs/high-availability.md says."""
+        lost.bring_back()
+        eventually(self._is_rebalanced, within_s=60)
+
+    def leader(self, queue: str) -> Member:
+        """Return the node with the leader of a queue."""
+        sound = next(member for member in self.members if member.fault is None)
+        queues = json.loads(_server(sound).control("list_queues", "name", "leader", "--formatter", "json"))
+        name = next(each["leader"] for each in queues if each["name"] == queue)
+        return next(member for member in self.members if _server(member).environment["RABBITMQ_NODENAME"] == name)
+
+    def _is_rebalanced(self) -> bool:
+        with suppress(subprocess.CalledProcessError):  # a node that thaws is not among the others yet
+            pattern = f"^({'|'.join(QUERY_QUEUES)})$"
+            _server(self.members[0]).control("rebalance", "quorum", "--queue-pattern", pattern, tool="rabbitmq-queues")
+            return True
+        return False
+
+
+def _server(member: Member) -> OwnServer:
+    assert isinstance(member.server, OwnServer)
+    return member.server
+
 
 @contextmanager
 def rabbitmq_nodes(folder: Path) -> Iterator[RabbitMqNodes]:
@@ -41,7 +69,8 @@ def rabbitmq_nodes(folder: Path) -> Iterator[RabbitMqNodes]:
         environment = whole.enter_context(pytest.MonkeyPatch.context())
         environment.setenv("CHORDWISE_LOCAL_RABBITMQ", str(newer.fetch_rabbitmq("rabbitmq-4.3")))
         environment.setenv("CHORDWISE_LOCAL_RABBITMQ_SETTINGS", newer.QUORUM)
-        members, urls = [], []
+        members: list[Member] = []
+        urls: list[str] = []
         for place, port in enumerate(ports):
             stack = StackFolder(f"node-{place + 1}", local=folder)
             stack.make()

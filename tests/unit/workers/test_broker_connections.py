@@ -111,6 +111,69 @@ def silent_channel(connection: AmqpConnection) -> AmqpChannel:
     return channel
 
 
+class Node:
+    """A node of RabbitMQ that opens channels, and confirms no message for the queues that hang. ``took``: the queues of the
+    messages that it was sent. ``until_looks``: how often a client must have found nothing before all are confirmed."""
+
+    def __init__(self, *, hangs: set[str], until_looks: int | None = None) -> None:
+        self.took: list[str] = []
+        self.closed = False
+        self._hangs, self._until_looks = hangs, until_looks
+        self._looks = 0
+        self._confirmable: list[tuple[AmqpChannel, int]] = []
+        self._numbers: dict[AmqpChannel, int] = {}
+        connection = AmqpConnection(host="node:5672")
+        first = silent_channel(connection)
+        self._channels = [first]
+        connection.channel = self._open
+        connection.drain_events = self._confirm
+        connection.collect = self._close
+        connection._frame_writer = self._take
+
+    def channel(self) -> AmqpChannel:
+        return self._channels[0]
+
+    def _open(self) -> AmqpChannel:
+        opened = AmqpChannel(self._channels[0].connection, len(self._channels) + 1)
+        opened._confirm_selected = True
+        opened.close = lambda: None
+        self._channels.append(opened)
+        return opened
+
+    def _take(self, _type: int, number: int, _method: Any, arguments: bytes, content: Any) -> None:
+        channel = self._channels[number - 1]
+        self._numbers[channel] = self._numbers.get(channel, 0) + 1
+        size = arguments[3]
+        self.took.append(arguments[4 : 4 + size].decode())
+        if self.took[-1] not in self._hangs or self._until_looks is not None:
+            self._confirmable.append((channel, self._numbers[channel]))
+
+    def _confirm(self, **_: Any) -> None:
+        if not self._confirmable or self._looks < (self._until_looks or 0):
+            self._looks += 1
+            raise TimeoutError
+        channel, number = self._confirmable.pop(0)
+        channel._on_basic_ack(number, False)
+
+    def _close(self) -> None:
+        self.closed = True
+
+
+class Hanging(BrokerAlarms):
+    """Queues that hang, with a clock that the test turns."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        super().__init__(left_alone_s=3.0, clock=lambda: self.now)
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Hanging:
+    made = Hanging()
+    monkeypatch.setattr("workers.transport._hanging", made)
+    return made
+
+
 class DescribeAnAmqpChannel:
     def it_waits_until_every_message_for_a_queue_is_confirmed(self):
         channel = silent_channel(AmqpConnection(host="confirming:5672"))
@@ -130,12 +193,14 @@ class DescribeAnAmqpChannel:
         with pytest.raises(AmqpConnection.recoverable_connection_errors):
             channel.basic_publish(channel.prepare_message(b""), routing_key="recall")
 
-    def it_leaves_a_node_that_does_not_confirm_on_all_connections(self):
+    def it_leaves_a_node_that_says_nothing_on_all_connections(self):
         first, second, elsewhere = (
             silent_channel(AmqpConnection(host=host)) for host in ("hanging:5672", "hanging:5672", "sound:5672")
         )
+        transport = first.connection.transport
         with pytest.raises(TimeoutError):
             first.basic_publish(first.prepare_message(b""), routing_key="recall")
+        assert transport.closed, "an orderly end would be waited for"
         assert second.connection.is_doubted
         with pytest.raises(AmqpConnection.recoverable_connection_errors):
             second.send(second.prepare_message(b""), exchange="", routing_key="recall")
@@ -144,31 +209,50 @@ class DescribeAnAmqpChannel:
             host="hanging:5672"
         ).is_doubted  # one that is made now may be to a server that is back
 
-    def it_refuses_messages_at_once_for_a_queue_that_no_node_confirms(self):
-        for host in ("one:5672", "two:5672"):
-            channel = silent_channel(AmqpConnection(host=host))
-            with pytest.raises(TimeoutError):
-                channel.basic_publish(channel.prepare_message(b""), routing_key="leaderless")
-        third = silent_channel(AmqpConnection(host="three:5672"))
-        with pytest.raises(QueueHangs):
-            third.send(third.prepare_message(b""), exchange="", routing_key="leaderless")
-        third.send(third.prepare_message(b""), exchange="", routing_key="another")
-
-    def it_tries_such_a_queue_again_with_a_whole_batch(self, monkeypatch):
-        now = 100.0
-        hanging = BrokerAlarms(clock=lambda: now)
-        monkeypatch.setattr("workers.transport._hanging", hanging)
-        monkeypatch.setattr("workers.transport._hung_at", {"tried": ("one:5672", 0.0)})
-        hanging.note("tried")
-        now = 101.0
-        channel = silent_channel(AmqpConnection(host="found:5672"))
-        channel.connection.drain_events = lambda **_: channel._on_basic_ack(2, True)
+    def it_sends_what_a_queue_does_not_confirm_by_the_next_one_with_the_same_work(self, hanging):
+        node = Node(hangs={"recall", "answer"})
+        channel = node.channel()
         batch = channel.create_publish_batch(max_size=9)
         for _ in range(2):
-            batch.publish(channel.prepare_message(b""), routing_key="tried")
-        channel._on_basic_ack(2, False)
+            batch.publish(channel.prepare_message(b""), routing_key="recall")
         batch.flush()
-        assert "tried" not in hanging
+        assert node.took == ["recall", "recall", "answer", "answer", "rerank", "rerank"]
+        assert "recall" in hanging
+        assert node.closed, "the node keeps the first channel waiting for the leader"
+        another = Node(hangs={"recall"})
+        later = another.channel()
+        later.basic_publish(later.prepare_message(b""), routing_key="recall")
+        assert another.took == ["rerank"]
+
+    def it_refuses_messages_at_once_for_a_queue_that_confirms_none_and_has_no_other(self, hanging):
+        node = Node(hangs={"ingest"})
+        channel = node.channel()
+        with pytest.raises(QueueHangs):
+            channel.basic_publish(channel.prepare_message(b""), routing_key="ingest")
+        another = Node(hangs={"ingest"})
+        later = another.channel()
+        with pytest.raises(QueueHangs):
+            later.send(later.prepare_message(b""), exchange="", routing_key="ingest")
+        later.basic_publish(later.prepare_message(b""), routing_key="upkeep")
+        assert another.took == ["upkeep"]
+
+    def it_tries_such_a_queue_again_with_a_whole_batch(self, hanging):
+        hanging.note("ingest")
+        hanging.now += 3.0
+        node = Node(hangs=set())
+        channel = node.channel()
+        batch = channel.create_publish_batch(max_size=9)
+        for _ in range(2):
+            batch.publish(channel.prepare_message(b""), routing_key="ingest")
+        batch.flush()
+        assert "ingest" not in hanging
+
+    def it_goes_on_with_a_node_that_is_slow(self):
+        node = Node(hangs={"recall"}, until_looks=1)
+        channel = node.channel()
+        channel.basic_publish(channel.prepare_message(b""), routing_key="recall")
+        assert node.took == ["recall"]
+        assert not node.closed
 
     def it_does_not_wait_for_events(self):
         channel = silent_channel(AmqpConnection(host="events:5672"))
