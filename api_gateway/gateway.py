@@ -108,6 +108,7 @@ class Gateway:
             self.live_workers.unserved,
             resources,
             spawn=self.spawn,
+            is_here=self.lane.holds,
             finish_here=self.lane.finish,
             ended=lambda query: self.admission.ended(place_id(query.tenant_id, query.query_id)),
         )

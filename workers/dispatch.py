@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -118,6 +118,20 @@ def ask(query: Query) -> None:
     answer, and that channel's has read the words of the query and most rows. Raises StoreUnavailable when the broker does
     not take them within about two seconds.
     """
+    _send_chord(query, query.channels, Queue.RECALL, Queue.RERANK if waits_for_model(query) else Queue.ANSWER)
+
+
+def ask_again(query: Query, channels: Sequence[ChannelName], queue: Queue) -> None:
+    """Send the headers of these channels again by another queue, whose workers compose the answer as well. Each is sent twice,
+    which reaches two workers: a node of RabbitMQ that hangs goes on being given messages for its own. A query counts each part
+    once. Raises as `ask` does."""
+    _send_chord(query, [*channels, *channels], queue, queue, understands=False)
+
+
+def _send_chord(
+    query: Query, channels: Sequence[ChannelName], queue: Queue, answers: Queue, *, understands: bool = True
+) -> None:
+    """Send the headers of these channels by ``queue``, with a callback that goes to ``answers``."""
     left_s = max(0.1, query.deadline.left_s())
     arguments = {"tenant_id": query.tenant_id, "query_id": query.query_id}
     common: dict[str, Any] = {
@@ -131,26 +145,25 @@ def ask(query: Query) -> None:
     }
     # It travels with every header, whose ids of the request it takes over: `base.CallbackTask`.
     callback = producer.signature(TaskName.ANSWER.value, kwargs=arguments, immutable=True)
-    queue = Queue.RERANK if waits_for_model(query) else Queue.ANSWER
-    callback.options |= {"queue": queue.value, "task_id": query.query_id, "expires": left_s, "ignore_result": True}
-    keyword_last = sorted(enumerate(query.channels), key=lambda part: part[1] is ChannelName.KEYWORD)
+    callback.options |= {"queue": answers.value, "task_id": query.query_id, "expires": left_s, "ignore_result": True}
+    keyword_last = sorted(channels, key=lambda channel: channel is ChannelName.KEYWORD)
 
     def send_parts() -> None:
         with publisher.batch():
-            if query.model_steps:
+            if understands and query.model_steps:
                 task_id = task_id_of(query.query_id, UNDERSTAND)
                 producer.send_task(
                     TaskName.UNDERSTAND.value, kwargs=arguments, task_id=task_id, queue=Queue.RERANK.value, **common
                 )
-            for index, channel in keyword_last:
+            for channel in keyword_last:
                 producer.send_task(
                     TaskName.RECALL.value,
                     kwargs={**arguments, "channel": channel.value},
                     task_id=task_id_of(query.query_id, channel),
                     group_id=query.query_id,
-                    group_index=index,
+                    group_index=query.channels.index(channel),
                     chord=callback,
-                    queue=Queue.RECALL.value,
+                    queue=queue.value,
                     **common,
                 )
 
@@ -207,7 +220,8 @@ def _translated_errors(subject: str) -> Iterator[None]:
         yield
     except _BROKER_ERRORS as error:
         raise broker_full(error) or StoreUnavailable(
-            f"the broker did not accept the {subject}: {type(error).__name__}", retry_after_s=1.0
+            f"the broker did not accept the {subject}: {type(error).__name__}",
+            retry_after_s=1.0,
         ) from error
 
 

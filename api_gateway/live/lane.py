@@ -127,10 +127,14 @@ class Lane:
         process.send("answer", query)
         return True
 
+    def holds(self, query: Query) -> bool:
+        """Return whether a process answers the query."""
+        return any(query.query_id in process.queries for process in self._ready)
+
     def finish(self, query: Query) -> bool:
         """Have a query that the lane holds answered from the results so far, by another process. Returns False if it
         holds no such query, or if no other process is ready."""
-        if not any(query.query_id in process.queries for process in self._ready):
+        if not self.holds(query):
             return False
         others = [process for process in self._ready if query.query_id not in process.queries]
         if others:

@@ -1,4 +1,5 @@
-"""Timers for the queries that this process has sent: ask a worker to finish an overdue query, then fail the query.
+"""Timers for the queries that this process has sent: send lost messages again, ask a worker to finish an overdue query, then
+fail the query.
 
 Each query has a timer from the moment it is sent until its answer is announced, whether or not a client waits for it.
 So a lost task costs its channel and not the answer, and an outage is counted even if no client asks for the result.
@@ -23,7 +24,7 @@ from pipeline.resources import Resources
 from pipeline.retrieval.answer_query import fail
 from pipeline.retrieval.measure import count_unsent
 from workers import dispatch
-from workers.names import Queue
+from workers.names import QUERY_QUEUES, Queue
 
 log = structlog.get_logger(__name__)
 
@@ -31,9 +32,7 @@ FINISH_BEFORE_S: Final = 0.02  # before the deadline, the gateway asks a worker 
 FAIL_AFTER_S: Final = 0.15  # after the deadline, the gateway fails the query
 LAST_S: Final = 0.2  # after the deadline, waiting clients are answered even if Redis does not respond
 
-# Queues whose workers may finish a query: first those that compose answers, then others that have loaded the query
-# code.
-_FINISHERS: Final = (Queue.ANSWER, Queue.RERANK, Queue.RECALL)
+_LOOKS_UNTIL_S: Final = 0.5  # before the deadline; later there is no time for a channel
 
 Run = Callable[..., Coroutine[Any, Any, Any]]
 Unserved = Callable[[Sequence[str]], Coroutine[Any, Any, tuple[str, ...]]]
@@ -42,8 +41,9 @@ Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
 class Deadlines:
     """Timers by query, on the event loop. ``run`` calls a blocking function in a thread; ``unserved`` returns those of
-    the given queues that no worker consumes; ``spawn`` runs a coroutine beside the others; ``finish_here`` has a query
-    of the in-process lane finished, and returns False for any other; ``ended`` is called when a timer stops."""
+    the given queues that no worker consumes; ``spawn`` runs a coroutine beside the others; ``is_here``: whether the in-process
+    lane holds a query, which ``finish_here`` has finished, returning False for any other; ``ended`` is called when a timer
+    stops."""
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class Deadlines:
         use: Resources,
         *,
         spawn: Spawn,
+        is_here: Callable[[Query], bool] = lambda _: False,
         finish_here: Callable[[Query], bool] = lambda _: False,
         ended: Callable[[Query], object] = lambda _: None,
     ) -> None:
@@ -61,6 +62,7 @@ class Deadlines:
         self._unserved = unserved
         self._spawn = spawn
         self._use = use
+        self._is_here = is_here
         self._finish_here = finish_here
         self._ended = ended
         self._timers: WeakValueDictionary[str, Timer] = WeakValueDictionary()
@@ -68,7 +70,7 @@ class Deadlines:
     def start(self, query: Query) -> Timer:
         """Start the timer of a query that is about to be sent; it runs until the query is answered or has failed. The
         caller stops the timer if the query is not sent after all."""
-        timer = Timer(query, self._wakes, self._finish, self._ended)
+        timer = Timer(query, self._wakes, self._look, self._finish, self._ended)
         self._timers[wake_name("query", query.tenant_id, query.query_id)] = timer
         return timer
 
@@ -76,6 +78,29 @@ class Deadlines:
         """Return the deadline of a query that this process sent and whose timer still runs, in seconds since the epoch."""
         timer = self._timers.get(wake_name("query", tenant_id, query_id))
         return None if timer is None else timer.query.deadline_at
+
+    def _look(self, timer: Timer, look: int) -> None:
+        if not self._is_here(timer.query):
+            self._spawn(self._send_again(timer.query, look))
+
+    async def _send_again(self, query: Query, look: int) -> None:
+        """Send the headers again that no worker has begun, by another queue at each look, that of other processes first. They
+        may have been given to a worker that cannot be reached, as with a node of the broker that hangs."""
+        ids: dict[str, Any] = {"query_id": query.query_id, "tenant_id": query.tenant_id}
+        with tolerate_outage(log.warning, "query_not_sent_again", **ids):
+            state = await self._run(self._use.queries(query.tenant_id).state, query.query_id)
+            if state is None or state.answer is not None:
+                return
+            waiting = [channel for channel in query.channels if channel not in state.ran]
+            if waiting:
+                served = await self._served()
+                log.warning("query_sent_again", **ids, channels=waiting)
+                await self._run(dispatch.ask_again, state.query, waiting, served[(look + 1) % len(served)])
+
+    async def _served(self) -> Sequence[Queue]:
+        """Return the queues that have workers for a query; all of them if none has."""
+        unserved = await self._unserved(QUERY_QUEUES)
+        return [queue for queue in QUERY_QUEUES if queue not in unserved] or QUERY_QUEUES
 
     def _finish(self, timer: Timer) -> None:
         self._spawn(self._ask_a_worker(timer.query))
@@ -85,9 +110,7 @@ class Deadlines:
         if self._finish_here(query):
             return
         with tolerate_outage(log.warning, "overdue_query_not_sent", query_id=query.query_id, tenant_id=query.tenant_id):
-            unserved = await self._unserved(_FINISHERS)
-            queue = next((queue for queue in _FINISHERS if queue not in unserved), Queue.ANSWER)
-            await self._run(dispatch.finish, query, queue)
+            await self._run(dispatch.finish, query, (await self._served())[0])
 
     async def _fail_unless_answered(self, timer: Timer) -> None:
         query = timer.query
@@ -107,22 +130,52 @@ class Deadlines:
 
 
 class Timer:
-    """One query's timer. It announces the answer under the name on which the waiting requests are woken."""
+    """One query's timer. It calls ``look`` with the number of the look at half of the time, and again each time that half of
+    the rest is over, then ``due``. It announces the answer under the name on which the waiting requests are woken."""
 
-    __slots__ = ("__weakref__", "_callback", "_ended", "_handle", "_name", "_wakes", "is_answered", "query")
+    __slots__ = (
+        "__weakref__",
+        "_callback",
+        "_due",
+        "_due_at",
+        "_ended",
+        "_handle",
+        "_look",
+        "_name",
+        "_wakes",
+        "is_answered",
+        "query",
+    )
 
     def __init__(
-        self, query: Query, wakes: Wakes, due: Callable[[Timer], None], ended: Callable[[Query], object]
+        self,
+        query: Query,
+        wakes: Wakes,
+        look: Callable[[Timer, int], None],
+        due: Callable[[Timer], None],
+        ended: Callable[[Query], object],
     ) -> None:
         self.query = query
-        self._ended = ended
+        self._look, self._due, self._ended = look, due, ended
         self.is_answered = False
         self._wakes = wakes
         self._name = wake_name("query", query.tenant_id, query.query_id)
         self._callback = Callback(self._answered)
         wakes.add(self._name, self._callback)
-        seconds = max(0.0, query.deadline_at - FINISH_BEFORE_S - time.time())
-        self._handle = asyncio.get_running_loop().call_later(seconds, due, self)
+        self._due_at = asyncio.get_running_loop().time() + query.deadline_at - FINISH_BEFORE_S - time.time()
+        self._handle = self._wait(0)
+
+    def _wait(self, looks: int) -> asyncio.TimerHandle:
+        """Wait for the next look, or for the end."""
+        loop = asyncio.get_running_loop()
+        left_s = self._due_at - loop.time()
+        if left_s < 2 * _LOOKS_UNTIL_S:
+            return loop.call_later(max(0.0, left_s), self._due, self)
+        return loop.call_later(left_s / 2, self._look_next, looks)
+
+    def _look_next(self, looks: int) -> None:
+        self._handle = self._wait(looks + 1)
+        self._look(self, looks)
 
     def stop(self) -> None:
         """Cancel the timer."""

@@ -1,0 +1,138 @@
+"""Timers of queries under way: headers that no worker has begun are sent again, and a query is finished at its deadline. The
+clock is the test's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from api_gateway.live.query_deadlines import Deadlines, Timer
+from pipeline.errors import StoreUnavailable
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.query.request import Query
+from pipeline.query.understanding import ChannelRun, QueryState
+from pipeline.records import ChannelName, QueryId, TenantId
+from tests.support.corpora.queries import query_of
+from workers import dispatch
+from workers.names import Queue
+
+KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
+Sent = tuple[float, Sequence[ChannelName], Queue]
+
+
+class Stage:
+    """A gateway's timers, and a Redis that holds one query. ``sent``: what went to the broker, and after how many seconds."""
+
+    def __init__(
+        self, *, left_s: float = 3.0, unserved: tuple[str, ...] = (), takes: bool = True, in_lane: bool = False
+    ) -> None:
+        plan = Plan(retrieve=RetrievePlan(channels={name: ChannelPlan() for name in (KEYWORD, SEMANTIC)}))
+        self.query = query_of(
+            "a pump", query_id=QueryId("q1"), tenant_id=TenantId("acme"), plan=plan, deadline_s=left_s
+        )
+        self.ran: dict[str, ChannelRun] = {}
+        self.is_open = True
+        self.sent: list[Sent] = []
+        self.finished: list[Queue] = []
+        self._takes = takes
+        self._unserved = unserved
+        self._beside: set[asyncio.Task[None]] = set()
+        stored = SimpleNamespace(state=lambda _id: self._state(), is_lost=lambda _id: False)
+        self.timers = Deadlines(
+            SimpleNamespace(add=lambda *_: None, discard=lambda *_: None),  # type: ignore[arg-type]
+            self._run,
+            self._served,
+            SimpleNamespace(queries=lambda _tenant: stored),  # type: ignore[arg-type]
+            spawn=lambda work: self._beside.add(asyncio.ensure_future(work)),
+            is_here=lambda _: in_lane,
+        )
+
+    def start(self) -> Timer:
+        return self.timers.start(self.query)
+
+    async def pass_s(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def _state(self) -> QueryState | None:
+        if not self.is_open:
+            return None
+        return QueryState(
+            query=self.query, status="running", envelopes=(), elapsed_ms={}, answer=None, ran=dict(self.ran)
+        )
+
+    async def _served(self, _queues: Sequence[str]) -> tuple[str, ...]:
+        return self._unserved
+
+    async def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call it; what would go to the broker is noted."""
+        if function not in (dispatch.ask_again, dispatch.finish):
+            return function(*arguments)
+        if not self._takes:
+            raise StoreUnavailable("the broker hangs")
+        if function is dispatch.finish:
+            self.finished.append(arguments[1])
+        else:
+            asked: Query = arguments[0]
+            assert asked is self.query
+            self.sent.append((round(asyncio.get_running_loop().time(), 1), arguments[1], arguments[2]))
+        return None
+
+
+class DescribeAQueryThatNoWorkerHasBegun:
+    async def it_is_sent_again_at_half_of_its_time_by_other_processes_and_then_by_another_queue(self):
+        stage = Stage()
+        timer = stage.start()
+        await stage.pass_s(2.9)
+        timer.stop()
+        both = [KEYWORD, SEMANTIC]
+        assert stage.sent == [(1.5, both, Queue.RERANK), (2.2, both, Queue.RECALL)]
+
+    async def it_is_sent_again_for_the_channels_alone_that_no_worker_has_begun(self):
+        stage = Stage()
+        stage.ran = {KEYWORD: ChannelRun(0.0, "worker")}
+        timer = stage.start()
+        await stage.pass_s(2.0)
+        timer.stop()
+        assert stage.sent == [(1.5, [SEMANTIC], Queue.RERANK)]
+
+    @pytest.mark.parametrize(
+        "why", ["every channel was begun", "it waits for a place", "the lane has it", "it was answered"]
+    )
+    async def it_is_left_alone_if(self, why: str):
+        stage = Stage(in_lane=why == "the lane has it")
+        stage.is_open = why != "it waits for a place"
+        if why == "every channel was begun":
+            stage.ran = {name: ChannelRun(0.0, "worker") for name in (KEYWORD, SEMANTIC)}
+        timer = stage.start()
+        await stage.pass_s(1.4)
+        if why == "it was answered":
+            timer.stop()
+        await stage.pass_s(1.4)
+        timer.stop()
+        assert stage.sent == []
+
+    async def it_goes_to_queues_that_have_workers(self):
+        stage = Stage(unserved=(Queue.RERANK,))
+        timer = stage.start()
+        await stage.pass_s(2.9)
+        timer.stop()
+        assert [queue for _, _, queue in stage.sent] == [Queue.RECALL, Queue.ANSWER]
+
+    async def it_is_not_sent_again_when_no_time_is_left_for_a_channel(self):
+        stage = Stage(left_s=0.9)
+        timer = stage.start()
+        await stage.pass_s(0.8)
+        timer.stop()
+        assert stage.sent == []
+
+    async def it_is_finished_at_its_deadline_also_where_the_broker_took_nothing_before(self):
+        stage = Stage(takes=False)
+        stage.start()
+        await stage.pass_s(2.5)
+        stage._takes = True
+        await stage.pass_s(0.5)
+        assert stage.finished == [Queue.ANSWER]
