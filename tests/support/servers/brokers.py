@@ -131,11 +131,13 @@ def own_rabbitmq(folder: Path, *, root: Path | None = None, settings: str = "") 
 
 
 def own_guarded_rabbitmq(folder: Path, *, expired: bool = False) -> OwnServer:
-    """A RabbitMQ that is reached by TLS alone. ``expired``: its certificate is. Raises Failure where it is not installed."""
+    """A RabbitMQ that is reached by TLS alone, also by 127.0.0.2, for which its certificate is none. ``expired``: its
+    certificate is. Raises Failure where it is not installed."""
     folder.mkdir(parents=True, exist_ok=True)
     files, port = certificates.make(folder, expired=expired), free_port()
     lines = (
         f"listeners.ssl.1 = 127.0.0.1:{port}",
+        f"listeners.ssl.2 = 127.0.0.2:{port}",
         f"ssl_options.cacertfile = {files.authority}",
         f"ssl_options.certfile = {files.server}",
         f"ssl_options.keyfile = {files.server_key}",
