@@ -95,12 +95,20 @@ def main(arguments: Sequence[str]) -> int:
                     say(" | ".join(row))
                     for sentence in wrong:
                         say(f"    BROKEN  {sentence}")
+                    for line in _tracebacks(found.logs) if wrong else ():
+                        say(f"    {line}")
             asked = [each for each in load.done if each.door in DOORS[1:4]]
     _print(rows)
     failed = sum(each.outcome == "failed" for each in asked)
     say(f"{len(asked)} queries: {failed} failed, {sum(each.is_late for each in asked)} late")
     say(f"{len(problems)} broken promises")
     return 1 if problems else 0
+
+
+def _tracebacks(logs: Sequence[Path]) -> Iterator[str]:
+    """Yield the lines of the gateways' logs with a traceback: where an answer of status 500 came from."""
+    for log in logs:
+        yield from (line for line in log.read_text(errors="replace").splitlines() if "Traceback" in line)
 
 
 def _seeds(text: str) -> Sequence[int]:

@@ -97,11 +97,13 @@ class _Sentinels(Cluster):
 
 @dataclass(kw_only=True)
 class Stage:
-    """``clusters`` by kind. ``use``: connections of this process, as a process of the installation has them."""
+    """``clusters`` by kind. ``use``: connections of this process, as a process of the installation has them. ``logs``: of the
+    gateways."""
 
     clusters: Mapping[str, Cluster]
     tenants: Sequence[Tenant]
     use: Resources
+    logs: Sequence[Path]
 
 
 class _Host:
@@ -188,7 +190,8 @@ def stage(folder: Path, *, writers: int = 1, rabbitmq: bool = True) -> Iterator[
             sent = tenant.client.post("/v1/documents", json={"namespace": tenant.namespace, "documents": [first]})
             eventually(partial(_is_done, tenant, sent.json()["job_id"]), within_s=120)
             tenant.expected["first"] = first["text"]
-        yield Stage(clusters=clusters, tenants=tenants, use=use)
+        logs = [folder / name / "gateway.log" for name in _HOSTS]
+        yield Stage(clusters=clusters, tenants=tenants, use=use, logs=logs)
 
 
 def _is_done(tenant: Tenant, job_id: str) -> bool:
