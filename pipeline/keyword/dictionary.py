@@ -10,6 +10,7 @@ from itertools import chain
 from operator import attrgetter
 
 from pipeline.keyword.inflections import is_grammar, query_stems
+from pipeline.keyword.irregular_words import irregular_forms
 from pipeline.keyword.other_forms import Certainty, Spelling, query_spellings
 from pipeline.keyword.terms import (
     STOP_WORDS,
@@ -212,7 +213,7 @@ class Lexicon:
 def read(text: str, lexicon: Lexicon) -> KeywordQuery:
     """Read the query by the lexicon. Stop words go first unless nothing is left; then, longest first from left to
     right, runs of terms with synonyms become one unit, other terms one each. Former terms of older rows
-    (`keyword.terms.former_terms`) and stems (`keyword.inflections`) are further ways, the latter as other spellings if
+    (`keyword.terms.former_terms`), irregular forms and stems (`keyword.inflections`) are further ways, the last as other spellings if
     the query does not tell its language. A query of function words alone keeps them all, and is a run like a quotation."""
     folded = fold(text)
     is_saying = _FUNCTION_WORDS.issuperset(_PLAIN_WORD.findall(folded)) or is_grammar(text)
@@ -227,7 +228,8 @@ def read(text: str, lexicon: Lexicon) -> KeywordQuery:
         run = _longest_run(terms[position : position + longest], lexicon.synonyms) or (terms[position],)
         count = min(counts.get(term, 1) for term in run)
         own = run[0] if len(run) == 1 else ""
-        ways = (run, *lexicon.synonyms.get(run, ()), *((term,) for term in (*former.get(own, ()), *stems.get(own, ()))))
+        forms = (*former.get(own, ()), *irregular_forms(own), *stems.get(own, ()))
+        ways = (run, *lexicon.synonyms.get(run, ()), *((form,) for form in forms))
         units.append(Unit(ways=ways, count=count, near=0 if is_sure else len(stems.get(own, ()))))
         position += len(run)
     verbatim = tuple(_verbatim(text, is_saying=is_saying))

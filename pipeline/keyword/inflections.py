@@ -4,7 +4,7 @@ import functools
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Final, Protocol
 
@@ -13,7 +13,7 @@ import snowballstemmer
 from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.terms import analyze, fold, query_terms
 
-Language = str  # of Snowball, or "hebrew"
+Language = str  # of Snowball, or one of `_OWN`
 
 
 def _set_of(words: str) -> frozenset[str]:
@@ -60,7 +60,7 @@ _WORDS: Final[dict[Language, frozenset[str]]] = {
         però què quan que qui sense seva són també un una va"""
     ),
     "romanian": _set_of(
-        """a al ale care ce cu cum de din după este este fi fost în în la lui mai nu o pe pentru prin sau se și şi sunt un
+        """a al ale care ce cu cum de din după este fi fost în la lui mai nu o pe pentru prin sau se și şi sunt un
         unde unei unui va vor"""
     ),
     "swedish": _set_of(
@@ -121,11 +121,12 @@ _WORDS: Final[dict[Language, frozenset[str]]] = {
 # Languages that their script tells: its letters, and the languages written in it, of which a sign tells each but the last.
 # A stemmer does no harm to other languages of its script.
 _SCRIPTS: Final[tuple[tuple[re.Pattern[str], dict[Language, str]], ...]] = (
-    (re.compile("[а-яёєіїґђјљњћџ]"), {"serbian": "[ђјљњћџ]", "russian": ""}),
+    (re.compile("[а-яёєіїґђјљњћџ]"), {"serbian": "[ђјљњћџ]", "ukrainian": "[іїєґ]", "russian": ""}),
     (re.compile("[ά-ώ\u1f00-\u1fff]"), {"greek": ""}),
     (re.compile("[अ-ह]"), {"nepali": "(?<!च)\u094dछ(?!\\w)|(?<!\\w)छन?(?!\\w)|छन्|छैन|हरू|हरु|पनि(?!\\w)", "hindi": ""}),
-    (re.compile("[ء-يٹ-ۓ]"), {"persian": "[پچژگیک]", "arabic": ""}),
+    (re.compile("[ء-يٹ-ۓ]"), {"urdu": "[ٹڈڑںھے]", "persian": "[پچژگیک]", "arabic": ""}),
     (re.compile("[א-ת]"), {"hebrew": ""}),
+    (re.compile("[অ-হ]"), {"bengali": ""}),
     (re.compile("[அ-ஹ]"), {"tamil": ""}),
     (re.compile("[ա-և]"), {"armenian": ""}),
 )
@@ -133,22 +134,29 @@ _SPOKEN_IN: Final = {
     word: tuple(language for language, words in _WORDS.items() if word in words) for word in chain(*_WORDS.values())
 }
 _LETTERS: Final = {
-    "german": re.compile("[äöüß]"),
-    "french": re.compile("[àâçèéêëîïôùûœ]"),
-    "turkish": re.compile("[ğışç]|i\u0307"),
-    "spanish": re.compile("[ñ¿¡]"),
-    "portuguese": re.compile("[ãõ]"),
-    "romanian": re.compile("[ăâîșțşţ]"),
-    "swedish": re.compile("[åäö]"),
-    "danish": re.compile("[æøå]"),
-    "norwegian": re.compile("[æøå]"),
-    "finnish": re.compile("[äö]"),
-    "hungarian": re.compile("[őű]"),
-    "polish": re.compile("[ąćęłńśźż]"),
-    "czech": re.compile("[ěřůščž]"),
-    "lithuanian": re.compile("[ąčęėįšųūž]"),
-    "estonian": re.compile("[õäöü]"),
-    "serbian": re.compile("[čćšđž]"),
+    language: frozenset(letters)
+    for language, letters in {
+        "german": "äöüßé",
+        "french": "àâçèéêëîïôùûœ",
+        "turkish": "âçğıîöşüû\u0307",
+        "spanish": "áéíñóúü¿¡",
+        "italian": "àèéìòù",
+        "portuguese": "ãõáâàçéêíóôú",
+        "catalan": "àçèéíïòóúü·",
+        "romanian": "ăâîșțşţ",
+        "swedish": "åäöé",
+        "danish": "æøåé",
+        "norwegian": "æøåé",
+        "dutch": "ëïé",
+        "finnish": "äöå",
+        "hungarian": "áéíóöőúüű",
+        "polish": "ąćęłńóśźż",
+        "czech": "áčďéěíňóřšťúůýž",
+        "lithuanian": "ąčęėįšųūž",
+        "estonian": "õäöüšž",
+        "serbian": "čćšđž",
+        "irish": "áéíóú",
+    }.items()
 }
 _UNLESS_KNOWN: Final[tuple[Language, ...]] = (
     "german",
@@ -245,23 +253,28 @@ def _languages_of_query(text: str) -> tuple[tuple[Language, ...], bool]:
     words = lower.split()
     if language := _written_in(words):
         return (language,), True
-    scores = _scored(_function_words(word.strip(_EDGES) for word in words), lower)
+    counts = _function_words(word.strip(_EDGES) for word in words)
+    scores = _scored(counts, lower)
     most = max(scores.values(), default=0.0)
-    if not most:
+    if most <= 0:
         return _UNLESS_KNOWN, False
     if scores["english"] == most:
         return (), True
     likely = tuple(name for name, score in scores.items() if score == most)
+    if len(likely) > _MOST_LANGUAGES and not counts:  # of many languages that have its letters
+        return _UNLESS_KNOWN, False
     return likely, len(likely) == 1
 
 
 def _scored(counts: Counter[str], lower: str) -> dict[Language, float]:
-    """Return the number of a text's function words in each language, and a half for a letter of its own."""
-    return {name: counts[name] + 0.5 * _has_letter(name, lower) for name in _WORDS}
-
-
-def _has_letter(language: str, lower: str) -> bool:
-    return not lower.isascii() and language in _LETTERS and _LETTERS[language].search(lower) is not None
+    """Return the number of a text's function words in each language; one more if the language has all of its letters beyond
+    ASCII, one less if it has none: ş is in Turkish and in Romanian, ğ only in Turkish."""
+    letters = set() if lower.isascii() else {letter for letter in lower if letter.isalpha() and not letter.isascii()}
+    scores = {name: float(counts[name]) for name in _WORDS}
+    if letters:
+        for name, own in _LETTERS.items():
+            scores[name] += 2 * len(own & letters) / len(letters) - 1
+    return scores
 
 
 def _function_words(words: Iterable[str]) -> Counter[str]:
@@ -283,8 +296,56 @@ class _Hebrew:
         return self._ENDING.sub("", word[prefix.end() :] if prefix else word)
 
 
-_OWN: Final[dict[Language, type[_Stemmer]]] = {"hebrew": _Hebrew}
-_PERSIAN: Final = str.maketrans("يك", "یک")
+class _Endings:
+    """Takes the longest of some endings away, as long as a number of letters remain."""
+
+    def __init__(self, endings: str, *, least: int = 3) -> None:
+        longest_first = "|".join(sorted(normal_form("NFKC", endings).split(), key=len, reverse=True))
+        self._ending = re.compile(f"(?<=.{{{least}}})(?:{longest_first})$")
+
+    def stemWord(self, word: str) -> str:  # noqa: N802
+        return self._ending.sub("", word)
+
+
+def _ukrainian() -> _Stemmer:
+    """Endings of nouns, adjectives and verbs."""
+    return _Endings(
+        """а я и і ї у ю о е є ь й ою ею єю ом ем єм ам ям ами ями ах ях ів їв ей ові еві єві ий ій ого його ому йому
+        им їм іх їх их ими їми ої ую юю яя ть ти ють уть ять ать ння нню нням нями"""
+    )
+
+
+def _urdu() -> _Stemmer:
+    """Endings of plurals and of the oblique case, ہ and ا of singular nouns as well."""
+    return _Endings("اں یں وں ات ے ہ ا", least=2)
+
+
+def _bengali() -> _Stemmer:
+    """Endings of plurals, of cases and of the article."""
+    return _Endings(
+        "গুলি গুলো গুলির গুলোর গুলিতে গুলোতে গুলিকে রা দের েরা েরাই টি টা টির টার টিকে টাকে টিতে কে র ের য় তে ে য়ের য়ে", least=2
+    )
+
+
+class _Corrected:
+    """A stemmer of Snowball, and a further ending that it leaves."""
+
+    def __init__(self, language: Language, ending: str) -> None:
+        self._stemmer, self._ending = snowballstemmer.stemmer(language), re.compile(ending)
+
+    def stemWord(self, word: str) -> str:  # noqa: N802
+        return self._ending.sub("", str(self._stemmer.stemWord(word)))
+
+
+_OWN: Final[dict[Language, Callable[[], _Stemmer]]] = {
+    "hebrew": _Hebrew,
+    "ukrainian": _ukrainian,
+    "urdu": _urdu,
+    "bengali": _bengali,
+    "polish": lambda: _Corrected("polish", "(?<=...)um$"),  # muzeum, in the plural muzea
+    "romanian": lambda: _Corrected("romanian", "(?<=...)ur$"),  # preț, in the plural prețuri
+}
+_PERSIAN: Final = str.maketrans("يك", "یک")  # as Persian and Urdu write them
 _per_thread = threading.local()  # the stemmer keeps state, so each thread needs its own
 
 
@@ -302,7 +363,7 @@ def _stems(language: Language, piece: str) -> tuple[tuple[str, str], ...]:
     ):  # a tatweel alone is no term
         if (word.isascii() and language not in _WORDS) or (len(word) < _SHORTEST and word < "\u0900"):
             continue
-        written = word.translate(_PERSIAN) if language == "persian" else word
+        written = word.translate(_PERSIAN) if language in ("persian", "urdu") else word
         stem = fold(str(stemmer.stemWord(written)))
         if language in _SPOKEN_IN.get(word, ()) or stem in terms:
             continue

@@ -48,6 +48,8 @@ def rewritings(folded: str) -> Iterator[Rewriting]:
         yield from _nasals(folded)
     yield from _letters(folded)
     yield from _number_words(folded)
+    yield from _parts_of_years(folded)
+    yield from _named_otherwise(folded)
     if any(map(folded.__contains__, "0123456789")):
         yield from _numbers_with_han(folded)
         yield from _amounts(folded)
@@ -211,7 +213,7 @@ _UNITS: Final = (
     ("km/h", "公里每小时", "kilometres per hour", "kilometers per hour", "kph"),
     ("m2", "平方米", "平米"), ("m3", "立方米"), ("kw", "千瓦"), ("kwh", "千瓦时", "度"), ("w", "瓦"), ("v", "伏", "伏特"),
     ("ma", "毫安"), ("t", "吨", "tonne"), ("g", "克"), ("l", "升", "litre", "liter"), ("m", "米", "metre", "meter"),
-    ("h", "小时", "hour"), ("min", "分钟", "minute"),
+    ("h", "小时", "hour"), ("min", "分钟", "minute"), ("°c", "摄氏度", "degrees celsius"), ("°f", "华氏度", "degrees fahrenheit"),
 )  # fmt: skip
 _SAME_UNIT: Final = {
     written: [other for other in names if other != name]
@@ -237,7 +239,7 @@ def _measured(folded: str) -> Iterator[Rewriting]:
 
 
 _NAMED: Final = re.compile(
-    r"(?<![a-z0-9.])(?P<name>[a-z]{2,20})(?P<blank> ?)(?P<number>\d{1,3}(?:\.\d{1,3}){1,2})(?![\w]|\.\d)"
+    r"(?<![a-z0-9.])(?P<name>[a-z]{2,20})(?P<blank> ?)(?P<number>\d{1,3}(?:\.\d{1,3}){1,2}[a-z]{0,2})(?![\w]|\.\d)"
 )
 _TIMES_SIGN: Final = re.compile(r"(?<=\d)([x×])(?=\d)")
 _BY: Final = re.compile(r"(?<!\w)[a-z]{0,2}\d[\dx×.]{0,12}[x×]\d+(?!\w)")
@@ -307,6 +309,58 @@ def _thousands(folded: str) -> Iterator[Rewriting]:
         number = value / 10 ** (3 if value < 10**6 else 6 if value < 10**9 else 9)
         if number == round(number, 2):
             yield Rewriting(match[0], tuple(f"{number:g}{name}" for name in names))
+
+
+_ORDINAL_NAMES: Final = (("first", "1st"), ("second", "2nd"), ("third", "3rd"), ("fourth", "4th"))
+_QUARTERS: Final = tuple(
+    (f"q{n}", f"第{han}季度", f"{han}季度", f"第{n}季度", f"{n}季度", f"{name} quarter", f"{short} quarter")
+    for n, (han, (name, short)) in enumerate(zip("一二三四", _ORDINAL_NAMES, strict=True), start=1)
+)
+_HALVES: Final = (
+    ("h1", "上半年", "first half", "1st half"),
+    ("h2", "下半年", "second half", "2nd half"),
+)
+_SAME_PART: Final = {name: names for names in (*_QUARTERS, *_HALVES) for name in names}
+_PART_OF_YEAR: Final = re.compile(
+    r"(?<![a-z0-9])(?:(?P<year>20\d\d)[ -]?)?(?P<name>q[1-4]|h[12])(?:[ /-]?(?P<behind>20\d\d))?(?![a-z0-9])"
+    r"|(?:(?<!\d)(?P<han_year>20\d\d)年)?(?P<han>第?[一二三四1-4]季度|[上下]半年)"
+    r"|(?<![a-z0-9])(?P<words>(?:first|second|third|fourth|1st|2nd|3rd|4th) (?:quarter|half))"
+    r"(?: of (?P<words_year>20\d\d))?(?![a-z0-9])"
+)
+
+
+def _parts_of_years(folded: str) -> Iterator[Rewriting]:
+    """Yield quarters and halves of a year in their other names: h1 2024 as first half of 2024 and 2024年上半年. A quarter
+    with its year is a term of its own."""
+    for match in _PART_OF_YEAR.finditer(folded):
+        name = match["name"] or match["han"] or match["words"]
+        year = match["year"] or match["behind"] or match["han_year"] or match["words_year"]
+        names = _SAME_PART.get(name, ())
+        if not year:
+            yield Rewriting(match[0], tuple(other for other in names if other != name))
+        elif names in _HALVES:
+            short, han, *words = names
+            ways = (f"{short} {year}", f"{year} {short}", f"{year}{short}", f"{year}年{han}", f"{year}{han}")
+            ways += tuple(f"{written} of {year}" for written in words)
+            yield Rewriting(match[0], tuple(way for way in ways if way != match[0]))
+
+
+_STANDARD: Final = re.compile(r"(?<![a-z])iso(?P<joint>[/ ]?iec)?(?P<number>[ -]?\d{3,5}(?:-\d{1,2})?)(?![\d.])")
+_AND: Final = re.compile("(?<![a-z])([a-z]{1,2}) and ([a-z])(?![a-z])")
+_HOURS: Final = {"noon": ("12:00", "12 pm"), "midday": ("12:00", "12 pm"), "midnight": ("00:00", "12 am")}
+_HOUR: Final = re.compile("(?<![a-z])(?:noon|midday|midnight)(?![a-z])")
+
+
+def _named_otherwise(folded: str) -> Iterator[Rewriting]:
+    """Yield standards of ISO with and without IEC, names with & for and, and noon and midnight as times."""
+    for match in _STANDARD.finditer(folded):
+        number = match["number"].strip(" -")
+        texts = (f"iso {number}", f"iso{number}") if match["joint"] else (f"iso/iec {number}",)
+        yield Rewriting(match[0], texts)
+    for match in _AND.finditer(folded):
+        yield Rewriting(match[0], (f"{match[1]}&{match[2]}",))
+    for match in _HOUR.finditer(folded):
+        yield Rewriting(match[0], _HOURS[match[0]])
 
 
 _KATAKANA: Final = re.compile("[\u30a1-\u30f6ー]{2,}")

@@ -17,6 +17,8 @@ from pipeline.records import Caps, ChunkId, DocumentId, Filters, Namespace
 MOST_CHANGED_CHUNKS: Final = 2_000  # of changed documents together: 15 ms, where a search in MySQL takes 6 to 15
 _LEAST_PROPOSED = 100
 _PROPOSED_PER_PLACE = 1.25  # the index's order differs from BM25's only by rounded lengths
+_USUAL_POOL = 100
+_PROPOSED_BEYOND = 3  # for each place beyond, so that a greater pool begins with the smaller one's chunks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,8 @@ class HostWords:
         if clause is None:
             return self.mysql().candidates(words, filters=filters, pool=pool, caps=caps)
         wanted = IndexSearch(groups=_groups(words), clause=clause, without=self.index.changed)
-        limit = max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * pool))
+        beyond = max(0, pool - _USUAL_POOL)
+        limit = max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * (pool - beyond)) + _PROPOSED_BEYOND * beyond)
         if caps is None:
             rows, is_cut = self.index.view.search(wanted, limit=limit), False
         else:

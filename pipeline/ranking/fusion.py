@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -128,6 +128,32 @@ def weighted_fusion(
         columns.append(dict(zip(scores, contributions, strict=True)))
     parts = zip(*(map(column.get, candidates) for column in columns), strict=True)
     return _ordered((chunk_id, tuple(filter(None, row))) for chunk_id, row in zip(candidates, parts, strict=True))
+
+
+def followed_by(first: Sequence[Fused], every: Iterable[Fused]) -> list[Fused]:
+    """Return ``first``, best first, and behind it the other hits of ``every``, in an order that further hits do not change.
+
+    The others are ordered by their best rank in a channel, equal ones by chunk id, and score ``last * best / (rank + 1)``:
+    ``last`` is the least score of ``first``, ``best`` the least rank of the others. The score is the contribution of that
+    channel.
+    """
+    known = {hit.chunk_id for hit in first}
+    ranked = [(_best_part(hit), hit) for hit in every if hit.chunk_id not in known]
+    others = sorted((part.rank or 0, hit.chunk_id, part.channel, hit) for part, hit in ranked)
+    last = first[-1].score if first else 1.0
+    behind = []
+    for rank, chunk_id, channel, hit in others:
+        score = last * others[0][0] / (rank + 1)
+        parts = tuple(
+            as_contribution((*part[:4], score if part.channel == channel else 0.0)) for part in hit.contributions
+        )
+        behind.append(as_fused((chunk_id, score, parts, 0.0)))
+    return [*first, *behind]
+
+
+def _best_part(hit: Fused) -> Contribution:
+    """Return the part of the channel that ranks a hit best, of equal ones the first by name."""
+    return min((part for part in hit.contributions if part.rank is not None), key=attrgetter("rank"))
 
 
 def _keep_best(best: dict[ChunkId, _Place], ranking: Ranking) -> None:
@@ -260,7 +286,7 @@ def _considered(fused: Sequence[Fused], share: float) -> tuple[list[Fused], list
     """Return the candidates best first, those of them that are considered, and the others. Raises ValueError."""
     if not 0 <= share <= 1:
         raise ValueError(f"a share lies between 0 and 1, not at {share}")
-    ordered = best_first(fused)
+    ordered = sorted(fused, key=itemgetter(1), reverse=True)  # equal ones stay in their order: see `followed_by`
     return ordered, ordered[:CONSIDERED], ordered[CONSIDERED:]
 
 
@@ -378,6 +404,11 @@ def covered(fused: Sequence[Fused], coverage: Mapping[ChunkId, float], *, share:
 
 def _has_words(hit: Fused) -> bool:
     return any(part.channel == ChannelName.KEYWORD for part in hit.contributions)
+
+
+def lessened(hit: Fused, factor: float) -> Fused:
+    """Return a hit with its score, and each part of it, times ``factor``."""
+    return _parted(hit, factor, 0.0)
 
 
 def _parted(hit: Fused, left: float, added: float) -> Fused:

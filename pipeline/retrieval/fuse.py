@@ -29,6 +29,7 @@ from pipeline.ranking.fusion import (
     coverage_share,
     covered,
     feedback_share,
+    followed_by,
     neighbour_feedback,
     reciprocal_rank_fusion,
     terms_of,
@@ -59,21 +60,52 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel]) -> list[Fuse
     journal.remarks.extend(_remarks(arrived, weak, weights, evidence))
     started = time.perf_counter()
     own = _by_plugin(arrived, rankings, weights, completed) if fusion.strategy == "custom" else None
-    if own is not None:
-        fused = own
-    elif fusion.strategy == "rrf":
-        fused = reciprocal_rank_fusion(rankings, weights=weights, k=fusion.k)
-    else:
-        fused = weighted_fusion(
+    fused = own if own is not None else _by_rule(arrived, rankings, weights, completed)
+    journal.took("fuse", started)
+    journal.dropped(_drops(arrived, rankings, weak, fused))
+    return fused
+
+
+def _by_rule(arrived: Arrived, rankings: Sequence[Ranking], weights: Weights, completed: Completed) -> list[Fused]:
+    """Return the candidates in the fused order: those of the channels' pools as for any ``top_k``, then those that only a
+    greater ``top_k`` recalls, so that an answer begins with every shorter one."""
+    fusion = arrived.query.plan.retrieve.fusion
+
+    def merge(rankings: Sequence[Ranking], completed: Completed) -> list[Fused]:
+        if fusion.strategy == "rrf":
+            return reciprocal_rank_fusion(rankings, weights=weights, k=fusion.k)
+        return weighted_fusion(
             rankings,
             weights=weights,
             normalisation=fusion.normalisation,
             completed=completed,
             scales=_scales(arrived, rankings),
         )
-    journal.took("fuse", started)
-    journal.dropped(_drops(arrived, rankings, weak, fused))
-    return fused
+
+    every = merge(rankings, completed)
+    first = [_begun(ranking, least_pool(arrived.query, ranking.channel)) for ranking in rankings]
+    if len(rankings) < 2 or first == list(rankings):  # a channel alone keeps its order
+        return every
+    candidates = {chunk_id for ranking in first for chunk_id in ranking.chunk_ids}
+    known = {}
+    for ranking, whole in zip(first, rankings, strict=True):
+        scores = {**dict(zip(whole.chunk_ids, whole.scores, strict=True)), **completed.get(whole.channel, {})}
+        others = candidates.difference(ranking.chunk_ids).intersection(scores)
+        known[whole.channel] = {chunk_id: scores[chunk_id] for chunk_id in others}
+    return followed_by(merge(first, known if fusion.strategy == "weighted" else {}), every)
+
+
+def least_pool(query: Query, channel: ChannelName) -> int:
+    """Return how many chunks a channel recalls for any ``top_k``; 0 if that follows ``top_k`` alone."""
+    plan = query.plan.channels.get(channel)
+    return 0 if plan is None or query.plan.retrieve.allocation != "pool" else plan.pool or 0
+
+
+def _begun(ranking: Ranking, count: int) -> Ranking:
+    """Return the first hits of a ranking; all of them for 0."""
+    if not 0 < count < len(ranking.chunk_ids):
+        return ranking
+    return Ranking(channel=ranking.channel, chunk_ids=ranking.chunk_ids[:count], scores=ranking.scores[:count])
 
 
 def _weights(

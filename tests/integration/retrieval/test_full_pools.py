@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
-from pipeline.records import ChannelName, Chunking, Namespace
+from pipeline.records import ChannelName, Chunking, Filters, Namespace, Upload
 from pipeline.resources import Resources
 from pipeline.retrieval.make_channels import make_channels
 from tests.conftest import make_tenant
@@ -31,12 +31,14 @@ WORDS = {
         "Turbine oil paragraph {n} of the manual. ",
         "Note {n} of the crew about changing the oil of the main turbine after every {n} thousand hours.",
         "All rights reserved. Contact the service desk about turbine oil.",
+        ["Turbine {n} lost oil.", "The oil of pump {n} was changed.", "Valve {n} of the main turbine is tight."],
     ),
     "zh": (
         "汽轮机油",
         "手册第{n}段介绍汽轮机油的牌号。",
         "第{n}班记录：主机的汽轮机每运行{n}千小时更换一次润滑油。",
         "版权所有。有关汽轮机油的问题请联系服务台。",
+        ["{n}号汽轮机漏油。", "更换了{n}号泵的机油。", "主汽轮机的{n}号阀门已关紧。"],
     ),
 }
 
@@ -44,21 +46,34 @@ WORDS = {
 @pytest.fixture(scope="module")
 def corners(use_alone: Resources) -> dict[str, Corner]:
     """In each script one tenant with a long document and ten notes, one with copies of a text under other titles and ten
-    notes, and one with equal documents."""
+    notes, one with equal documents, and one with documents that are alike, of one to four passages, many of them equal."""
     found: dict[str, Corner] = {}
-    for script, (_, passage, note, copy) in WORDS.items():
+    for script, (_, passage, note, copy, alike) in WORDS.items():
         notes = [upload(f"note{n}", note.format(n=n)) for n in range(NOTES)]
-        for kind in ("long", "copies", "same"):
+        for kind in ("long", "copies", "same", "alike"):
             corner = Corner(use_alone, make_tenant(use_alone)[0], Namespace(kind))
             if kind == "long":
                 text = "\n\n".join(4 * passage.format(n=n) for n in range(250))
                 corner.ingest(upload("manual", text, chunking=SHORT), *notes)
             elif kind == "copies":
                 corner.ingest(*(upload(f"copy{n}", copy, title=f"Part {n}") for n in range(300)), *notes)
-            else:
+            elif kind == "same":
                 corner.ingest(*(upload(f"same{n}", copy) for n in range(300)))
+            else:
+                corner.ingest(*(_alike(n, alike) for n in range(400)))
             found[f"{kind}-{script}"] = corner
     return found
+
+
+def _alike(number: int, sentences: Sequence[str]) -> Upload:
+    """Every sentence stands in several documents, with numbers up to 60 and up to four times in a passage."""
+    passages = [
+        " ".join([sentence.format(n=(number * (at + 3)) % 60)] * (1 + (number + at) % 4))
+        for at, sentence in enumerate((*sentences, *sentences))
+        if (number >> at) % 3 != 1
+    ]
+    text = "\n\n".join(passages or sentences)
+    return upload(f"alike{number}", text, chunking=SHORT, metadata={"third": number % 3})
 
 
 @pytest.fixture(scope="module", params=["index", "mysql"])
@@ -131,6 +146,32 @@ def it_begins_a_longer_answer_with_the_shorter_one(corners, channels, script, me
     assert len(set(longest)) == 200
     for top_k in (1, 10, 50, 120):
         assert documents(ask(corner, script, channels, top_k=top_k, method=method)) == longest[:top_k]
+
+
+@pytest.mark.parametrize("script", WORDS)
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"per_document": 1}, {"per_document": 2}, {"dedupe": "document"}, {"third": 1}],
+    ids=str,
+)
+def it_begins_a_longer_answer_with_the_shorter_one_among_alike_documents(corners, channels, script, how, request):
+    """FULLTEXT proposes chunks by a measure of its own, so that MySQL's first hits by words depend on their number."""
+    selection = {name: value for name, value in how.items() if name != "third"}
+    filters = Filters(metadata={"third": how["third"]}) if "third" in how else Filters()
+
+    def chunks(method: str, top_k: int) -> list[str]:
+        asked = {"top_k": top_k, "retrieve": {"method": method, "selection": selection}}
+        corner = corners[f"alike-{script}"]
+        answer = corner.ask(corner.query(WORDS[script][0], filters=filters, **asked), channels)
+        scores = [chunk.score for chunk in answer.chunks]
+        assert scores == sorted(scores, reverse=True)
+        return [chunk.chunk_id for chunk in answer.chunks]
+
+    for method in METHODS if request.node.callspec.params["channels"] == "index" else ("semantic",):
+        longest = chunks(method, 300)
+        assert len(longest) > 100
+        for top_k in (1, 10, 50, 100, 120, 200):
+            assert chunks(method, top_k) == longest[:top_k], (method, top_k)
 
 
 def it_asks_nothing_again_where_the_answer_is_full(corners, channels):

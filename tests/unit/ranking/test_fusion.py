@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.ranking.fusion import reciprocal_rank_fusion, weighted_fusion
+from pipeline.ranking.fusion import followed_by, reciprocal_rank_fusion, weighted_fusion
 from pipeline.records import ChannelName, ChunkId, Ranking
 
 KEYWORD, SEMANTIC, FAQ = ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ
@@ -120,3 +120,29 @@ class DescribeWeightedFusion:
         assert all(0 <= part.normalized <= 1 for hit in fused for part in hit.contributions)
         assert weighted_fusion(shuffle.sample(given_rankings, len(given_rankings)), **options) == fused
         assert fused == sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))
+
+
+class DescribeFurtherHits:
+    """The order of hits that only a greater ``top_k`` recalls."""
+
+    WORDS, MEANING = "abcdefgh", "hgfexyzw"
+
+    def _fused(self, count: int):
+        def first(hits: str, channel: ChannelName) -> Ranking:
+            return scored(channel, **{hit: 1 - place / 10 for place, hit in enumerate(hits[:count])})
+
+        return weighted_fusion([first(self.WORDS, KEYWORD), first(self.MEANING, SEMANTIC)], weights={KEYWORD: 0.7})
+
+    def it_is_behind_all_others_by_the_best_rank(self):
+        found = followed_by(self._fused(2), self._fused(5))
+        assert order(found) == order(self._fused(2)) + " c f d e x"
+        assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+        assert all(hit.score == sum(part.contribution for part in hit.contributions) for hit in found)
+
+    @pytest.mark.parametrize("count", range(2, 9))
+    def it_does_not_depend_on_how_many_there_are(self, count):
+        every = followed_by(self._fused(2), self._fused(8))
+        assert order(every).startswith(order(followed_by(self._fused(2), self._fused(count))))
+
+    def it_is_none_without_further_hits(self):
+        assert followed_by(self._fused(4), self._fused(4)) == self._fused(4)
