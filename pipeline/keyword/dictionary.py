@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from pipeline.keyword.inflections import is_grammar, query_stems
 from pipeline.keyword.irregular_words import irregular_forms
-from pipeline.keyword.other_forms import Certainty, Spelling, query_spellings
+from pipeline.keyword.other_forms import Certainty, Spelling, parts_of, query_spellings
 from pipeline.keyword.terms import (
     STOP_WORDS,
     counted_query_terms,
@@ -105,7 +105,7 @@ def _analysed(spelling: Spelling, run: Run) -> dict[Run, bool]:
     """Return the ways of a spelling that are not ``run``, and whether each counts only where its terms stand together."""
     has_blank = " " in spelling.piece
     ways: dict[Run, bool] = {}
-    for way in spelling.ways:
+    for way in spelling.ways or parts_of(spelling.piece):
         terms = terms_in_order(way) if isinstance(way, str) else tuple(map(stem, way))
         # The stem of "galaxy s", joined, is that of "galaxy".
         is_own = has_blank and terms and terms[0].isalpha() and set(terms).issubset(run)
@@ -213,8 +213,9 @@ class Lexicon:
 def read(text: str, lexicon: Lexicon) -> KeywordQuery:
     """Read the query by the lexicon. Stop words go first unless nothing is left; then, longest first from left to
     right, runs of terms with synonyms become one unit, other terms one each. Former terms of older rows
-    (`keyword.terms.former_terms`), irregular forms and stems (`keyword.inflections`) are further ways, the last as other spellings if
-    the query does not tell its language. A query of function words alone keeps them all, and is a run like a quotation."""
+    (`keyword.terms.former_terms`), irregular forms and stems (`keyword.inflections`) are further ways, the last as other
+    spellings if the query does not tell its language. A query of function words alone keeps them all, and is a run like a
+    quotation."""
     folded = fold(text)
     is_saying = _FUNCTION_WORDS.issuperset(_PLAIN_WORD.findall(folded)) or is_grammar(text)
     counts = dict(Counter(terms_in_order(text))) if is_saying else counted_query_terms(text)

@@ -136,28 +136,30 @@ _SPOKEN_IN: Final = {
 _LETTERS: Final = {
     language: frozenset(letters)
     for language, letters in {
-        "german": "äöüßé",
+        "german": "äöüß",
         "french": "àâçèéêëîïôùûœ",
         "turkish": "âçğıîöşüû\u0307",
-        "spanish": "áéíñóúü¿¡",
-        "italian": "àèéìòù",
-        "portuguese": "ãõáâàçéêíóôú",
-        "catalan": "àçèéíïòóúü·",
+        "spanish": "áíñóúü¿¡",
+        "italian": "àèìòù",
+        "portuguese": "ãõáâàçêíóôú",
+        "catalan": "àçèíïòóúü·",
         "romanian": "ăâîșțşţ",
-        "swedish": "åäöé",
-        "danish": "æøåé",
-        "norwegian": "æøåé",
-        "dutch": "ëïé",
+        "swedish": "åäö",
+        "danish": "æøå",
+        "norwegian": "æøå",
+        "dutch": "ëï",
         "finnish": "äöå",
-        "hungarian": "áéíóöőúüű",
+        "hungarian": "áíóöőúüű",
         "polish": "ąćęłńóśźż",
-        "czech": "áčďéěíňóřšťúůýž",
+        "czech": "áčďěíňóřšťúůýž",
         "lithuanian": "ąčęėįšųūž",
         "estonian": "õäöüšž",
         "serbian": "čćšđž",
-        "irish": "áéíóú",
+        "irish": "áíóú",
     }.items()
 }
+_SIGNS: Final = "¿¡\u0307"  # besides letters: of İ in lower case
+_IN_LOANWORDS: Final = frozenset("é")  # tells French, and nothing of other languages
 _UNLESS_KNOWN: Final[tuple[Language, ...]] = (
     "german",
     "french",
@@ -269,11 +271,14 @@ def _languages_of_query(text: str) -> tuple[tuple[Language, ...], bool]:
 def _scored(counts: Counter[str], lower: str) -> dict[Language, float]:
     """Return the number of a text's function words in each language; one more if the language has all of its letters beyond
     ASCII, one less if it has none: ş is in Turkish and in Romanian, ğ only in Turkish."""
-    letters = set() if lower.isascii() else {letter for letter in lower if letter.isalpha() and not letter.isascii()}
+    letters = (
+        set() if lower.isascii() else {sign for sign in lower if sign >= "\x80" and (sign.isalpha() or sign in _SIGNS)}
+    )
     scores = {name: float(counts[name]) for name in _WORDS}
     if letters:
         for name, own in _LETTERS.items():
-            scores[name] += 2 * len(own & letters) / len(letters) - 1
+            if known := letters if name == "french" else letters - _IN_LOANWORDS:
+                scores[name] += 2 * len(own & known) / len(known) - 1
     return scores
 
 
@@ -297,33 +302,37 @@ class _Hebrew:
 
 
 class _Endings:
-    """Takes the longest of some endings away, as long as a number of letters remain."""
+    """Takes the longest of some endings away, as long as a number of letters remain, and then a vowel that some forms
+    lack."""
 
-    def __init__(self, endings: str, *, least: int = 3) -> None:
+    def __init__(self, endings: str, *, least: int = 3, fleeting: str = "(?!)") -> None:
         longest_first = "|".join(sorted(normal_form("NFKC", endings).split(), key=len, reverse=True))
         self._ending = re.compile(f"(?<=.{{{least}}})(?:{longest_first})$")
+        self._fleeting = re.compile(fleeting)
 
     def stemWord(self, word: str) -> str:  # noqa: N802
-        return self._ending.sub("", word)
+        return self._fleeting.sub("", self._ending.sub("", word))
 
 
 def _ukrainian() -> _Stemmer:
-    """Endings of nouns, adjectives and verbs."""
+    """Return a stemmer by the endings of nouns, adjectives and verbs."""
     return _Endings(
         """а я и і ї у ю о е є ь й ою ею єю ом ем єм ам ям ами ями ах ях ів їв ей ові еві єві ий ій ого його ому йому
-        им їм іх їх их ими їми ої ую юю яя ть ти ють уть ять ать ння нню нням нями"""
+        им їм іх їх их ими їми ої ую юю яя ть ти ють уть ять ать ння нню нням нями""",
+        fleeting="(?<=..)[оеє](?=[кц]$)",  # будинок, in other cases будинк-
     )
 
 
 def _urdu() -> _Stemmer:
-    """Endings of plurals and of the oblique case, ہ and ا of singular nouns as well."""
+    """Return a stemmer by the endings of plurals and of the oblique case, ہ and ا of singular nouns as well."""
     return _Endings("اں یں وں ات ے ہ ا", least=2)
 
 
 def _bengali() -> _Stemmer:
-    """Endings of plurals, of cases and of the article."""
+    """Return a stemmer by the endings of plurals, of cases and of the article."""
     return _Endings(
-        "গুলি গুলো গুলির গুলোর গুলিতে গুলোতে গুলিকে রা দের েরা েরাই টি টা টির টার টিকে টাকে টিতে কে র ের য় তে ে য়ের য়ে", least=2
+        "গুলি গুলো গুলির গুলোর গুলিতে গুলোতে গুলিকে রা দের েরা টি টা টির টার টিকে টাকে টিতে কে র ের য় তে ে য়ের য়ে",
+        least=2,
     )
 
 

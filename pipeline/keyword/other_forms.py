@@ -7,11 +7,12 @@ A form becomes a further term of a passage (`passage_forms`), and another way of
 import enum
 import re
 from collections.abc import Iterator, Sequence
-from itertools import combinations, islice, pairwise
+from itertools import chain, combinations, islice, pairwise
 from typing import Final, NamedTuple
 
 from pipeline.keyword.dates import Form, dates_and_times, han_dates
 from pipeline.keyword.rewritings import decimal, in_digits, rewritings
+from pipeline.keyword.written_numbers import written_numbers
 
 _DAY: Final = re.compile("date:.{10}")
 _DIGITS: Final = re.compile("[0-9]+")
@@ -21,10 +22,11 @@ _LONGEST_JOINED: Final = 24  # characters of words of letters
 
 # Groups of digits as in telephone numbers, ISBN and card numbers: +86 139-1234-5678, (030) 123 4567, 978-3-16-148410-0.
 _BETWEEN: Final = r"(?:\) ?| ?\(|[ \-])"
-_NUMBER: Final = re.compile(rf"(?<![a-z0-9_.,/])\+?\(?\d{{1,15}}(?:{_BETWEEN}\d{{1,8}})*(?:-x)?(?![a-z0-9_/:]|[.,]\d)")
-# Telephone numbers with points (01.42.68.53.00, 415.555.0187), and with a slash behind the code of an area (089/233-960).
+_NUMBER: Final = re.compile(rf"(?<![a-z0-9_.,/])\+?\(?\d{{1,15}}(?:{_BETWEEN}\d{{1,12}})*(?:-x)?(?![a-z0-9_/:]|[.,]\d)")
+# Telephone numbers with points (01.42.68.53.00, 415.555.0187, 139.1234.5678), and with a slash behind the code of an area
+# (089/233-960).
 _DOTTED: Final = re.compile(
-    r"(?<![a-z0-9_.])(?:\d\d(?:\.\d\d){4}|\d{3}\.\d{3}\.\d{4})(?![a-z0-9_]|\.\d)"
+    r"(?<![a-z0-9_.])(?:\d\d(?:\.\d\d){4}|\d{3}\.\d{3,4}\.\d{4})(?![a-z0-9_]|\.\d)"
     r"|(?<![a-z0-9_.,/])0\d{1,4} ?/ ?\d{2,9}(?:[ -]\d{1,8}){0,4}(?![a-z0-9_/:]|[.,]\d)"
 )
 _TRUNK: Final = re.compile(r"\(0\)")
@@ -88,6 +90,8 @@ _WRITTEN_OUT: Final = re.compile("([aou])e")
 _INITIALS: Final = re.compile("(?<![a-z0-9&])([a-z])&([a-z])(?![a-z0-9&])")
 _ELISION: Final = re.compile(r"(?<!\w)(?:[cdjlmnst]|qu|un|all|dall|dell|nell|sull)'([^\W\d_]{3,})")
 _LONGEST_SPLIT: Final = 24  # characters
+_LEAST_NOUN: Final = 4  # characters of a part of a compound
+_JOINT: Final = re.compile("(?:s|es|n|en)$")
 _SHORT_WORD: Final = 4  # characters of an abbreviation: PhD
 _MOST_WORDS: Final = 40  # of a query that are joined with others
 _MOST_TOGETHER: Final = 4
@@ -105,7 +109,8 @@ class Certainty(enum.IntEnum):
 
 
 class Spelling(NamedTuple):
-    """Other ways of writing a piece of a query, each as words, or as a text whose words count only side by side."""
+    """Other ways of writing a piece of a query, each as words, or as a text whose words count only side by side; without any,
+    those of `parts_of`."""
 
     piece: str
     ways: tuple[tuple[str, ...] | str, ...]
@@ -186,7 +191,7 @@ def query_spellings(text: str, folded: str) -> Iterator[Spelling]:
         days = [term for term in terms if _DAY.fullmatch(term)]  # a day says more than its month
         named = tuple((term,) for term in dict.fromkeys(days or terms))
         yield Spelling(piece, named, Certainty.EXACT)
-    for rewriting in islice(rewritings(folded), _MOST_WORDS):
+    for rewriting in islice(chain(rewritings(folded), written_numbers(folded)), _MOST_WORDS):
         certainty = Certainty.SURE if rewriting.is_sure else Certainty.GUESS
         yield Spelling(rewriting.piece, (*rewriting.texts, *rewriting.words), certainty)
     yield from islice(_names(text, folded), _MOST_WORDS)
@@ -202,8 +207,19 @@ def query_spellings(text: str, folded: str) -> Iterator[Spelling]:
             if way := _joined(words[first : last + 1], piece):
                 is_guess = way.isalpha() and " " in piece and last > first + 1
                 is_verb = words[last][0] in _PARTICLES and piece.count(" ") == 1 and _WITH_PARTICLE.fullmatch(way)
-                ways = ((way,), piece) if is_verb else ((way,),)
+                ways: tuple[tuple[str, ...] | str, ...] = ((way,), piece) if is_verb else ((way,),)
+                if last == first + 1 and not way.isalpha():
+                    ways += tuple(_regrouped([word[0] for word in words[first : last + 1]]))
                 yield Spelling(piece, ways, Certainty.GUESS if is_guess else Certainty.SURE)
+
+
+def _regrouped(words: Sequence[str]) -> Iterator[str]:
+    """Yield two words of a code cut elsewhere between letters and digits: model 71pro as model71 pro."""
+    pieces = [piece for word in words for piece in _PIECE.findall(word)]
+    meet = all(left.isdigit() != right.isdigit() for left, right in pairwise(pieces))
+    if len(words) == 2 and 2 < len(pieces) <= _MOST_PIECES and meet:
+        cuts = (("".join(pieces[:at]), "".join(pieces[at:])) for at in range(1, len(pieces)))
+        yield from (" ".join(cut) for cut in cuts if cut != tuple(words))
 
 
 def _names(text: str, folded: str) -> Iterator[Spelling]:
@@ -216,7 +232,7 @@ def _names(text: str, folded: str) -> Iterator[Spelling]:
             names = [*parts, ""] if len(parts[0]) > 1 else [parts[0] + parts[1], *parts[2:]]  # iPhone is one word
             yield Spelling(match[0].lower(), tuple({" ".join(each).strip().lower(): 0 for each in (parts, names)}))
     for match in _INITIALS.finditer(folded):
-        yield Spelling(match[0], (f"{match[1]} {match[2]}",))
+        yield Spelling(match[0], (f"{match[1]} {match[2]}", f"{match[1]} and {match[2]}"))
     for match in _ELISION.finditer(folded):
         yield Spelling(match[0], ((match[1],),))
     if not text.isascii():
@@ -233,13 +249,27 @@ def _in_parts(word: str) -> Iterator[Spelling]:
         yield Spelling(word, tuple(_groupings(pieces)), Certainty.SURE if is_sure else Certainty.LAST)
     if verb := _WITH_PARTICLE.fullmatch(word):
         yield Spelling(word, (f"{verb['verb']} {verb['particle']}",))
-    if word.isdigit() or not 3 <= len(word) <= _LONGEST_SPLIT:
-        return
+    if not word.isdigit() and 3 <= len(word) <= _LONGEST_SPLIT:
+        yield Spelling(word, (), Certainty.LAST)
+
+
+def parts_of(word: str) -> tuple[tuple[str, ...] | str, ...]:
+    """Return the ways to write a word of no passage: in two at any place, and without the e of an umlaut. They are many, so
+    a `Spelling` that is the last resort has none of its own."""
     least = 2 if word.isalpha() and len(word) > _SHORT_WORD else 1
-    parts = tuple(f"{word[:at]} {word[at:]}" for at in range(least, len(word) - least + 1))
-    yield Spelling(word, parts, Certainty.LAST)
-    if word.isalpha() and (plain := _WRITTEN_OUT.sub(r"\1", word)) != word:
-        yield Spelling(word, ((plain,),), Certainty.LAST)
+    parts = [f"{word[:at]} {word[at:]}" for at in range(least, len(word) - least + 1)]
+    plain = _WRITTEN_OUT.sub(r"\1", word) if word.isalpha() else word
+    return (*parts, *_nouns(word), *([(plain,)] if plain != word else []))
+
+
+def _nouns(word: str) -> Iterator[tuple[str, str]]:
+    """Yield a long word as two that stand anywhere, without what joins them in German: aufzugswartung as aufzug, wartung."""
+    if word.isalpha():
+        for at in range(_LEAST_NOUN, len(word) - _LEAST_NOUN + 1):
+            first, last = word[:at], word[at:]
+            yield first, last
+            if (joint := _JOINT.search(first)) and joint.start() >= _LEAST_NOUN:
+                yield first[: joint.start()], last
 
 
 def _codes(part: str) -> Iterator[Form]:

@@ -42,24 +42,32 @@ _NOT_INDEXED_ALONE: Final = "个的了在有"  # see `terms.analyze`
 
 def rewritings(folded: str) -> Iterator[Rewriting]:
     """Yield the pieces of a folded query (`terms.fold`) that others write otherwise."""
+    has_digits = any(map(folded.__contains__, "0123456789"))
     if not folded.isascii():
         yield from _numerals(folded)
+        yield from _weekdays(folded)
         yield from _kana(folded)
         yield from _nasals(folded)
     yield from _letters(folded)
-    yield from _number_words(folded)
-    yield from _parts_of_years(folded)
-    yield from _named_otherwise(folded)
-    if any(map(folded.__contains__, "0123456789")):
+    if has_digits or _SMALL_LETTER.search(folded):
+        yield from _number_words(folded)
+    if _SMALL_LETTER.search(folded):
+        yield from _named_otherwise(folded)
+        yield from _compounds(folded)
+    if any(map(folded.__contains__, _IN_PARTS_OF_YEARS)):
+        yield from _parts_of_years(folded)
+    if has_digits or _HAN_MEASURED.search(folded):
+        yield from _measured(folded)
+    if has_digits:
         yield from _numbers_with_han(folded)
         yield from _amounts(folded)
-        yield from _measured(folded)
         yield from _names_with_numbers(folded)
         yield from _times(folded)
         yield from _dotted(folded)
         yield from _thousands(folded)
 
 
+_SMALL_LETTER: Final = re.compile("[a-z]{2}")
 _SPOKEN: Final = re.compile(
     r"(?:凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|夜里)?[一二三四五六七八九两十]{1,3}点(?:[一二三四五六七八九十]{1,3}分|半|整|钟|[一三]刻)?"
     r"|(?<![年〇零一二三四五六七八九十])[一二三四五六七八九十]{1,2}月[一二三四五六七八九十]{1,3}[日号]"
@@ -77,7 +85,7 @@ def in_digits(folded: str) -> str:
 
 def _digits(match: re.Match[str]) -> str:
     if match["part"]:
-        hour = _CARDINALS.index(match["named"]) if match["named"] in _CARDINALS else 0
+        hour = CARDINALS.index(match["named"]) if match["named"] in CARDINALS else 0
         is_before, minutes = match["side"] == "to", 30 if match["part"] == "half" else 15
         return f"{hour - is_before}:{60 - minutes if is_before else minutes}" if 0 < hour <= 12 else match[0]
     if match["percent"]:
@@ -151,6 +159,18 @@ def _numerals(folded: str) -> Iterator[Rewriting]:
         yield Rewriting(f"{before}{written}{behind}", words=((str(value), *around),), is_sure=bool(around))
 
 
+_WEEKDAY: Final = re.compile("(?P<name>周|星期|礼拜)(?P<day>[一二三四五六日天])")
+_SUNDAY: Final = "日天"
+
+
+def _weekdays(folded: str) -> Iterator[Rewriting]:
+    """Yield the days of the week in their other names."""
+    for match in _WEEKDAY.finditer(folded):
+        days = _SUNDAY if match["day"] in _SUNDAY else match["day"]
+        names = (f"{name}{day}" for name in ("周", "星期", "礼拜") for day in days)
+        yield Rewriting(match[0], tuple(name for name in names if name not in (match[0], "周天")))
+
+
 def _numbers_with_han(folded: str) -> Iterator[Rewriting]:
     """Yield numbers beside Han characters in Chinese numerals, with these characters."""
     for match in _NUMBER.finditer(folded):
@@ -213,7 +233,8 @@ _UNITS: Final = (
     ("km/h", "公里每小时", "kilometres per hour", "kilometers per hour", "kph"),
     ("m2", "平方米", "平米"), ("m3", "立方米"), ("kw", "千瓦"), ("kwh", "千瓦时", "度"), ("w", "瓦"), ("v", "伏", "伏特"),
     ("ma", "毫安"), ("t", "吨", "tonne"), ("g", "克"), ("l", "升", "litre", "liter"), ("m", "米", "metre", "meter"),
-    ("h", "小时", "hour"), ("min", "分钟", "minute"), ("°c", "摄氏度", "degrees celsius"), ("°f", "华氏度", "degrees fahrenheit"),
+    ("h", "小时", "hour"), ("min", "分钟", "minute"),
+    ("°c", "摄氏度", "degrees celsius"), ("°f", "华氏度", "degrees fahrenheit"),
 )  # fmt: skip
 _SAME_UNIT: Final = {
     written: [other for other in names if other != name]
@@ -222,20 +243,30 @@ _SAME_UNIT: Final = {
     for written in ((name, f"{name}s") if name.isascii() and name.isalpha() and len(name) > 3 else (name,))
 }
 _MEASURED: Final = re.compile(
-    r"(?<![\w.])(?P<number>\d{1,9}(?:\.\d{1,3})?) ?"
+    r"(?<![a-z0-9_.])(?P<number>\d{1,9}(?:\.\d{1,3})?) ?"
     rf"(?P<unit>{'|'.join(sorted(_SAME_UNIT, key=len, reverse=True))})(?![a-z0-9])"
 )
 
 
+_HAN_UNITS: Final = sorted((unit for unit in _SAME_UNIT if len(unit) > 1 and _HAN.match(unit)), key=len, reverse=True)
+_HAN_MEASURED: Final = re.compile(rf"(?P<number>[一二三四五六七八九两十百千万]{{1,6}})(?P<unit>{'|'.join(_HAN_UNITS)})")
+
+
 def _measured(folded: str) -> Iterator[Rewriting]:
+    """Yield amounts in other units of the same size, with a blank before the unit or none."""
     for match in _MEASURED.finditer(folded):
         units = _SAME_UNIT[match["unit"]]
         texts = tuple(
             f"{match['number']}{blank}{unit}" for unit in units for blank in (" ", "")[: 1 + unit[-1].isdigit()]
         )
+        if match["number"].isdigit() and 0 < int(match["number"]) < _LARGE:
+            texts += tuple(f"{numeral(int(match['number']))}{unit}" for unit in units if unit in _HAN_UNITS)
         is_part = len(match["unit"]) == 1 and _HAN.match(match["unit"]) and _HAN.match(folded, match.end())
         words = tuple((match["number"], unit) for unit in units if _HAN.fullmatch(unit))
         yield Rewriting(match["number"] if is_part else match[0], texts, words)
+    for match in _HAN_MEASURED.finditer(folded):
+        value = _value(match["number"])
+        yield Rewriting(match[0], tuple(f"{value} {unit}" for unit in (match["unit"], *_SAME_UNIT[match["unit"]])))
 
 
 _NAMED: Final = re.compile(
@@ -271,8 +302,10 @@ def _times(folded: str) -> Iterator[Rewriting]:
             minutes = ("半", "三十分") if minute else ("整", "")
         hours = f"{part}{numeral((hour - 1) % 12 + 1)}点"
         texts = [*(f"{hours}{end}" for end in minutes), f"{hour}h{match['m']}"]
+        if not minute and hour in (0, 12):
+            texts.append("noon" if hour else "midnight")
         if minute in _SPOKEN_PARTS:
-            texts.append(f"{_SPOKEN_PARTS[minute]} {_CARDINALS[(hour + (minute == 45) - 1) % 12 + 1]}")
+            texts.append(f"{_SPOKEN_PARTS[minute]} {CARDINALS[(hour + (minute == 45) - 1) % 12 + 1]}")
         yield Rewriting(match[0], tuple(texts))
 
 
@@ -320,6 +353,7 @@ _HALVES: Final = (
     ("h1", "上半年", "first half", "1st half"),
     ("h2", "下半年", "second half", "2nd half"),
 )
+_IN_PARTS_OF_YEARS: Final = ("季度", "半年", "quarter", "half", "q1", "q2", "q3", "q4", "h1", "h2")
 _SAME_PART: Final = {name: names for names in (*_QUARTERS, *_HALVES) for name in names}
 _PART_OF_YEAR: Final = re.compile(
     r"(?<![a-z0-9])(?:(?P<year>20\d\d)[ -]?)?(?P<name>q[1-4]|h[12])(?:[ /-]?(?P<behind>20\d\d))?(?![a-z0-9])"
@@ -340,8 +374,8 @@ def _parts_of_years(folded: str) -> Iterator[Rewriting]:
             yield Rewriting(match[0], tuple(other for other in names if other != name))
         elif names in _HALVES:
             short, han, *words = names
-            ways = (f"{short} {year}", f"{year} {short}", f"{year}{short}", f"{year}年{han}", f"{year}{han}")
-            ways += tuple(f"{written} of {year}" for written in words)
+            ways = [f"{short} {year}", f"{year} {short}", f"{year}{short}", f"{year}年{han}", f"{year}{han}"]
+            ways += [f"{written} of {year}" for written in words]
             yield Rewriting(match[0], tuple(way for way in ways if way != match[0]))
 
 
@@ -361,6 +395,24 @@ def _named_otherwise(folded: str) -> Iterator[Rewriting]:
         yield Rewriting(match[0], (f"{match[1]}&{match[2]}",))
     for match in _HOUR.finditer(folded):
         yield Rewriting(match[0], _HOURS[match[0]])
+
+
+_OF: Final = re.compile(
+    r"(?<!\w)(?P<last>[a-z]{4,20}) (?:der|des|dem|den|von|vom|fur|fuer|zum|zur|im|am|van|voor)"
+    r"(?: (?:der|das|die|den|dem|de|het|einen|einer|einem|eines))? (?P<first>[a-z]{4,20})(?!\w)"
+)
+_ENDING: Final = re.compile("(?:es|s|en|n|e)$")
+
+
+def _compounds(folded: str) -> Iterator[Rewriting]:
+    """Yield two nouns of German or Dutch as one: wartung des aufzugs as aufzugswartung."""
+    for match in _OF.finditer(folded):
+        first, last = match["first"], match["last"]
+        plain = _ENDING.sub("", first)
+        joined = {
+            f"{start}{last}": None for start in (first, f"{first}s", f"{first}n", plain, f"{plain}s", f"{plain}en")
+        }
+        yield Rewriting(match[0], words=tuple((each,) for each in joined), is_sure=False)
 
 
 _KATAKANA: Final = re.compile("[\u30a1-\u30f6ー]{2,}")
@@ -397,23 +449,23 @@ def _nasals(folded: str) -> Iterator[Rewriting]:
                 yield Rewriting(match[0], (other,))
 
 
-_CARDINALS: Final = [
+CARDINALS: Final = [
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
 ]
 _IRREGULAR: Final = {1: "first", 2: "second", 3: "third", 5: "fifth", 8: "eighth", 9: "ninth", 12: "twelfth"}
-_TENS: Final = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+TENS: Final = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 
 
 def _in_words(value: int) -> tuple[str, str]:
     """Return the English cardinal and ordinal of a number below a hundred."""
-    if value < len(_CARDINALS):
-        cardinal = _CARDINALS[value]
+    if value < len(CARDINALS):
+        cardinal = CARDINALS[value]
         return cardinal, _IRREGULAR.get(value) or f"{cardinal}th"
-    ten, one = _TENS[value // 10 - 2], value % 10
+    ten, one = TENS[value // 10 - 2], value % 10
     if not one:
         return ten, f"{ten[:-1]}ieth"
-    return f"{ten}-{_CARDINALS[one]}", f"{ten}-{_in_words(one)[1]}"
+    return f"{ten}-{CARDINALS[one]}", f"{ten}-{_in_words(one)[1]}"
 
 
 def _ordinal(value: int) -> str:
@@ -430,7 +482,7 @@ _NUMBER_WORDS: Final = {
 } | {"first": "1st"}
 _WORDS_OF_NUMBERS: Final = {digits: written for written, digits in _NUMBER_WORDS.items() if " " not in written}
 _ANY_NUMBER_WORD: Final = re.compile(
-    rf"(?<![a-z-])(?:(?:{'|'.join(_TENS)})[ -](?:[a-z]+)|(?:first|t|fou?r|f|s|e|n)[a-z]*)(?![a-z-])"
+    rf"(?<![a-z-])(?:(?:{'|'.join(TENS)})[ -](?:[a-z]+)|(?:first|t|fou?r|f|s|e|n)[a-z]*)(?![a-z-])"
 )
 _SMALL: Final = re.compile(r"(?<![\w.,:/-])\d\d?(?:st|nd|rd|th)?(?!\w|[.,:/-]\d)")
 

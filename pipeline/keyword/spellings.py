@@ -45,7 +45,10 @@ def joined_parts(
 
 def near_spellings(term: str) -> list[str]:
     """Return every term one typing error away (a character more, less, other, or two swapped), at most 1,500: anywhere
-    in an identifier, behind the first letter of a Latin word; none below 5 or above 20 characters."""
+    in an identifier, behind the first letter of a Latin word; none below 5 or above 20 characters. Of a Japanese word with
+    an ending, its Han character; of an Arabic noun, its other number."""
+    if not term.isascii():
+        return list(_other_word_forms(term))
     is_code = _CODE.fullmatch(term) is not None
     if not is_code and not _WORD.fullmatch(term):
         return []
@@ -56,3 +59,27 @@ def near_spellings(term: str) -> list[str]:
     spellings += [before + letter + after[1:] for before, after in cuts if after for letter in typed]
     spellings += [before + letter + after for before, after in cuts for letter in typed]
     return [other for other in dict.fromkeys(spellings) if other != term]
+
+
+_HAN_AND_KANA: Final = re.compile("([\u4e00-\u9fff])[\u3041-\u3096]|[\u3041-\u3096]([\u4e00-\u9fff])")
+# Plurals of Arabic that change the vowels of a noun, most often of three or four consonants, and its feminine ending.
+_ARTICLE: Final = "ال"
+_PLURALS: Final = (re.compile("ا(..)ا(.)"), re.compile("(..)و(.)"), re.compile("(..)ا(.)"), re.compile("(..)ا(..)"))
+_SINGULAR: Final = re.compile("([ء-ي]{2})([ء-ي])ه?|([ء-ي]{2})([ء-ي]{2})ه?")
+
+
+def _other_word_forms(term: str) -> Iterator[str]:
+    if match := _HAN_AND_KANA.fullmatch(term):
+        yield match[1] or match[2]
+    plain = term.removeprefix(_ARTICLE)
+    if not (singular := _SINGULAR.fullmatch(plain)) and not any(plural.fullmatch(plain) for plural in _PLURALS):
+        return
+    forms = dict.fromkeys([plain])
+    for plural in filter(None, (pattern.fullmatch(plain) for pattern in _PLURALS)):
+        forms |= dict.fromkeys((plural[1] + plural[2], plural[1] + plural[2] + "ه"))
+    if singular and singular[1]:
+        first, last = singular[1], singular[2]
+        forms |= dict.fromkeys((f"ا{first}ا{last}", f"{first}و{last}", f"{first}ا{last}"))
+    elif singular:
+        forms |= dict.fromkeys([f"{singular[3]}ا{singular[4]}"])
+    yield from (f"{article}{form}" for form in forms for article in ("", _ARTICLE) if f"{article}{form}" != term)

@@ -274,3 +274,118 @@ class DescribeScripts:
     def it_finds_words_in_the_other_letters_of_a_script(self, query, right, wrong):
         assert ranked(query, [wrong, right])[:1] == [right]
         assert first(right.split("を")[0].split()[0], query, (wrong,)) == query
+
+
+class DescribeNumbersInWords:
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        both_ways(
+            [
+                ("ten thousand lanterns", "10,000 lanterns", "1,000 lanterns"),
+                ("half a million readers", "500,000 readers", "50,000 readers"),
+                ("one hundred and five beds", "105 beds", "five hundred beds"),
+                ("World War II", "World War 2", "World War 1"),
+                ("volume IV", "volume 4", "volume VI"),
+                ("3,5 kg", "3.5 kg", "35 kg"),
+                ("3층 화장실", "삼층 화장실", "오층 화장실"),
+                ("12번 문", "십이번 문", "이번 문"),
+                ("三公里步道", "3km 步道", "13km 步道"),
+                ("10公斤大米", "10kg 大米", "25kg 大米"),
+                ("重37摄氏度", "重 37℃", "重 25℃"),
+                ("40 degrees Celsius", "40°C", "80 °C"),
+            ]
+        )[:-1],
+    )
+    def it_reads_them_as_digits(self, query, right, wrong):
+        right, wrong = f"Here is the {right} that we saw.", f"Here is the {wrong} that we saw."
+        assert first(query, right, (wrong,)) == right
+
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        both_ways(
+            [
+                ("第四季度计划", "Q4 计划", "Q1 计划"),
+                ("一季度产量", "Q1 产量", "Q2 产量"),
+                ("third quarter budget", "Q3 budget", "Q2 budget"),
+                ("H1 2024", "first half of 2024", "second half of 2024"),
+                ("2024年下半年", "H2 2024", "H1 2024"),
+                ("上半年利润", "H1 利润", "H2 利润"),
+                ("周三例会", "星期三例会", "周五例会"),
+                ("礼拜天值班", "周日值班", "周六值班"),
+                ("noon train", "12:00 train", "17:00 train"),
+            ]
+        ),
+    )
+    def it_reads_parts_of_a_year_and_of_a_week(self, query, right, wrong):
+        right, wrong = f"The note of {right} is ready.", f"The note of {wrong} is ready."
+        assert first(query, right, (wrong,)) == right
+
+
+class DescribeCodesInOtherGroups:
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        both_ways(
+            [
+                ("9780374244797", "978-0374244797", "978-0374244779"),
+                ("978-0-374-24479-7", "978-0374244797", "978-0374244779"),
+                ("139.3036.4262", "13930364262", "13930366242"),
+                ("+86-15291506159", "152 9150 6159", "152 9150 6195"),
+                ("Model 71Pro", "Model71 Pro", "Model 17Pro"),
+                ("IEEE802.11ax", "IEEE 802.11ax", "IEEE 802.11ac"),
+                ("ISO/IEC 17025", "ISO 17025", "ISO 17020"),
+                ("Q&A", "Q and A", "B and B"),
+            ]
+        ),
+    )
+    def it_finds_them(self, query, right, wrong):
+        right, wrong = f"Look for {right} on the back.", f"Look for {wrong} on the back."
+        assert first(query, right, (wrong,)) == right
+
+
+class DescribeOtherFormsOfAWord:
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        both_ways(
+            [
+                ("mouse in the attic", "mice in the attic", "bats in the attic"),
+                ("wolf at the well", "wolves at the well", "lynxes at the well"),
+                ("policewoman", "policewomen", "policeman"),
+                ("nucleus of a cell", "nuclei of a cell", "wall of a cell"),
+                ("criterion", "criteria", "criticism"),
+                ("who stole the bell", "steal the bell", "paint the bell"),
+                ("frozen pipe", "freeze a pipe", "bend a pipe"),
+            ]
+        ),
+    )
+    def it_knows_irregular_words_of_english(self, query, right, wrong):
+        right, wrong = f"People say: {right}, again.", f"People say: {wrong}, again."
+        assert first(query, right, (wrong,)) == right
+
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        [
+            ("Wartung des Aufzugs", "Die Aufzugswartung findet statt.", "Die Wartung der Heizung findet statt."),
+            ("Aufzugswartung", "Die Wartung des Aufzugs findet statt.", "Die Wartung der Heizung findet statt."),
+            ("Kosten der Wohnung", "Die Wohnungskosten steigen.", "Die Fahrtkosten steigen."),
+            ("Zahnarzttermin", "Einen Termin beim Zahnarzt gibt es heute.", "Einen Termin beim Friseur gibt es."),
+            ("sleutel van de kelder", "De keldersleutel hangt hier.", "De dakluiksleutel ligt boven."),
+        ],
+    )
+    def it_joins_and_splits_nouns_of_german_and_dutch(self, query, right, wrong):
+        assert first(query, right, (wrong,)) == right
+
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        [
+            ("کتابیں", "کتاب الماری میں ہے۔", "برتن باورچی خانے میں ہے۔"),
+            ("স্কুলে ভর্তি", "স্কুলের ভর্তি শুরু হয়।", "হাসপাতালের ছুটি শুরু হয়।"),
+            ("ціни", "Ціна квитка становить сто гривень.", "Кава коштує сорок гривень."),
+            ("будинками", "Будинок зведено торік.", "Гараж зведено давно."),
+            ("w liceach", "Liceum stoi przy rynku.", "Szpital stoi przy stacji."),
+            ("prețurile", "Prețul este zece lei.", "Cafeaua este aici."),
+            ("cărților", "Cartea se împrumută aici.", "Biletul se cumpără aici."),
+            ("v knihovnách", "Knihovna půjčuje mapy.", "Muzeum prodává mapy."),
+        ],
+    )
+    def it_knows_inflections_of_other_languages(self, query, right, wrong):
+        assert first(query, right, (wrong,)) == right

@@ -19,6 +19,9 @@ KNOWN = {
     "portuguese": "Os inquilinos têm direito a uma casa que não seja fria, como está na lei e no contrato da cidade.",
     "turkish": "Kiracılar bu evlerde daha iyi koşullar için ve soğuk odalar nedeniyle sözleşmeyi bitirme hakkına sahip.",
     "russian": "Арендаторы имеют право расторгнуть договор, если квартиры холодные.",
+    "ukrainian": "Орендарі мають право розірвати договір, якщо квартири холодні і їх ніхто не лагодить.",
+    "urdu": "کرایہ داروں کو معاہدہ ختم کرنے کا حق ہے اگر کمرے ٹھنڈے ہوں۔",
+    "bengali": "ঘর ঠান্ডা হলে ভাড়াটেরা চুক্তি শেষ করতে পারেন।",
     "greek": "Οι ενοικιαστές έχουν δικαίωμα να λύσουν τη σύμβαση, αν τα διαμερίσματα είναι κρύα.",
     "hindi": "किरायेदारों को अनुबंध समाप्त करने का अधिकार है, यदि कमरे ठंडे हैं।",
     "polish": "Najemcy mają prawo rozwiązać umowę, jeśli mieszkania są zimne i nie nadają się do zamieszkania.",
@@ -40,6 +43,9 @@ KNOWN = {
 SHORT = [
     (("german",), "Die Autowaschanlage steht am Hafen."),
     (("turkish",), "İSTANBUL'daki müze bu yıl kapalı."),
+    (("czech",), "Knihovna půjčuje mapy."),
+    (("romanian",), "Cartea se împrumută de la bibliotecă."),
+    (("turkish",), "Ankara'nın ışığı"),
     (("danish", "norwegian"), "Prisen på båden er to hundrede."),
 ]
 OTHERS = {

@@ -165,6 +165,13 @@ class DescribeNearSpellings:
     def it_is_for_words_and_identifiers_alone(self, term):
         assert near_spellings(term) == []
 
+    @pytest.mark.parametrize(
+        ("term", "other"),
+        [("走る", "走"), ("い犬", "犬"), ("اسعار", "سعر"), ("سعر", "اسعار"), ("مدارس", "مدرسه"), ("التذاكر", "تذكره")],
+    )
+    def it_has_other_forms_of_words_that_no_letter_of_latin_is_in(self, term, other):
+        assert other in near_spellings(term)
+
 
 class DescribeTokenizer:
     @settings(max_examples=30)
