@@ -92,7 +92,7 @@ def _by_rule(arrived: Arrived, rankings: Sequence[Ranking], weights: Weights, co
         scores = {**dict(zip(whole.chunk_ids, whole.scores, strict=True)), **completed.get(whole.channel, {})}
         others = candidates.difference(ranking.chunk_ids).intersection(scores)
         known[whole.channel] = {chunk_id: scores[chunk_id] for chunk_id in others}
-    return followed_by(merge(first, known if fusion.strategy == "weighted" else {}), every)
+    return followed_by(merge(first, known if fusion.strategy != "rrf" else {}), every)
 
 
 def least_pool(query: Query, channel: ChannelName) -> int:

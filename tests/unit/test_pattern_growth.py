@@ -43,7 +43,7 @@ class DescribeEveryPattern:
             "pipeline.chunking.sentences._MAY_END",
             "api_gateway.http.prefer._PREFERENCE",
             "pipeline.privacy.redaction._RULES",  # in the fields of objects
-            "pipeline.keyword.inflections._LETTERS",  # in a dict
+            "pipeline.keyword.inflections._SCRIPTS",  # in tuples
             "pipeline.models.service_pace: \\d{1,15}(\\.\\d{1,9})?",  # in a call
         } <= places
 
