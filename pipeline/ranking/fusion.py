@@ -286,7 +286,7 @@ def _considered(fused: Sequence[Fused], share: float) -> tuple[list[Fused], list
     """Return the candidates best first, those of them that are considered, and the others. Raises ValueError."""
     if not 0 <= share <= 1:
         raise ValueError(f"a share lies between 0 and 1, not at {share}")
-    ordered = sorted(fused, key=itemgetter(1), reverse=True)  # equal ones stay in their order: see `followed_by`
+    ordered = best_first(fused)
     return ordered, ordered[:CONSIDERED], ordered[CONSIDERED:]
 
 

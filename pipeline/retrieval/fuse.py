@@ -166,7 +166,7 @@ def add_coverage(arrived: Arrived, fused: Sequence[Fused], channels: Mapping[Cha
     coverage = _result_in_time(ChannelName.KEYWORD, running, arrived, otherwise=otherwise)
     if coverage is None:
         return list(fused)
-    moved = covered(fused, coverage, share=share)
+    moved = _behind_in_order(covered(fused, coverage, share=share), fused)
     arrived.journal.took("coverage", started)
     return moved
 
@@ -201,9 +201,18 @@ def support_neighbours(
         )
     if terms is None:
         return list(fused)
-    moved = neighbour_feedback(fused, terms, share=share)
+    moved = _behind_in_order(neighbour_feedback(fused, terms, share=share), fused)
     arrived.journal.took("feedback", started)
     return moved
+
+
+def _behind_in_order(moved: Sequence[Fused], fused: Sequence[Fused]) -> list[Fused]:
+    """Return moved hits with those behind the considered ones in their former order, which scores of 0 do not tell: see
+    `followed_by`."""
+    if fused[-1].score > 0:
+        return list(moved)
+    places = {hit.chunk_id: place for place, hit in enumerate(fused)}
+    return [*moved[:CONSIDERED], *sorted(moved[CONSIDERED:], key=lambda hit: places[hit.chunk_id])]
 
 
 def _terms(query: Query, chunk_ids: Sequence[ChunkId], use: Resources) -> dict[ChunkId, Terms]:
