@@ -209,7 +209,7 @@ def support_neighbours(
 def _behind_in_order(moved: Sequence[Fused], fused: Sequence[Fused]) -> list[Fused]:
     """Return moved hits with those behind the considered ones in their former order, which scores of 0 do not tell: see
     `followed_by`."""
-    if fused[-1].score > 0:
+    if not fused or fused[-1].score > 0:
         return list(moved)
     places = {hit.chunk_id: place for place, hit in enumerate(fused)}
     return [*moved[:CONSIDERED], *sorted(moved[CONSIDERED:], key=lambda hit: places[hit.chunk_id])]
