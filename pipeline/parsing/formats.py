@@ -81,7 +81,7 @@ PARSERS: dict[str, Parser] = {
     CSV: parse_csv,
     TSV: parse_tsv,
     JSON: parse_json,
-    PDF: _of("pdf", "parse_pdf"),
+    PDF: _of("pdf.pages", "parse_pdf"),
     DOCX: lambda body, _charset: parse_docx(body),
     XLSX: _of("workbook", "parse_xlsx"),
     XLSB: _of("workbook", "parse_xlsx"),
@@ -177,7 +177,7 @@ def read_pictures(reader: PageReader) -> None:
         return parse_picture(body, reader)
 
     def pdf(body: bytes, _charset: str | None) -> Parsed:
-        from pipeline.parsing.pdf import parse_pdf
+        from pipeline.parsing.pdf.pages import parse_pdf
 
         return parse_pdf(body, reader)
 

@@ -11,7 +11,7 @@ import orjson
 
 from pipeline.documents.cut_document import CutRequest
 from pipeline.errors import CuttingMemory, ParserMemory, Rejected
-from pipeline.parsing.page_images import PageImage
+from pipeline.parsing.pdf.page_images import PageImage
 from pipeline.records import Chunking, Scope
 
 _LENGTHS = struct.Struct("!II")  # bytes of the header, bytes of the body

@@ -20,7 +20,7 @@ from pipeline.errors import MalformedDocument, Rejected
 from pipeline.examples.workbook_book import read_tables
 from pipeline.garbage import keep_for_good
 from pipeline.parsing.formats import parse, read_pictures
-from pipeline.parsing.page_images import render_page
+from pipeline.parsing.pdf.page_images import render_page
 from pipeline.parsing.recognition import PageReader, Recognition
 from pipeline.sandbox.accepted_formats import register_installed_parsers
 from pipeline.sandbox.confinement import confine

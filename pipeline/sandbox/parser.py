@@ -21,7 +21,7 @@ from pipeline.errors import (
 )
 from pipeline.examples.workbook_book import Sheet
 from pipeline.parsing.formats import MARKDOWN, PDF, PLAIN, XLSX, parse
-from pipeline.parsing.page_images import PageImage
+from pipeline.parsing.pdf.page_images import PageImage
 from pipeline.parsing.recognition import Recognition
 from pipeline.records import Parsed
 from pipeline.sandbox.frames import CUTTING, RECOGNISING, image_of, out_of_memory, question_of

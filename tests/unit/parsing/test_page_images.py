@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from pipeline.errors import EncryptedDocument, MalformedDocument
-from pipeline.parsing.page_images import WIDEST, render_page
+from pipeline.parsing.pdf.page_images import WIDEST, render_page
 from tests.support.corpora.formats import pdf
 from tests.support.corpora.hostile import HOSTILE
 

@@ -18,11 +18,11 @@ import pypdfium2.raw
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
-from pipeline.parsing.pdf_contents import PageText, Words, rules_of, words_of
-from pipeline.parsing.pdf_heads import body_size, heading_sizes, running_heads, without_browser_lines
-from pipeline.parsing.pdf_layers import Layers
-from pipeline.parsing.pdf_layout import reading_order
-from pipeline.parsing.pdf_lines import BREAK, CJK, NEW, ON, SOFT, Line, LinePart, joined, turned, unplaced
+from pipeline.parsing.pdf.contents import PageText, Words, rules_of, words_of
+from pipeline.parsing.pdf.heads import body_size, heading_sizes, running_heads, without_browser_lines
+from pipeline.parsing.pdf.layers import Layers
+from pipeline.parsing.pdf.layout import reading_order
+from pipeline.parsing.pdf.lines import BREAK, CJK, NEW, ON, SOFT, Line, LinePart, joined, turned, unplaced
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
 from pipeline.parsing.table_headers import are_alike, looks_like_header
 from pipeline.parsing.tables import bar_blocks, named_rows

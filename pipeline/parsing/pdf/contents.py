@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pypdfium2 import raw
 
 from pipeline.parsing.formulas import raised
-from pipeline.parsing.pdf_lines import SOFT, WIDE_GAP, LinePart, turned
+from pipeline.parsing.pdf.lines import SOFT, WIDE_GAP, LinePart, turned
 
 _SOFT_HYPHEN, _BROKEN = 0xFFFE, 2  # pdfium's hyphens at a line's end, with which it joins the next line
 _UNICODE_HYPHEN, _LOST = 0x2010, 0xFFFD

@@ -7,8 +7,8 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.parsing.pdf_contents import Sides
-from pipeline.parsing.pdf_lines import GUTTER, Line, LinePart, joined, paragraphs_of, rows_of, tidy
+from pipeline.parsing.pdf.contents import Sides
+from pipeline.parsing.pdf.lines import GUTTER, Line, LinePart, joined, paragraphs_of, rows_of, tidy
 from pipeline.parsing.table_headers import looks_like_header
 
 _TOUCHING = 3.0  # points between rules that meet

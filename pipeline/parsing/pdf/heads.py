@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
-from pipeline.parsing.pdf_lines import ON, Line, LinePart
+from pipeline.parsing.pdf.lines import ON, Line, LinePart
 
 _ROMAN, _DIGITS = re.compile(r"[ivxl](?<!\w[ivxl])[ivxl]{0,6}+(?!\w)"), re.compile(r"\d+")
 _SHORT_NUMBER = re.compile(r"(?<!\w)\d{1,4}(?!\w)")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import median
 
-from pipeline.parsing.pdf_lines import CJK, GUTTER, VALUE, Line, LinePart, Spans, is_cjk, tidy
+from pipeline.parsing.pdf.lines import CJK, GUTTER, VALUE, Line, LinePart, Spans, is_cjk, tidy
 from pipeline.parsing.table_headers import looks_like_header
 
 _NARROW_GUTTER = 0.3  # times the height: between columns of numbers

@@ -33,7 +33,7 @@ def render_page(body: bytes, page: int, *, width: int) -> PageImage | None:
     """Return ``page``, from 1, about ``width`` pixels wide, or None. Raises EncryptedDocument, MalformedDocument."""
     import pypdfium2  # not at the top: workers import this module, and only parser processes render
 
-    from pipeline.parsing.pdf import open_pdf
+    from pipeline.parsing.pdf.pages import open_pdf
 
     document = open_pdf(body)
     try:

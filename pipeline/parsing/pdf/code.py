@@ -5,7 +5,7 @@ from itertools import pairwise
 from statistics import median
 
 from pipeline.parsing.assembly import LONGEST_CODE, code_runs
-from pipeline.parsing.pdf_lines import NEAR, SOFT, Line, LinePart, rows_of
+from pipeline.parsing.pdf.lines import NEAR, SOFT, Line, LinePart, rows_of
 
 _LEAST_WIDTH = 0.1  # points of a letter of code
 

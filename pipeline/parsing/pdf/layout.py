@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise
 from typing import cast
 
-from pipeline.parsing.pdf_code import with_code
-from pipeline.parsing.pdf_contents import Sides
-from pipeline.parsing.pdf_lines import (
+from pipeline.parsing.pdf.code import with_code
+from pipeline.parsing.pdf.contents import Sides
+from pipeline.parsing.pdf.lines import (
     CJK,
     CJK_PROSE,
     ENDING,
@@ -30,8 +30,8 @@ from pipeline.parsing.pdf_lines import (
     paragraphs_of,
     rows_of,
 )
-from pipeline.parsing.pdf_rules import Box, with_ruled_tables
-from pipeline.parsing.pdf_tables import Part, by_column, merged_spans, table_of
+from pipeline.parsing.pdf.rules import Box, with_ruled_tables
+from pipeline.parsing.pdf.unruled import Part, by_column, merged_spans, table_of
 
 _ALIGNED = 0.12  # times the height: the bases of cells beside each other differ by less
 _LEAST_BLOCK = 4  # lines on average, if blocks are to be read as they were drawn
