@@ -218,6 +218,8 @@ class _Table:
     rows: list[list[Cell]] = field(default_factory=list)
     header_rows: int = 0
     deleted: set[int] = field(default_factory=set)  # rows
+    is_shaded: bool = False  # by its style or its properties
+    has_shaded_cell: bool = False  # the open one
 
 
 class _Paragraphs(XmlReader):
@@ -285,7 +287,7 @@ class _Paragraphs(XmlReader):
             self._run_property(name, attributes)
         elif self._in_paragraph_properties:
             self._paragraph_property(name, attributes)
-        elif name in ("tbl", "tr", "tc", "gridSpan", "vMerge", "tblHeader", "gridBefore", "hMerge"):
+        elif name in ("tbl", "tr", "tc", "gridSpan", "vMerge", "tblHeader", "gridBefore", "hMerge", "tblStyle", "shd"):
             self._table_part(name, attributes)
         elif self._open:
             self._inline(name, attributes)
@@ -322,7 +324,7 @@ class _Paragraphs(XmlReader):
         elif self._in_field:
             self._field += text
         elif self._in_text and self._open:
-            if self._is_hidden or (self._is_white and self.is_on_paper and not self._tables):
+            if self._is_hidden or (self._is_white and self.is_on_paper and not self._is_on_shade()):
                 self.hidden = self.hidden or bool(text.strip())
                 return
             if any(fields := self._open[-1].fields) and not fields[-1]:
@@ -506,10 +508,16 @@ class _Paragraphs(XmlReader):
         table = self._tables[-1]
         if name == "tr":
             table.rows.append([])
+        elif name == "tblStyle":
+            table.is_shaded = bool(self._styles.of(value, "shd"))
+        elif name == "shd":
+            table.is_shaded |= not table.rows and _is_shade(attributes)
+            table.has_shaded_cell = _is_shade(attributes)
         elif not table.rows:
             return
         elif name == "tc":
             table.rows[-1].append(Cell())
+            table.has_shaded_cell = False
         elif name == "gridBefore" and value.isdecimal():
             table.rows[-1].append(Cell(across=min(int(value), _MOST_COLUMNS)))
         elif name == "tblHeader" and _is_on(attributes) and table.header_rows == len(table.rows) - 1:
@@ -520,6 +528,9 @@ class _Paragraphs(XmlReader):
             table.rows[-1][-1].from_above = value != "restart"
         elif name == "hMerge" and table.rows[-1]:
             table.rows[-1][-1].from_left = value != "restart"
+
+    def _is_on_shade(self) -> bool:
+        return any(table.is_shaded or table.has_shaded_cell for table in self._tables)
 
     def _end_table(self) -> None:
         table = self._tables.pop()
