@@ -3,7 +3,7 @@
 import io
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 from zipfile import ZipFile
@@ -21,17 +21,20 @@ from pipeline.parsing.sheets import Formats, Row, SheetReader, column_letters, n
 from pipeline.parsing.workbook import MOST_ROWS, TOO_MANY_ROWS, workbook_blocks
 from pipeline.records import Parsed
 
-_NO_FORMATS = Formats(codes={}, from_1904=False)
+_WHITE = 1  # the style of white cells of OpenDocument
+_NO_FORMATS = Formats(codes={}, from_1904=False, white=(str(_WHITE),))
 _KINDS = {xlrd.XL_CELL_TEXT: "str", xlrd.XL_CELL_NUMBER: "n", xlrd.XL_CELL_DATE: "n", xlrd.XL_CELL_BOOLEAN: "b"}
 _KINDS |= {xlrd.XL_CELL_ERROR: "e"}
 _DAMAGED = (
     *(xlrd.XLRDError, FormulaError, struct.error, OSError, RecursionError, ArithmeticError, AssertionError),
     *(AttributeError, LookupError, NameError, NotImplementedError, TypeError, ValueError),
 )
+_BARE_GROUNDS = ("#ffffff", "transparent")
 _BARE = (b"\x09\x00", b"\x09\x02", b"\x09\x04", b"\x09\x08")  # beginnings of a workbook without a container
 _PASSWORD = "the document is protected by a password"
 _NO_WORKBOOK = "the archive holds no Excel workbook"
 _MOST_COLUMNS = 16_384
+_WHITE_RGB, _DRAWN = (255, 255, 255), frozenset({0xEC, 0x1B0})  # records: drawings, formats with conditions
 _XML_KINDS = {"Number": "n", "DateTime": "n", "Boolean": "b", "Error": "e"}
 _NAMED_FORMATS = {
     **{"Fixed": "0.00", "Standard": "#,##0.00", "Currency": "#,##0.00", "Percent": "0.00%", "Scientific": "0.00E+00"},
@@ -81,7 +84,10 @@ def parse_xls(body: bytes) -> Parsed:
         book = xlrd.open_workbook(file_contents=contents, formatting_info=True, ragged_rows=True, logfile=io.StringIO())
         codes = {number: each.format_str or "" for number, each in book.format_map.items()}
         formats = number_formats([each.format_key for each in book.xf_list], codes, from_1904=book.datemode == 1)
-        sheets = tuple(_xls_sheet(sheet, formats) for sheet in book.sheets())
+        white = [str(at) for at, style in enumerate(book.xf_list) if _is_white(book, style)]
+        formats = replace(formats, white=white)
+        is_coloured = bool(white) and not _DRAWN.isdisjoint(_kinds_of_records(contents))
+        sheets = tuple(_xls_sheet(sheet, formats, is_coloured=is_coloured) for sheet in book.sheets())
     except _DAMAGED as error:
         if "encrypted" in str(error):
             raise EncryptedDocument(_PASSWORD) from None
@@ -116,8 +122,26 @@ def _stream_of(body: bytes) -> bytes:
         return bytes(container.openstream(path).read())
 
 
-def _xls_sheet(source: Any, formats: Formats) -> _Sheet:
+def _is_white(book: Any, style: Any) -> bool:
+    """Return whether a style writes white on no other colour."""
+    colour = book.colour_map.get(book.font_list[style.font_index].colour_index)
+    ground = style.background
+    is_bare = not ground.fill_pattern or book.colour_map.get(ground.pattern_colour_index) in (None, _WHITE_RGB)
+    return colour == _WHITE_RGB and is_bare
+
+
+def _kinds_of_records(stream: bytes) -> set[int]:
+    kinds, at = set[int](), 0
+    while at + 4 <= len(stream):
+        kind, length = struct.unpack_from("<HH", stream, at)
+        kinds.add(kind)
+        at += 4 + length
+    return kinds
+
+
+def _xls_sheet(source: Any, formats: Formats, *, is_coloured: bool) -> _Sheet:
     sheet = _Sheet(source.name, is_hidden=source.visibility != 0, formats=formats)
+    sheet.is_coloured = is_coloured
     for column, about in source.colinfo_map.items():
         if about.hidden:
             sheet.hide(column, column)
@@ -237,11 +261,13 @@ class _Tables(XmlReader):
         self.sheets: list[_Sheet] = []
         self._objects = objects
         self._hidden: set[str] = set()  # styles of sheets
+        self._white, self._shaded = set[str](), set[str]()  # styles of cells
+        self._is_coloured = False  # a style has conditions
         self._style = ""
         self._depth = self._silent = self._shape = 0  # open tables, silent elements, and shapes
         self._number = self._column = 0  # of the row, from 1; of the next cell
         self._row: dict[str, str] = {}
-        self._cells: list[tuple[int, str, bool]] = []
+        self._cells: list[tuple[int, str, bool, int]] = []
         self._cell = _Cell()
         self._pieces: list[str] | None = None  # of the open paragraph
         self._note: list[str] = []
@@ -254,11 +280,21 @@ class _Tables(XmlReader):
             self._style = attributes.get("name", "")
         elif name == "table-properties" and attributes.get("display") == "false":
             self._hidden.add(self._style)
+        elif name == "text-properties" and attributes.get("color", "").lower() == "#ffffff":
+            self._white.add(self._style)
+        elif (
+            name == "table-cell-properties"
+            and attributes.get("background-color", "#ffffff").lower() not in _BARE_GROUNDS
+        ):
+            self._shaded.add(self._style)
+        elif name in ("map", "conditional-format"):
+            self._is_coloured = True
         elif name == "table":
             self._depth += 1
             if self._depth == 1:
                 is_hidden = attributes.get("style-name") in self._hidden
                 self.sheets.append(_Sheet(attributes.get("name", ""), is_hidden=is_hidden))
+                self.sheets[-1].is_coloured = self._is_coloured
                 self._number = self._column = 0
         elif self._depth == 1:
             self._part(name, attributes)
@@ -267,6 +303,7 @@ class _Tables(XmlReader):
         """Take a part of a sheet."""
         if name in _SHAPES:
             self._shape += 1
+            self.sheets[-1].is_coloured |= name != "annotation"
         elif name == "object":
             self._note += titles_of(self._objects.take(attributes.get("href", "")))
         elif name == "p":
@@ -319,8 +356,10 @@ class _Tables(XmlReader):
         text = _shown(cell)
         lacks_value = not text and "formula" in cell.value and "value-type" not in cell.value
         if text or lacks_value:
+            look = cell.value.get("style-name", "")
+            style = _WHITE if look in self._white and look not in self._shaded else 0
             for column in range(self._column, min(self._column + cell.repeat, _MOST_COLUMNS)):
-                self._cells.append((column, text, lacks_value))
+                self._cells.append((column, text, lacks_value, style))
             across = whole(cell.value.get("number-columns-spanned"), 1)
             down = whole(cell.value.get("number-rows-spanned"), 1)
             if across > 1 or down > 1:
@@ -338,8 +377,8 @@ class _Tables(XmlReader):
             raise DocumentTooLarge(f"the workbook holds more than {MOST_CELLS} cells")
         for number in range(self._number, self._number + filled):
             sheet.begin_row(number, is_hidden=is_hidden)
-            for column, text, lacks_value in self._cells:
-                sheet.add_cell(column, text, "n" if lacks_value else "str", is_formula=lacks_value)
+            for column, text, lacks_value, style in self._cells:
+                sheet.add_cell(column, text, "n" if lacks_value else "str", style=style, is_formula=lacks_value)
             sheet.end_row()
         self._number += repeat - 1
 
