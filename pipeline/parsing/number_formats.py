@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
+
+from pipeline.parsing.numbering import CHINESE_DIGITS, chinese
 
 _BUILT_IN = """1|0 2|0.00 3|#,##0 4|#,##0.00 9|0% 10|0.00% 11|0.00E+00 12|#~?/? 13|#~??/?? 37,38|#,##0;(#,##0)
 39,40|#,##0.00;(#,##0.00) 41,42|#,##0;-#,##0;- 43,44|#,##0.00;-#,##0.00;- 48|##0.0E+0 14,30|yyyy-mm-dd 15|d-mmm-yy
@@ -31,6 +33,7 @@ _QUOTED = re.compile(r'"[^"]*+(?:"|\Z)|[\\!].')
 _GENERAL = re.compile(r"@|General|G/通用格式", re.IGNORECASE)
 _EXPONENT = re.compile(r"([#0?]{1,20}+(?:\.[#0?]{0,20}+)?)[Ee]([+-])(0{1,9}+)")
 _FRACTION = re.compile(r"(?:([#0?]{1,9}+)\s{1,3}+)?[#0?]{1,9}+\s{0,3}+/\s{0,3}+([#0?]{1,9}+|\d{1,9}+)")
+_CHINESE = re.compile(r"\[DBNum([12])\]", re.IGNORECASE)  # 一千二百 and 壹仟贰佰
 _CONDITION = re.compile(r"\[\s*+(<=|>=|<>|<|>|=)\s*+([-+]?\d+(?:\.\d*)?)\s*+\]")
 _COMPARE: dict[str, Callable[[Decimal, Decimal], bool]] = {
     "<": operator.lt,
@@ -190,7 +193,7 @@ def shown_number(raw: str, code: str) -> str | None:
     text = _written(abs(value), section)
     if text is None:
         return None
-    return f"-{text}" if value < 0 and is_signed and any(map(str.isdigit, text)) else text
+    return f"-{text}" if value < 0 and is_signed and any(map(str.isnumeric, text)) else text
 
 
 class _Format:
@@ -291,10 +294,21 @@ def _written(value: Decimal, section: _Section) -> str | None:
 def _special(section: str) -> tuple[re.Match[str], Callable[[Decimal, re.Match[str]], str] | None] | None:
     """Return the part of a section that is general, an exponent or a fraction, and its writer."""
     plain = _QUOTED.sub("", section)
-    for pattern, write in ((_GENERAL, None), (_EXPONENT, _exponent), (_FRACTION, _fraction)):
+    numerals = _CHINESE.search(section)
+    general = partial(_chinese, legal=numerals[1] == "2") if numerals else None
+    for pattern, write in ((_GENERAL, general), (_EXPONENT, _exponent), (_FRACTION, _fraction)):
         if pattern.search(plain) and (match := pattern.search(section)):
             return match, write
     return None
+
+
+def _chinese(value: Decimal, _match: re.Match[str], *, legal: bool) -> str:
+    """Return a number in Chinese characters, its decimals one by one."""
+    whole, point, decimals = f"{value.normalize():f}".partition(".")
+    digits = CHINESE_DIGITS[legal]
+    return f"{chinese(int(whole), legal=legal) if int(whole) else digits[0]}{point}" + "".join(
+        digits[int(digit)] for digit in decimals
+    )
 
 
 def _with_text(section: str, match: re.Match[str], text: str) -> str:

@@ -6,8 +6,8 @@ _ROMAN = (
     (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"),
     (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
 )  # fmt: skip
-_CHINESE_DIGITS = "零一二三四五六七八九"
-_LEGAL_DIGITS = "零壹贰叁肆伍陆柒捌玖"
+CHINESE_DIGITS = ("零一二三四五六七八九", "零壹贰叁肆伍陆柒捌玖")  # the second ones of contracts and cheques
+_LARGE = ((10**8, "亿"), (10**4, "万"))
 # Styles that count by the signs of a row.
 _ROWS = {
     "decimalEnclosedCircle": "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳",
@@ -79,10 +79,15 @@ def roman(number: int) -> str:
 
 
 def chinese(number: int, *, legal: bool = False) -> str:
-    """Return a Chinese number below 10,000: 十二, 一百零五; with ``legal`` 壹拾贰."""
-    digits, units = (_LEGAL_DIGITS, "仟佰拾") if legal else (_CHINESE_DIGITS, "千百十")
-    if not 0 < number < 10_000:
+    """Return a Chinese number below 10^12: 十二, 一百零五, 三万零六; with ``legal`` 壹拾贰."""
+    digits, units = CHINESE_DIGITS[legal], "仟佰拾" if legal else "千百十"
+    if not 0 < number < 10**12:
         return str(number)
+    for unit, sign in _LARGE:
+        if number >= unit:
+            above, below = divmod(number, unit)
+            zero = digits[0] if 0 < below < unit // 10 else ""
+            return chinese(above, legal=legal) + sign + zero + (chinese(below, legal=legal) if below else "")
     written, gap = "", False
     for unit, sign in zip((1000, 100, 10, 1), (*units, ""), strict=True):
         digit = number // unit % 10
