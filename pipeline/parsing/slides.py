@@ -1,19 +1,21 @@
 """PowerPoint presentations to text, slide by slide."""
 
 import io
+import posixpath
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 from pptx.exc import PythonPptxError
 from pptx.package import Package
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
-from pipeline.parsing.containers import Archive, main_part, office_archive, texts_in, texts_of_chart
+from pipeline.parsing.containers import Archive, main_part, office_archive, texts_in, texts_of_chart, tree_of
 from pipeline.parsing.formulas import linear_omml, lowered, raised
 from pipeline.parsing.html_tree import Element
 from pipeline.parsing.numbering import numeral
@@ -33,6 +35,9 @@ _NUMBERED = re.compile(r"(arabic|alphaLc|alphaUc|romanLc|romanUc|ea1|circle)\w*?
 _NUMBER_STYLES = {"alphaLc": "a", "alphaUc": "A", "romanLc": "i", "romanUc": "I", "ea1": "一", "circle": "①"}
 _NUMBER_ENDS = {"Period": ".", "ParenR": ")"}
 _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
+_SLIDES = "ppt/slides/slide"
+_ROOTS = {"ppt/slides": b"p:sld", "ppt/notesSlides": b"p:notes"}
+_EMPTY = b'<%s xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"><p:cSld><p:spTree/></p:cSld></%s>'
 _REMEDY = "save the slides as PDF, whose pages can be recognised"
 
 
@@ -45,7 +50,7 @@ def parse_pptx(body: bytes) -> Parsed:
         with office_archive(body, "a PowerPoint presentation") as archive:
             if main_part(archive, frozenset(archive.namelist())) is None:
                 raise MalformedDocument("the archive holds no PowerPoint presentation")
-            package = Package.open(io.BytesIO(body))  # which reads slide shows and templates too
+            package = _package(body, archive)
             presentation = package.main_document_part.presentation
             slides = [slide for slide in presentation.slides if slide.element.get("show", "1") not in ("0", "false")]
             if len(slides) > _MOST_SLIDES:
@@ -60,7 +65,27 @@ def parse_pptx(body: bytes) -> Parsed:
     warnings = [unread(reading.unread, len(numbers), _REMEDY, what="slide")] if reading.unread else []
     if hidden := len(numbers) - len(slides):
         warnings.append(f"{hidden} hidden slides were left out")
-    return assemble(blocks, title=title, warnings=warnings)
+    return assemble(blocks, title=title, warnings=warnings + archive.warnings)
+
+
+def _package(body: bytes, archive: Archive) -> Any:
+    """Return the open presentation, or slide show, or template, with empty slides and notes for those that are damaged,
+    unless all slides are."""
+    with suppress(SyntaxError, BadZipFile, zlib.error):
+        return Package.open(io.BytesIO(body))
+    whole, slides = io.BytesIO(), 0  # those that are not damaged
+    with ZipFile(whole, "w") as copy:
+        for part in archive.namelist():
+            content, root = b"", _ROOTS.get(posixpath.dirname(part))
+            with archive.beside(part):
+                if root is not None:
+                    tree_of(archive, part)
+                content = archive.read(part)
+                slides += part.startswith(_SLIDES)
+            copy.writestr(part, content or (_EMPTY % (root, root) if root else b""))
+    if not slides:
+        raise MalformedDocument("the slides of the presentation are damaged")
+    return Package.open(whole)
 
 
 class _Reading:

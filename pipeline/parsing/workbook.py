@@ -3,7 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -88,9 +88,11 @@ class Workbook:
         return SheetReader(self._strings, self._formats)
 
     def rows(self, sheet: SheetName, reader: SheetReader) -> Iterator[Row]:
-        """Yield the rows of a sheet that have a cell or are stored without one, in order. Raises MalformedDocument."""
-        for _ in pieces(self._archive, sheet.part, reader, keeps_prefixes=True):
-            yield from reader.taken()
+        """Yield the rows of a sheet that have a cell or are stored without one, in order; of one among others as far as it
+        can be read. Raises MalformedDocument."""
+        with self._archive.beside(sheet.part) if len(self.sheets) > 1 else nullcontext():
+            for _ in pieces(self._archive, sheet.part, reader, keeps_prefixes=True):
+                yield from reader.taken()
 
     def notes(self, sheet: SheetName) -> Iterator[Block]:
         """Yield the notes and comments of a sheet's cells, its text boxes, diagrams, and the titles of its charts."""
