@@ -56,6 +56,7 @@ _ELEMENTS = INLINE | set_of(
 _NAVIGATION = set_of("nav")
 _FURNITURE = set_of("header footer aside")  # of a page, outside its main content
 _LEAST_LINKS = 5  # of a block that is nothing but navigation
+_FEW_BLOCKS = 3  # of a page that may be nothing but navigation
 _LINK_SHARE = 0.8  # of its characters
 _LEAST_SENTENCE = 40  # bytes of UTF-8 outside of links by which a text is content
 _LARGEST = 2**40
@@ -74,7 +75,9 @@ def parse_html(body: bytes, charset: str | None) -> Parsed:
     page = read_page(decoded.text)
     blocks = _page_blocks(page)
     warnings = withheld(page.unseen)
-    if not blocks and (blocks := _Writer(dropped=DROPPED).blocks(page.root)):
+    content = DROPPED | _NAVIGATION | _FURNITURE
+    is_bare = len(blocks) < _FEW_BLOCKS and page.main is None and not _Writer(dropped=content).blocks(page.root)
+    if is_bare and (blocks := blocks or _Writer(dropped=DROPPED).blocks(page.root)):
         warnings.append("the page holds nothing but navigation")
     return assemble(blocks, title=usable_title(page.title), encoding=decoded.encoding, warnings=warnings)
 
@@ -261,16 +264,6 @@ class _Writer:
         shift = SHIFTED.search(element.source)
         (self._children if shift is None else self._sup if shift[1].lower() == "super" else self._sub)(element)
 
-    def _ruby(self, element: Element) -> None:
-        """Write the readings of a word behind it."""
-        readings = " ".join(self._inline(child) for child in element.elements() if child.tag == "rt")
-        self._children(element)
-        if readings:
-            self._pieces.append(f"({readings})")
-
-    def _rt(self, _element: Element) -> None:
-        """Leave out a reading, which stands behind its word."""
-
     def _svg(self, element: Element) -> None:
         """Write the labels of a drawing."""
         if text := "; ".join(filter(None, _labels(element))):
@@ -442,7 +435,7 @@ class _Writer:
 _HANDLERS: dict[str, Callable[[_Writer, Element], None]] = {
     **{
         name: getattr(_Writer, f"_{name}")
-        for name in set_of("br img sup sub math ruby rt svg button select input textarea pre table dl")
+        for name in set_of("br img sup sub math svg button select input textarea pre table dl")
     },
     **dict.fromkeys(("dt", "dd"), _Writer._term),
     **dict.fromkeys(_LISTS, _Writer._list),
@@ -471,7 +464,7 @@ _FRAME = re.compile(
 
 
 def _rows_of(table: Element) -> Iterator[list[Element]]:
-    for child in table.elements():
+    for child in sorted(table.elements(), key=lambda child: child.tag == "tfoot"):
         if _is(child, "tr", _ROW_ROLES) and not child.is_unseen:
             row = [
                 cell

@@ -51,7 +51,7 @@ def set_of(names: str) -> frozenset[str]:
 
 
 DROPPED = set_of(
-    "template noscript canvas object audio video map datalist script style iframe noembed noframes title rp"
+    "template noscript canvas object audio video map datalist script style iframe noembed noframes title rp rt"
 )
 _RAW_TEXT = set_of("title textarea script style xmp iframe noembed noframes")
 _ESCAPABLE = set_of("title textarea")
