@@ -25,6 +25,11 @@ Parser = Callable[[bytes, str | None], Parsed]
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*", re.ASCII)
 _SUFFIX = re.compile(r"\.[a-z0-9][a-z0-9_-]*", re.ASCII)
 _LONGEST_MEDIA_TYPE = 127
+_CUE = r"(?:\d{1,3}:)?\d\d:\d\d[,.]\d{3} --> (?:\d{1,3}:)?\d\d:\d\d[,.]\d{3}"
+_SUBTITLES = re.compile(rf"\s{{0,9}}(?:WEBVTT\b|\d{{1,6}}\r?\n{_CUE})")
+_CUE_PLACE = re.compile(rf"^({_CUE}) [^\r\n]*", re.MULTILINE)  # on the screen
+_VOICE = re.compile(r"<v(?:\.[\w.]+)? ([^<>\n]+)>")  # of a speaker
+_CUE_TAG = re.compile(r"</?(?:[bciuv]|font|lang|ruby|rt|[\d:.]+)(?:[.\s][^<>\n]*)?>|\{\\[^{}\n]*\}")
 PLAIN, MARKDOWN, HTML, JSONL = "text/plain", "text/markdown", "text/html", "application/jsonl"
 CSV, TSV, JSON, PDF = "text/csv", "text/tab-separated-values", "application/json", "application/pdf"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -57,9 +62,13 @@ class Format:
 
 
 def parse_plain(body: bytes, charset: str | None) -> Parsed:
-    """Return one section without a heading: in plain text, headings look like short lines."""
+    """Return one section without a heading: in plain text, headings look like short lines. Subtitles are read without their
+    tags."""
     decoded = read_text(body, declared=charset)
-    return assemble([Block(text=decoded.text)], encoding=decoded.encoding)
+    text = decoded.text
+    if _SUBTITLES.match(text):
+        text = _CUE_TAG.sub("", _VOICE.sub(r"\1: ", _CUE_PLACE.sub(r"\1", text)))
+    return assemble([Block(text=text)], encoding=decoded.encoding)
 
 
 def _of(module: str, function: str) -> Parser:
