@@ -73,6 +73,8 @@ _read_angle = _plain(raw.FPDFText_GetCharAngle, ctypes.c_float, _POINTER, _INT)
 _read_font = _plain(raw.FPDFText_GetFontInfo, ctypes.c_ulong, _POINTER, _INT, _POINTER, ctypes.c_ulong, _POINTER)
 _read_size = _plain(raw.FPDFText_GetFontSize, ctypes.c_double, _POINTER, _INT)
 _read_fill = _plain(raw.FPDFText_GetFillColor, _INT, _POINTER, _INT, *[_POINTER] * 4)
+_read_drawn = _plain(raw.FPDFText_GetTextObject, _POINTER, _POINTER, _INT)
+_read_mode = _plain(raw.FPDFTextObj_GetTextRenderMode, _INT, _POINTER)
 _read_letter = _plain(raw.FPDFText_GetMatrix, _INT, _POINTER, _INT, _POINTER)
 _read_box = _plain(raw.FPDFText_GetLooseCharBox, _INT, _POINTER, _INT, _POINTER)
 _read_object = _plain(raw.FPDFPage_GetObject, _POINTER, _POINTER, _INT)
@@ -139,9 +141,13 @@ class _Characters:
         return boxes.T[[0, 3, 2, 1]].astype(float)
 
     def are_white(self, characters: Places) -> _Mask:
-        colours = np.zeros((len(characters), 4), np.uint32)
-        _run(_read_fill, *self.addresses(characters), *_addresses(colours))
-        white: _Mask = np.all(colours[:, :3] >= _WHITE, axis=1)
+        """Return which characters do not stand out from white paper: white, transparent, or drawn without fill and stroke,
+        as above scanned pages."""
+        colours, addresses = np.zeros((len(characters), 4), np.uint32), self.addresses(characters)
+        _run(_read_fill, *addresses, *_addresses(colours))
+        modes = np.fromiter(map(_read_mode, map(_read_drawn, *addresses)), int, len(characters))
+        white: _Mask = np.all(colours[:, :3] >= _WHITE, axis=1) | (colours[:, 3] == 0)
+        white |= modes == raw.FPDF_TEXTRENDERMODE_INVISIBLE
         return white
 
 

@@ -19,6 +19,7 @@ _PAGE_OF = re.compile(
 )  # within a line of more words
 
 
+_BETWEEN_DASHES = re.compile(r"[-–—－] ?\d{1,4} ?[-–—－]")
 _PRINTED_AT = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4},? \d{1,2}:\d\d(?: ?[AP]M)?$")
 _ADDRESS, _PAGE_OF_ALL = re.compile(r"(?:https?|file)://\S+$|about:\w+$"), re.compile(r"\d{1,4}(?:/| of )\d{1,4}$")
 
@@ -60,7 +61,7 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
                     counted.add(key)
                 if key:
                     places.setdefault((top in high, key), []).append((page, index))
-    heads: list[set[int]] = [set() for _ in pages]
+    heads = [_marked_number(lines) for lines in pages]
     places = {place: found for place, found in places.items() if len({page for page, _ in found}) > 1}
     if not places:
         return heads
@@ -92,6 +93,12 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
             if width and not on_page.issuperset(table := [*rows]):
                 on_page.difference_update(table)
     return heads
+
+
+def _marked_number(lines: Sequence[Line]) -> set[int]:
+    """Return the index of the number of a page between dashes, if it is the lowest line of one."""
+    lowest = min(range(len(lines)), key=lambda index: lines[index].top, default=None)
+    return {lowest} if lowest is not None and _BETWEEN_DASHES.fullmatch(lines[lowest].text) else set()
 
 
 def _keys(pages: Sequence[Sequence[Line]]) -> list[list[tuple[str, bool]]]:

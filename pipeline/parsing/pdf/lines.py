@@ -21,6 +21,8 @@ PROSE, CJK_PROSE = 18, 9  # characters on average from which lines beside each o
 _RAISED = 0.85  # times the size of the letters before: smaller ones beside them may be raised
 _LOOSE = 1.3  # times the usual distance of lines: a greater one divides paragraphs
 OTHER_SIZE = 0.12  # share by which the sizes of a heading and the text below it differ at least
+_INITIAL = 1.6  # times the height of the lines beside it
+_MOST_INITIALS = 20  # of a page
 _INDENT = 0.8  # times the height
 _SPACED = re.compile(r"(?:\w )+\w$")
 _CJK_SPACED = re.compile("(?:[\u3000-\u9fff] ){1,7}[\u3000-\u9fff]$")
@@ -100,6 +102,28 @@ def tidy(text: str) -> str:
     if len(text) > 6 and _SPACED.match(text) and sum(map(str.isalpha, text)) * 2 > len(text):
         return text.replace(" ", "")
     return text.replace(" ", "") if _CJK_SPACED.match(text) else text
+
+
+def with_initials(segments: list[LinePart]) -> list[LinePart]:
+    """Return segments with a large first letter that stands beside several lines as a part of the uppermost of them."""
+    letters = [each for each in segments if len(each.text) == 1 and each.text.isupper()]
+    for initial in sorted(letters, key=lambda each: -each.height)[:_MOST_INITIALS]:
+        beside = [
+            each
+            for each in segments
+            if each.height * _INITIAL < initial.height
+            and -1 < each.left - initial.right < each.height
+            and initial.bottom < each.top < initial.top + each.height
+        ]
+        first = max(beside, key=lambda each: each.top, default=initial)
+        if len(beside) > 1 and first.text[:1].islower() and first.words:
+            (left, right, word), *words = first.words
+            whole = first._replace(
+                text=initial.text + first.text, words=((left, right, initial.text + word), *words), left=initial.left
+            )
+            moved = {id(each): each._replace(left=initial.left) for each in beside} | {id(first): whole}
+            segments = [moved.get(id(each), each) for each in segments if each is not initial]
+    return segments
 
 
 def rows_of(segments: Iterable[LinePart]) -> list[list[LinePart]]:

@@ -22,7 +22,19 @@ from pipeline.parsing.pdf.contents import PageText, Words, rules_of, words_of
 from pipeline.parsing.pdf.heads import body_size, heading_sizes, running_heads, without_browser_lines
 from pipeline.parsing.pdf.layers import Layers
 from pipeline.parsing.pdf.layout import reading_order
-from pipeline.parsing.pdf.lines import BREAK, CJK, NEW, ON, SOFT, Line, LinePart, joined, turned, unplaced
+from pipeline.parsing.pdf.lines import (
+    BREAK,
+    CJK,
+    NEW,
+    ON,
+    SOFT,
+    Line,
+    LinePart,
+    joined,
+    turned,
+    unplaced,
+    with_initials,
+)
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
 from pipeline.parsing.table_headers import are_alike, looks_like_header
 from pipeline.parsing.tables import bar_blocks, named_rows
@@ -42,7 +54,8 @@ _HYPHENATED = re.compile(r"(?<![^\W_])[^\W_]++-[^\W_]++")
 _COMPOUND = re.compile(  # words that are written with a hyphen
     r"(?:well|self)-(?!ish|ness|ington|ing$)|non-(?!e|sense|ch)|so-called|re-e"
     r"|(?:all|full|half|high|long|low|one|part|real|short|two)-"
-    r"(?:day|end|level|quality|term|time|way)|\w{3,}-(?:aware|based|driven|free|friendly|known|oriented|purpose|quality"
+    r"(?:cost|day|density|end|energy|frequency|income|level|performance|power|pressure|quality|resolution|risk|speed|"
+    r"temperature|term|time|voltage|way)|\w{3,}-(?:aware|based|driven|free|friendly|known|oriented|purpose|quality"
     r"|related|scale|specific|term|wide|year)s?$|.*-(?:and|by|of|in|the|to|up)-"
 )
 _LEAST_PART = 3  # letters of a part of a word that is looked up
@@ -56,6 +69,10 @@ _PLACEHOLDER, _LONGEST_PLACEHOLDER = re.compile(r"please wait|adobe\.com/go/", r
 _STAMP = 200  # characters; a page with fewer may be a picture with a stamp on it
 _MOST_OF_PAGE = 0.6  # share of a page that pictures cover
 _MOST_ANNOTATIONS = 2000  # of a page
+_COMMENTS = frozenset(  # kinds of annotations
+    getattr(pypdfium2.raw, f"FPDF_ANNOT_{kind}")
+    for kind in "TEXT HIGHLIGHT UNDERLINE SQUIGGLY STRIKEOUT INK SQUARE CIRCLE LINE POLYGON POLYLINE CARET".split()  # noqa: SIM905
+)
 _LONGEST_VALUE = 64 * 1024  # bytes of a form field
 _FIELD_LINE = 12.0  # points: the usual height of a line in a form field
 _MOST_NAMED = 20  # pages in a warning
@@ -201,15 +218,21 @@ def _pages_of(document: pypdfium2.PdfDocument, layers: Layers) -> list[_Page]:
 def _page_of(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, words: Words) -> _Page:
     placed = words.runs
     turns = sorted(placed, key=lambda turn: -sum([len(segment.text) for segment in placed[turn]])) or [0]
-    fields = list(_annotations(document, page, turns[0]))
+    comments: list[str] = []
+    fields = list(_annotations(document, page, turns[0], comments))
     fields = _beside_labels(fields, placed.get(turns[0], [])) if fields else []
     rules = rules_of(page, words.places)
     lines: list[Line] = []
     for turn in turns:
-        segments = without_browser_lines(placed.get(turn, [])) + (fields if turn == turns[0] else [])
+        segments = with_initials(without_browser_lines(placed.get(turn, [])))
+        segments += fields if turn == turns[0] else []
         read = reading_order(segments, np.stack(turned(rules.T, turn), axis=1))
         lines += read if turn == turns[0] else [line._replace(size=0.0) for line in read]  # no headings
     lines += unplaced(words.aslant)
+    if comments:
+        written = _squeezed("".join(line.text for line in lines))
+        for comment in comments:  # programs also copy the marked text
+            lines += unplaced([f"[Comment] {comment}"] if _squeezed(comment) not in written else [])
     few = sum(len(line.text) for line in lines) < _STAMP
     has_words = any(any(map(str.isalnum, line.text)) for line in lines)
     return _Page(lines, covered=few and _is_covered(page, has_words=has_words), unseen=words.unseen)
@@ -227,8 +250,11 @@ def _is_covered(page: pypdfium2.PdfPage, *, has_words: bool) -> bool:
     return bool(covered >= _MOST_OF_PAGE * width * height)
 
 
-def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, turn: int) -> Iterator[LinePart]:
-    """Yield the values of filled form fields and the text that annotations write on a page, turned by quarters."""
+def _annotations(
+    document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, turn: int, comments: list[str]
+) -> Iterator[LinePart]:
+    """Yield the values of filled form fields and the text that annotations write on a page, turned by quarters; add those
+    of notes and marked places to ``comments``."""
     raw = pypdfium2.raw
     form = document.formenv.raw if document.formenv else None
     for index in range(min(raw.FPDFPage_GetAnnotCount(page.raw), _MOST_ANNOTATIONS)):
@@ -242,9 +268,12 @@ def _annotations(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, turn:
                 continue
             if kind == raw.FPDF_ANNOT_WIDGET and form is not None:
                 text = _field_value(form, annotation)
-            elif kind in (raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_TEXT):
+            elif kind == raw.FPDF_ANNOT_FREETEXT or kind in _COMMENTS:
                 text = _string(partial(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"))
             else:
+                continue
+            if kind in _COMMENTS:
+                comments += filter(None, [one_line(text)])
                 continue
             box = raw.FS_RECTF()
             is_placed = raw.FPDFAnnot_GetRect(annotation, box)
@@ -519,7 +548,7 @@ def _page(
         if paragraph and (heading or line.cells or line.follows == NEW):
             yield Block(text=paragraph, page=number)
             paragraph = ""
-        if rows and (not line.cells or (len(line.cells) == 1) != (len(rows[0]) == 1)):
+        if rows and len(line.cells) != len(rows[0]):
             yield from tables.blocks(rows, number)
             rows = []
         if heading:

@@ -50,7 +50,7 @@ def table_of(band: Sequence[Sequence[LinePart]], start: int, spans: Spans) -> li
         else (math.inf, -math.inf)
         for column in zip(*cells, strict=True)
     ]
-    body, cells = _whole_rows(body, cells, columns)
+    body, cells = _rows_apart(body, cells, columns) or _whole_rows(body, cells, columns)
     rows = [[tidy(" ".join([word[2] for word in words])) for words in row] for row in cells]
     filled = [cell for cells in rows for cell in cells if cell]
     if sum(1 for cell in filled if _CELL.search(cell)) < _MEANINGFUL * len(filled):
@@ -116,6 +116,34 @@ def _whole_rows(
             whole.append(cells)
         lasts = cells
     return parts, whole
+
+
+def _rows_apart(
+    body: Sequence[Sequence[LinePart]], rows: Sequence[list[list[_Word]]], columns: Spans
+) -> tuple[list[Sequence[LinePart]], list[list[list[_Word]]]] | None:
+    """Return rows of lines that stand closer to each other than rows do, at whatever height of their row the other cells
+    stand; None unless one column has a single line in each row, and the lines of the other cells had no room above."""
+    pitches = [above[0].top - below[0].top for above, below in pairwise(body)]
+    begins = [0, *(at for at, pitch in enumerate(pitches, start=1) if pitch * _CLOSER > min(pitches)), len(rows)]
+    runs = [rows[start:end] for start, end in pairwise(begins)]
+    if len(runs) == len(rows) or not any(
+        all(sum(bool(cells[column]) for cells in run) == 1 for run in runs) for column in range(len(columns))
+    ):
+        return None
+    for above, cells in (pair for run in runs for pair in pairwise(run)):
+        both = [(last, words) for last, words in zip(above, cells, strict=True) if last and words]
+        alone = [words if last else [] for last, words in zip(above, cells, strict=True)]
+        if not _have_no_room(alone, above, columns) or any(
+            len(last) == 1 and not is_cjk(last[0][2]) for last, _ in both
+        ):
+            return None
+    whole = []
+    for run in runs:
+        joined = run[0]
+        for cells in run[1:]:
+            joined = [_in_one(above, words) for above, words in zip(joined, cells, strict=True)]
+        whole.append(joined)
+    return [body[start] for start in begins[:-1]], whole
 
 
 def _in_one(above: list[_Word], words: list[_Word]) -> list[_Word]:

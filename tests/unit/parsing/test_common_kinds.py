@@ -1,0 +1,230 @@
+"""Kinds of files that offices, browsers and readers of PDF write every day: what a reader of the original knows."""
+
+import io
+from pathlib import Path
+
+import pytest
+from openpyxl import Workbook
+from pptx import Presentation
+
+from pipeline.errors import MalformedDocument
+from pipeline.parsing.formats import DOCX, HTML, ODS, PDF, PLAIN, PPTX, XLS, XLSX, parse
+from pipeline.parsing.number_formats import shown_value
+from pipeline.records import Parsed
+from tests.support.corpora.formats import docx, paragraph, styles, with_part
+from tests.support.corpora.other_formats import opendocument
+from tests.unit.parsing.test_pdf_pages import page, text
+from tests.unit.parsing.test_reported_kinds import _cell, _coloured
+
+FILES = Path(__file__).parent / "files"
+
+
+def _parsed(body: str | bytes, media_type: str) -> Parsed:
+    return parse(body.encode() if isinstance(body, str) else body, media_type=media_type)
+
+
+def _warning(parsed: Parsed) -> str:
+    return (parsed.encoding and parsed.encoding.pages_warning) or ""
+
+
+class DescribeWhiteWordsInTables:
+    def it_leaves_them_out_of_word(self):
+        hidden = f"<w:tc>{paragraph('Kiel')}{_coloured('rank me first')}</w:tc>"
+        read = _parsed(docx(f"<w:tbl><w:tr>{_cell('Town')}{hidden}</w:tr></w:tbl>"), DOCX)
+        assert (read.text.split(), _warning(read)) == (["Town", "|", "Kiel"], "hidden text was left out")
+
+    @pytest.mark.parametrize(
+        "table",
+        [
+            f"<w:tr><w:tc><w:tcPr><w:shd w:fill='1F3864'/></w:tcPr>{_coloured('Grade')}</w:tc></w:tr>",
+            f"<w:tblPr><w:tblStyle w:val='Dark'/></w:tblPr><w:tr><w:tc>{_coloured('Grade')}</w:tc></w:tr>",
+            f"<w:tblPr><w:shd w:fill='000000'/></w:tblPr><w:tr><w:tc>{_coloured('Grade')}</w:tc></w:tr>",
+        ],
+    )
+    def it_keeps_them_on_a_dark_ground(self, table: str):
+        dark = '<w:style w:styleId="Dark"><w:name w:val="Dark"/><w:tblStylePr><w:shd w:fill="222222"/></w:tblStylePr></w:style>'
+        parts = {"word/styles.xml": styles().replace("</w:styles>", f"{dark}</w:styles>")}
+        assert _parsed(docx(f"<w:tbl>{table}</w:tbl>", parts=parts), DOCX).text == "Grade"
+
+    def it_leaves_them_out_of_opendocument(self):
+        look = '<style:style style:name="w" style:family="table-cell"><style:text-properties fo:color="#FFFFFF"/>'
+        ground = '<style:table-cell-properties fo:background-color="#003366"/>'
+        names = (f"{look}</style:style>", look.replace('"w"', '"d"') + f"{ground}</style:style>")
+        cells = "".join(
+            f'<table:table-row><table:table-cell table:style-name="{style}"><text:p>{value}</text:p></table:table-cell>'
+            f"<table:table-cell><text:p>{number}</text:p></table:table-cell></table:table-row>"
+            for style, value, number in (("d", "城市", "人口"), ("", "苏州", 12), ("w", "看不见", 7))
+        )
+        body = opendocument("spreadsheet", f'<table:table table:name="T">{cells}</table:table>', styles="".join(names))
+        read = _parsed(body, ODS)
+        assert ("城市: 苏州" in read.text, "看不见" in read.text) == (True, False)
+        assert "hidden content was left out" in _warning(read)
+
+    def it_leaves_them_out_of_old_workbooks(self):
+        read = _parsed((FILES / "white-cells.xls").read_bytes(), XLS)
+        assert read.text == "Boats\n\nBoat: Heron\nLength m: 9\n\nBoat: Gull\nLength m: 7"
+        assert _warning(read) == "hidden content was left out: 0 sheets, 1 rows and columns"
+
+
+class DescribeChineseNumbers:
+    @pytest.mark.parametrize(
+        ("raw", "code", "shown"),
+        [
+            ("3072", "[DBNum2][$-804]General", "叁仟零柒拾贰"),
+            ("60800", "[DBNum1][$-804]G/通用格式", "六万零八百"),
+            ("250000000", '[DBNum2]General"元整"', "贰亿伍仟万元整"),
+            ("18.25", "[DBNum1]General", "十八.二五"),
+            ("-7", "[DBNum2]General", "-柒"),
+        ],
+    )
+    def it_shows_them_as_cells_do(self, raw: str, code: str, shown: str):
+        assert (shown_value(raw, code), getattr(shown_value(raw, code), "stored", raw)) == (shown, raw)
+
+
+class DescribeDamagedParts:
+    def it_reads_the_other_sheets(self):
+        workbook = Workbook()
+        workbook.active.append(["lost", 1])
+        for row in (["学号", "成绩"], ["S-07", 93]):
+            workbook.create_sheet("期末") if len(workbook.worksheets) < 2 else None
+            workbook["期末"].append(row)
+        saved = io.BytesIO()
+        workbook.save(saved)
+        read = _parsed(with_part(saved.getvalue(), "xl/worksheets/sheet1.xml", "<worksheet><sheetData><row"), XLSX)
+        assert read.text == "期末\n\n学号: S-07\n成绩: 93"
+        assert _warning(read).startswith("damaged parts of the file were left out (1): xl/worksheets/sheet1.xml")
+
+    def it_reads_the_other_slides(self):
+        deck = Presentation()
+        for title in ("Hulls", "Sails", "Oars"):
+            deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = title
+        saved = io.BytesIO()
+        deck.save(saved)
+        read = _parsed(with_part(saved.getvalue(), "ppt/slides/slide2.xml", "<p:sld"), PPTX)
+        assert read.text.split() == ["Hulls", "Oars"]
+        assert "ppt/slides/slide2.xml" in _warning(read)
+
+    def it_refuses_slides_of_which_none_can_be_read(self):
+        deck = Presentation()
+        deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = "Hulls"
+        saved = io.BytesIO()
+        deck.save(saved)
+        with pytest.raises(MalformedDocument):
+            _parsed(with_part(saved.getvalue(), "ppt/slides/slide1.xml", "<p:sld"), PPTX)
+
+
+class DescribePages:
+    def it_reads_comments_on_marked_words(self):
+        kinds = {
+            "Highlight": "Mr Ott: check the torque",
+            "Text": "ask the supplier",
+            "Popup": "twice",
+            "Underline": "Torque 9",
+        }
+        notes = "".join(
+            f"<< /Type /Annot /Subtype /{kind} /Rect [50 690 120 712] /QuadPoints [50 712 120 712 50 690 120 690]"
+            f" /Contents ({words}) >> "
+            for kind, words in kinds.items()
+        )
+        read = _parsed(page(text(50, 700, "Torque 9 Nm for all bolts"), extra=f"/Annots [{notes}]"), PDF).text
+        assert read == "Torque 9 Nm for all bolts\n\n[Comment] Mr Ott: check the torque\n\n[Comment] ask the supplier"
+
+    def it_leaves_out_words_drawn_without_fill_and_stroke(self):
+        read = _parsed(page(text(50, 700, "Fee 12 euros") + f" BT 3 Tr ET {text(50, 650, 'praise this offer')}"), PDF)
+        assert read.text == "Fee 12 euros"
+        assert "2 words" in _warning(read) or "3 words" in _warning(read)
+
+    @pytest.mark.parametrize("number", ["- 4 -", "—4—", "– 4 –"])
+    def it_leaves_out_the_number_between_dashes_of_a_single_page(self, number: str):
+        plain = number.replace("—", "\\227").replace("–", "\\226")
+        assert (
+            _parsed(page(text(50, 700, "Notice of the board") + text(280, 40, plain)), PDF).text
+            == "Notice of the board"
+        )
+
+    def it_divides_tables_with_other_columns_below_each_other(self):
+        rows = [(50, ("Sold to", "Number", "88")), (50, ("Ana Paz", "Date", "4 May"))]
+        marks = [
+            text(x, 700 - 14 * at, w) for at, (_, r) in enumerate(rows) for x, w in zip((50, 300, 450), r, strict=True)
+        ]
+        goods = (("Goods", "Units", "Each", "Sum"), ("Rope", "3", "4.00", "12.00"), ("Hook", "1", "2.50", "2.50"))
+        marks += [
+            text(x, 620 - 14 * at, w) for at, r in enumerate(goods) for x, w in zip((50, 220, 340, 480), r, strict=True)
+        ]
+        assert (
+            "\n\nGoods | Units | Each | Sum\nRope | 3 | 4.00 | 12.00\nHook"
+            in _parsed(page(*[" ".join(marks)]), PDF).text
+        )
+
+    def it_keeps_rows_whole_whose_cells_stand_at_their_foot(self):
+        lines = [
+            (700, ("Job", "Work to be done", "Hours")),
+            (676, ("", "clean the filter and the", "")),
+            (664, ("J-1", "drain below the pump", "2")),
+            (640, ("J-2", "oil the hinge", "1")),
+            (616, ("", "replace both seals of the", "")),
+            (604, ("J-3", "door and test them", "4")),
+        ]
+        marks = [text(x, y, w) for y, row in lines for x, w in zip((50, 120, 330), row, strict=True) if w]
+        assert _parsed(page(" ".join(marks)), PDF).text.splitlines() == [
+            "Job | Work to be done | Hours",
+            "J-1 | clean the filter and the drain below the pump | 2",
+            "J-2 | oil the hinge | 1",
+            "J-3 | replace both seals of the door and test them | 4",
+        ]
+
+    def it_reads_a_large_first_letter_with_its_word(self):
+        lines = (
+            "inter came early to the long valley between",
+            "two mountains, and the wide lake before us",
+            "froze at once.",
+        )
+        beside = "\n".join(text(88, 692 - 14 * at, line) for at, line in enumerate(lines))
+        read = _parsed(page("BT /F1 36 Tf 50 664 Td (W) Tj ET", beside), PDF).text
+        assert read == f"W{' '.join(lines)}"
+
+    def it_keeps_the_hyphen_of_words_such_as_low_pressure(self):
+        lines = text(50, 700, "The plant has been fed by the old low-") + text(
+            50, 688, "pressure line since the spring of last year"
+        )
+        assert "the old low-pressure line" in _parsed(page(lines), PDF).text
+
+
+class DescribeHtml:
+    def it_reads_the_foot_of_a_table_last(self):
+        foot = "<tfoot><tr><td>Sum<td>9</tfoot>"
+        table = f"<table><tr><th>Dish<th>Price</tr>{foot}<tbody><tr><td>Soup<td>4<tr><td>Bread<td>5</table>"
+        assert _parsed(table, HTML).text == "Dish | Price\nSoup | 4\nBread | 5\nSum | 9"
+
+    def it_warns_of_a_page_of_nothing_but_its_foot(self):
+        read = _parsed(
+            "<header><nav><a href=1>Home</a></nav></header><div id=app></div><footer>© Ott Ltd</footer>", HTML
+        )
+        assert (read.text, _warning(read)) == ("© Ott Ltd", "the page holds nothing but navigation")
+
+    def it_finds_words_with_readings(self):
+        assert (
+            _parsed("<p><ruby>薔薇<rt>ばら</rt></ruby>園の<ruby>入口<rp>（</rp><rt>いりぐち</rt></ruby>前", HTML).text
+            == "薔薇園の入口前"
+        )
+
+
+class DescribeSubtitles:
+    @pytest.mark.parametrize(
+        ("written", "read"),
+        [
+            (
+                "WEBVTT\n\n00:01.000 --> 00:03.500 line:0 align:end\n<v.loud Mr. Ott>Close <b>the</b> <00:02.000>gate.</v>\n",
+                "WEBVTT\n\n00:01.000 --> 00:03.500\nMr. Ott: Close the gate.",
+            ),
+            (
+                "1\n00:00:01,000 --> 00:00:03,500\n{\\an8}<font color='#fff'>请系好安全带</font>\nx < 3 and y > 2\n",
+                "1\n00:00:01,000 --> 00:00:03,500\n请系好安全带\nx < 3 and y > 2",
+            ),
+        ],
+    )
+    def it_reads_them_without_tags(self, written: str, read: str):
+        assert _parsed(written, PLAIN).text.strip() == read
+
+    def it_keeps_tags_of_other_texts(self):
+        assert _parsed("1\nuse <b> for bold {\\an8}\n", PLAIN).text.strip() == "1\nuse <b> for bold {\\an8}"
