@@ -168,8 +168,10 @@ def header_rows(body: Sequence[TableRow], merged: Spans, columns: Sequence[int])
     """
     names = int(_is_scale(body, columns))  # rows without a number
     counting: int | None = columns[0]  # numbers that count are names unless other names stand above them
-    while names < min(len(body), _MOST_NAME_ROWS) and are_names(body[names][1], counting):
+    least = _LEAST_COUNTED
+    while names < min(len(body), _MOST_NAME_ROWS) and are_names(body[names][1], counting, least):
         number, cells = body[names]
+        least = 2 if _is_merged(merged, number) else _LEAST_COUNTED
         if not (_is_merged(merged, number) or _repeats_beside(cells) or 2 * len(cells) < len(columns)):
             counting = None
         names += 1
@@ -257,8 +259,8 @@ def _repeats_beside(cells: Cells) -> bool:
     return any(cells.get(column + 1) == value for column, value in cells.items())
 
 
-def are_names(cells: Cells, first: int | None = None) -> bool:
-    """Return whether cells are texts or years, or right of the ``first`` column whole numbers that count."""
+def are_names(cells: Cells, first: int | None = None, least: int = _LEAST_COUNTED) -> bool:
+    """Return whether cells are texts or years, or right of the ``first`` column ``least`` whole numbers that count."""
     columns = [column for column in sorted(cells) if column != first]
     values = [one_line(cells[column]) for column in sorted(cells)]
     if not any(value in _PLACEHOLDERS or (NUMBER.match(value) and not YEAR.match(value)) for value in values):
@@ -266,7 +268,7 @@ def are_names(cells: Cells, first: int | None = None) -> bool:
     counted = [one_line(cells[column]) for column in columns]
     return (
         first is not None
-        and len(counted) >= _LEAST_COUNTED
+        and len(counted) >= least
         and all(value.isdecimal() and int(value) == int(counted[0]) + step for step, value in enumerate(counted))
         and not NUMBER.match(cells.get(first, ""))
     )
