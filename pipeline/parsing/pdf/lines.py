@@ -21,6 +21,7 @@ PROSE, CJK_PROSE = 18, 9  # characters on average from which lines beside each o
 _RAISED = 0.85  # times the size of the letters before: smaller ones beside them may be raised
 _LOOSE = 1.3  # times the usual distance of lines: a greater one divides paragraphs
 OTHER_SIZE = 0.12  # share by which the sizes of a heading and the text below it differ at least
+_WORDS_APART = 1.5  # times the usual gap between spaced-out letters
 _INITIAL = 1.6  # times the height of the lines beside it
 _MOST_INITIALS = 20  # of a page
 _INDENT = 0.8  # times the height
@@ -33,6 +34,7 @@ LIST_ITEM = re.compile(
     r"(?:\[\d{1,3}\]|[-*•●○■□▪‣◦–]|[(（]?\d{1,3}[.)）]|\(?[a-z]\)|[(（]?[一二三四五六七八九十]{1,3}[)）、.])\s?(?!\d)|第[\d一二三四五六七八九十百]{1,5}[条章节]"
     r"|(?:Q\d{0,3}|A\d{1,3}|[问答]\d{0,3})[.:：]|A[:：]"
 )
+_CLAUSE = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.? {1,3}(?:[^\W\da-z_]|[\"“(（])")  # 1.2 "Goods" means
 _BEGINS_ITEM = frozenset("[-*•●○■□▪‣◦–(（第一二三四五六七八九十QA问答")
 VALUE = re.compile(r"[-+(<>≤≥~$€£¥]*+[\d.,]++[:/%)*†‡\d.,-]*+$|[-–—…*✓]++$|n/?a$", re.IGNORECASE)
 SENTENCE_END = re.compile(r"[.!?:;。！？：；…]['\"”’)\]）】]*$")
@@ -95,12 +97,15 @@ def unplaced(texts: Iterable[str]) -> list[Line]:
     return lines
 
 
-def tidy(text: str) -> str:
-    """Return a line with spaced-out words closed."""
+def tidy(text: str, words: Sequence[tuple[float, float, str]] = ()) -> str:
+    """Return a line with spaced-out words closed, which stand apart where the letters' ``words`` do."""
     if text[1:2] != " ":
         return text
     if len(text) > 6 and _SPACED.match(text) and sum(map(str.isalpha, text)) * 2 > len(text):
-        return text.replace(" ", "")
+        gaps = [0.0, *(after[0] - before[1] for before, after in pairwise(words))]
+        least = _WORDS_APART * median(gaps)
+        divided = "".join(" " * (gap > least) + word[2] for gap, word in zip(gaps, words, strict=False))
+        return divided.strip() if len(words) * 2 - 1 == len(text) and least > 0 else text.replace(" ", "")
     return text.replace(" ", "") if _CJK_SPACED.match(text) else text
 
 
@@ -264,12 +269,14 @@ def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
         text, size = first.text, first.size
         if len(row) > 1:
             text, size = " ".join([segment.text for segment in row]), max([segment.size for segment in row])
-        text = tidy(text)
+        text = tidy(text, [word for each in row for word in each.words] if text[1:2] == " " else ())
         follows = NEW
         begin = text[:1]
         may_be_item = begin in _BEGINS_ITEM or begin.isdecimal() or text[1:2] == ")"
         item = may_be_item and LIST_ITEM.match(text) is not None
-        if item and index and begin in "QA":  # of questions and answers, but not of Exhibit A
+        is_clause = begin.isdecimal() and not item and _CLAUSE.match(text) is not None
+        item = item or is_clause
+        if item and index and (is_clause or begin in "QA"):  # of questions and answers, but not of Exhibit A
             item = SENTENCE_END.search(lines[-1].text[-ENDING:]) is not None
         if index and above[-1].text.endswith((SOFT, "-")) and _BROKEN_WORD.search(above[-1].text[-2:]):
             follows = ON

@@ -67,7 +67,7 @@ _TITLE_SIZE = 1.14  # times the size of most letters
 _LEADING_NUMBER = re.compile(r"^(?:[\d.]+|第\w{1,4}[章节])")
 _PLACEHOLDER, _LONGEST_PLACEHOLDER = re.compile(r"please wait|adobe\.com/go/", re.IGNORECASE), 3000  # of an XFA form
 _STAMP = 200  # characters; a page with fewer may be a picture with a stamp on it
-_MOST_OF_PAGE = 0.6  # share of a page that pictures cover
+_MOST_OF_PAGE = 0.5  # share of a page that pictures cover
 _MOST_ANNOTATIONS = 2000  # of a page
 _COMMENTS = frozenset(  # kinds of annotations
     getattr(pypdfium2.raw, f"FPDF_ANNOT_{kind}")

@@ -189,6 +189,33 @@ class DescribePages:
         )
         assert "the old low-pressure line" in _parsed(page(lines), PDF).text
 
+    def it_divides_the_words_of_a_heading_with_spaced_letters(self):
+        heading = "BT /F1 14 Tf 50 700 Td (H O U S E   O R D E R) Tj ET"
+        assert _parsed(page(heading, text(50, 660, "Doors close at ten.")), PDF).text.splitlines()[0] == "HOUSE ORDER"
+
+    def it_begins_a_paragraph_with_the_number_of_a_clause(self):
+        lines = (
+            '3.1 "Works" means the works of Annex 2.',
+            "3.2 The fee covers all works, and rates up to",
+            "3.6 GHz are tested.",
+        )
+        read = _parsed(page(*(text(50, 700 - 12 * at, line) for at, line in enumerate(lines))), PDF).text
+        assert read.split("\n\n")[0] == lines[0]
+        assert "up to 3.6 GHz" in read.replace("\n", " ")
+
+
+class DescribeTables:
+    def it_names_columns_by_a_few_numbers_below_the_name_of_their_group(self):
+        workbook = Workbook()
+        sheet = workbook.active
+        for row in (["班组", "轮次", None], [None, 1, 2], ["甲", 30, 28], ["乙", 26, 31]):
+            sheet.append(row)
+        for merged in ("A1:A2", "B1:C1"):
+            sheet.merge_cells(merged)
+        saved = io.BytesIO()
+        workbook.save(saved)
+        assert "班组: 乙\n轮次 1: 26\n轮次 2: 31" in _parsed(saved.getvalue(), XLSX).text
+
 
 class DescribeHtml:
     def it_reads_the_foot_of_a_table_last(self):
