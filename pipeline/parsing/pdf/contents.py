@@ -87,6 +87,21 @@ _read_place = _plain(raw.FPDFPathSegment_GetPoint, _INT, *[_POINTER] * 3)
 _read_stroke = _plain(raw.FPDFPathSegment_GetType, _INT, _POINTER)
 
 
+def give_extent(page: pypdfium2.PdfPage) -> None:
+    """Give the texts of a page that have none an extent, by a stroke: pdfium leaves out a single letter of a font that is
+    neither in the file nor on this machine."""
+    count = raw.FPDFPage_CountObjects(page.raw)
+    objects = [_read_object(_address(page.raw), index) for index in range(count if count <= _MOST_OBJECTS else 0)]
+    texts = [each for each in objects if _read_kind(each) == raw.FPDF_PAGEOBJ_TEXT]
+    boxes = np.zeros((len(texts), 4), np.float32)
+    _run(_read_bounds, texts, *_addresses(boxes))
+    for index in ((boxes[:, :2] == boxes[:, 2:]).all(axis=1) & np.isfinite(boxes).all(axis=1)).nonzero()[0].tolist():
+        if _read_mode(texts[index]) == raw.FPDF_TEXTRENDERMODE_FILL:
+            letter = ctypes.cast(texts[index], raw.FPDF_PAGEOBJECT)
+            raw.FPDFTextObj_SetTextRenderMode(letter, raw.FPDF_TEXTRENDERMODE_FILL_STROKE)
+            raw.FPDFPageObj_Transform(letter, 1, 0, 0, 1, 0, 0)
+
+
 @dataclass(slots=True)
 class Words:
     """The words of a page in runs without a wide gap, by the quarter turns of their direction, the lines that run aslant,

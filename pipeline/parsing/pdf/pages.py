@@ -18,7 +18,7 @@ import pypdfium2.raw
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
-from pipeline.parsing.pdf.contents import PageText, Words, rules_of, words_of
+from pipeline.parsing.pdf.contents import PageText, Words, give_extent, rules_of, words_of
 from pipeline.parsing.pdf.heads import body_size, heading_sizes, running_heads, without_browser_lines
 from pipeline.parsing.pdf.layers import Layers
 from pipeline.parsing.pdf.layout import reading_order
@@ -28,6 +28,7 @@ from pipeline.parsing.pdf.lines import (
     NEW,
     ON,
     SOFT,
+    VALUE,
     Line,
     LinePart,
     joined,
@@ -43,6 +44,9 @@ from pipeline.records import Encoding, Parsed
 _SIGNATURE_WITHIN = 1024  # bytes; some programs write a few before it
 _MOST_PAGES = 10_000
 _CATALOG = re.compile(rb"(?<!\d)(\d{1,9}) 0 obj\s{0,9}<<[^<>]{0,1000}/Type\s{0,9}/Catalog")
+_FOREIGN_FONT = re.compile(  # its letters are named by tables that every program has
+    rb"/(?:Uni(?:GB|CNS|JIS|KS)-|GBK?-EUC-|GBK2K-|GBKp-|GBpc-|B5pc-|ETenms-|ETen-B5-|90ms-RKSJ-|KSCms-|KSC-EUC-)"
+)
 _MOST_BOOKMARKS = 10_000
 _HEADING_LEVELS = 6
 _POINTS_PER_INCH = 72
@@ -64,6 +68,7 @@ _NUMBER = re.compile(r"[\d.]+|第\w{1,4}[章节条]|[一二三四五六七八九
 _LONGEST_HEADING = 200  # characters
 _MOST_HEADING_LINES = 4
 _TITLE_SIZE = 1.14  # times the size of most letters
+_WIDER = 1.8  # times the distance of the rows above: the gap above another table
 _LEADING_NUMBER = re.compile(r"^(?:[\d.]+|第\w{1,4}[章节])")
 _PLACEHOLDER, _LONGEST_PLACEHOLDER = re.compile(r"please wait|adobe\.com/go/", re.IGNORECASE), 3000  # of an XFA form
 _STAMP = 200  # characters; a page with fewer may be a picture with a stamp on it
@@ -101,7 +106,7 @@ def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
             raise DocumentTooLarge(f"the PDF file has {len(document)} pages; at most {_MOST_PAGES} are read")
         if document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE:
             document.init_forms()
-        pages = _pages_of(document, Layers(body))
+        pages = _pages_of(document, Layers(body), lacks_fonts=_FOREIGN_FONT.search(body) is not None)
         _refuse_placeholder(document, pages)
         outline = _outline(document)
         heads = running_heads([page.lines for page in pages])
@@ -191,7 +196,7 @@ class _Page:
         self.lines = self.dropped + self.lines
 
 
-def _pages_of(document: pypdfium2.PdfDocument, layers: Layers) -> list[_Page]:
+def _pages_of(document: pypdfium2.PdfDocument, layers: Layers, *, lacks_fonts: bool) -> list[_Page]:
     """Return the pages. Some are open together: they share their fonts, and the steps of reading words."""
     pages: list[_Page] = []
     opened: list[PageText] = []
@@ -200,6 +205,8 @@ def _pages_of(document: pypdfium2.PdfDocument, layers: Layers) -> list[_Page]:
         try:
             page = document[number - 1]
             unseen.append(layers.leave_out(page))
+            if lacks_fonts:
+                give_extent(page)
             opened.append(PageText(page))
             size = sum(each.size for each in opened)
             if len(opened) < _MOST_OPEN and size < _MOST_TOGETHER and number < len(document):
@@ -548,7 +555,7 @@ def _page(
         if paragraph and (heading or line.cells or line.follows == NEW):
             yield Block(text=paragraph, page=number)
             paragraph = ""
-        if rows and len(line.cells) != len(rows[0]):
+        if rows and (len(line.cells) != len(rows[0]) or _begins_table(lines[max(0, index - 3) : index + 2])):
             yield from tables.blocks(rows, number)
             rows = []
         if heading:
@@ -565,6 +572,18 @@ def _page(
         yield from tables.blocks(rows, number)
     if paragraph:
         yield Block(text=paragraph, page=number)
+
+
+def _begins_table(lines: Sequence[Line]) -> bool:
+    """Return whether the last but one of these rows names columns above values, below a gap wider than those of the rows
+    above it."""
+    if len(lines) < 4 or len({len(line.cells) for line in lines}) > 1:
+        return False
+    *above, names, below = lines
+    tops = [line.top for line in (*above, names)]
+    *pitches, gap = [one - other for one, other in pairwise(tops)]
+    is_named = all(names.cells) and looks_like_header(names.cells) and not any(map(VALUE.match, names.cells))
+    return gap > _WIDER * max(pitches) > 0 and is_named and any(map(VALUE.match, below.cells))
 
 
 def _joined(paragraph: str, line: str, hyphens: _Hyphens) -> str:
