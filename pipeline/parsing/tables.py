@@ -57,6 +57,7 @@ _FIELD = re.compile(  # a name of a form
     re.IGNORECASE,
 )
 _LONGEST_SIGN = 4  # characters of a cell that may stand beside an equal one
+_SIGNED = re.compile(r"[^:：\d]{1,20}[:：]")  # as in Checked by: Li
 _NOTE = re.compile(
     r"\*|†|‡|\(?\d\)|(?:notes?|n\.?b\.?|sources?|remarks?|hint|disclaimer|anmerkung|hinweis|quelle|注释?|备注|说明|附注|來源|来源|"
     r"资料来源|数据来源|註|備註)\s?\d?[:：.]",
@@ -113,7 +114,7 @@ def _sheet_blocks(
             gap = _gap(last_number, part[0][0], hidden)
             last_number = part[-1][0]
             if table and not lines and len(above) < 2 and _goes_on(table, header, body, gap, merged):
-                body += [*above, *table]
+                body += [*above, *(row for row in table if row[1] != header)]
                 lines += notes
                 continue
             lines += above
@@ -475,7 +476,11 @@ def _notes_below(
     """Divide a region into its table and the notes below it: lines of one cell that begin as notes do, or a sentence
     far longer than the cells above it, or a last line of labels for those who sign."""
     end = len(region)
-    if end > 2 and all(text.rstrip().endswith((":", "：")) for text in region[-1][1].values()):
+    if (
+        end > 2
+        and all(map(_SIGNED.match, region[-1][1].values()))
+        and not any(map(_SIGNED.match, region[-2][1].values()))
+    ):
         table, notes = _notes_below(region[:-1])
         return table, [*notes, region[-1]]
     first = min((min(cells) for _, cells in region), default=0)

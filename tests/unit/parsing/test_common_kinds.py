@@ -11,7 +11,7 @@ from pipeline.errors import MalformedDocument
 from pipeline.parsing.formats import DOCX, HTML, ODS, PDF, PLAIN, PPTX, XLS, XLSX, parse
 from pipeline.parsing.number_formats import shown_value
 from pipeline.records import Parsed
-from tests.support.corpora.formats import docx, paragraph, styles, with_part
+from tests.support.corpora.formats import docx, paragraph, styles, with_part, written
 from tests.support.corpora.other_formats import opendocument
 from tests.unit.parsing.test_pdf_pages import page, text
 from tests.unit.parsing.test_reported_kinds import _cell, _coloured
@@ -203,18 +203,77 @@ class DescribePages:
         assert read.split("\n\n")[0] == lines[0]
         assert "up to 3.6 GHz" in read.replace("\n", " ")
 
+    def it_reads_single_letters_of_a_font_that_is_in_no_file(self):
+        def cell(x: int, y: int, words: str) -> str:
+            return f"BT /F1 10 Tf 1 0 0 1 {x} {y} Tm <{words.encode('utf-16-be').hex()}> Tj ET"
+
+        rows = [("品名", "单位"), ("钢管", "根"), ("砂", "吨")]
+        stream = "\n".join(cell(60 + 120 * c, 700 - 16 * r, w) for r, row in enumerate(rows) for c, w in enumerate(row))
+        descendant = (
+            "<< /Type /Font /Subtype /CIDFontType0 /BaseFont /STSong-Light /FontDescriptor 9 0 R /CIDSystemInfo"
+        )
+        body = {
+            1: "<< /Type /Catalog /Pages 2 0 R >>",
+            2: "<< /Type /Pages /Count 1 /Kids [6 0 R] >>",
+            3: "<< /Type /Font /Subtype /Type0 /BaseFont /STSong-Light /Encoding /UniGB-UCS2-H /DescendantFonts [8 0 R] >>",
+            6: "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >> /Contents 7 0 R >>",
+            7: f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
+            8: f"{descendant} << /Registry (Adobe) /Ordering (GB1) /Supplement 0 >> >>",
+            9: "<< /Type /FontDescriptor /FontName /STSong-Light /Flags 6 /FontBBox [-25 -254 1000 880] /ItalicAngle 0"
+            " /Ascent 752 /Descent -271 /StemV 58 >>",
+        }
+        assert _parsed(written(body), PDF).text.splitlines() == ["品名 | 单位", "钢管 | 根", "砂 | 吨"]
+
+    def it_names_the_columns_of_a_table_below_a_wider_gap(self):
+        about = (
+            ("Sample", "river", "Number", "S-7"),
+            ("Sender", "Mr Ott", "Taken", "4 May"),
+            ("Method", "EN 5", "Verdict", "good"),
+        )
+        found = (("Value", "Unit", "Limit", "Found"), ("Lead", "mg", "10", "3"), ("Zinc", "mg", "50", "12"))
+        marks = [
+            text(x, top - 16 * at, word)
+            for top, rows in ((700, about), (620, found))
+            for at, row in enumerate(rows)
+            for x, word in zip((50, 170, 290, 410), row, strict=True)
+        ]
+        assert _parsed(page(*marks), PDF).text.endswith(
+            "\n\nValue | Unit | Limit | Found\nLead | mg | 10 | 3\nZinc | mg | 50 | 12"
+        )
+
+
+def _workbook(*rows: list[object], merged: tuple[str, ...] = ()) -> bytes:
+    workbook = Workbook()
+    for row in rows:
+        workbook.active.append(row)
+    for cells in merged:
+        workbook.active.merge_cells(cells)
+    saved = io.BytesIO()
+    workbook.save(saved)
+    return saved.getvalue()
+
 
 class DescribeTables:
+    def it_tells_names_of_those_who_sign_from_rows(self):
+        rows = (["品名", "数量", "金额"], ["钢管", 4, 80], ["合计", 4, 80], ["经手人：赵", None, "复核：钱"])
+        assert _parsed(_workbook(*rows), XLSX).text.endswith("品名: 合计\n数量: 4\n金额: 80\n\n经手人：赵 | 复核：钱")
+
+    def it_leaves_a_header_out_that_is_repeated_below_a_gap(self):
+        rows = (
+            ["Question", "Answer"],
+            ["Who pays?", "We do."],
+            [],
+            ["Question", "Answer"],
+            ["Is it far?", "Two miles."],
+        )
+        assert _parsed(_workbook(*rows), XLSX).text.split("\n\n")[1:] == [
+            "Question: Who pays?\nAnswer: We do.",
+            "Question: Is it far?\nAnswer: Two miles.",
+        ]
+
     def it_names_columns_by_a_few_numbers_below_the_name_of_their_group(self):
-        workbook = Workbook()
-        sheet = workbook.active
-        for row in (["班组", "轮次", None], [None, 1, 2], ["甲", 30, 28], ["乙", 26, 31]):
-            sheet.append(row)
-        for merged in ("A1:A2", "B1:C1"):
-            sheet.merge_cells(merged)
-        saved = io.BytesIO()
-        workbook.save(saved)
-        assert "班组: 乙\n轮次 1: 26\n轮次 2: 31" in _parsed(saved.getvalue(), XLSX).text
+        rows = (["班组", "轮次", None], [None, 1, 2], ["甲", 30, 28], ["乙", 26, 31])
+        assert "班组: 乙\n轮次 1: 26\n轮次 2: 31" in _parsed(_workbook(*rows, merged=("A1:A2", "B1:C1")), XLSX).text
 
 
 class DescribeHtml:
