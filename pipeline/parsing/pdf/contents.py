@@ -88,14 +88,14 @@ _read_stroke = _plain(raw.FPDFPathSegment_GetType, _INT, _POINTER)
 
 
 def give_extent(page: pypdfium2.PdfPage) -> None:
-    """Give the texts of a page that have none an extent, by a stroke: pdfium leaves out a single letter of a font that is
-    neither in the file nor on this machine."""
+    """Give the texts of a page that have none an extent, by a stroke: pdfium leaves out single letters of a font that is
+    neither in the file nor on this machine, and words that stand again below themselves."""
     count = raw.FPDFPage_CountObjects(page.raw)
     objects = [_read_object(_address(page.raw), index) for index in range(count if count <= _MOST_OBJECTS else 0)]
     texts = [each for each in objects if _read_kind(each) == raw.FPDF_PAGEOBJ_TEXT]
     boxes = np.zeros((len(texts), 4), np.float32)
     _run(_read_bounds, texts, *_addresses(boxes))
-    for index in ((boxes[:, :2] == boxes[:, 2:]).all(axis=1) & np.isfinite(boxes).all(axis=1)).nonzero()[0].tolist():
+    for index in ((boxes[:, :2] == boxes[:, 2:]).any(axis=1) & np.isfinite(boxes).all(axis=1)).nonzero()[0].tolist():
         if _read_mode(texts[index]) == raw.FPDF_TEXTRENDERMODE_FILL:
             letter = ctypes.cast(texts[index], raw.FPDF_PAGEOBJECT)
             raw.FPDFTextObj_SetTextRenderMode(letter, raw.FPDF_TEXTRENDERMODE_FILL_STROKE)

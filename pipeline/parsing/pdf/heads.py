@@ -54,13 +54,15 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
         if len(places_of_page) == 1:  # unknown
             tops = [len(lines) - index for index in range(len(lines))]
             low, high = {*tops[-_EDGE_LINES:]}, {*tops[:_EDGE_LINES]}
+            places_of_page = sorted(tops)
         for index, top in enumerate(tops):
             if top in low or top in high:
+                is_high = top in high and (top not in low or top > places_of_page[len(places_of_page) // 2])
                 key, has_page = keys[page][index]
                 if has_page:
                     counted.add(key)
                 if key:
-                    places.setdefault((top in high, key), []).append((page, index))
+                    places.setdefault((is_high, key), []).append((page, index))
     heads = [_marked_number(lines) for lines in pages]
     places = {place: found for place, found in places.items() if len({page for page, _ in found}) > 1}
     if not places:

@@ -126,11 +126,13 @@ def _rows_apart(
     pitches = [above[0].top - below[0].top for above, below in pairwise(body)]
     begins = [0, *(at for at, pitch in enumerate(pitches, start=1) if pitch * _CLOSER > min(pitches)), len(rows)]
     runs = [rows[start:end] for start, end in pairwise(begins)]
+    is_head = len(runs) > 2 and all(words and not VALUE.match(words[0][2]) for cells in runs[0] for words in cells)
+    inner = runs[is_head:]  # without names of several lines
     if len(runs) == len(rows) or not any(
-        all(sum(bool(cells[column]) for cells in run) == 1 for run in runs) for column in range(len(columns))
+        all(sum(bool(cells[column]) for cells in run) == 1 for run in inner) for column in range(len(columns))
     ):
         return None
-    for above, cells in (pair for run in runs for pair in pairwise(run)):
+    for above, cells in (pair for run in inner for pair in pairwise(run)):
         both = [(last, words) for last, words in zip(above, cells, strict=True) if last and words]
         alone = [words if last else [] for last, words in zip(above, cells, strict=True)]
         if not _have_no_room(alone, above, columns) or any(

@@ -203,11 +203,11 @@ class DescribePages:
         assert read.split("\n\n")[0] == lines[0]
         assert "up to 3.6 GHz" in read.replace("\n", " ")
 
-    def it_reads_single_letters_of_a_font_that_is_in_no_file(self):
+    def it_reads_single_letters_and_repeated_words_of_a_font_that_is_in_no_file(self):
         def cell(x: int, y: int, words: str) -> str:
             return f"BT /F1 10 Tf 1 0 0 1 {x} {y} Tm <{words.encode('utf-16-be').hex()}> Tj ET"
 
-        rows = [("品名", "单位"), ("钢管", "根"), ("砂", "吨")]
+        rows = [("品名", "单位"), ("钢管", "根"), ("砂", "吨"), ("水泥砖", "合格品"), ("水泥砖", "合格品")]
         stream = "\n".join(cell(60 + 120 * c, 700 - 16 * r, w) for r, row in enumerate(rows) for c, w in enumerate(row))
         descendant = (
             "<< /Type /Font /Subtype /CIDFontType0 /BaseFont /STSong-Light /FontDescriptor 9 0 R /CIDSystemInfo"
@@ -222,7 +222,40 @@ class DescribePages:
             9: "<< /Type /FontDescriptor /FontName /STSong-Light /Flags 6 /FontBBox [-25 -254 1000 880] /ItalicAngle 0"
             " /Ascent 752 /Descent -271 /StemV 58 >>",
         }
-        assert _parsed(written(body), PDF).text.splitlines() == ["品名 | 单位", "钢管 | 根", "砂 | 吨"]
+        assert _parsed(written(body), PDF).text.splitlines() == [" | ".join(row) for row in rows]
+
+    def it_leaves_out_the_numbers_of_pages_of_which_some_are_short(self):
+        pages = (
+            ["The hall opens at eight.", "Tickets are sold at the gate.", "Dogs stay outside.", "Bags are searched."],
+            ["Signed"],
+        )
+        contents = [
+            [text(50, 760 - 30 * at, line) for at, line in enumerate(lines)] + [text(260, 40, f"Page {number} of 2")]
+            for number, lines in enumerate(pages, start=1)
+        ]
+        objects = {
+            1: "<< /Type /Catalog /Pages 2 0 R >>",
+            2: "<< /Type /Pages /Count 2 /Kids [6 0 R 7 0 R] >>",
+            3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        }
+        for at, marks in enumerate(contents):
+            stream = "\n".join(marks)
+            size = "/MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >>"
+            objects[6 + at] = f"<< /Type /Page /Parent 2 0 R {size} /Contents {8 + at} 0 R >>"
+            objects[8 + at] = f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream"
+        assert "Page" not in _parsed(written(objects), PDF).text
+
+    def it_joins_the_names_of_columns_that_have_two_lines(self):
+        names = ((50, "Part", "no."), (120, "Kind of", "wood"), (230, "Width", "in mm"))
+        marks = [text(x, 700 - 11 * at, word) for x, *words in names for at, word in enumerate(words)]
+        rows = (("11", "Oak", "40"), ("12", "Ash", "55"), ("13", "Elm", "38"))
+        marks += [
+            text(x, 668 - 17 * r, w) for r, row in enumerate(rows) for x, w in zip((50, 120, 230), row, strict=True)
+        ]
+        assert _parsed(page(*marks), PDF).text.splitlines()[:2] == [
+            "Part no. | Kind of wood | Width in mm",
+            "11 | Oak | 40",
+        ]
 
     def it_names_the_columns_of_a_table_below_a_wider_gap(self):
         about = (
