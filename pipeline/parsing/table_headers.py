@@ -260,12 +260,13 @@ def _repeats_beside(cells: Cells) -> bool:
 
 
 def are_names(cells: Cells, first: int | None = None, least: int = _LEAST_COUNTED) -> bool:
-    """Return whether cells are texts or years, or right of the ``first`` column ``least`` whole numbers that count."""
+    """Return whether cells are texts or years, or right of the ``first`` column ``least`` whole numbers that count, perhaps
+    beside texts."""
     columns = [column for column in sorted(cells) if column != first]
     values = [one_line(cells[column]) for column in sorted(cells)]
     if not any(value in _PLACEHOLDERS or (NUMBER.match(value) and not YEAR.match(value)) for value in values):
         return True
-    counted = [one_line(cells[column]) for column in columns]
+    counted = [value for column in columns if NUMBER.match(value := one_line(cells[column]))]
     return (
         first is not None
         and len(counted) >= least

@@ -31,11 +31,11 @@ CJK = re.compile("[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
 SOFT = "\u00ad"  # a hyphen at a line's end
 _BROKEN_WORD = re.compile(r"\u00ad$|(?<=\w)-$")
 LIST_ITEM = re.compile(
-    r"(?:\[\d{1,3}\]|[-*•●○■□▪‣◦–]|[(（]?\d{1,3}[.)）]|\(?[a-z]\)|[(（]?[一二三四五六七八九十]{1,3}[)）、.])\s?(?!\d)|第[\d一二三四五六七八九十百]{1,5}[条章节]"
+    r"(?:\[\d{1,3}\]|[-*•●○■□▪‣◦–]|[(（]?\d{1,3}[.．)）、]|[A-H]．|\(?[a-z]\)|[(（]?[一二三四五六七八九十]{1,3}[)）、.])\s?(?!\d)|第[\d一二三四五六七八九十百]{1,5}[条章节]"
     r"|(?:Q\d{0,3}|A\d{1,3}|[问答]\d{0,3})[.:：]|A[:：]"
 )
 _CLAUSE = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.? {1,3}(?:[^\W\da-z_]|[\"“(（])")  # 1.2 "Goods" means
-_BEGINS_ITEM = frozenset("[-*•●○■□▪‣◦–(（第一二三四五六七八九十QA问答")
+_BEGINS_ITEM = frozenset("[-*•●○■□▪‣◦–(（第一二三四五六七八九十QA问答BCDEFGH")
 VALUE = re.compile(r"[-+(<>≤≥~$€£¥]*+[\d.,]++[:/%)*†‡\d.,-]*+$|[-–—…*✓]++$|n/?a$", re.IGNORECASE)
 SENTENCE_END = re.compile(r"[.!?:;。！？：；…]['\"”’)\]）】]*$")
 _FEW = 4  # lines; fewer ones of medium length are no paragraph
@@ -276,7 +276,9 @@ def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
         item = may_be_item and LIST_ITEM.match(text) is not None
         is_clause = begin.isdecimal() and not item and _CLAUSE.match(text) is not None
         item = item or is_clause
-        if item and index and (is_clause or begin in "QA"):  # of questions and answers, but not of Exhibit A
+        if (
+            item and index and (is_clause or (begin in "QA" and text[1:2] != "．"))
+        ):  # of questions and answers, but not of Exhibit A
             item = SENTENCE_END.search(lines[-1].text[-ENDING:]) is not None
         if index and above[-1].text.endswith((SOFT, "-")) and _BROKEN_WORD.search(above[-1].text[-2:]):
             follows = ON

@@ -113,6 +113,27 @@ class DescribeDamagedParts:
             _parsed(with_part(saved.getvalue(), "ppt/slides/slide1.xml", "<p:sld"), PPTX)
 
 
+def _chinese(x: int, y: int, words: str) -> str:
+    return f"BT /F1 10 Tf 1 0 0 1 {x} {y} Tm <{words.encode('utf-16-be').hex()}> Tj ET"
+
+
+def _chinese_page(stream: str) -> bytes:
+    """A page with a font that is not in the file."""
+    descendant = "<< /Type /Font /Subtype /CIDFontType0 /BaseFont /STSong-Light /FontDescriptor 9 0 R /CIDSystemInfo"
+    return written(
+        {
+            1: "<< /Type /Catalog /Pages 2 0 R >>",
+            2: "<< /Type /Pages /Count 1 /Kids [6 0 R] >>",
+            3: "<< /Type /Font /Subtype /Type0 /BaseFont /STSong-Light /Encoding /UniGB-UCS2-H /DescendantFonts [8 0 R] >>",
+            6: "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >> /Contents 7 0 R >>",
+            7: f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
+            8: f"{descendant} << /Registry (Adobe) /Ordering (GB1) /Supplement 0 >> >>",
+            9: "<< /Type /FontDescriptor /FontName /STSong-Light /Flags 6 /FontBBox [-25 -254 1000 880] /ItalicAngle 0"
+            " /Ascent 752 /Descent -271 /StemV 58 >>",
+        }
+    )
+
+
 class DescribePages:
     def it_reads_comments_on_marked_words(self):
         kinds = {
@@ -193,6 +214,13 @@ class DescribePages:
         heading = "BT /F1 14 Tf 50 700 Td (H O U S E   O R D E R) Tj ET"
         assert _parsed(page(heading, text(50, 660, "Doors close at ten.")), PDF).text.splitlines()[0] == "HOUSE ORDER"
 
+    def it_begins_a_line_with_the_wide_marks_of_an_exam(self):
+        lines = ("1．下列哪种是木材（　　）", "A．橡木　B．花岗岩　C．玻璃　D．棉布", "2．请列举两种金属")
+        read = _parsed(
+            _chinese_page("\n".join(_chinese(60, 700 - 16 * at, line) for at, line in enumerate(lines))), PDF
+        ).text
+        assert [line[:2] for line in read.split("\n") if line] == ["1．", "A．", "2．"]
+
     def it_begins_a_paragraph_with_the_number_of_a_clause(self):
         lines = (
             '3.1 "Works" means the works of Annex 2.',
@@ -204,25 +232,11 @@ class DescribePages:
         assert "up to 3.6 GHz" in read.replace("\n", " ")
 
     def it_reads_single_letters_and_repeated_words_of_a_font_that_is_in_no_file(self):
-        def cell(x: int, y: int, words: str) -> str:
-            return f"BT /F1 10 Tf 1 0 0 1 {x} {y} Tm <{words.encode('utf-16-be').hex()}> Tj ET"
-
         rows = [("品名", "单位"), ("钢管", "根"), ("砂", "吨"), ("水泥砖", "合格品"), ("水泥砖", "合格品")]
-        stream = "\n".join(cell(60 + 120 * c, 700 - 16 * r, w) for r, row in enumerate(rows) for c, w in enumerate(row))
-        descendant = (
-            "<< /Type /Font /Subtype /CIDFontType0 /BaseFont /STSong-Light /FontDescriptor 9 0 R /CIDSystemInfo"
+        stream = "\n".join(
+            _chinese(60 + 120 * c, 700 - 16 * r, w) for r, row in enumerate(rows) for c, w in enumerate(row)
         )
-        body = {
-            1: "<< /Type /Catalog /Pages 2 0 R >>",
-            2: "<< /Type /Pages /Count 1 /Kids [6 0 R] >>",
-            3: "<< /Type /Font /Subtype /Type0 /BaseFont /STSong-Light /Encoding /UniGB-UCS2-H /DescendantFonts [8 0 R] >>",
-            6: "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >> /Contents 7 0 R >>",
-            7: f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
-            8: f"{descendant} << /Registry (Adobe) /Ordering (GB1) /Supplement 0 >> >>",
-            9: "<< /Type /FontDescriptor /FontName /STSong-Light /Flags 6 /FontBBox [-25 -254 1000 880] /ItalicAngle 0"
-            " /Ascent 752 /Descent -271 /StemV 58 >>",
-        }
-        assert _parsed(written(body), PDF).text.splitlines() == [" | ".join(row) for row in rows]
+        assert _parsed(_chinese_page(stream), PDF).text.splitlines() == [" | ".join(row) for row in rows]
 
     def it_leaves_out_the_numbers_of_pages_of_which_some_are_short(self):
         pages = (
@@ -287,6 +301,11 @@ def _workbook(*rows: list[object], merged: tuple[str, ...] = ()) -> bytes:
 
 
 class DescribeTables:
+    def it_names_columns_by_the_days_of_a_month_before_a_sum(self):
+        rows = (["Name", *range(1, 6), "Sum"], ["Ott", *"xx-xx", 4], ["Paz", *"-xxxx", 4])
+        read = _parsed(_workbook(*rows), XLSX).text
+        assert "Name: Paz\n1: -\n2: x\n3: x\n4: x\n5: x\nSum: 4" in read
+
     def it_tells_names_of_those_who_sign_from_rows(self):
         rows = (["品名", "数量", "金额"], ["钢管", 4, 80], ["合计", 4, 80], ["经手人：赵", None, "复核：钱"])
         assert _parsed(_workbook(*rows), XLSX).text.endswith("品名: 合计\n数量: 4\n金额: 80\n\n经手人：赵 | 复核：钱")
