@@ -33,11 +33,7 @@ class Block:
 
 
 def assemble(
-    blocks: Iterable[Block],
-    *,
-    title: str | None = None,
-    encoding: Encoding | None = None,
-    warnings: Sequence[str] = (),
+    blocks: Iterable[Block], *, title: str | None = None, encoding: Encoding | None = None, warnings: Sequence[str] = ()
 ) -> Parsed:
     """Clean the blocks and join them. A heading, a page or a mark opens a section, with a heading as its first line.
     Sections cover the text without gaps. Without ``title`` the first heading of level 1 is the title. ``warnings``:

@@ -9,14 +9,7 @@ from dataclasses import dataclass, field, replace
 from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
-from pipeline.parsing.assembly import (
-    MONOSPACE,
-    Block,
-    assemble,
-    one_line,
-    usable_title,
-    with_furniture,
-)
+from pipeline.parsing.assembly import MONOSPACE, Block, assemble, one_line, usable_title, with_furniture
 from pipeline.parsing.containers import Archive, XmlReader, copy_of, office_archive, title_in, tree_beside, what_it_is
 from pipeline.parsing.formulas import linear_mathml
 from pipeline.parsing.html import blocks_of_tree

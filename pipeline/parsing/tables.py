@@ -470,9 +470,7 @@ def _is_code(value: str) -> bool:
     return bool(_CODE.search(value)) and not YEAR.match(value) and not NUMBER.match(value)
 
 
-def _notes_below(
-    region: list[TableRow],
-) -> tuple[list[TableRow], list[TableRow]]:
+def _notes_below(region: list[TableRow]) -> tuple[list[TableRow], list[TableRow]]:
     """Divide a region into its table and the notes below it: lines of one cell that begin as notes do, or a sentence
     far longer than the cells above it, or a last line of labels for those who sign."""
     end = len(region)

@@ -11,14 +11,7 @@ from pydantic import TypeAdapter
 from pipeline import errors
 from pipeline.chunking.strategies.registry import BUILT_IN
 from pipeline.documents.cut_document import CutDocument, CutRequest, cut_as
-from pipeline.errors import (
-    CuttingTooSlow,
-    IngestCrowded,
-    MalformedDocument,
-    ParserTimeout,
-    ParserUnavailable,
-    Rejected,
-)
+from pipeline.errors import CuttingTooSlow, IngestCrowded, MalformedDocument, ParserTimeout, ParserUnavailable, Rejected
 from pipeline.examples.workbook_book import Sheet
 from pipeline.parsing.formats import MARKDOWN, PDF, PLAIN, XLSX, parse
 from pipeline.parsing.pdf.page_images import PageImage

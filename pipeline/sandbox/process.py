@@ -90,12 +90,7 @@ class ParserProcess:
     """One running `pipeline.sandbox.parse`."""
 
     def __init__(
-        self,
-        *,
-        memory_bytes: int,
-        parsing_s: float,
-        cutting_s: float,
-        recognition: Recognition | None = None,
+        self, *, memory_bytes: int, parsing_s: float, cutting_s: float, recognition: Recognition | None = None
     ) -> None:
         """Start the process and do not wait for it. Raises OSError."""
         self.asked = 0
