@@ -56,7 +56,7 @@ def table_of(band: Sequence[Sequence[LinePart]], start: int, spans: Spans) -> li
     if sum(1 for cell in filled if _CELL.search(cell)) < _MEANINGFUL * len(filled):
         return None  # a formula
     if first and not looks_like_header(rows[0]) and (names := _names(band[first - 1], columns, body[0])):
-        first, body, rows = first - 1, band[first - 1 : last], [names, *rows]
+        first, body, rows = first - 1, [band[first - 1], *body], [names, *rows]
     used = [column for column in range(len(starts)) if any(texts[column] for texts in rows)]
     lines = [
         Line(text=" ".join(filter(None, texts)), size=row[0].size, top=row[0].top, cells=tuple(texts[c] for c in used))

@@ -259,6 +259,18 @@ class DescribePages:
             objects[8 + at] = f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream"
         assert "Page" not in _parsed(written(objects), PDF).text
 
+    def it_names_columns_of_wrapped_cells_by_words_that_stand_close(self):
+        tasks = ("paint the tall fence of", "sweep the old yard at", "clean the windows of", "mow the wet lawn near")
+        marks = [text(50, 730, "Number"), text(90, 730, "Task to be done here")]
+        for at, task in enumerate(tasks):
+            y = 710 - 36 * at
+            marks += [text(50, y, str(at)), text(90, y, task), text(90, y - 11, "the big house")]
+        read = _parsed(page(*marks), PDF).text.splitlines()
+        assert read == [
+            "Number | Task to be done here",
+            *(f"{at} | {task} the big house" for at, task in enumerate(tasks)),
+        ]
+
     def it_joins_the_names_of_columns_that_have_two_lines(self):
         names = ((50, "Part", "no."), (120, "Kind of", "wood"), (230, "Width", "in mm"))
         marks = [text(x, 700 - 11 * at, word) for x, *words in names for at, word in enumerate(words)]
