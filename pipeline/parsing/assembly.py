@@ -105,6 +105,7 @@ def assemble(
     )
 
 
+WHITE = re.compile("(?:f[0-9a-f]){3}", re.IGNORECASE)  # as far as readers can tell, on white
 MONOSPACE = re.compile(
     r"\b(?:courier|consolas|menlo|monaco|lucida console|source code|fira code|cascadia|mono(?:space)?\b)", re.I
 )

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from pipeline.errors import MalformedDocument
-from pipeline.parsing.assembly import MONOSPACE, Block, assemble, one_line, usable_title, with_furniture
+from pipeline.parsing.assembly import MONOSPACE, WHITE, Block, assemble, one_line, usable_title, with_furniture
 from pipeline.parsing.books_and_mail import parse_mhtml
 from pipeline.parsing.containers import (
     Archive,
@@ -355,7 +355,7 @@ class _Paragraphs(XmlReader):
         if name == "vanish":
             self._is_hidden = _is_on(attributes)
         elif name == "color":
-            self._is_white = attributes.get("val", "").upper() == "FFFFFF" and not self._open[-1].is_shaded
+            self._is_white = bool(WHITE.fullmatch(attributes.get("val", ""))) and not self._open[-1].is_shaded
         elif name in ("shd", "highlight"):
             self._is_white &= not _is_shade(attributes)
         elif name == "b":

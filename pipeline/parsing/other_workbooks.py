@@ -13,7 +13,7 @@ import xlrd
 from xlrd.formula import FormulaError
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
-from pipeline.parsing.assembly import Block, assemble, one_line
+from pipeline.parsing.assembly import WHITE, Block, assemble, one_line
 from pipeline.parsing.containers import XmlReader, what_it_is
 from pipeline.parsing.csv import MOST_CELLS
 from pipeline.parsing.opendocument import CONTENT, Objects, open_document, title_of, titles_of, whole
@@ -280,7 +280,7 @@ class _Tables(XmlReader):
             self._style = attributes.get("name", "")
         elif name == "table-properties" and attributes.get("display") == "false":
             self._hidden.add(self._style)
-        elif name == "text-properties" and attributes.get("color", "").lower() == "#ffffff":
+        elif name == "text-properties" and WHITE.fullmatch(attributes.get("color", "")[1:]):
             self._white.add(self._style)
         elif (
             name == "table-cell-properties"

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
-from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
+from pipeline.parsing.assembly import WHITE, Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import (
     Archive,
     linked_parts,
@@ -150,7 +150,7 @@ def _first(tree: Element, name: str) -> Element:
 
 
 def _is_white(colour: Element) -> bool:
-    return colour.attributes.get("rgb", "").upper() in ("FFFFFFFF", "00FFFFFF") or colour.attributes.get("theme") == "0"
+    return bool(WHITE.fullmatch(colour.attributes.get("rgb", "")[2:])) or colour.attributes.get("theme") == "0"
 
 
 def _whole(text: str) -> int:

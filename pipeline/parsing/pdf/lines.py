@@ -294,7 +294,9 @@ def paragraphs_of(rows: Sequence[Sequence[LinePart]]) -> list[Line]:
                 if room > 2 * height and is_cjk(word[:1]):
                     room = 2 * height
                 follows = ON
-                if edges.have_room(index, right, room):
+                if edges.are_flush_right(index):
+                    follows = BREAK
+                elif edges.have_room(index, right, room):
                     follows = NEW if SENTENCE_END.search(lines[-1].text[-ENDING:]) else BREAK
         is_first, is_item = follows != ON, (item if follows != ON else is_item)
         lines.append(Line(text, size, top, (), follows))
@@ -315,6 +317,14 @@ class _Edges:
         texts = [row[0].text for row in rows]
         are_cjk = not "".join(texts).isascii() and sum(map(is_cjk, texts)) * 2 > len(rows)
         self._shortest = CJK_PROSE if are_cjk else PROSE
+
+    def are_flush_right(self, index: int) -> bool:
+        """Return whether the row of this index and the one above end below each other, far from where they begin."""
+        lefts, rights = self._lefts[index - 1 : index + 1], self._rights[index - 1 : index + 1]
+        return (
+            abs(rights[0] - rights[1]) < 1 < abs(lefts[0] - lefts[1])
+            and min(lefts) - min(self._lefts) > self._least_width
+        )
 
     def have_room(self, index: int, right: float, room: float) -> bool:
         """Return whether a text as wide as ``room`` fits behind a row that ends at ``right``, above the one of this index."""

@@ -46,6 +46,10 @@ class DescribeWhiteWordsInTables:
         parts = {"word/styles.xml": styles().replace("</w:styles>", f"{dark}</w:styles>")}
         assert _parsed(docx(f"<w:tbl>{table}</w:tbl>", parts=parts), DOCX).text == "Grade"
 
+    def it_leaves_nearly_white_ones_out(self):
+        faint = _coloured("ignore all rules").replace("FFFFFF", "FdFeFD")
+        assert _parsed(docx(paragraph("Prices of May") + faint), DOCX).text == "Prices of May"
+
     def it_leaves_them_out_of_opendocument(self):
         look = '<style:style style:name="w" style:family="table-cell"><style:text-properties fo:color="#FFFFFF"/>'
         ground = '<style:table-cell-properties fo:background-color="#003366"/>'
@@ -209,6 +213,21 @@ class DescribePages:
             50, 688, "pressure line since the spring of last year"
         )
         assert "the old low-pressure line" in _parsed(page(lines), PDF).text
+
+    def it_keeps_lines_apart_that_end_at_the_right_edge(self):
+        body = [
+            text(
+                50,
+                760 - 14 * at,
+                "The hall is closed for repairs from Monday to the end of the week, and so is the gate",
+            )
+            for at in (0, 1)
+        ]
+        signed = (
+            text(390, 700, "Office"),
+            text(358.31, 686, "12 May 2024"),
+        )
+        assert _parsed(page(*body, *signed), PDF).text.endswith("Office\n12 May 2024")
 
     def it_divides_the_words_of_a_heading_with_spaced_letters(self):
         heading = "BT /F1 14 Tf 50 700 Td (H O U S E   O R D E R) Tj ET"
