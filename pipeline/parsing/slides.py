@@ -84,7 +84,7 @@ def _package(body: bytes, archive: Archive) -> Any:
                 slides += part.startswith(_SLIDES)
             copy.writestr(part, content or (_EMPTY % (root, root) if root else b""))
     if not slides:
-        raise MalformedDocument("the slides of the presentation are damaged")
+        raise ValueError("all slides are damaged")
     return Package.open(whole)
 
 

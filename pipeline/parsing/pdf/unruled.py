@@ -122,7 +122,8 @@ def _rows_apart(
     body: Sequence[Sequence[LinePart]], rows: Sequence[list[list[_Word]]], columns: Spans
 ) -> tuple[list[Sequence[LinePart]], list[list[list[_Word]]]] | None:
     """Return rows of lines that stand closer to each other than rows do, at whatever height of their row the other cells
-    stand; None unless one column has a single line in each row, and the lines of the other cells had no room above."""
+    stand; None unless one column has a single line in each row, and the lines of the other cells go on with small words
+    or had no room above."""
     pitches = [above[0].top - below[0].top for above, below in pairwise(body)]
     begins = [0, *(at for at, pitch in enumerate(pitches, start=1) if pitch * _CLOSER > min(pitches)), len(rows)]
     runs = [rows[start:end] for start, end in pairwise(begins)]
@@ -135,9 +136,8 @@ def _rows_apart(
     for above, cells in (pair for run in inner for pair in pairwise(run)):
         both = [(last, words) for last, words in zip(above, cells, strict=True) if last and words]
         alone = [words if last else [] for last, words in zip(above, cells, strict=True)]
-        if not _have_no_room(alone, above, columns) or any(
-            len(last) == 1 and not is_cjk(last[0][2]) for last, _ in both
-        ):
+        goes_on = _have_no_room(alone, above, columns) or all(_GOES_ON.match(words[0][2]) for words in alone if words)
+        if not goes_on or any(len(last) == 1 and not is_cjk(last[0][2]) for last, _ in both):
             return None
     whole = []
     for run in runs:

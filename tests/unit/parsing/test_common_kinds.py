@@ -278,6 +278,23 @@ class DescribePages:
             objects[8 + at] = f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream"
         assert "Page" not in _parsed(written(objects), PDF).text
 
+    def it_keeps_cells_whole_whose_lines_end_long_before_their_edge(self):
+        rows = (
+            ("Tool", ("Use",), "Shelf"),
+            ("Saw", ("cut the long planks to", "size before noon"), "A 1"),
+            ("File", ("smooth", "every edge of the frame", "twice"), "B 2"),
+            ("Awl", ("mark the", "holes"), "C 3"),
+        )
+        marks, y = [], 740
+        for name, lines, shelf in rows:
+            marks += [text(50, y, name), text(300, y, shelf)]
+            marks += [text(120, y - 11 * at, line) for at, line in enumerate(lines)]
+            y -= 11 * len(lines) + 10
+        assert _parsed(page(*marks), PDF).text.splitlines()[1] == "Saw | cut the long planks to size before noon | A 1"
+        assert (
+            "Awl | mark the holes | C 3" in _parsed(page(*[mark for mark in marks if "smooth" not in mark]), PDF).text
+        )
+
     def it_names_columns_of_wrapped_cells_by_words_that_stand_close(self):
         tasks = ("paint the tall fence of", "sweep the old yard at", "clean the windows of", "mow the wet lawn near")
         marks = [text(50, 730, "Number"), text(90, 730, "Task to be done here")]
