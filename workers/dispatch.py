@@ -123,13 +123,13 @@ def ask(query: Query) -> None:
 
 def ask_again(query: Query, channels: Sequence[ChannelName], queue: Queue) -> None:
     """Send the headers of these channels again by another queue, whose workers compose the answer as well. Each is sent twice,
-    which reaches two workers: a node of RabbitMQ that hangs goes on being given messages for its own. A query counts each part
-    once. Raises as `ask` does."""
-    _send_chord(query, [*channels, *channels], queue, queue, understands=False)
+    which reaches two workers: a node of RabbitMQ that hangs goes on being given messages for its own. The first worker asks the
+    channel. Raises as `ask` does."""
+    _send_chord(query, [*channels, *channels], queue, queue, again=True)
 
 
 def _send_chord(
-    query: Query, channels: Sequence[ChannelName], queue: Queue, answers: Queue, *, understands: bool = True
+    query: Query, channels: Sequence[ChannelName], queue: Queue, answers: Queue, *, again: bool = False
 ) -> None:
     """Send the headers of these channels by ``queue``, with a callback that goes to ``answers``."""
     left_s = max(0.1, query.deadline.left_s())
@@ -150,7 +150,7 @@ def _send_chord(
 
     def send_parts() -> None:
         with publisher.batch():
-            if understands and query.model_steps:
+            if query.model_steps and not again:
                 task_id = task_id_of(query.query_id, UNDERSTAND)
                 producer.send_task(
                     TaskName.UNDERSTAND.value, kwargs=arguments, task_id=task_id, queue=Queue.RERANK.value, **common
@@ -158,7 +158,7 @@ def _send_chord(
             for channel in keyword_last:
                 producer.send_task(
                     TaskName.RECALL.value,
-                    kwargs={**arguments, "channel": channel.value},
+                    kwargs={**arguments, "channel": channel.value} | ({"again": True} if again else {}),
                     task_id=task_id_of(query.query_id, channel),
                     group_id=query.query_id,
                     group_index=query.channels.index(channel),

@@ -51,11 +51,12 @@ class _Reported(NamedTuple):
 
 
 def recall(
-    tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = ""
+    tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = "", again: bool = False
 ) -> QueryState | None:
     """Ask one channel and store its result, also a fault of the channel. Return the state of the query if every channel has
-    reported; None if the query is gone or answered. Raises StoreUnavailable if the result cannot be stored in time."""
-    query = use.queries(tenant_id).load(query_id, begins=channel.name, worker=worker)
+    reported; None if the query is gone or answered, and, ``again``, if a worker has begun the channel. Raises StoreUnavailable
+    if the result cannot be stored in time."""
+    query = use.queries(tenant_id).load(query_id, begins=channel.name, worker=worker, again=again)
     return None if query is None else ask_and_report(query, channel, use, worker=worker).state
 
 

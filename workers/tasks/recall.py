@@ -21,12 +21,13 @@ from workers.resources import channel_named, channels, for_queries
 
 
 @shared_task(name=TaskName.RECALL.value, base=LoggedTask, send_events=False, bind=True)
-def recall_channel(self: LoggedTask, tenant_id: str, query_id: str, channel: str) -> bool:
+def recall_channel(self: LoggedTask, tenant_id: str, query_id: str, channel: str, again: bool = False) -> bool:
     """Ask one channel and store its result in the query's hash, which counts the parts of the chord. Return whether all
-    have reported, for `workers.chords`, and leave the state for the callback, if this process runs it."""
+    have reported, for `workers.chords`, and leave the state for the callback, if this process runs it. ``again``: leave a
+    channel alone that a worker has begun."""
     use = for_queries()
     state = answer_query.recall(
-        TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker
+        TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker, again=again
     )
     setattr(self.request, STATE, state)
     return state is not None
