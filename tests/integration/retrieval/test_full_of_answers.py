@@ -97,8 +97,8 @@ class DescribeAFullRedis:
     def it_counts_what_redis_uses(self, small):
         before = read_redis_memory(small).used
         calm = Tenant(small, CALM, top_k=10)
-        for number in range(100):
-            calm.ask(answer_with(10, number))
+        for number in range(600):  # 6 MB: buffers of connections come and go by 0.3
+            calm.ask(answer_with(10, number % 20))
         used = read_redis_memory(small).used - before
         assert 0.8 <= answer_bytes(small, CALM) / used <= 1.25
 
