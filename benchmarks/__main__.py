@@ -86,7 +86,12 @@ def main(arguments: list[str]) -> int:
         allowed = ", ".join((*_SECTIONS, *_ON_REQUEST))
         print(f"unknown section {', '.join(sorted(unknown))}; the sections are: {allowed}", file=sys.stderr)
         return 2
-    texts = corpus.documents(chunks=chunks, seed=chosen.seed) if set(sections) - _WITHOUT_CORPUS else []
+    judged: list[str] = []
+    texts: list[corpus.Text] = []
+    if chosen.folder and "price" in sections:
+        texts, judged = corpus.of_collection(chosen.folder)
+    elif set(sections) - _WITHOUT_CORPUS:
+        texts = corpus.documents(chunks=chunks, seed=chosen.seed)
     about = {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}",
@@ -128,12 +133,13 @@ def main(arguments: list[str]) -> int:
     if "ingest" in sections:
         report("ingest", ingest.run(texts, namespace=namespace, peers=peers), ingest.show)
     elif texts:
-        ingest.product(texts, namespace)
+        ingest.product(texts, namespace, None if judged else ingest.CHUNKING)
     if "query" in sections:
         results = query.run(texts, namespace=namespace, seed=seed, count=count(_QUERIES), compared=peers)
         report("query", results, query.show)
     if "price" in sections:
-        report("price", price.run(texts, namespace=namespace, seed=seed, count=count(_QUERIES)), price.show)
+        results = price.run(texts, namespace=namespace, seed=seed, count=count(_QUERIES), judged=judged)
+        report("price", results, price.show)
     if "lanes" in sections:
         report("lanes", lanes.run(texts, namespace=namespace, seed=seed, count=count(_LANE_QUERIES)), lanes.show)
     if "semantic" in sections:
@@ -183,7 +189,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=int, default=1)
     of_folder = (
-        "parsers: its PDF files and Word documents, for the words kept; graphs: its judged collections and texts"
+        "parsers: its PDF files and Word documents, for the words kept; graphs: its judged collections and texts;"
+        " price: a judged collection instead of the synthetic documents"
     )
     parser.add_argument("--folder", type=Path, help=of_folder)
     parser.add_argument("--no-peers", action="store_true", help="do not install and measure other products")

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from chordwise.evaluation.collection import read_collection
 
 MAX_TOKENS = 256  # sent with every upload, so that one paragraph of about 150 words is one chunk
 TENTH = "tenth"
@@ -45,6 +48,16 @@ class Text:
 def documents(*, chunks: int, seed: int) -> list[Text]:
     """Return documents of two to six paragraphs, ``chunks`` paragraphs in all; one in eight is Chinese."""
     return Corpus(seed=seed).take(chunks)
+
+
+def of_collection(folder: Path) -> tuple[list[Text], list[str]]:
+    """Return the documents and the questions of a judged collection, as `chordwise eval` reads it. Raises InvalidInput."""
+    collection = read_collection(folder)
+    texts = [
+        Text(document_id=str(each["document_id"]), title=each.get("title") or "", text=each["text"], paragraphs=1)
+        for each in collection.documents()
+    ]
+    return texts, [query.text for query in collection.queries]
 
 
 class Corpus:

@@ -62,12 +62,12 @@ def run(texts: Sequence[Text], *, namespace: str, peers: bool) -> dict[str, Any]
     return results
 
 
-def product(texts: Sequence[Text], namespace: str) -> dict[str, Any]:
-    """Send every document, wait until the last job ends, and return the cost."""
+def product(texts: Sequence[Text], namespace: str, chunking: dict[str, Any] | None = CHUNKING) -> dict[str, Any]:
+    """Send every document, wait until the last job ends, and return the cost. ``chunking`` None: as users get it by default."""
     before, began = cpu_seconds(), time.perf_counter()
     with gateway() as client:
         batches = [texts[start : start + _MOST_DOCUMENTS] for start in range(0, len(texts), _MOST_DOCUMENTS)]
-        job_ids = [submit(client, namespace, [text.as_json() for text in batch], CHUNKING) for batch in batches]
+        job_ids = [submit(client, namespace, [text.as_json() for text in batch], chunking) for batch in batches]
         accepted_s = time.perf_counter() - began
         jobs = [finished(client, job_id) for job_id in job_ids]
     wall_s = time.perf_counter() - began

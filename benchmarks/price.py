@@ -25,13 +25,14 @@ _STATEMENTS = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_select', 'Com_ins
 _TRANSACTIONS = "SELECT sum(xact_commit + xact_rollback) FROM pg_stat_database WHERE datname = current_database()"
 
 
-def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int) -> dict[str, Any]:
-    """Ask ``count`` questions one at a time and eight at a time, and count what the servers did meanwhile."""
-    asked = questions(list(texts), count=count, seed=seed)
+def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int, judged: Sequence[str] = ()) -> dict[str, Any]:
+    """Ask ``count`` questions one at a time and eight at a time, and count what the servers did meanwhile. ``judged``: those of
+    a collection, instead of some made from ``texts``."""
+    asked = judged[:count] or questions(list(texts), count=count, seed=seed)
     asker = _Asker(namespace)
-    results: dict[str, Any] = {"queries": count, "top_k": _TOP, "concurrency": {}}
+    results: dict[str, Any] = {"documents": len(texts), "queries": len(asked), "top_k": _TOP, "concurrency": {}}
     for many in _CONCURRENCY:
-        print(f"price: {count} questions, {many} at a time", flush=True)
+        print(f"price: {len(asked)} questions, {many} at a time", flush=True)
         asker.sizes.clear()
         asker.received.clear()
         before = _counted()
