@@ -267,17 +267,21 @@ class MySqlNodes:
         self._nodes = [host_and_port(host, _MYSQL_PORT) for host in hosts]
 
     def connect(self, open_at: Callable[[str, int], MySqlConnection]) -> MySqlConnection:
-        """Return a connection to the first node that takes writes, or else to one that answers: it can be read. Raises the
-        error of the node that was tried first."""
+        """Return a connection to the first node that takes writes, or else to one that answers: it can be read. A node that is
+        lost between its greeting and its answer is passed over. Raises the error of the node that was tried first."""
         spare: MySqlConnection | None = None
         failure: pymysql.err.OperationalError | None = None
         for node in tuple(self._nodes):
+            connection = None
             try:
                 connection = open_at(*node)
+                takes_writes = _takes_writes(connection)
             except pymysql.err.OperationalError as error:
                 failure = failure or error
+                if connection is not None:
+                    connection.close()
                 continue
-            if _takes_writes(connection):
+            if takes_writes:
                 if spare is not None:
                     spare.close()
                 self._nodes = [node, *(other for other in self._nodes if other != node)]
