@@ -182,6 +182,7 @@ def translated(of: Location) -> Iterator[None]:
 
 
 _LOCK_HELD, _DEADLOCK = 1205, 1213
+_WRITTEN_ALREADY = 1062  # another transaction wrote the same row first; run again, this one finds it
 # "Illegal mix of collations": MySQL cannot write a literal in the characters of the column it is compared with.
 _INCOMPARABLE = 1267
 _MIGRATE_OR_LOOK = f"run {MIGRATE} upgrade, then {MIGRATE} check"
@@ -227,7 +228,7 @@ def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
         return NoSuchName("A name or id in the request has characters that no name or id of its kind has.")
     if number == _LOCK_HELD:
         return at.locked()
-    if number == _DEADLOCK:
+    if number in (_DEADLOCK, _WRITTEN_ALREADY):
         return at.conflict()
     for numbers, sentence in _MYSQL_REFUSALS:
         if number in numbers:

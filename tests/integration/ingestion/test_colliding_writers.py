@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from ipaddress import ip_network
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from pipeline.ingestion.accept import AcceptedJob
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.ingestion.run import ingest_claims, take
 from pipeline.jobs.job_views import ItemView
 from pipeline.models.ports import Embedder, Matrix
-from pipeline.records import OCTETS, Namespace
+from pipeline.records import OCTETS, JobId, Namespace
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.clients.operating import eventually
@@ -132,3 +133,33 @@ class DescribeADeadlock:
             collide(filled, ticket.job_id, work)
         item = only_item(filled, ticket)
         assert (item.status, item.code, item.attempts) == ("failed", "fetch_failed", 1)
+
+
+class DescribeARequestThatTwoGatewaysCarryOut:
+    """A gateway that stood still lost the lease of an idempotency key, and goes on."""
+
+    def it_is_accepted_once_and_answered_twice(self, filled: Corner):
+        batch = Batch(
+            tenant_id=filled.tenant,
+            namespace=filled.namespace,
+            request_id="r",
+            entries=[upload("a", "nut 螺母"), upload("b", "bolt 螺栓")],
+            job_id=JobId(str(uuid.uuid4())),
+        )
+        second: list[Future[AcceptedJob]] = []
+
+        def meanwhile(*_: object) -> None:
+            second.append(pool.submit(accept, batch, filled.use, ring=lambda _: None))
+            time.sleep(0.5)  # until it waits for the first one's rows
+
+        with ThreadPoolExecutor(1) as pool:
+            first = accept(batch, filled.use, ring=lambda _: None, together_with=meanwhile)
+            again = second[0].result(timeout=20)
+        assert (first.job_id, first.total, first.due) == (again.job_id, again.total, 2)
+        assert again.due == 0
+        filled.work(first)
+        assert [(item.document_id, item.status) for item in items_of(filled.use, first)] == [
+            ("a", "succeeded"),
+            ("b", "succeeded"),
+        ]
+        assert filled.shown()["a"] == ["nut 螺母"]
