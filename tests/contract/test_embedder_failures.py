@@ -203,7 +203,7 @@ class DescribeTextsThatFailForEver:
     def it_waits_a_few_times_for_a_text_that_is_never_answered(self, server: OpenAIServer, silence: Answer):
         _only_for(server, "POISON", silence)
         texts = [f"text {number}" + (" POISON" if number == 13 else "") for number in range(20)]
-        with embedder_on(server, timeout_s=0.2, retries=4) as embedder, pytest.raises(EmbedderRefused) as raised:
+        with embedder_on(server, timeout_s=0.4, retries=4) as embedder, pytest.raises(EmbedderRefused) as raised:
             embedder.embed(texts)
         assert raised.value.indexes == (13,)
         silent = sum(any("POISON" in text for text in seen.body["input"]) for seen in server.requests)
