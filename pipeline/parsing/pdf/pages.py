@@ -19,6 +19,7 @@ from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocume
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import what_it_is
 from pipeline.parsing.pdf.contents import PageText, Words, give_extent, rules_of, words_of
+from pipeline.parsing.pdf.garbled import is_garbled
 from pipeline.parsing.pdf.heads import body_size, heading_sizes, running_heads, without_browser_lines
 from pipeline.parsing.pdf.layers import Layers
 from pipeline.parsing.pdf.layout import reading_order
@@ -81,17 +82,6 @@ _COMMENTS = frozenset(  # kinds of annotations
 _LONGEST_VALUE = 64 * 1024  # bytes of a form field
 _FIELD_LINE = 12.0  # points: the usual height of a line in a form field
 _MOST_NAMED = 20  # pages in a warning
-_ENOUGH_LETTERS, _ENOUGH_LATIN = 100, 300
-_MOST_ODD = 0.25
-_LEAST_VOWELS = 0.15  # share of Latin letters; languages have from 0.3
-# Short words, each letter 29 places before its own, as the glyphs of many fonts are numbered.
-_SHIFTED = frozenset(
-    "".join(chr(ord(letter) - 29) for letter in word)
-    for word in "the and for with that this der die das und von mit les des los del".split()  # noqa: SIM905
-)
-_LEAST_SHIFTED, _SHARE_SHIFTED = 2, 0.02
-_LATIN, _VOWELS = re.compile("[A-Za-z]+"), "AEIOUYaeiouy"
-_ODD = re.compile("[\x00-\x1f\x7f-\x9f\u0180-\u019f\u01a2-\u01ae\u01b1-\u036f\ue000-\uf8ff\ufffd]+")
 
 
 def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
@@ -348,25 +338,6 @@ def _refuse_unreadable(pages: Sequence[_Page]) -> list[str]:
         raise MalformedDocument(f"the PDF file holds {reason}; print it to a new PDF file or recognise its pages")
     shown = ", ".join(map(str, garbled[:_MOST_NAMED])) + (" …" if len(garbled) > _MOST_NAMED else "")
     return [f"pages {shown} hold {reason}" if len(garbled) > 1 else f"page {shown} holds {reason}"]
-
-
-def is_garbled(text: str) -> bool:
-    """Return whether a text consists of letters that no language puts beside each other: private and rare characters,
-    or hardly any vowel."""
-    words = text.split()
-    least = max(_LEAST_SHIFTED, _SHARE_SHIFTED * len(words))
-    if not _SHIFTED.isdisjoint(words) and sum(word in _SHIFTED for word in words) > least:
-        return True
-    count = len("".join(words))
-    if count < _ENOUGH_LETTERS:
-        return False
-    if not (text.isascii() and text.isprintable()) and sum(map(len, _ODD.findall(text))) > _MOST_ODD * count:
-        return True
-    vowels = sum(map(text.count, _VOWELS))
-    if vowels >= _LEAST_VOWELS * count:
-        return False
-    latin = sum(map(len, _LATIN.findall(text)))
-    return latin > max(_ENOUGH_LATIN, 0.5 * count) and vowels < _LEAST_VOWELS * latin
 
 
 def _recognise(
