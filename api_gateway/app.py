@@ -52,6 +52,7 @@ from api_gateway.resources.ingestion import (
     examples,
     files,
     preview,
+    readers,
     sources,
     stored_documents,
 )
@@ -86,6 +87,7 @@ log = structlog.get_logger(__name__)
 _ROUTERS = (
     queries,  # routes are matched in order, and this one is called most often
     documents,
+    readers,
     stored_documents,
     files,
     examples,

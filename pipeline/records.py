@@ -390,11 +390,13 @@ Condition = Comparison | Compound
 class Filters(document.Filters):
     """The conditions on a hit's document, in every channel. ``metadata``: every pair, a single value also in a list.
     ``story_time``: nothing later. ``pairs``: only question-answer pairs, for channels (`channels.faq_channel`).
-    ``where``: a condition on ``metadata``."""
+    ``where``: a condition on ``metadata``. ``readers``: the caller's principals, one of which the document must name unless
+    everyone may read it; None for a caller who sees every document."""
 
     story_time: int | None = None
     pairs: bool = False
     where: Condition | None = None
+    readers: tuple[str, ...] | None = None
 
     def __bool__(self) -> bool:
         return self != Filters()

@@ -5,9 +5,10 @@ import hmac
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv6Address, ip_address
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import unquote
 
 import structlog
 from cachetools import FIFOCache
@@ -19,12 +20,14 @@ from api_gateway.http.metrics import WRONG_KEYS
 from api_gateway.http.operations import refuse_unknown
 from api_gateway.http.problems import Problem
 from api_gateway.live.stale_cache import StaleCache
+from pipeline.filters.readers import EVERY_DOCUMENT, LONGEST_PRINCIPAL, MOST_PRINCIPALS, principals_of
 from pipeline.outages import OutagePause
 from pipeline.outbound.addresses import Network, is_within
 from pipeline.records import Actor, TenantId
 from pipeline.settings import Settings
-from pipeline.tenants.accounts import OPERATOR, Principal, hashed, tenant_of
+from pipeline.tenants.accounts import IMPERSONATE, OPERATOR, Principal, hashed, tenant_of
 from pipeline.tenants.audit import act_as
+from pipeline.tenants.caller_tokens import is_token, key_named
 from pipeline.tenants.request_buckets import BucketReply, LocalBuckets, Rate
 
 log = structlog.get_logger(__name__)
@@ -84,16 +87,24 @@ class Keys:
     async def principal(self, api_key: str) -> Principal | None:
         """Return the key's principal, or None for an unknown key. Raises Unavailable if MySQL is away and the key was
         not verified recently."""
-        tenant_id = tenant_of(api_key)
-        if tenant_id is None:
+        key = _cached_as(api_key)
+        if key is None:
             return None
-        return await self._principals.of((tenant_id, hashed(api_key)), lambda: self._look_up(api_key))
+        principal = await self._principals.of(key, lambda: self._look_up(api_key))
+        has_ended = principal is not None and principal.ends_at is not None and principal.ends_at < time.time()
+        return None if has_ended else principal
 
     def verified_tenant(self, api_key: str) -> TenantId | None:
         """Return the tenant of a key that this process has verified and not seen refused since, else None."""
-        tenant_id = tenant_of(api_key)
-        principal = None if tenant_id is None else self._principals.last((tenant_id, hashed(api_key)))
+        key = _cached_as(api_key)
+        principal = None if key is None else self._principals.last(key)
         return None if principal is None else principal.tenant_id
+
+
+def _cached_as(api_key: str) -> tuple[TenantId, bytes] | None:
+    named = key_named(api_key) if is_token(api_key) else None
+    tenant_id = tenant_of(api_key) if named is None else named[0]
+    return None if tenant_id is None else (tenant_id, hashed(api_key))
 
 
 def api_key_of(headers: Mapping[str, str]) -> str:
@@ -119,11 +130,18 @@ _NO_TENANT: Final = (
 )
 
 
+# How a route treats callers who do not see every document: it tells them no more than they may read, or it is closed to
+# them, except to those who may write.
+LimitedCallers = Literal["filtered", "writers", "refused"]
+PRINCIPALS: Final = "chordwise-principals"  # the header by which a key with the scope `impersonate` names its caller's
+
+
 class Requires:
     """A dependency that returns the request's principal if its key has the scope and its query parameters are known."""
 
-    def __init__(self, scope: str) -> None:
+    def __init__(self, scope: str, *, limited: LimitedCallers = "filtered") -> None:
         self._scope = scope
+        self._limited = limited
 
     async def __call__(self, request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> Principal:
         """Return the principal of the request's key. Raises Problem 401 or 403."""
@@ -134,14 +152,39 @@ class Requires:
         if principal is None:
             of_nobody = is_admin_key(api_key, gateway.settings)
             detail = _NO_TENANT if of_nobody else "The API key is not known, it has ended, or its tenant is disabled."
+            detail = _NO_TOKEN if is_token(api_key) else detail
             raise unauthenticated("invalid_api_key", detail)
         structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
         act_as(principal.actor, request_id=request.state.request_id)
         require_scope(principal, self._scope)
+        if (named := request.headers.get(PRINCIPALS)) is not None:
+            principal = impersonated(principal, [unquote(name.strip()) for name in named.split(",") if name.strip()])
+        admitted = ("filtered", "writers") if "write" in principal.scopes else ("filtered",)
+        if principal.is_limited and self._limited not in admitted:
+            raise Problem(403, "insufficient_scope", _OF_ALL)
         refuse_unknown(request)
         request.state.principal = principal
         return principal
 
+
+def impersonated(principal: Principal, names: Sequence[str]) -> Principal:
+    """Return the caller with the principals that a request names. Raises Problem 403 without the scope `impersonate`,
+    and 422."""
+    require_scope(principal, IMPERSONATE)
+    if EVERY_DOCUMENT in names or len(names) > MOST_PRINCIPALS or any(len(name) > LONGEST_PRINCIPAL for name in names):
+        detail = f"Principals are up to {MOST_PRINCIPALS} names of up to {LONGEST_PRINCIPAL} characters, without `*`."
+        raise Problem(422, "invalid_request", detail)
+    return replace(principal, reads_as=principals_of(names))
+
+
+_NO_TOKEN: Final = (
+    "The token has ended, or no working API key of the tenant verifies it: its audience is"
+    " `chordwise:<tenant>:<key id>`, it has `sub` and `exp`, and it ends within a day."
+)
+_OF_ALL: Final = (
+    "This route tells of every document of the tenant, some of which this key may not read: use a key with the"
+    " principal `*`."
+)
 
 Reader = Annotated[Principal, Depends(Requires("read"))]
 Writer = Annotated[Principal, Depends(Requires("write"))]

@@ -7,7 +7,8 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.http.auth import Requires
+from api_gateway.http.auth import LimitedCallers, Requires
+from pipeline.filters.readers import Principals
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.accounts import Principal
@@ -27,6 +28,11 @@ class Caller:
         return self.principal.tenant_id
 
     @property
+    def reads_as(self) -> Principals:
+        """The principals by which the caller sees documents; None sees every document of the tenant."""
+        return self.principal.reads_as
+
+    @property
     def use(self) -> Resources:
         """The connections to the tenant's stores."""
         return self.gateway.resources
@@ -38,13 +44,20 @@ class Caller:
         return request_id
 
 
-def _with_scope(scope: str) -> Callable[..., Awaitable[Caller]]:
-    async def caller(request: Request, principal: Annotated[Principal, Depends(Requires(scope))]) -> Caller:
+def _with_scope(scope: str, *, limited: LimitedCallers = "filtered") -> Callable[..., Awaitable[Caller]]:
+    async def caller(
+        request: Request, principal: Annotated[Principal, Depends(Requires(scope, limited=limited))]
+    ) -> Caller:
         return Caller(request, principal, gateway_of(request))
 
     return caller
 
 
+# Of routes that tell no more of documents than the caller may read.
 Reader = Annotated[Caller, Depends(_with_scope("read"))]
+# Of routes that name every document handed in: callers who may not read some of them need the scope write.
+JobReader = Annotated[Caller, Depends(_with_scope("read", limited="writers"))]
+# Of routes that show or count every document: closed to callers who may not read some of them.
+FullReader = Annotated[Caller, Depends(_with_scope("read", limited="refused"))]
 Writer = Annotated[Caller, Depends(_with_scope("write"))]
 Admin = Annotated[Caller, Depends(_with_scope("admin"))]

@@ -25,6 +25,7 @@ from pydantic.json_schema import WithJsonSchema
 from api_gateway.http.problems import Problem
 from chordwise.contract import document
 from chordwise.contract.limits import Length, length_of
+from pipeline.filters.readers import EVERY_DOCUMENT
 from pipeline.keyword.normal_form import normal_form
 from pipeline.records import Namespace
 
@@ -223,9 +224,22 @@ def _limit(length: Length | None) -> Any:
     return length and Field(min_length=length.least or None, max_length=length.most)
 
 
+def _principal(value: str) -> str:
+    if holds_control_characters(value) or value != value.strip():
+        raise ValueError("must not hold control characters, nor begin or end with white space")
+    if value == EVERY_DOCUMENT:
+        raise ValueError("must not be '*', which stands for the callers who see every document")
+    return value
+
+
 Title = Annotated[str, _limit(document.LENGTHS["title"])]
 TypeName = Annotated[str, _limit(document.LENGTHS["type"])]
 Tags = Annotated[list[Annotated[str, _limit(length_of(document.Tag))]], _limit(document.LENGTHS["tags"])]
+
+ReaderNames = Annotated[
+    list[Annotated[str, _limit(length_of(document.PrincipalName)), AfterValidator(_principal)]],
+    Field(min_length=1, max_length=1000),
+]
 
 
 def sent_as(hint: Any) -> Any:
@@ -243,7 +257,10 @@ def sent_as(hint: Any) -> Any:
 
 def request_of(record: type, base: type[W]) -> type[W]:
     """Return the request with the fields of a record of the contract; null and absence mean its default."""
-    fields = {name: (sent_as(hint) | None, None) for name, hint in get_type_hints(record, include_extras=True).items()}
+    fields = {
+        name: ((ReaderNames if name == "readers" else sent_as(hint)) | None, None)
+        for name, hint in get_type_hints(record, include_extras=True).items()
+    }
     return create_model(record.__name__, __base__=base, **fields)  # type: ignore[call-overload,no-any-return]
 
 

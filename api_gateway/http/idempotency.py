@@ -33,8 +33,10 @@ from pipeline.administration import claim_idempotency_key
 from pipeline.administration.claim_idempotency_key import HeldKey
 from pipeline.database.encryption import SecretCipher
 from pipeline.deadline import Deadline
+from pipeline.filters.readers import EVERY_DOCUMENT
 from pipeline.outages import tolerate_outage
 from pipeline.records import JobId, TenantId
+from pipeline.tenants.accounts import Principal
 from pipeline.tenants.idempotency import LEASE_S, Answered, Claimed, Running
 
 log = structlog.get_logger(__name__)
@@ -229,7 +231,8 @@ async def claim_key(request: Request) -> None:
         return
     gateway = gateway_of(request)
     template = getattr(request.scope.get("route"), "path", request.url.path)
-    digest = hashlib.sha256(orjson.dumps([request.method, template, attempt.key])).digest()
+    named = [request.method, template, attempt.key, *_principals(request)]
+    digest = hashlib.sha256(orjson.dumps(named)).digest()
     cipher = SecretCipher(_secret(attempt.key, gateway))
     state = await gateway.run(lambda: claim_idempotency_key.claim(owner, digest, gateway.resources))
     if isinstance(state, Claimed):
@@ -245,6 +248,14 @@ async def claim_key(request: Request) -> None:
         detail = "This Idempotency-Key was used for another request; a new request takes a new key."
         raise Problem(422, "idempotency_key_reused", detail)
     raise Replay(_unpacked(state, cipher, belongs_to=_position(owner, digest)))
+
+
+def _principals(request: Request) -> list[str]:
+    """Return the principals of the caller, whose key is another one than that of callers who see other documents."""
+    principal: Principal | None = getattr(request.state, "principal", None)
+    if principal is None:
+        return []
+    return [EVERY_DOCUMENT] if principal.reads_as is None else sorted(principal.reads_as)
 
 
 def work_id(request: Request) -> JobId | None:

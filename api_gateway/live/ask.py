@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,14 +14,16 @@ import structlog
 from starlette.types import Receive
 
 from api_gateway.gateway import Gateway
+from api_gateway.http.auth import PRINCIPALS, impersonated
 from api_gateway.http.bodies import Decoded
 from api_gateway.http.caller import Caller
-from api_gateway.http.problems import Problem
+from api_gateway.http.problems import Problem, invalid
 from api_gateway.live.query_deadlines import LAST_S
 from api_gateway.live.wakes import Waiter
 from api_gateway.resources.retrieval.query_body import to_query
 from pipeline.answer.result import RETRIEVAL_UNAVAILABLE, sent_problem
 from pipeline.errors import Unavailable
+from pipeline.filters.readers import Principals
 from pipeline.outages import raise_for_outage
 from pipeline.query.compression import decompressed
 from pipeline.query.places import Place, Verdict, WorkKind, place_id
@@ -56,8 +58,19 @@ async def asked_query(body: Decoded, caller: Caller, *, request_id: str | None =
         configuration=configuration,
         assign=gateway.assigner(caller.tenant_id, configuration),
         asked_by=caller.principal.actor,
+        reads_as=partial(_reads_as, caller),
         received_at=caller.request.state.received_at,
     )
+
+
+def _reads_as(caller: Caller, named: Sequence[str] | None) -> Principals:
+    """Return the principals of a query whose body names these. Raises Problem."""
+    if named is None:
+        return caller.reads_as
+    if PRINCIPALS in caller.request.headers:
+        detail = "names the callers whom the header Chordwise-Principals names already"
+        raise invalid([{"pointer": "/principals", "detail": detail}])
+    return impersonated(caller.principal, named).reads_as
 
 
 async def answer_of(query: Query, caller: Caller, *, cache_control: str = "") -> bytes:

@@ -16,12 +16,12 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
 async def until(caller: Caller, name: str, read: Callable[[], T], is_settled: Callable[[T], bool], seconds: float) -> T:
     """Return the result of ``read`` once it is settled or the time is over. ``name``: a cache key that begins with the
-    tenant."""
+    tenant; callers share a read if they have the same principals."""
 
     gateway = caller.gateway
 
     async def look() -> T:
-        return await gateway.shared_reads.read(name, lambda: gateway.run(read))
+        return await gateway.shared_reads.read((name, caller.reads_as), lambda: gateway.run(read))
 
     value = await look()
     if seconds <= 0 or is_settled(value):

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from pydantic import Field, model_validator
 
 from api_gateway.http import cursors
-from api_gateway.http.caller import Reader, Writer
+from api_gateway.http.caller import JobReader, Writer
 from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
@@ -66,7 +66,7 @@ router = APIRouter(tags=["dead letters"])
     "/v1/dead-letters", **route("List dead letters", DeadLetterPage, "One page of dead letters, the latest first.")
 )
 async def list_dead_letters(
-    caller: Reader,
+    caller: JobReader,
     job_id: Annotated[str | None, Parameter(description="Only those of this job.")] = None,
     namespace: Annotated[NamespaceParameter | None, Parameter(description="Only those in this namespace.")] = None,
     code: Annotated[Code | None, Parameter(description="Only those with this error code.")] = None,
@@ -89,7 +89,7 @@ async def list_dead_letters(
 
 
 @router.get("/v1/dead-letters/{letter_id}", **route("Get a dead letter", DeadLetter, "The dead letter.", 404))
-async def get_dead_letter(caller: Reader, letter_id: str) -> Response:
+async def get_dead_letter(caller: JobReader, letter_id: str) -> Response:
     """Return the details of a failure, without the document's text."""
     position = _position(letter_id)
     letter = await caller.gateway.run(steer_jobs.find_dead_letter, caller.tenant_id, caller.use, position)

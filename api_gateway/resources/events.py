@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Response
 from starlette.types import Receive, Scope, Send
 
 from api_gateway.http.auth import api_key_of
-from api_gateway.http.caller import Caller, Reader
+from api_gateway.http.caller import Caller, JobReader, Reader
 from api_gateway.http.fields import shown
 from api_gateway.http.route_descriptions import reference, route
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event
@@ -158,7 +158,7 @@ for _shape in (JobProgress, ItemFailed, QueryStep, ChannelAnswered):
     "/v1/jobs/{job_id}/events",
     **route("Follow a job", None, "Events until the job has ended.", 404, content=_EVENTS, also=_JOB_SEEN),
 )
-async def follow(caller: Reader, job_id: JobInPath, last_event_id: LastEventId = "") -> Response:
+async def follow(caller: JobReader, job_id: JobInPath, last_event_id: LastEventId = "") -> Response:
     """Stream server-sent events: `progress` with all counters on each change, a few times a second at most;
     `item_failed` for every document that fails; `finished` as the last. With `Last-Event-ID` the stream resumes without
     a gap. It ends after a quarter of an hour, for the client to reconnect."""

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 from pydantic import AfterValidator
 
 from api_gateway.http import cursors
-from api_gateway.http.caller import Caller, Reader, Writer
+from api_gateway.http.caller import Caller, JobReader, Writer
 from api_gateway.http.fields import NamespaceParameter, Shape, shown
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
@@ -70,7 +70,7 @@ Status = Annotated[
 
 @router.get("/v1/jobs", **route("List jobs", JobPage, "One page of jobs, newest first, without their errors."))
 async def list_jobs(
-    caller: Reader,
+    caller: JobReader,
     status: Annotated[
         list[JobStatus] | None, Parameter(description="Only jobs in this state; may be repeated, for one of several.")
     ] = None,
@@ -98,7 +98,7 @@ async def list_jobs(
     "/v1/find", **route("Find documents, failures and jobs", FoundMatches, "Documents, refused items and jobs.")
 )
 async def find(
-    caller: Reader,
+    caller: JobReader,
     text: Annotated[
         str,
         Parameter(
@@ -121,7 +121,7 @@ async def find(
 @router.get(
     "/v1/jobs/{job_id}", **route("Get a job, or wait for it", Job, "The job with its first hundred errors.", 404)
 )
-async def get_job(caller: Reader, job_id: JobInPath, wait: Wait = 0) -> Response:
+async def get_job(caller: JobReader, job_id: JobInPath, wait: Wait = 0) -> Response:
     """Return a job. With `wait`, the answer comes when the job has ended or the seconds have passed."""
     if wait > 0:
         await until_finished(caller, job_id, wait)
@@ -150,7 +150,7 @@ async def until_finished(caller: Caller, job_id: JobId, seconds: float) -> None:
     **route("List a job's documents", ItemPage, "One page of items, in the order they were sent.", 404),
 )
 async def list_items(
-    caller: Reader,
+    caller: JobReader,
     job_id: JobInPath,
     status: Status = None,
     duplicates: Annotated[

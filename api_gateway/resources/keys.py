@@ -13,19 +13,22 @@ from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.caller import Admin, Caller, Reader
 from api_gateway.http.fields import Label, Moment, Wire, shown
-from api_gateway.http.problems import Problem
+from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Limit, route
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, send_page
 from chordwise.contract.tenant import CurrentKey, Key
 from pipeline.administration import manage_tenants
+from pipeline.errors import Rejected
+from pipeline.filters.readers import EVERY_DOCUMENT, LONGEST_PRINCIPAL, MOST_PRINCIPALS
 from pipeline.records import TenantId
-from pipeline.tenants.accounts import OPERATOR, ApiKey, IssuedKey, TooManyKeys
+from pipeline.tenants.accounts import OPERATOR, ApiKey, TooManyKeys
 
+PrincipalOfKey = Annotated[str, Field(min_length=1, max_length=LONGEST_PRINCIPAL)]
 LONGEST_OVERLAP_S = 30 * 86_400
 
 
-ScopeName = Literal["read", "write", "admin"]
+ScopeName = Literal["read", "write", "admin", "impersonate"]
 
 
 def _future(moment: datetime) -> datetime:
@@ -35,13 +38,18 @@ def _future(moment: datetime) -> datetime:
 
 
 class KeyRequest(Wire):
-    """A new key. Without `expires_at` it works until it is revoked."""
+    """A new key. Without `expires_at` it works until it is revoked. `principals`: those of its callers; `*` sees every
+    document, and a key without any sees the public ones. `signs_tokens`: also make a secret, with which its owner signs
+    tokens of principals; with `jwks_url` the private keys sign them whose public keys are at that address."""
 
     example: ClassVar = {"name": "importer", "scopes": ["read", "write"], "expires_at": "2030-01-01T00:00:00Z"}
     most_bytes: ClassVar = 16 * 1024
 
     name: Label
-    scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=3)]
+    scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=4)]
+    principals: Annotated[list[PrincipalOfKey], Field(max_length=MOST_PRINCIPALS)] = Field(default_factory=list)
+    signs_tokens: bool = False
+    jwks_url: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
     expires_at: Annotated[Moment, AfterValidator(_future)] | None = None
     tenant_id: str | None = None
 
@@ -58,19 +66,21 @@ class KeyRotateRequest(Wire):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyWithSecret(Key):
-    """A key and its value for `Authorization: Bearer`, which is shown this once."""
+    """A key and its value for `Authorization: Bearer`, and the secret to sign tokens with; both are shown this once."""
 
     api_key: str
+    token_secret: str | None
 
 
 class KeyPage(Page[Key]):
     """One page of keys, the newest first."""
 
 
-def key_json(stored: ApiKey, *, secret: str | None = None) -> dict[str, Any]:
-    """Return a key as it is sent; with its secret only when it was just made."""
+def key_json(stored: ApiKey) -> dict[str, Any]:
+    """Return a key as it is sent; with its secrets only when it was just made."""
     sent = shown(Key, stored, scopes=list(stored.scopes), state=stored.state(datetime.now(UTC)))
-    return sent if secret is None else {**sent, "api_key": secret}
+    secrets = {"api_key": stored.secret, "token_secret": stored.token_secret}
+    return {**sent, **secrets} if stored.secret else sent
 
 
 router = APIRouter(tags=["keys"])
@@ -105,10 +115,11 @@ async def list_keys(caller: Admin, limit: Limit = 50, cursor: Cursor = None) -> 
 
 @router.get("/v1/keys/current", **route("Get the key in use", CurrentKey, "The key of this request."))
 async def current(caller: Reader) -> Response:
-    """Return the tenant and the scopes of this key."""
-    return json_response(
-        shown(CurrentKey, caller.principal, name=caller.principal.key_name, scopes=caller.principal.actor.scopes)
-    )
+    """Return the tenant and the scopes of this key, and the principals of this request."""
+    principals = (EVERY_DOCUMENT,) if caller.reads_as is None else tuple(sorted(caller.reads_as))
+    principal = caller.principal
+    sent = shown(CurrentKey, principal, name=principal.key_name, scopes=principal.actor.scopes, principals=principals)
+    return json_response(sent)
 
 
 @router.get("/v1/keys/{key_id}", **route("Get an API key", Key, "The key, without its secret.", 404))
@@ -136,11 +147,23 @@ async def revoke(caller: Admin, key_id: KeyId) -> Response:
 
 
 async def issue_key(gateway: Gateway, tenant_id: TenantId, sent: KeyRequest, *, under: str) -> Response:
-    """Create a key for an existing tenant. Raises Problem(409)."""
+    """Create a key for an existing tenant. Raises Problem 409 or 422, and Unavailable."""
+    if sent.signs_tokens and sent.jwks_url is not None:
+        raise invalid(
+            [{"pointer": "/jwks_url", "detail": "cannot be combined with signs_tokens: one of them verifies tokens"}]
+        )
 
-    def issue() -> IssuedKey:
-        scopes = tuple(sent.scopes)
-        return manage_tenants.issue_key(tenant_id, gateway.resources, sent.name, scopes, expires_at=sent.expires_at)
+    def issue() -> ApiKey:
+        return manage_tenants.issue_key(
+            tenant_id,
+            gateway.resources,
+            sent.name,
+            tuple(sent.scopes),
+            expires_at=sent.expires_at,
+            principals=tuple(dict.fromkeys(sent.principals)),
+            signs_tokens=sent.signs_tokens,
+            jwks_url=sent.jwks_url,
+        )
 
     return await _send_issued(gateway, issue, under)
 
@@ -163,7 +186,7 @@ async def rotate_key(
 ) -> Response:
     """Rotate a key. Raises Problem 404 or 409."""
 
-    def rotate() -> IssuedKey:
+    def rotate() -> ApiKey:
         key_of(gateway, tenant_id, key_id)
         overlap = timedelta(seconds=sent.overlap_seconds)
         issued = manage_tenants.rotate_key(tenant_id, gateway.resources, key_id, overlap=overlap)
@@ -193,10 +216,12 @@ def _refuse_operators(caller: Caller, key_id: str) -> None:
         raise Problem(403, "insufficient_scope", "An operator's key can be changed with an operator's key only.")
 
 
-async def _send_issued(gateway: Gateway, issue: Callable[[], IssuedKey], under: str) -> Response:
+async def _send_issued(gateway: Gateway, issue: Callable[[], ApiKey], under: str) -> Response:
     try:
-        issued = await gateway.run(issue)
+        issued = await gateway.run_calling(issue)
+    except Rejected as error:
+        raise invalid([{"pointer": "/jwks_url", "detail": str(error)}]) from None
     except TooManyKeys as error:
         raise Problem(409, "too_many_keys", str(error)) from None
-    location = {"Location": f"{under}/{issued.key.key_id}"}
-    return json_response(key_json(issued.key, secret=issued.secret), status=201, headers=location)
+    location = {"Location": f"{under}/{issued.key_id}"}
+    return json_response(key_json(issued), status=201, headers=location)

@@ -1,5 +1,6 @@
 """Namespaces: list, verify and delete them."""
 
+from functools import partial
 from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Path, Response
@@ -7,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_scope
-from api_gateway.http.caller import Reader, Writer
+from api_gateway.http.caller import FullReader, Reader, Writer
 from api_gateway.http.fields import NamespaceName, TenantWire, shown, tidy_namespace
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.responses import json_response
@@ -85,6 +86,7 @@ async def list_namespaces(
         list_documents.list_namespaces,
         caller.tenant_id,
         use,
+        reads_as=caller.reads_as if caller.principal.is_limited else None,
         after=start,
         limit=limit + 1,
         examples=examples,
@@ -104,12 +106,13 @@ async def list_fields(caller: Reader, namespace: Name) -> Response:
     """Return the types, authors, tags, keys of metadata and times of the namespace's published documents, with how many
     documents have each. It reads up to 10,000 documents, for at most two seconds."""
     await caller.gateway.namespaces.require(caller.tenant_id, [namespace])
-    fields = await caller.gateway.run(list_documents.used_fields, caller.tenant_id, namespace, caller.use)
+    read = partial(list_documents.used_fields, reads_as=caller.reads_as)
+    fields = await caller.gateway.run(read, caller.tenant_id, namespace, caller.use)
     return json_response(shown(NamespaceFields, fields))
 
 
 @router.post("/v1/verify", **route("Compare both stores", Alignment, "How the stores compare.", 404))
-async def verify_stores(caller: Reader, body: Json[VerifyRequest]) -> Response:
+async def verify_stores(caller: FullReader, body: Json[VerifyRequest]) -> Response:
     """Compare every chunk with every vector; it may take a while. `repair` needs the scope `write`."""
     if body.repair:
         require_scope(caller.principal, "write")

@@ -15,6 +15,7 @@ from chordwise.contract.job import Job, JobError, Renamed, Usage
 from chordwise.contract.namespace import Namespace
 from pipeline.document_sources import original_type
 from pipeline.documents.document_views import DocumentView
+from pipeline.filters.readers import PUBLIC, Principals
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.jobs.job_views import JobView
 from pipeline.records import DocumentFields, Encoding
@@ -59,13 +60,16 @@ def usage_json(row: UsageRow) -> dict[str, Any]:
     return shown(Usage, row.counts, cached=row.counts.cached_texts, cost=float(row.counts.cost))
 
 
-def document_json(view: DocumentView) -> dict[str, Any]:
-    """Return a document as it is sent."""
+def document_json(view: DocumentView, *, reads_as: Principals) -> dict[str, Any]:
+    """Return a document as it is sent to a caller, who sees those of its readers that are its own principals."""
+    readers = view.fields.readers or (PUBLIC,)
+    if view.fields.readers and reads_as is not None:
+        readers = tuple(reader for reader in readers if reader in reads_as)
     origin = {"kind": view.source_kind, "uri": view.source_uri, "media_type": original_type(view.media_type)}
     return shown(
         Document,
         view,
-        **{field.name: getattr(view.fields, field.name) for field in fields(DocumentFields)},
+        **{field.name: getattr(view.fields, field.name) for field in fields(DocumentFields)} | {"readers": readers},
         source=shown(Source, view, **origin, **encoding_json(view.encoding)),
         chunking=chunking_json(view.chunking),
         chunks=view.chunk_count,

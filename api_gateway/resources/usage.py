@@ -9,7 +9,7 @@ from pydantic import Field
 
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
-from api_gateway.http.caller import Reader
+from api_gateway.http.caller import JobReader
 from api_gateway.http.fields import Shape
 from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response
@@ -58,7 +58,7 @@ By = Annotated[UsageKey, Parameter(description="The field that rows are grouped 
     tags=["usage"],
 )
 async def usage(
-    caller: Reader, first: First = None, to: Last = None, by: By = "day", limit: Limit = 50, cursor: Cursor = None
+    caller: JobReader, first: First = None, to: Last = None, by: By = "day", limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
     """Return the tokens as the models' services counted them; with the built-in model, as Chordwise counts them. The
     language model has the purposes `understand`, `rerank` and `answer`; its tokens are those of prompts and replies.
@@ -94,7 +94,7 @@ async def usage(
 @router.get(
     "/v1/quotas", **route("Get the quotas", QuotaUse, "Each quota with its limit and its use."), tags=["operation"]
 )
-async def get_quotas(caller: Reader) -> Response:
+async def get_quotas(caller: JobReader) -> Response:
     """Return the quotas. `limit` is null for none. They are counted on request; a request that exceeds a quota is
     refused as a whole."""
     return await send_quotas(caller.gateway, caller.tenant_id)

@@ -13,11 +13,15 @@ Author = Annotated[str, Length(255, example="ada")]
 TypeName = Annotated[str, Length(64, least=1)]
 Tag = Annotated[str, Length(128, least=1)]
 Tags = Annotated[tuple[Tag, ...], Length(64)]
+PrincipalName = Annotated[str, Length(255, least=1, example="group:hr")]
+Readers = Annotated[tuple[PrincipalName, ...], Length(1000, least=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentFields:
-    """A document's descriptive fields, besides its text. `story_time` is in the unit of its namespace."""
+    """A document's descriptive fields, besides its text. `story_time` is in the unit of its namespace. `readers`: the
+    principals whose callers see it, such as `user:42` or `group:hr`; `public` stands for everyone. Without it a new
+    document gets its namespace's default, and one that exists keeps its readers."""
 
     title: Title | None = None
     author: Author | None = None
@@ -26,6 +30,7 @@ class DocumentFields:
     published_at: datetime | None = None
     story_time: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    readers: Readers | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +146,10 @@ class SimilarDocument(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentsDeleted(Answered):
-    """The number of deleted documents; ids without a document are not counted."""
+class DocumentsChanged(Answered):
+    """The number of documents that were deleted, or that had other readers; ids without a document are not counted.
+    `more`: whether there was no time for some of a selection."""
 
     namespace: str
     documents: int
+    more: bool

@@ -71,7 +71,8 @@ class UsedValues(Answered):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Namespace(Complete):
     """A knowledge base and the amount of its searchable data. `revised_at`: its last change. `bytes`: the size of the
-    uploads, null unless `sizes` was requested."""
+    uploads, null unless `sizes` was requested. `readers`: of new documents that name none, null for callers who do not see
+    every document."""
 
     namespace: str
     documents: int
@@ -79,6 +80,7 @@ class Namespace(Complete):
     bytes: int | None = None
     created_at: datetime
     revised_at: datetime | None = None
+    readers: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,24 +95,28 @@ class AuditEntry(Answered):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key(Answered):
     """A key without its secret. `key_id` is its name in the audit. `last_used_at` is accurate to the minute.
-    `replaced_by`: the key that it was rotated to."""
+    `replaced_by`: the key that it was rotated to. `principals`: those of its callers, besides `public`; `*` sees every
+    document. `signs_tokens`: whether its owner can sign tokens of principals."""
 
     key_id: str
     name: str
-    scopes: tuple[Literal["read", "write", "admin", "operator"], ...]
+    scopes: tuple[Literal["read", "write", "admin", "impersonate", "operator"], ...]
     state: Literal["active", "expired", "revoked"]
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
     replaced_by: str | None
+    principals: tuple[str, ...]
+    signs_tokens: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentKey(Answered):
-    """The tenant and the scopes of this key."""
+    """The tenant and the scopes of this key, and the principals of this request: `*` sees every document."""
 
     tenant_id: str
     key_id: str
     name: str
-    scopes: tuple[Literal["read", "write", "admin", "operator"], ...]
+    scopes: tuple[Literal["read", "write", "admin", "impersonate", "operator"], ...]
+    principals: tuple[str, ...]

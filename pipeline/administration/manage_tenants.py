@@ -1,24 +1,40 @@
 """Tenants and their own quotas, for the operator; the API keys, the usage and the audit of a tenant."""
 
-from dataclasses import asdict
-from datetime import date
+import secrets
+import time
+from dataclasses import asdict, replace
+from datetime import date, datetime
+from typing import Any, Final
+
+import orjson
+import structlog
 
 from chordwise.contract.tenant import OwnQuotasView, TenantView
 from pipeline.administration.call_store import call_store
+from pipeline.database.encryption import SecretCipher
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import Rejected
+from pipeline.outages import tolerate_outage
+from pipeline.outbound.fetch_client import Fetcher
 from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.accounts import Principal, tenant_of
+from pipeline.tenants.accounts import ApiKey, Principal, tenant_of
 from pipeline.tenants.audit_store import Audit
+from pipeline.tenants.caller_tokens import JWKS_FRESH_S, caller_of, has_key, is_token, key_id_in, key_named, public_keys
 from pipeline.tenants.quota_store import QuotaColumns
 from pipeline.tenants.tenant_store import ApiKeys, Tenants, tenants_page
 from pipeline.tenants.usage import UsageKey, UsageRow
 from pipeline.tenants.usage_store import Usage
 
+log = structlog.get_logger(__name__)
+
+_JWKS_S: Final = 5.0
+_JWKS_BYTES: Final = 256 * 1024
+_ASKED_AGAIN_AFTER_S: Final = 30.0  # after a token names an unknown key
+
 find_tenant = call_store(Tenants, Tenants.find)
 admit_tenant = call_store(Tenants, Tenants.admit)
 list_audit = call_store(Audit, Audit.page)
-issue_key = call_store(ApiKeys, ApiKeys.issue)
 list_keys = call_store(ApiKeys, ApiKeys.page)
 find_key = call_store(ApiKeys, ApiKeys.one)
 rotate_key = call_store(ApiKeys, ApiKeys.rotate)
@@ -46,12 +62,80 @@ def list_tenants(after: str | None, limit: int, use: Resources) -> list[TenantVi
 
 
 def principal_of(api_key: str, use: Resources) -> Principal | None:
-    """Return the principal that a key stands for, or None if the key is malformed, unknown or has ended."""
+    """Return the principal that a key or a token stands for, or None if it is malformed, unknown or has ended."""
+    if is_token(api_key):
+        return _principal_of_token(api_key, use)
     tenant_id = tenant_of(api_key)
     if tenant_id is None:
         return None
     with unit_of_work(use.mysql) as work:
         return Tenants(work.connection, tenant_id).principal(api_key)
+
+
+def _principal_of_token(token: str, use: Resources) -> Principal | None:
+    named = key_named(token)
+    if named is None:
+        return None
+    tenant_id, key_id = named
+    with unit_of_work(use.mysql) as work:
+        signer = Tenants(work.connection, tenant_id).signer(key_id)
+    if signer is None:
+        return None
+    owner, encrypted = signer
+    cipher, row = SecretCipher(use.settings.secret_key), _row(tenant_id)
+    key = orjson.loads(cipher.decrypt(encrypted, belongs_to=row))
+    if "jwks_url" in key and (not has_key(key, key_id_in(token)) or time.time() > key["read_at"] + JWKS_FRESH_S):
+        key = _renewed(key, use)
+        with unit_of_work(use.mysql) as work:
+            written = cipher.encrypt(orjson.dumps(key), belongs_to=row)
+            Tenants(work.connection, tenant_id).replace_token_key(key_id, written)
+    return caller_of(token, key, owner)
+
+
+def _renewed(key: dict[str, Any], use: Resources) -> dict[str, Any]:
+    """Return the key with the present set of its address, unless that was asked a moment ago; the former set if the
+    address gives none."""
+    if time.time() < key["asked_at"] + _ASKED_AGAIN_AFTER_S:
+        return key
+    key = {**key, "asked_at": time.time()}
+    with tolerate_outage(log.warning, "jwks_not_read", also=(Rejected,)):
+        return {**key, **_read_keys(key["jwks_url"], use)}
+    return key
+
+
+def _read_keys(jwks_url: str, use: Resources) -> dict[str, Any]:
+    fetcher = Fetcher(timeout_s=_JWKS_S, max_bytes=_JWKS_BYTES, permitted=use.settings.fetch_allow_networks)
+    return {"jwks": public_keys(fetcher.fetch(jwks_url).body), "read_at": time.time()}
+
+
+def _row(tenant_id: TenantId) -> str:
+    return f"api_keys/{tenant_id}"
+
+
+def issue_key(
+    tenant_id: TenantId,
+    use: Resources,
+    name: str,
+    scopes: tuple[str, ...],
+    *,
+    expires_at: datetime | None = None,
+    principals: tuple[str, ...] = (),
+    signs_tokens: bool = False,
+    jwks_url: str | None = None,
+) -> ApiKey:
+    """Create a key; with ``signs_tokens`` or ``jwks_url`` its owner may sign tokens of principals (`tenants.caller_tokens`).
+    Return it with its secrets. Raises TooManyKeys, and Rejected or Unavailable if the address gives no keys."""
+    secret = secrets.token_hex(32) if signs_tokens else None
+    key: dict[str, Any] | None = None if secret is None else {"secret": secret}
+    if jwks_url is not None:
+        key = {"jwks_url": jwks_url, "asked_at": time.time(), **_read_keys(jwks_url, use)}
+    encrypted = None
+    if key is not None:
+        encrypted = SecretCipher(use.settings.secret_key).encrypt(orjson.dumps(key), belongs_to=_row(tenant_id))
+    with unit_of_work(use.mysql) as work:
+        keys = ApiKeys(work.connection, tenant_id)
+        issued = keys.issue(name, scopes, expires_at=expires_at, principals=principals, token_key=encrypted)
+    return replace(issued, token_secret=secret)
 
 
 def set_own_quotas(tenant_id: TenantId, quotas: OwnQuotasView, use: Resources) -> None:

@@ -156,11 +156,19 @@ def _in_stores(query: Query, rating: RatingRequest, chunks: Chunks, documents: D
     """Return a hit that the query could have found, in the first of its namespaces that holds it."""
     namespaces = [searched for searched in query.namespaces if rating.namespace in (None, searched)]
     if rating.chunk_id is not None:
-        chunks_by_id = chunks.hydrate([ChunkId(rating.chunk_id)], namespaces=namespaces) if namespaces else {}
+        chunks_by_id = (
+            chunks.hydrate([ChunkId(rating.chunk_id)], namespaces=namespaces, reads_as=query.reads_as)
+            if namespaces
+            else {}
+        )
         chunk = chunks_by_id.get(ChunkId(rating.chunk_id))
         return None if chunk is None else _Rated(namespace=chunk.namespace, document_id=chunk.document_id)
     document_id = DocumentId(rating.document_id or "")
-    held = (namespace for namespace in namespaces if documents.view(namespace, document_id) is not None)
+    held = (
+        namespace
+        for namespace in namespaces
+        if documents.view(namespace, document_id, reads_as=query.reads_as) is not None
+    )
     namespace = next(held, None)
     return None if namespace is None else _Rated(namespace=namespace, document_id=document_id)
 

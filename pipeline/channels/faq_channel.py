@@ -158,7 +158,7 @@ class FaqChannel:
             return []
         with reading(self.mysql) as connection:
             stored = Chunks(connection, pair_query.tenant_id).hydrate(
-                chunk_ids, namespaces=pair_query.namespaces, since=pair_query.since
+                chunk_ids, namespaces=pair_query.namespaces, reads_as=pair_query.reads_as, since=pair_query.since
             )
         read = ((stored[chunk_id], _question(stored[chunk_id])) for chunk_id in chunk_ids if chunk_id in stored)
         return [(chunk, question) for chunk, question in read if question]

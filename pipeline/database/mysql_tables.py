@@ -41,7 +41,9 @@ api_keys = table("api_keys", key("tenant_id", key_hash=SHA256),  # the first 8 b
     required(ascii_(255), "scopes"),                # separated by spaces
     required(TIME, "created_at"),
     optional(TIME, "expires_at", "revoked_at", "last_used_at"),  # last_used_at is accurate to the minute
-    optional(mysql.CHAR(16, **ASCII), "replaced_by"))  # the id of the key it was rotated to
+    optional(mysql.CHAR(16, **ASCII), "replaced_by"),  # the id of the key it was rotated to
+    optional(JSON, "principals"),                   # of its callers; NULL: none
+    optional(mysql.BLOB(), "token_key"))            # encrypted; verifies tokens that its owner signs
 
 audit = table("audit", key("tenant_id", at=TIME, audit_id=UUID),
     required(ascii_(32), "action", "key_id"),
@@ -79,7 +81,9 @@ namespaces = table("namespaces", key("tenant_id", "namespace"),
     required(mysql.BIGINT(), "chunk_count", "term_count", default="0"),  # of published chunks, for BM25
     required(TIME, "created_at"),
     required(mysql.BIGINT(), "revision", default="0"),  # grows with every change that searches see
-    optional(TIME, "revised_at"))
+    optional(TIME, "revised_at"),
+    optional(JSON, "readers"),                      # of new documents that name none; NULL: public
+    required(FLAG, "restricted", default="0"))      # 1: a document has other readers than the public
 
 # Pointers into generations, whose numbers count up from 1 and never repeat, also after a deletion.
 documents = table("documents", key("tenant_id", "namespace", "document_id"),
@@ -102,6 +106,7 @@ generations = table("generations", key("tenant_id", "namespace", "document_id", 
     required(JSON, "tags", "metadata", "chunking"),
     optional(TIME, "published_at"),                 # of the text, as its sender stated; independent of its publication
     optional(mysql.BIGINT(), "story_time"),
+    optional(JSON, "readers"),                      # principals; NULL: public
     required(NAME, "source_id", default="''"),
     optional(utf8(2048), "source_uri"),
     required(ascii_(127), "media_type"),

@@ -35,6 +35,7 @@ FILTERED: Final[Mapping[str, TypeEngine[Any]]] = {
     "published_at": TIMESTAMP(timezone=True),
     "story_time": BigInteger(),
     "metadata": JSONB(),
+    "readers": ARRAY(Text),
 }
 
 
@@ -61,8 +62,8 @@ def vector_table(name: str, metadata: MetaData, *, dimension: int, operator_clas
         Column("embedding", HALFVEC(dimension), nullable=False, comment=operator_class),
         Column("model", Text, nullable=False),
         Column("content_hash", LargeBinary, nullable=False),  # SHA-256 of the text that was embedded
-        # Lists and objects are empty, not NULL, where a document has none.
-        *(Column(name, kind, nullable=not isinstance(kind, ARRAY | JSONB)) for name, kind in FILTERED.items()),
+        # Tags and metadata are empty, not NULL, where a document has none; readers are NULL where everyone may read it.
+        *(Column(name, kind, nullable=name not in ("tags", "metadata")) for name, kind in FILTERED.items()),
         Column("created_at", TIMESTAMP(timezone=True), nullable=False, server_default=text("now()")),
         # The order of insertion: an approximate index holds a range of these numbers.
         Column("seq", BigInteger, nullable=False, server_default=text("nextval('chunk_embeddings_seq')")),

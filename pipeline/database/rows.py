@@ -153,6 +153,11 @@ def metadata_of(column: str) -> dict[str, Any]:
     return metadata
 
 
+def readers_of(column: str | None) -> tuple[str, ...] | None:
+    """Return the readers in a column; None for everyone."""
+    return None if column is None else tuple(orjson.loads(column))
+
+
 def chunking_to_json(chunking: Chunking) -> str:
     """Return the value of a column ``chunking``, without options if there are none."""
     values = asdict(chunking)

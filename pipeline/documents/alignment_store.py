@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Executable, Row, text
 
 from pipeline.database.engines import postgres_errors
-from pipeline.database.rows import TenantStore, now, record_of, slices
+from pipeline.database.rows import TenantStore, now, readers_of, record_of, slices
 from pipeline.database.statements import OF_DOCUMENTS, same_document, sql
 from pipeline.documents.document_views import KINDS, Totals
 from pipeline.embedding.migration_store import Cursor
@@ -34,6 +34,7 @@ class VectorRow:
     generation: int
     model: str
     content_hash: bytes
+    readers: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ class DocumentRow:
     document_id: str
     published: int | None
     chunk_count: int | None
+    readers: tuple[str, ...] | None = None
 
 
 class AlignedRows(TenantStore):
@@ -72,7 +74,12 @@ class AlignedRows(TenantStore):
         if lock:
             self._of_documents(_LOCK, namespace, document_ids)
         rows = self._of_documents(_POINTERS, namespace, document_ids)
-        return {row.document_id: record_of(DocumentRow, row, published=row.published_generation) for row in rows}
+        return {
+            row.document_id: record_of(
+                DocumentRow, row, published=row.published_generation, readers=readers_of(row.readers)
+            )
+            for row in rows
+        }
 
     def chunks(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> list[ChunkRow]:
         """Return every chunk of these documents, of any generation."""
@@ -164,7 +171,10 @@ def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> 
 
 
 def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:
-    return {ChunkId(row.chunk_id): record_of(VectorRow, row) for row in rows}
+    return {
+        ChunkId(row.chunk_id): record_of(VectorRow, row, readers=None if row.readers is None else tuple(row.readers))
+        for row in rows
+    }
 
 
 _DOCUMENT_PAGE = sql(
@@ -192,7 +202,7 @@ _UNCOUNTED = (
 _LOCK = sql(f"SELECT document_id FROM documents WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE")
 
 _POINTERS = sql(
-    "SELECT d.document_id, d.published_generation, g.chunk_count FROM documents d"
+    "SELECT d.document_id, d.published_generation, g.chunk_count, g.readers FROM documents d"
     f" LEFT JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
 )
@@ -209,7 +219,7 @@ _BUSY = sql(
     " WHERE r.tenant_id = :tenant AND r.namespace = :namespace AND r.document_id IN :ids"
 )
 
-_VECTOR_COLUMNS = "SELECT chunk_id, namespace, document_id, generation, model, content_hash FROM {table}"
+_VECTOR_COLUMNS = "SELECT chunk_id, namespace, document_id, generation, model, content_hash, readers FROM {table}"
 _VECTORS = _VECTOR_COLUMNS + " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = ANY(:ids)"
 _VECTORS_BY_ID = _VECTOR_COLUMNS + " WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
 

@@ -19,12 +19,14 @@ from pipeline.database.rows import (
     metadata_of,
     now,
     placeholders,
+    readers_of,
     record_of,
     slices,
     to_json,
     to_naive,
 )
 from pipeline.database.statements import OF_GENERATION, generation_columns, same_document, same_generation, sql
+from pipeline.filters.readers import Principals, may_read
 from pipeline.records import (
     Chunk,
     ChunkId,
@@ -135,10 +137,16 @@ class Chunks(TenantStore):
         return lengths
 
     def hydrate(
-        self, chunk_ids: Sequence[ChunkId], *, namespaces: Sequence[str], since: datetime | None = None
+        self,
+        chunk_ids: Sequence[ChunkId],
+        *,
+        namespaces: Sequence[str],
+        reads_as: Principals,
+        since: datetime | None = None,
     ) -> dict[ChunkId, StoredChunk]:
-        """Return the published chunks among these, by id. Omits missing chunks, those of another tenant or namespace,
-        and those of unpublished generations, so a stale vector is never returned.
+        """Return the published chunks among these that a caller with the principals ``reads_as`` may read, by id. Omits missing
+        chunks, those of another tenant or namespace, and those of unpublished generations, so a stale vector is never
+        returned.
 
         With ``since``, chunks of a generation replaced after that moment count as published: a query that began before
         sees the old document rather than none.
@@ -147,7 +155,12 @@ class Chunks(TenantStore):
         for ids in slices(list(chunk_ids), 1000):
             values = {"tenant": self._tenant_id, "ids": list(ids), "namespaces": list(namespaces) or [""]}
             rows = self._connection.exec_driver_sql(_HYDRATE, {**values, "since": to_naive(since) or now()})
-            chunks |= {chunk.chunk_id: chunk for chunk in (stored_chunk(*row) for row in rows)}
+            stored = ((stored_chunk(text, fields), readers_of(readers)) for text, fields, readers in rows)
+            chunks |= {
+                chunk.chunk_id: chunk
+                for chunk, readers in stored
+                if may_read(chunk.readers, reads_as) and may_read(readers, reads_as)
+            }
         return chunks
 
 
@@ -178,9 +191,12 @@ _FIELDS = {
 
 # Two columns: two dozen are more work to PyMySQL than reading the texts, so all but these come as one document.
 STORED = "c.text, JSON_OBJECT(" + ", ".join(f"'{name}', {column}" for name, column in _FIELDS.items()) + ")"
-# Every query reads these, so they are written for PyMySQL itself, which puts the lists into the statement.
+# Every query reads these, so they are written for PyMySQL itself, which puts the lists into the statement. The third column
+# has, for a chunk of a replaced generation, the readers that its document has now.
 _HYDRATE = (
-    f"SELECT {STORED} FROM chunks c JOIN documents d ON {same_document('d', 'c')}"
+    f"SELECT {STORED}, IF(d.published_generation = c.generation, NULL, (SELECT p.readers FROM generations p"
+    f" WHERE {same_document('p', 'd')} AND p.generation = d.published_generation)) FROM chunks c"
+    f" JOIN documents d ON {same_document('d', 'c')}"
     f" JOIN generations g ON {same_generation('g', 'c')} LEFT JOIN retired_generations r ON"
     f" {same_generation('r', 'c')} WHERE c.tenant_id = %(tenant)s AND c.chunk_id IN %(ids)s"
     " AND c.namespace IN %(namespaces)s AND c.enabled = 1 AND d.published_generation IS NOT NULL"
@@ -197,6 +213,7 @@ def stored_chunk(text: str, others: str | bytes) -> StoredChunk:
         "tags": tuple(orjson.loads(columns["tags"])),
         "published_at": _moment(columns["published_at"]),
         "metadata": metadata_of(columns["metadata"]),
+        "readers": readers_of(columns.get("readers")),  # an index of the version before has none
         "updated_at": _moment(columns["updated_at"]),
         "segment": segment_of(columns["segment"]),
         "chunking": _chunking(columns["chunking"]),

@@ -19,6 +19,7 @@ from pipeline.database.rows import (
     metadata_of,
     now,
     placeholders,
+    readers_of,
     record_of,
     to_json,
     to_naive,
@@ -361,10 +362,20 @@ def encoding_of(value: str | None) -> Encoding | None:
 def field_columns(described: DocumentFields) -> dict[str, Any]:
     """Return the columns of ``generations`` that hold a document's fields, in their order, with the values to write."""
     values = {field.name: getattr(described, field.name) for field in fields(described)}
-    converted = {"tags": to_json(list(described.tags)), "metadata": to_json(dict(described.metadata))}
+    converted = {
+        "tags": to_json(list(described.tags)),
+        "metadata": to_json(dict(described.metadata)),
+        "readers": None if described.readers is None else to_json(list(described.readers)),
+    }
     return values | converted | {"published_at": to_naive(described.published_at)}
 
 
 def fields_of(row: Mapping[Any, Any]) -> DocumentFields:
     """Return the fields in a row of ``generations``."""
-    return record_of(DocumentFields, row, tags=tuple(json.loads(row["tags"])), metadata=metadata_of(row["metadata"]))
+    return record_of(
+        DocumentFields,
+        row,
+        tags=tuple(json.loads(row["tags"])),
+        metadata=metadata_of(row["metadata"]),
+        readers=readers_of(row["readers"]),
+    )

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from chordwise.contract.chunk import ChunkPosition
@@ -16,6 +17,7 @@ from pipeline.documents.document_views import DocumentOrder, DocumentSelection, 
 from pipeline.documents.duplicate_store import Duplicates, duplicate_of, is_duplicate
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
 from pipeline.filters.python_filters import unmet
+from pipeline.filters.readers import Principals, may_read, readers_filter
 from pipeline.filters.sql_filters import mysql_condition
 from pipeline.records import DocumentFields, DocumentId, Filters, Generation, Namespace
 from pipeline.tenants.quota_store import ALIVE
@@ -24,26 +26,27 @@ from pipeline.tenants.quota_store import ALIVE
 class DocumentViews(TenantStore):
     """One tenant's documents, for reading."""
 
-    def view(self, namespace: Namespace, document_id: DocumentId) -> DocumentView | None:
-        """Return the document as its owner sees it, or None."""
+    def view(self, namespace: Namespace, document_id: DocumentId, *, reads_as: Principals) -> DocumentView | None:
+        """Return the document as its owner sees it, or None; for a caller with the principals ``reads_as``, here and below."""
         where = "AND d.namespace = :namespace AND d.document_id = :document"
-        rows = self._views(where, {"namespace": namespace, "document": document_id}, limit=1)
-        return rows[0] if rows else None
+        rows = self._views(where, {"namespace": namespace, "document": document_id}, reads_as=reads_as, limit=1)
+        return rows[0] if rows and may_read(rows[0].fields.readers, reads_as) else None
 
     def views(
-        self, selection: DocumentSelection, *, after: tuple[str, ...] | None = None, limit: int
+        self, selection: DocumentSelection, *, reads_as: Principals, after: tuple[str, ...] | None = None, limit: int
     ) -> list[DocumentView]:
         """Return documents in the order of the selection, those after a `DocumentView.position`."""
-        views: list[DocumentView] = []
+        filters = replace(selection.filters or Filters(), readers=readers_filter(reads_as))
+        selection, views = replace(selection, filters=filters), list[DocumentView]()
         while True:
-            read = self._selected(selection, after=after, limit=limit)
-            views += (view for view in read if unmet(selection.filters or Filters(), view.fields) is None)
+            read = self._selected(selection, reads_as, after=after, limit=limit)
+            views += (view for view in read if _is_wanted(view, selection, filters))
             if len(read) < limit or len(views) >= limit:
                 return views[:limit]
             after = read[-1].position(selection.order_by)
 
     def _selected(
-        self, selection: DocumentSelection, *, after: tuple[str, ...] | None, limit: int
+        self, selection: DocumentSelection, reads_as: Principals, *, after: tuple[str, ...] | None, limit: int
     ) -> list[DocumentView]:
         column, sign = _ORDERS[selection.order_by]
         parts = [ALIVE.format(d="d.") if selection.status is None else f"{STATUS} = :status"]
@@ -63,7 +66,7 @@ class DocumentViews(TenantStore):
         if after is not None:
             values |= dict(zip(("after", "after_namespace", "after_id"), ("", *after)[-3:], strict=True))
         order = "" if column is None else f"{column}{' DESC' if sign == '<' else ''}, "
-        return self._views(f"AND {' AND '.join(parts)}", values, order=order, limit=limit)
+        return self._views(f"AND {' AND '.join(parts)}", values, reads_as=reads_as, order=order, limit=limit)
 
     def spans(self, generation: Generation) -> list[ChunkPosition]:
         """Return the positions of a generation's searched chunks, by ordinal."""
@@ -74,18 +77,27 @@ class DocumentViews(TenantStore):
         """Return the number of parents, which precede the searched chunks in lists."""
         return int(self._connection.execute(_PARENTS, generation_key(generation)).scalar_one())
 
-    def fields(self, namespace: Namespace, *, after: str, limit: int) -> list[tuple[str, DocumentFields]]:
+    def fields(
+        self, namespace: Namespace, *, reads_as: Principals, after: str, limit: int
+    ) -> list[tuple[str, DocumentFields]]:
         """Return the ids and fields of published documents after the id ``after``, in order of id."""
-        rows = self._run(_FIELDS, namespace=namespace, after=after, limit=limit).mappings()
+        readable, values = mysql_condition(Filters(readers=readers_filter(reads_as)), alias="g", chunk="g")
+        statement = _FIELDS.format(readable=readable)
+        rows = self._run(statement, namespace=namespace, after=after, limit=limit, **values).mappings()
         return [(row["document_id"], fields_of(row)) for row in rows]
 
-    def _views(self, where: str, values: dict[str, Any], *, order: str = "", limit: int) -> list[DocumentView]:
+    def _views(
+        self, where: str, values: dict[str, Any], *, reads_as: Principals, order: str = "", limit: int
+    ) -> list[DocumentView]:
         rows = self._run(_VIEWS.format(where=where, order=order), limit=limit, **values).mappings().all()
         duplicates = Duplicates(self._connection, self._tenant_id)
         hashes: defaultdict[str, set[bytes]] = defaultdict(set)
         for row in rows:
             hashes[row["namespace"]].add(row["content_hash"])
-        originals = {namespace: duplicates.originals(namespace, digests) for namespace, digests in hashes.items()}
+        originals = {
+            namespace: duplicates.originals(namespace, digests, reads_as=reads_as)
+            for namespace, digests in hashes.items()
+        }
         return [
             record_of(
                 DocumentView,
@@ -139,9 +151,14 @@ _VIEWS = (
 _FIELDS = (
     f"SELECT d.document_id, {columns(generations, DocumentFields, 'g')} FROM documents d"
     f" JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
-    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id > :after"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id > :after AND {readable}"
     " ORDER BY d.document_id LIMIT :limit"
 )
+
+
+def _is_wanted(view: DocumentView, selection: DocumentSelection, filters: Filters) -> bool:
+    """Return whether a document meets the filters; of duplicates, whether the caller sees the original too."""
+    return unmet(filters, view.fields) is None and not (selection.duplicates and view.duplicate_of is None)
 
 
 STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from pipeline.database.rows import TenantStore, record_of
 from pipeline.database.statements import same_document, sql
-from pipeline.records import DocumentId, Namespace
+from pipeline.filters.readers import Principals, readers_filter
+from pipeline.filters.sql_filters import mysql_condition
+from pipeline.records import DocumentId, Filters, Namespace
 from pipeline.tenants.quota_store import ALIVE
 
 _UNKNOWN = hashlib.sha256(b"").digest()  # of a document whose bytes are not fetched yet
@@ -44,10 +46,12 @@ class DocumentContent:
 class Duplicates(TenantStore):
     """One tenant's documents with the same bytes."""
 
-    def originals(self, namespace: str, hashes: Collection[bytes]) -> dict[bytes, DocumentId]:
-        """Return the oldest document with the bytes of each hash; among equals the first by id."""
+    def originals(self, namespace: str, hashes: Collection[bytes], *, reads_as: Principals) -> dict[bytes, DocumentId]:
+        """Return the oldest document with the bytes of each hash that the principals may read; among equals the first by id."""
         known = sorted(set(hashes) - {_UNKNOWN})
-        rows = self._run(_ORIGINALS, namespace=namespace, hashes=known) if known else ()
+        readable, values = mysql_condition(Filters(readers=readers_filter(reads_as)), alias="g", chunk="g")
+        statement = _ORIGINALS.format(readable=readable)
+        rows = self._run(statement, namespace=namespace, hashes=known, **values) if known else ()
         return {row.content_hash: DocumentId(row.document_id) for row in rows}
 
     def contents(self, namespace: Namespace, document_ids: Collection[DocumentId]) -> dict[DocumentId, DocumentContent]:
@@ -63,7 +67,7 @@ class Duplicates(TenantStore):
             return {}
         rows = self._run(_HASHES, namespace=namespace, ids=list(document_ids))
         hashes = {DocumentId(row.document_id): row.content_hash for row in rows}
-        originals = self.originals(namespace, set(hashes.values()))
+        originals = self.originals(namespace, set(hashes.values()), reads_as=None)
         duplicates = {
             document_id: duplicate_of(document_id, originals.get(digest)) for document_id, digest in hashes.items()
         }
@@ -75,12 +79,12 @@ def duplicate_of(document_id: DocumentId, original: DocumentId | None) -> Docume
     return None if original == document_id else original
 
 
-_ORIGINALS = sql(
+_ORIGINALS = (
     "SELECT content_hash, document_id FROM (SELECT g.content_hash, d.document_id,"
     " ROW_NUMBER() OVER (PARTITION BY g.content_hash ORDER BY d.created_at, d.document_id) AS age_rank"
     f" FROM generations g JOIN documents d ON {_described('g', 'd')}"
     " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.content_hash IN :hashes"
-    f" AND {_exists('d')}) ranked WHERE age_rank = 1"
+    f" AND {_exists('d')} AND {{readable}}) ranked WHERE age_rank = 1"
 )
 
 _HASHES = sql(

@@ -219,9 +219,15 @@ _UPLOADED = (
     f"tenant_id, namespace, document_id, {columns(generations, DocumentFields)}, source_uri, media_type, chunking,"
     " content_hash, body_bytes, source_id"
 )
+# Not those of the copied upload, which may be older.
+_READERS_NOW = (
+    f"(SELECT p.readers FROM documents d JOIN generations p ON {same_document('p', 'd')} AND p.generation ="
+    " COALESCE(d.published_generation, :generation) WHERE d.tenant_id = :tenant AND d.namespace = :namespace"
+    " AND d.document_id = :document)"
+)
 _COPY_FIELDS = sql(
     f"INSERT INTO generations ({_UPLOADED}, generation, job_id, created_at)"
-    f" SELECT {_UPLOADED}, :target, :job, :now FROM generations {_SAME}"
+    f" SELECT {_UPLOADED.replace('readers', _READERS_NOW)}, :target, :job, :now FROM generations {_SAME}"
 )
 
 # An upload that is accepted and neither settled nor ended is on its way. Versions of chunks count edits by hand.

@@ -10,12 +10,13 @@ from sqlalchemy import Connection
 
 from chordwise.contract.chunk import ChunkBeginningShape
 from pipeline.database.mysql_tables import generations
-from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, record_of
+from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, readers_of, record_of
 from pipeline.database.statements import OF_GENERATION, TenantsWith, columns, same_document, same_generation, sql
 from pipeline.documents.chunk_store import chunk_passage, passage_of
 from pipeline.documents.cut_document import RecordedChunk
 from pipeline.documents.document_store import fields_of
 from pipeline.documents.document_views import OwnedChunk
+from pipeline.filters.readers import Principals, may_read
 from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.keyword.terms import VERSION
 from pipeline.records import ChunkId, DocumentFields, DocumentId, FieldTerms, Generation, Namespace, Scope, TenantId
@@ -91,21 +92,23 @@ def recorded_chunk(connection: Connection, tenant_id: TenantId, chunk_id: ChunkI
 
 
 def chunk_beginnings(
-    connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]
+    connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId], *, reads_as: Principals
 ) -> list[ChunkBeginningShape]:
-    """Return the beginnings of those of these chunks that exist, of any generation, in the order of the ids."""
+    """Return the beginnings of those of these chunks that exist, of any generation, in the order of the ids, as far as the
+    principals may read them."""
     rows = connection.execute(_BEGINNINGS, {"tenant": tenant_id, "ids": list(chunk_ids)}).mappings()
     found = {
         row["chunk_id"]: record_of(
             ChunkBeginningShape, row, shown=bool(row["shown"]), heading_path=tuple(orjson.loads(row["heading_path"]))
         )
         for row in rows
+        if may_read(readers_of(row["readers"]), reads_as)
     }
     return [found[chunk_id] for chunk_id in chunk_ids if chunk_id in found]
 
 
 _BEGINNINGS = sql(
-    "SELECT c.chunk_id, c.namespace, c.document_id, g.title, g.source_uri, c.heading_path, c.page,"
+    "SELECT c.chunk_id, c.namespace, c.document_id, g.title, g.source_uri, g.readers, c.heading_path, c.page,"
     " COALESCE(c.page_end, c.page) AS page_end, LEFT(c.text, 160) AS beginning,"
     " c.enabled AND COALESCE(d.published_generation = c.generation, 0) AS shown FROM chunks c"
     f" JOIN documents d ON {same_document('d', 'c')} JOIN generations g ON {same_generation('g', 'c')}"

@@ -21,6 +21,7 @@ from pipeline.records import Comparison, Condition, DocumentFields, Filters
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PAIR = "pair"
+_NOT_PUBLIC = "not public"
 _MOST = 2**63 - 1  # of a story time
 _SORTED_BYTES = 64  # of a text; what follows cannot decide a comparison with a shorter text
 _SIGN_BIT, _ALL_BITS = 1 << 63, (1 << 64) - 1
@@ -81,6 +82,8 @@ EVERYTHING = Every(())
 def terms_of_fields(fields: DocumentFields, *, chunk_type: str) -> list[str]:
     """Return the terms of a chunk's fields, each once."""
     terms = [f"tag:{tag}" for tag in fields.tags]
+    if fields.readers:
+        terms += (_NOT_PUBLIC, *(f"reader:{reader}" for reader in fields.readers))
     terms += (f"{name}:{getattr(fields, name)}" for name in COMPARED if getattr(fields, name) is not None)
     if chunk_type == PAIR_TYPE or (QUESTION_KEY in fields.metadata and ANSWER_KEY in fields.metadata):
         terms.append(_PAIR)
@@ -116,6 +119,8 @@ def clause_of(filters: Filters) -> Clause | None:
         parts.append(Between("published_at", *bounds))
     if filters.story_time is not None and filters.story_time < _MOST:
         parts.append(Never(Between("story_time", filters.story_time + 1, None)))
+    if filters.readers is not None:
+        parts.append(Either((Never(Having(_NOT_PUBLIC)), *(Having(f"reader:{reader}") for reader in filters.readers))))
     clauses = [_metadata_clause(path, value) for path, value in leaves(filters.metadata, ())]
     condition = None if filters.where is None else _condition_clause(filters.where)
     if None in clauses or (condition is None and filters.where is not None):

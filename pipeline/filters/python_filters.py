@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from chordwise.contract.document import COMPARED
+from pipeline.filters.readers import may_read
 from pipeline.records import Comparison, Condition, DocumentFields, Filters, Scalar
 
 _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -45,6 +46,8 @@ def unmet(filters: Filters, fields: DocumentFields) -> str | None:
     latest, story_time = filters.story_time, fields.story_time
     if latest is not None and story_time is not None and story_time > latest:
         return "story_time"
+    if filters.readers is not None and not may_read(fields.readers, frozenset(filters.readers)):
+        return "readers"
     return None
 
 

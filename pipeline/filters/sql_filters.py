@@ -1,6 +1,6 @@
 """Filters as SQL conditions with one meaning for both databases, so that every channel applies the same ones."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chordwise.contract.document import COMPARED
@@ -37,6 +37,8 @@ def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, d
         f_end=(f"{alias}.published_at <= :f_end", filters.end and to_naive(filters.end)),
         f_story_time=(f"({story_time} IS NULL OR {story_time} <= :f_story_time)", filters.story_time),
     )
+    if filters.readers is not None:
+        parts.append(mysql_readable(filters.readers, f"{alias}.readers", values))
     if filters.pairs:
         example = f"JSON_CONTAINS_PATH({alias}.metadata, 'all', '$.{QUESTION_KEY}', '$.{ANSWER_KEY}')"
         parts.append(f"({chunk}.chunk_type = '{PAIR_TYPE}' OR {example})")
@@ -61,6 +63,11 @@ def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
         f_end=("published_at <= :f_end", filters.end),
         f_story_time=("(story_time IS NULL OR story_time <= :f_story_time)", filters.story_time),
     )
+    if filters.readers is not None:
+        # Not `&&`, which compares every reader with every principal.
+        named = "EXISTS (SELECT 1 FROM unnest(readers) AS reader WHERE reader = ANY(CAST(:f_readers AS text[])))"
+        parts.append(f"(readers IS NULL OR {named})")
+        values["f_readers"] = list(filters.readers)
     parts += _postgres_metadata(filters.metadata, values)
     if filters.pairs:
         example = f"jsonb_exists_all(metadata, ARRAY['{QUESTION_KEY}', '{ANSWER_KEY}'])"
@@ -69,6 +76,12 @@ def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
     if filters.where is not None:
         parts.append(postgres_where(filters.where, "metadata", values))
     return " AND ".join(parts) or "TRUE", values
+
+
+def mysql_readable(principals: Sequence[str], column: str, values: dict[str, Any]) -> str:
+    """Return the condition that one of the principals may read what has these readers; its operands are added to ``values``."""
+    values["f_readers"] = to_json(list(principals))
+    return f"({column} IS NULL OR JSON_OVERLAPS({column}, :f_readers))"
 
 
 def _with_operands(**conditions: tuple[str, object]) -> tuple[list[str], dict[str, Any]]:

@@ -14,6 +14,7 @@ from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_
 from pipeline.document_sources import with_hash
 from pipeline.documents.document_store import Documents
 from pipeline.documents.duplicate_store import DocumentContent, Duplicates
+from pipeline.documents.reader_store import DocumentReaders
 from pipeline.jobs.ledger_store import Ledger, NewItem
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
 from pipeline.resources import Resources
@@ -95,6 +96,7 @@ def accept(
         else:
             items, uploads = _by_id(batch, documents)
         quotas(work.connection, batch.tenant_id, use).check(arriving=len(uploads))
+        uploads = DocumentReaders(work.connection, batch.tenant_id).with_readers(batch.namespace, uploads)
         documents.store(job_id, uploads)
         Audit(work.connection, batch.tenant_id).wrote(
             "ingest", namespaces=[batch.namespace], ids=[job_id], count=len(uploads), total=len(items)

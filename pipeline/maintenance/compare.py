@@ -136,7 +136,8 @@ def differences(
             chunk_id: row.document_id
             for chunk_id, row in here.items()
             if _placed(row, expected[chunk_id])
-            and (row.model, row.content_hash) != (model, expected[chunk_id].content_hash)
+            and (row.model, row.content_hash, row.readers)
+            != (model, expected[chunk_id].content_hash, documents[row.document_id].readers)
         },
         misplaced={
             chunk_id: expected[chunk_id].document_id

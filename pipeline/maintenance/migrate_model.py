@@ -264,7 +264,7 @@ def _nearest(
     )
     ids = [chunk_id for chunk_id, _ in nearest]
     with unit_of_work(use.mysql) as work:
-        shown = Chunks(work.connection, query.tenant_id).hydrate(ids, namespaces=query.namespaces)
+        shown = Chunks(work.connection, query.tenant_id).hydrate(ids, namespaces=query.namespaces, reads_as=None)
     chunks = [chunk_id for chunk_id in ids if chunk_id in shown]
     documents = list(dict.fromkeys(shown[chunk_id].document_id for chunk_id in chunks))
     return [str(chunk_id) for chunk_id in chunks[:k]], documents[:k]

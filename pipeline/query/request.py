@@ -11,6 +11,7 @@ from pydantic import Field
 from chordwise.contract.answer import Degradation as Degradation
 from pipeline.deadline import Deadline
 from pipeline.filters.python_filters import HitConditions, condition_as_json
+from pipeline.filters.readers import Principals
 from pipeline.query.keywords import Background
 from pipeline.query.plan import Plan, SelectionPlan
 from pipeline.records import (
@@ -84,7 +85,8 @@ class OriginalRequest:
 class Query:
     """One retrieval with every setting resolved. ``created_at`` and ``deadline_at`` are seconds since the epoch.
 
-    ``asked_by``: the API key that sent it. ``experiment_bucket``: the query's arm of ``experiment_id``.
+    ``principals``: the caller's; None sees every document. ``asked_by``: the API key that sent it.
+    ``experiment_bucket``: the query's arm of ``experiment_id``.
     """
 
     query_id: QueryId
@@ -92,6 +94,7 @@ class Query:
     request_id: str
     query_text: str
     namespaces: tuple[Namespace, ...]
+    principals: tuple[str, ...] | None = ()
     filters: Filters = field(default_factory=Filters)
     conditions: HitConditions | None = None  # judged on the hits themselves
     background: Background | None = None
@@ -117,6 +120,11 @@ class Query:
     rules_known: bool = True  # false: the tenant's profiles, and so its rules for personal data, could not be read
     missing_namespaces: tuple[Namespace, ...] = ()  # named, optional, and not there; they are not among its namespaces
     caps: Annotated[Caps | None, Field(exclude=True)] = None  # for channels that are asked again, in one process
+
+    @property
+    def reads_as(self) -> Principals:
+        """The caller's principals; None sees every document."""
+        return None if self.principals is None else frozenset(self.principals)
 
     @property
     def deadline(self) -> Deadline:
@@ -260,7 +268,8 @@ class Envelope(Recalled):
 
 def filters_as_sent(filters: Filters) -> dict[str, Any]:
     """Return the filters that were set, under the names of the contract."""
-    values = {field.name: getattr(filters, field.name) for field in fields(filters) if field.name != "pairs"}
+    unsent = ("pairs", "readers")
+    values = {field.name: getattr(filters, field.name) for field in fields(filters) if field.name not in unsent}
     return {name: _sent(value) for name, value in values.items() if value not in (None, (), {})}
 
 

@@ -18,6 +18,7 @@ from pipeline.documents.cut_document import RecordedChunk
 from pipeline.documents.owned_chunk_store import recorded_chunk
 from pipeline.errors import PipelineError
 from pipeline.filters.python_filters import condition_as_json, unmet
+from pipeline.filters.readers import Principals, may_read, principals_of
 from pipeline.jobs.computation import Computation, Done
 from pipeline.privacy.redaction import redact
 from pipeline.query.request import Query
@@ -26,7 +27,7 @@ from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_other_wordings, ask_side_by_side
 from pipeline.retrieval.compose import compose
-from pipeline.retrieval.record_trace import mentions, trace_from, trace_of_query
+from pipeline.retrieval.record_trace import asked_before, mentions, trace_from, trace_of_query
 from pipeline.threads import start_call
 
 log = structlog.get_logger(__name__)
@@ -38,11 +39,11 @@ _REPLAY_S = 10.0  # an explanation may take its time, unlike an answer
 def explain(computation: Computation, use: Resources, channels: Mapping[ChannelName, Channel]) -> Done:
     """Explain why ``chunk_id`` is not in the answer to ``query_id``, which is run again if it has no trace."""
     query_id, chunk_id = QueryId(computation.asked["query_id"]), ChunkId(computation.asked["chunk_id"])
-    query = use.queries(computation.tenant_id).stored(query_id) or use.traces(computation.tenant_id).query(query_id)
+    query = asked_before(computation.tenant_id, query_id, use)
     if query is None:
         return Done(body=orjson.dumps({"error": "not_explained"}))
     try:
-        finding = _finding(query, chunk_id, use, channels)
+        finding = _finding(query, chunk_id, use, channels, reads_as=principals_of(computation.asked["reads_as"]))
     except PipelineError as error:
         finding = {"error": error.code}
     if query.plan.privacy.mask_answers and "detail" in finding:  # it may quote document fields
@@ -54,10 +55,17 @@ def explain(computation: Computation, use: Resources, channels: Mapping[ChannelN
 
 
 def _finding(
-    query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[ChannelName, Channel]
+    query: Query,
+    chunk_id: ChunkId,
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+    *,
+    reads_as: Principals,
 ) -> dict[str, Any]:
     with reading(use.mysql) as connection:
         recorded = recorded_chunk(connection, query.tenant_id, chunk_id)
+    if recorded is not None and not may_read(recorded.fields.readers, reads_as):
+        return {"error": "chunk_not_found"}
     returned = _returned(query, use)
     if chunk_id in returned:
         rank = list(returned).index(chunk_id) + 1
@@ -193,10 +201,11 @@ def _hidden(recorded: RecordedChunk | None, query: Query) -> WhyNotVerdict | Non
         return WhyNotVerdict(stage="published", reason="not_published", detail=detail)
     if not recorded.enabled:
         return WhyNotVerdict(stage="published", reason="disabled", detail="It was taken out of searches by hand.")
-    failed = unmet(query.filters, recorded.fields)
+    filters = replace(query.filters, readers=query.principals)
+    failed = unmet(filters, recorded.fields)
     if failed is None:
         return None
-    wanted, has = getattr(query.filters, failed), getattr(recorded.fields, _FIELDS.get(failed, failed))
+    wanted, has = getattr(filters, failed), getattr(recorded.fields, _FIELDS.get(failed, failed))
     detail = f"The filter {failed} asks for {_shown(wanted)}; it has {_shown(has)}."
     return WhyNotVerdict(stage="filter", reason=failed, detail=detail)
 

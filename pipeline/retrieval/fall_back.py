@@ -116,7 +116,8 @@ def _faq_query(query: Query) -> Query:
     options = {"namespaces": list(plan.fallback.namespaces)} if plan.fallback.namespaces else dict(own.options)
     faq = replace(own, weight=1.0, options=options)
     retrieve = replace(plan.retrieve, method="hybrid", channels={**plan.retrieve.channels, "faq": faq})
-    return replace(query, filters=Filters(), conditions=None, plan=replace(plan, retrieve=retrieve))
+    filters = Filters(readers=query.filters.readers)
+    return replace(query, filters=filters, conditions=None, plan=replace(plan, retrieve=retrieve))
 
 
 Reason = Literal["empty", "below_threshold"]

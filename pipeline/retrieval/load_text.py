@@ -14,6 +14,7 @@ from pipeline.database.unit_of_work import reading
 from pipeline.documents.chunk_store import Chunks, StoredChunk
 from pipeline.errors import CircuitOpen, PipelineError, TooLate, Unavailable
 from pipeline.filters.python_filters import SHOWN_FIELDS, may_be_more, unmet
+from pipeline.filters.readers import may_read
 from pipeline.keyword_index.host_words import IndexAtRevision
 from pipeline.outages import replace_in_outage
 from pipeline.query.plan import Plan
@@ -178,7 +179,12 @@ def read(query: Query, chunk_ids: Sequence[str], namespaces: Sequence[str], use:
     StoreUnavailable."""
     with reading(use.mysql) as connection:
         chunks = Chunks(connection, query.tenant_id)
-        stored = chunks.hydrate([ChunkId(chunk_id) for chunk_id in chunk_ids], namespaces=namespaces, since=query.since)
+        stored = chunks.hydrate(
+            [ChunkId(chunk_id) for chunk_id in chunk_ids],
+            namespaces=namespaces,
+            reads_as=query.reads_as,
+            since=query.since,
+        )
     return {str(chunk_id): _hydrated(chunk) for chunk_id, chunk in stored.items()}
 
 
@@ -235,7 +241,9 @@ class ShownChunks:
             return {}
         stored = [entry for entry in index.view.chunks(chunk_ids) if entry.row.namespace in index.states]
         self._missing += len(chunk_ids) - len(stored)
-        return {entry.row.chunk_id: entry.stored() for entry in stored}
+        chunks = {entry.row.chunk_id: entry.stored() for entry in stored}
+        reads_as = self._query.reads_as
+        return {chunk_id: chunk for chunk_id, chunk in chunks.items() if may_read(chunk.readers, reads_as)}
 
     def record_losses(self, journal: Journal) -> None:
         """Report the chunks that the index could not show, and the index's age."""
@@ -254,7 +262,9 @@ class ShownChunks:
         query = self._query
         with reading(self._use.mysql) as connection:
             chunks = Chunks(connection, query.tenant_id)
-            return chunks.hydrate(chunk_ids, namespaces=query.namespaces_read, since=query.since)
+            return chunks.hydrate(
+                chunk_ids, namespaces=query.namespaces_read, reads_as=query.reads_as, since=query.since
+            )
 
 
 def needed(plan: Plan) -> int:

@@ -76,6 +76,11 @@ def marks_of(query: Query, answer: Answer, *, slow_ms: float, sample_percent: fl
     return marks or (("sampled",) if _is_sampled(query.query_id, sample_percent) else ())
 
 
+def asked_before(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Query | None:
+    """Return a query that is stored, or whose trace is kept; None if it is gone."""
+    return use.queries(tenant_id).stored(query_id) or use.traces(tenant_id).query(query_id)
+
+
 def trace_of_query(tenant_id: TenantId, query_id: QueryId, use: Resources) -> dict[str, Any] | None:
     """Return the stored trace of an answered query, None if it has none. Raises StoreUnavailable."""
     packed = use.traces(tenant_id).trace(query_id)

@@ -57,11 +57,12 @@ class AnswerCache:
         self._pause = OutagePause(_PAUSE_S, clock=clock)
 
     def keyed(self, query: Query, *, keep: bool = True) -> Query:
-        """Return ``query`` with the revisions of its namespaces, if MySQL answers, and with its cache key if the answer
-        may be cached: if ``keep``, caching is on, no trace is asked for, all channels are revised, and no namespace
-        changed a moment ago."""
+        """Return ``query`` with the revisions of its namespaces, if MySQL answers, with the filter by readers unless
+        all documents there are public, and with its cache key if the answer may be cached: if ``keep``, caching is
+        on, no trace is asked for, all channels are revised, and no namespace changed a moment ago."""
         # An earlier query that this one repeats leaves outdated revisions.
-        query = replace(query, cache_key="", stamps={})
+        filters = replace(query.filters, readers=None)
+        query = replace(query, cache_key="", stamps={}, filters=replace(filters, readers=query.principals))
         if not self._pause.is_over or self._known_away():
             return query
         names = query.namespaces_depended_on
@@ -70,6 +71,8 @@ class AnswerCache:
             revisions = Namespaces(connection, query.tenant_id).revisions(names)
         if revisions is None:
             return query
+        if not any(revision.is_restricted for revision in revisions.values()):
+            query = replace(query, filters=filters)
         stamps = {name: revision.stamp for name, revision in revisions.items()}
         keep = keep and bool(self.use.settings.result_cache_ttl_s) and not query.trace and is_cacheable(query)
         settled = keep and all(name in revisions and has_settled(query, revisions[name].revised_at) for name in names)
@@ -129,6 +132,8 @@ def _fingerprint(settings: Settings) -> str:
 # Caller, time and filing: nothing in an answer depends on them but its own id and time.
 NOT_IN_KEY: Final = frozenset(
     {
+        # Documents with readers are filtered by them, and the answer depends on the principals in the filter.
+        "principals",
         *("query_id", "request_id", "created_at", "deadline_at", "session_id", "asked_by", "trace"),
         *("cache_key", "stamps", "before_routing", "rules_known", "caps"),
     }

@@ -22,7 +22,17 @@ from pipeline.distances import MEASURES, Distance
 from pipeline.documents.alignment_store import AlignedVectors
 from pipeline.errors import VectorsMissing, VectorTableMissing
 from pipeline.filters.sql_filters import postgres_condition
-from pipeline.records import Chunk, ChunkId, DocumentFields, Filters, Generation, LiveSpaces, Namespace, TenantId
+from pipeline.records import (
+    Chunk,
+    ChunkId,
+    DocumentFields,
+    DocumentId,
+    Filters,
+    Generation,
+    LiveSpaces,
+    Namespace,
+    TenantId,
+)
 
 
 class Vectors:
@@ -267,6 +277,12 @@ def _as_received(sent: bytes) -> NDArray[np.float32]:
     return np.frombuffer(sent, dtype=">f2", offset=4).astype(np.float32)
 
 
+_SET_READERS = (
+    "UPDATE {table} SET readers = CAST(:readers AS text[]) WHERE tenant_id = :tenant AND namespace = :namespace"
+    " AND document_id = ANY(:documents) AND readers IS DISTINCT FROM CAST(:readers AS text[])"
+)
+
+
 def copy_rows(cursor: Any, table: str, columns: str, types: list[str], rows: Sequence[tuple[Any, ...]]) -> None:
     """Copy rows into a table in the binary format; ``columns`` is a list separated by commas."""
     with cursor.copy(f"COPY {table} ({columns}) FROM STDIN (FORMAT BINARY)") as copy:
@@ -287,7 +303,8 @@ def _of_chunk(columns: Mapping[str, Any], chunk: Chunk) -> Iterable[Any]:
 
 def _filter_columns(fields: DocumentFields) -> dict[str, Any]:
     values = {name: getattr(fields, name) for name in FILTERED}
-    return values | {"tags": list(fields.tags), "metadata": Jsonb(dict(fields.metadata))}
+    readers = None if fields.readers is None else list(fields.readers)
+    return values | {"tags": list(fields.tags), "metadata": Jsonb(dict(fields.metadata)), "readers": readers}
 
 
 _CONFIRMED_FOR_S = 5.0  # a confirmation holds this long where vectors are only added
@@ -343,6 +360,22 @@ class LiveVectors(Vectors):
             self._confirm(within_s=_CONFIRMED_FOR_S)
             for space in self.spaces.every:
                 self._of(space.table).drop_others(generations, kept)
+
+    def set_readers(
+        self, namespace: Namespace, document_ids: Sequence[DocumentId], readers: tuple[str, ...] | None
+    ) -> None:
+        """Give the vectors of these documents other readers in every live space. Raises WrongInstallation."""
+        self._confirm(within_s=_CONFIRMED_FOR_S)
+        written = None if readers is None else list(readers)
+        values = {
+            "tenant": self._tenant_id,
+            "namespace": namespace,
+            "documents": list(document_ids),
+            "readers": written,
+        }
+        for space in self.spaces.every:
+            with space_errors(space.table), self._postgres.begin() as connection:
+                connection.execute(text(_SET_READERS.format(table=space.table)), values)
 
     def forget(self, chunk_ids: Sequence[ChunkId]) -> None:
         """Delete exactly these vectors in every live space. Raises WrongInstallation."""

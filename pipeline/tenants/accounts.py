@@ -6,9 +6,10 @@ A key contains its tenant's id, so looking it up is a statement within one tenan
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from pipeline.filters.readers import Principals
 from pipeline.records import Actor, TenantId
 
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -17,12 +18,16 @@ RESERVED = frozenset({"chordwise"})  # keys of Redis begin with the tenant's id,
 _KEY = re.compile(r"cw_(?P<tenant>[a-z0-9][a-z0-9-]{0,62})_(?P<secret>[A-Za-z0-9-]{32,64})")
 
 SCOPES = ("read", "write", "admin")
+IMPERSONATE = "impersonate"  # allows the principals of each request to be named
 OPERATOR = "operator"  # allows actions on every tenant; only the command line grants it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key without its secret. ``last_used_at`` is exact to the minute. ``replaced_by``: the key it was rotated to."""
+    """A key. ``secret``, and ``token_secret`` which signs tokens, are of one that was just made: they are not stored.
+    ``last_used_at`` is exact to the minute. ``replaced_by``: the key it was rotated to.
+    ``principals``: of its callers. ``signs_tokens``: whether its owner can sign tokens of principals
+    (`tenants.caller_tokens`)."""
 
     key_id: str
     name: str
@@ -32,6 +37,10 @@ class ApiKey:
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
     replaced_by: str | None = None
+    principals: tuple[str, ...] = ()
+    signs_tokens: bool = False
+    secret: str = field(default="", repr=False)
+    token_secret: str | None = field(default=None, repr=False)
 
     def state(self, at: datetime) -> str:
         """Return ``active``, ``expired`` or ``revoked`` at a moment (with a zone)."""
@@ -40,26 +49,28 @@ class ApiKey:
         return "expired" if self.expires_at is not None and self.expires_at <= at else "active"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IssuedKey:
-    """A new key with its secret, which is not stored."""
-
-    key: ApiKey
-    secret: str
-
-
 class TooManyKeys(Exception):
     """The tenant has as many keys as allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """The authenticated caller: its tenant and the scopes of its key."""
+    """The authenticated caller: its tenant and the scopes of its key. ``reads_as``: the principals by which it sees documents.
+    ``has_restricted``: whether the tenant may have documents that are not public. ``ends_at``: when its token ends, in seconds
+    since the epoch."""
 
     tenant_id: TenantId
     scopes: frozenset[str]
     key_id: str = ""
     key_name: str = ""
+    reads_as: Principals = frozenset()
+    has_restricted: bool = False
+    ends_at: float | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the tenant may have documents that this caller does not see."""
+        return self.has_restricted and self.reads_as is not None
 
     @property
     def actor(self) -> Actor:

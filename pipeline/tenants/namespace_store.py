@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from chordwise.contract.namespace import Namespace as NamespaceView
-from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json
+from pipeline.database.rows import TenantStore, as_utc, now, readers_of, record_of, to_json
 from pipeline.database.statements import TenantsWith, same_document, sql
-from pipeline.records import DocumentId, Namespace
+from pipeline.filters.readers import PUBLIC, Principals, readers_filter
+from pipeline.filters.sql_filters import mysql_condition
+from pipeline.records import DocumentId, Filters, Namespace
 
 KEPT_FOR = timedelta(days=7)
 
@@ -96,10 +98,12 @@ EXAMPLE_TABLES = ("qa_examples", "record_examples", "query_examples", "greeting_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """A revision of a namespace. ``stamp`` changes with the visible content, never repeats. ``revised_at``: when."""
+    """A revision of a namespace. ``stamp`` changes with the visible content, never repeats. ``revised_at``: when.
+    ``is_restricted``: whether a document may have other readers than the public."""
 
     stamp: str
     revised_at: datetime | None = None
+    is_restricted: bool = False
 
 
 class Namespaces(TenantStore):
@@ -115,7 +119,8 @@ class Namespaces(TenantStore):
         """Return the present revision of each namespace; missing ones are omitted."""
         rows = self._connection.exec_driver_sql(_REVISIONS, {"tenant": self._tenant_id, "names": list(names) or [""]})
         return {
-            Namespace(name): Revision(stamp=stamp, revised_at=as_utc(revised_at)) for name, stamp, revised_at in rows
+            Namespace(name): Revision(stamp=stamp, revised_at=as_utc(revised_at), is_restricted=bool(restricted))
+            for name, stamp, revised_at, restricted in rows
         }
 
     def largest(self) -> Namespace:
@@ -167,6 +172,7 @@ class Namespaces(TenantStore):
     def views(
         self,
         *,
+        reads_as: Principals = None,
         after: str | None = None,
         limit: int = 1000,
         examples: bool = False,
@@ -175,11 +181,28 @@ class Namespaces(TenantStore):
     ) -> list[NamespaceView]:
         """Return namespaces after the given one, in order of name. ``examples``: only those that hold examples;
         ``contains``: those with this in their name, in any case. ``sizes``: with the bytes of their published uploads,
-        for which a row of each document is read."""
+        for which a row of each document is read. ``reads_as``: count only documents that these principals may read."""
         where = (_HOLDS_EXAMPLES if examples else "") + (_NAMED if contains else "")
-        statement = _VIEWS.format(where=where, bytes=_BYTES if sizes else "NULL")
-        rows = self._run(statement, after=after or "", limit=limit, contains=contains)
-        return [record_of(NamespaceView, row, bytes=None if row.bytes is None else int(row.bytes)) for row in rows]
+        readable, values = mysql_condition(Filters(readers=readers_filter(reads_as)), alias="g", chunk="g")
+        of_readable = _OF_DOCUMENTS.format(readable=readable)
+        statement = _VIEWS.format(
+            where=where,
+            documents=_DOCUMENTS if reads_as is None else f"(SELECT COUNT(*) {of_readable})",
+            chunks="n.chunk_count" if reads_as is None else f"(SELECT COALESCE(SUM(g.chunk_count), 0) {of_readable})",
+            revised_at="n.revised_at" if reads_as is None else f"(SELECT MAX(d.updated_at) {of_readable})",
+            bytes=f"(SELECT COALESCE(SUM(g.body_bytes), 0) {of_readable})" if sizes else "NULL",
+        )
+        rows = self._run(statement, after=after or "", limit=limit, contains=contains, **values)
+        return [
+            record_of(
+                NamespaceView,
+                row,
+                chunks=int(row.chunks),
+                bytes=None if row.bytes is None else int(row.bytes),
+                readers=None if reads_as is not None else readers_of(row.readers) or (PUBLIC,),
+            )
+            for row in rows
+        ]
 
 
 # Ids of examples begin with their category, so each of these reads a few rows of the primary key: '.' follows '-'.
@@ -194,15 +217,17 @@ _HOLDS_EXAMPLES = " AND ({})".format(
 )
 
 _NAMED = " AND LOCATE(LOWER(:contains), LOWER(n.namespace)) > 0"
-_BYTES = (
-    "(SELECT COALESCE(SUM(g.body_bytes), 0) FROM documents d JOIN generations g"
-    f" ON {same_document('g', 'd')} AND g.generation = d.published_generation"
-    " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace)"
+_DOCUMENTS = (
+    "(SELECT COUNT(*) FROM documents d WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
+    " AND d.published_generation IS NOT NULL)"
+)
+_OF_DOCUMENTS = (
+    f"FROM documents d JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
+    " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace AND {readable}"
 )
 _VIEWS = (
-    "SELECT n.namespace, n.chunk_count AS chunks, n.created_at, n.revised_at, {bytes} AS bytes, (SELECT COUNT(*)"
-    " FROM documents d WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
-    " AND d.published_generation IS NOT NULL) AS documents FROM namespaces n"
+    "SELECT n.namespace, {chunks} AS chunks, n.created_at, n.readers, {revised_at} AS revised_at, {bytes} AS bytes,"
+    " {documents} AS documents FROM namespaces n"
     " WHERE n.tenant_id = :tenant AND n.namespace > :after{where} ORDER BY n.namespace LIMIT :limit"
 )
 
@@ -216,7 +241,7 @@ _TABLES = (
 STAMP = "CONCAT_WS('@', n.revision, n.created_at, n.revised_at) AS stamp"
 # Every query reads these, so they are written for PyMySQL itself, which puts the list into the statement.
 _REVISIONS = (
-    f"SELECT n.namespace, {STAMP}, n.revised_at FROM namespaces n"
+    f"SELECT n.namespace, {STAMP}, n.revised_at, n.restricted FROM namespaces n"
     " WHERE n.tenant_id = %(tenant)s AND n.namespace IN %(names)s"
 )
 

@@ -7,15 +7,16 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
 from chordwise.contract.tenant import TenantView
 from pipeline.database.mysql_tables import api_keys
-from pipeline.database.rows import TenantStore, as_utc, follows, now, record_of, to_naive
+from pipeline.database.rows import TenantStore, as_utc, follows, now, readers_of, record_of, to_json, to_naive
 from pipeline.database.statements import sql
 from pipeline.errors import ErasureUnfinished
+from pipeline.filters.readers import EVERY_DOCUMENT, principals_of
 from pipeline.tenants import erasure_store
 from pipeline.tenants.accounts import (
+    IMPERSONATE,
     OPERATOR,
     SCOPES,
     ApiKey,
-    IssuedKey,
     Principal,
     TooManyKeys,
     hashed,
@@ -25,7 +26,7 @@ from pipeline.tenants.accounts import (
 from pipeline.tenants.audit_store import Audit
 
 MOST_KEYS = 1000  # of one tenant, ended ones included: a readable list
-_ORDER = (*SCOPES, OPERATOR)
+_ORDER = (*SCOPES, IMPERSONATE, OPERATOR)
 
 
 class ApiKeys(TenantStore):
@@ -45,13 +46,22 @@ class ApiKeys(TenantStore):
         row = self._connection.execute(statement.with_for_update() if lock else statement).first()
         return None if row is None else _key(row)
 
-    def issue(self, name: str, scopes: tuple[str, ...], *, expires_at: datetime | None = None) -> IssuedKey:
-        """Create a key; only its hash is stored. Raises TooManyKeys."""
-        issued = self._insert(name, scopes, expires_at)
-        self._audit("key_issue", issued.key.key_id, name=name, scopes=list(issued.key.scopes))
-        return issued
+    def issue(
+        self,
+        name: str,
+        scopes: tuple[str, ...],
+        *,
+        expires_at: datetime | None = None,
+        principals: tuple[str, ...] = (),
+        token_key: bytes | None = None,
+    ) -> ApiKey:
+        """Create a key; only its hash is stored. ``token_key``: encrypted, verifies tokens of principals. Raises
+        TooManyKeys."""
+        key = self._insert(name, scopes, expires_at, principals, token_key)
+        self._audit("key_issue", key.key_id, name=name, scopes=list(key.scopes), principals=len(key.principals))
+        return key
 
-    def rotate(self, key_id: str, *, overlap: timedelta) -> IssuedKey | None:
+    def rotate(self, key_id: str, *, overlap: timedelta) -> ApiKey | None:
         """Replace an active key by one with its name, scopes and lifetime; the old one works up to ``overlap`` more.
         None if it is not active. Raises TooManyKeys."""
         old = self.one(key_id, lock=True)
@@ -59,11 +69,12 @@ class ApiKeys(TenantStore):
         if old is None or old.state(as_utc(at)) != "active" or old.replaced_by is not None:
             return None
         lifetime = None if old.expires_at is None else old.expires_at - old.created_at
-        issued = self._insert(old.name, old.scopes, None if lifetime is None else as_utc(at) + lifetime)
+        expires_at = None if lifetime is None else as_utc(at) + lifetime
+        issued = self._insert(old.name, old.scopes, expires_at, old.principals)
         ends = func.least(func.coalesce(api_keys.c.expires_at, at + overlap), at + overlap)
         statement = update(api_keys).where(self._is(key_id))
-        self._connection.execute(statement.values(replaced_by=issued.key.key_id, expires_at=ends))
-        self._audit("key_rotate", key_id, replaced_by=issued.key.key_id, overlap_s=int(overlap.total_seconds()))
+        self._connection.execute(statement.values(replaced_by=issued.key_id, expires_at=ends))
+        self._audit("key_rotate", key_id, replaced_by=issued.key_id, overlap_s=int(overlap.total_seconds()))
         return issued
 
     def revoke(self, key_id: str) -> bool:
@@ -78,7 +89,14 @@ class ApiKeys(TenantStore):
     def _is(self, key_id: str) -> ColumnElement[bool]:
         return and_(self._own(api_keys), func.left(api_keys.c.key_hash, 8) == func.unhex(key_id))
 
-    def _insert(self, name: str, scopes: tuple[str, ...], expires_at: datetime | None) -> IssuedKey:
+    def _insert(
+        self,
+        name: str,
+        scopes: tuple[str, ...],
+        expires_at: datetime | None,
+        principals: tuple[str, ...],
+        token_key: bytes | None = None,
+    ) -> ApiKey:
         if self._run("SELECT COUNT(*) FROM api_keys WHERE tenant_id = :tenant").scalar_one() >= MOST_KEYS:
             raise TooManyKeys(
                 f"A tenant has at most {MOST_KEYS} keys, and those that have ended are kept for the audit."
@@ -92,17 +110,33 @@ class ApiKeys(TenantStore):
             scopes=" ".join(ordered),
             created_at=at,
             expires_at=to_naive(expires_at),
+            principals=to_json(list(principals)) if principals else None,
+            token_key=token_key,
         )
-        key_id = key_id_of(hashed(secret))
-        key = ApiKey(key_id=key_id, name=name, scopes=ordered, created_at=as_utc(at), expires_at=expires_at)
-        return IssuedKey(key=key, secret=secret)
+        return ApiKey(
+            key_id=key_id_of(hashed(secret)),
+            name=name,
+            scopes=ordered,
+            created_at=as_utc(at),
+            expires_at=expires_at,
+            principals=principals,
+            signs_tokens=token_key is not None,
+            secret=secret,
+        )
 
     def _audit(self, action: str, key_id: str, **detail: Any) -> None:
         Audit(self._connection, self._tenant_id).wrote(action, ids=[key_id], **detail)
 
 
 def _key(row: Any) -> ApiKey:
-    return record_of(ApiKey, row, key_id=key_id_of(bytes(row.key_hash)), scopes=tuple(row.scopes.split()))
+    return record_of(
+        ApiKey,
+        row,
+        key_id=key_id_of(bytes(row.key_hash)),
+        scopes=tuple(row.scopes.split()),
+        principals=readers_of(row.principals) or (),
+        signs_tokens=row.token_key is not None,
+    )
 
 
 _USE_RECORDED_AFTER = timedelta(minutes=1)  # a busy key costs one small write a minute, however many gateways there are
@@ -143,27 +177,43 @@ class Tenants(TenantStore):
         return changed.rowcount == 1
 
     def issue_key(self, name: str, scopes: tuple[str, ...] = SCOPES) -> str:
-        """Create a key and return it; only its hash is stored."""
-        return ApiKeys(self._connection, self._tenant_id).issue(name, scopes).secret
+        """Create a key that sees every document, and return it; only its hash is stored."""
+        return ApiKeys(self._connection, self._tenant_id).issue(name, scopes, principals=(EVERY_DOCUMENT,)).secret
 
     def principal(self, api_key: str) -> Principal | None:
         """Return the caller that the key authenticates, or None if it is unknown, revoked or expired, or its tenant is
         disabled. Records the use of the key, at most once a minute."""
         digest, at = hashed(api_key), now()
-        row = self._run(
-            "SELECT k.scopes, k.name, k.last_used_at FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id"
-            " WHERE k.tenant_id = :tenant AND k.key_hash = :hash AND t.disabled_at IS NULL"
-            " AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > :now)",
-            hash=digest,
-            now=at,
-        ).one_or_none()
+        row = self._run(_PRINCIPAL.format(key="k.key_hash = :hash"), hash=digest, now=at).one_or_none()
         if row is None:
             return None
         if row.last_used_at is None or at - row.last_used_at > _USE_RECORDED_AFTER:
             used = "UPDATE api_keys SET last_used_at = :now WHERE tenant_id = :tenant AND key_hash = :hash"
             self._run(used, hash=digest, now=at)
-        scopes = frozenset(row.scopes.split())
-        return Principal(tenant_id=self._tenant_id, scopes=scopes, key_id=key_id_of(digest), key_name=row.name)
+        return self._principal(row)
+
+    def signer(self, key_id: str) -> tuple[Principal, bytes] | None:
+        """Return the caller of a working key that signs tokens, and the encrypted key that verifies them; None without one."""
+        statement = _PRINCIPAL.format(key="LEFT(k.key_hash, 8) = UNHEX(:id) AND k.token_key IS NOT NULL")
+        row = self._run(statement, id=key_id, now=now()).one_or_none()
+        return None if row is None else (self._principal(row), bytes(row.token_key))
+
+    def replace_token_key(self, key_id: str, token_key: bytes) -> None:
+        """Replace the encrypted key that verifies the tokens of an API key."""
+        statement = (
+            "UPDATE api_keys SET token_key = :token_key WHERE tenant_id = :tenant AND LEFT(key_hash, 8) = UNHEX(:id)"
+        )
+        self._run(statement, id=key_id, token_key=token_key)
+
+    def _principal(self, row: Any) -> Principal:
+        return Principal(
+            tenant_id=self._tenant_id,
+            scopes=frozenset(row.scopes.split()),
+            key_id=key_id_of(bytes(row.key_hash)),
+            key_name=row.name,
+            reads_as=principals_of(readers_of(row.principals) or ()),
+            has_restricted=bool(row.has_restricted),
+        )
 
 
 def tenants_page(connection: Connection, *, after: str | None, limit: int) -> list[TenantView]:
@@ -172,4 +222,11 @@ def tenants_page(connection: Connection, *, after: str | None, limit: int) -> li
     return [record_of(TenantView, row) for row in connection.execute(statement, {"after": after or "", "limit": limit})]
 
 
+_PRINCIPAL = (
+    "SELECT k.key_hash, k.scopes, k.name, k.last_used_at, k.principals, k.token_key, EXISTS (SELECT 1 FROM namespaces n"
+    " WHERE n.tenant_id = k.tenant_id AND n.restricted = 1) AS has_restricted"
+    " FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id"
+    " WHERE k.tenant_id = :tenant AND {key} AND t.disabled_at IS NULL"
+    " AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > :now)"
+)
 _COLUMNS = "tenant_id, name, created_at, disabled_at"

@@ -21,7 +21,7 @@ from tests.support.corpora.console import MANUAL, OTHERS, hand_in
 def operator_key(use: Resources) -> str:
     """A key of a tenant of its own with every scope."""
     tenant, _ = make_tenant(use)
-    return issue_key(tenant, use, "night shift", ("read", "write", "admin", "operator"), expires_at=None).secret
+    return issue_key(tenant, use, "night shift", ("read", "write", "admin", "operator"), principals=("*",)).secret
 
 
 def secret_in(page: Page) -> str:
@@ -83,7 +83,7 @@ class DescribeKeys:
     @pytest.mark.thorough
     def it_is_not_there_for_a_key_that_only_reads(self, console, use):
         tenant, _ = make_tenant(use)
-        made = console(key=issue_key(tenant, use, "reader", ("read",), expires_at=None).secret)
+        made = console(key=issue_key(tenant, use, "reader", ("read",), principals=("*",)).secret)
         page = made.open("usage")
         navigation = page.get_by_role("navigation")
         expect(navigation.get_by_role("link", name="Usage and cost")).to_be_visible()
@@ -225,7 +225,7 @@ class DescribeTheAudit:
         made.page.add_init_script("delete window.showSaveFilePicker")  # its dialog belongs to the system
         hand_in(made.client, MANUAL)
         tenant = made.client.get("/v1/keys/current").json()["tenant_id"]
-        with gateway(issue_key(tenant, use, "importer", ("read", "write"), expires_at=None).secret) as other:
+        with gateway(issue_key(tenant, use, "importer", ("read", "write"), principals=("*",)).secret) as other:
             hand_in(other, OTHERS[0])
         page = made.open("audit")
         table = page.get_by_role("table", name="Audit")

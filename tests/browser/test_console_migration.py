@@ -37,7 +37,7 @@ def installation(settings: Settings, tmp_path: Path) -> Iterator[Installation]:
         upgrade(own.mysql, own.postgres, fresh)
         tenant, _ = make_tenant(own)
         fill(Corner(own, tenant, Namespace("kb")))
-        key = issue_key(tenant, own, "night shift", ("read", "admin", "operator"), expires_at=None).secret
+        key = issue_key(tenant, own, "night shift", ("read", "admin", "operator"), principals=("*",)).secret
         port = free_port()
         environment = environment_of(fresh, redis_url=fresh.redis_url.get_secret_value(), port=port)
         with process("api_gateway", log=tmp_path / "gateway.log", ending=signal.SIGKILL, **environment):

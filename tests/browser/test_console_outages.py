@@ -108,7 +108,7 @@ class DescribeARevokedKey:
             made.open("jobs")
             tabs |= opened(made, locale, pages)
         with unit_of_work(use.mysql) as work:
-            assert ApiKeys(work.connection, tenant_id).revoke(issued.key.key_id)
+            assert ApiKeys(work.connection, tenant_id).revoke(issued.key_id)
         for (locale, _), page in tabs.items():
             expect(page.get_by_text(EXPIRED[locale]).first).to_be_visible(timeout=_NOTICED_MS)
             expect(page.get_by_role("textbox")).to_be_visible()

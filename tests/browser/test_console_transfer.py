@@ -215,7 +215,7 @@ class DescribeImport:
     @pytest.mark.thorough
     def it_is_not_offered_to_a_key_that_only_reads(self, console, use):
         tenant, _ = make_tenant(use)
-        page = console(key=issue_key(tenant, use, "reader", ("read",), expires_at=None).secret, locale="zh-CN").open(
+        page = console(key=issue_key(tenant, use, "reader", ("read",), principals=("*",)).secret, locale="zh-CN").open(
             "transfer"
         )
         expect(page.get_by_text("此 API Key 只有读取权限，不能写入。")).to_be_visible()

@@ -58,6 +58,8 @@ DONE_BY = {
     ("docs/mcp.md", "python"): "tests/acceptance/docs/test_agent_guides.py",
     ("docs/mcp.md", "sh"): "tests/acceptance/docs/test_agent_guides.py",
     ("docs/openai.md", "python"): "tests/acceptance/docs/test_openai_guide.py",
+    ("docs/permissions.md", "json"): "tests/acceptance/docs/test_permissions_page.py",
+    ("docs/permissions.md", "python"): "tests/acceptance/docs/test_permissions_page.py",
     ("docs/portability.md", "python"): GUIDES,
     ("docs/portability.md", "sh"): GUIDES,
     ("docs/profiles.md", "sh"): GUIDES,

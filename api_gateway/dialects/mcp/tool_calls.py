@@ -20,7 +20,7 @@ from api_gateway.live.ask import answer_of, asked_query, current_state, retrieve
 from api_gateway.resources.ingestion.documents import accept_body
 from api_gateway.resources.jobs import parse_job_id, until_finished, view_of
 from api_gateway.resources.retrieval.explanations import explanation, not_answered, parse_chunk_id
-from api_gateway.resources.retrieval.queries import parse_query_id
+from api_gateway.resources.retrieval.queries import parse_query_id, require_own_query
 from api_gateway.resources.route_parts import existing, parse
 from api_gateway.resources.shapes import document_json, job_json, renamed_json
 from chordwise.contract.document import COMPARED
@@ -151,6 +151,7 @@ async def explain(caller: Caller, arguments: tool_shapes.ExplainIn) -> dict[str,
     """Explain the hits of an answer, and where a missing passage was lost."""
     parsed_id = parse_query_id(arguments.query_id)
     chunk_id = None if arguments.chunk_id is None else parse_chunk_id(arguments.chunk_id)
+    await require_own_query(caller, parsed_id)
     state = await caller.gateway.run(current_state, caller.tenant_id, parsed_id, caller.gateway)
     answer: dict[str, Any] = orjson.loads(existing(state.answer, not_answered()))
     chunks = [chunk for chunk in answer["chunks"] if chunk_id in (None, chunk["chunk_id"])]
@@ -243,7 +244,10 @@ def link(base_url: str, namespace: str, document_id: str, source_uri: object) ->
 
 def namespaces(caller: Caller, *, after: str | None = None, limit: int = NAMESPACES_PER_PAGE) -> dict[str, Any]:
     """Return one page of namespaces, and the name to continue after."""
-    views = list_documents.list_namespaces(caller.tenant_id, caller.use, after=after, limit=limit + 1)
+    reads_as = caller.reads_as if caller.principal.is_limited else None
+    views = list_documents.list_namespaces(
+        caller.tenant_id, caller.use, reads_as=reads_as, after=after, limit=limit + 1
+    )
     rows = [shown(tool_shapes.NamespaceOut, view) for view in views[:limit]]
     return {"namespaces": rows, "next": rows[-1]["namespace"] if len(views) > limit else None}
 
@@ -256,7 +260,7 @@ async def namespace(caller: Caller, name: str) -> dict[str, Any]:
     selection = DocumentSelection(namespace=valid_name)
 
     def read(documents: DocumentViews) -> Sequence[DocumentView]:
-        return documents.views(selection, limit=_DOCUMENTS_SHOWN + 1)
+        return documents.views(selection, reads_as=caller.reads_as, limit=_DOCUMENTS_SHOWN + 1)
 
     views = await caller.gateway.run(read_view, DocumentViews, caller.tenant_id, caller.use, read)
     documents = [
@@ -275,13 +279,15 @@ def job(caller: Caller, job_id: str) -> dict[str, Any]:
 def fetched(arguments: tool_shapes.FetchIn, caller: Caller, *, hide: Collection[MaskedKind]) -> dict[str, Any]:
     """Return a section of the text of a document or passage, masked by ``hide``. Raises Problem(404)."""
     chunk_id = _chunk_id(arguments.id)
-    passages = read_passages(caller.tenant_id, chunk_id or _document(arguments.id), caller.use)
+    passages = read_passages(
+        caller.tenant_id, chunk_id or _document(arguments.id), caller.use, reads_as=caller.reads_as
+    )
     view, chunks = existing(passages, _not_found())
     text = joined(chunk.passage for chunk in chunks)
     content: dict[str, Any] = {
         "title": view.fields.title or view.document_id,
         "text": text,
-        "metadata": _metadata(view),
+        "metadata": _metadata(view, caller),
     }
     if hide:
         content = masked_value(content, hide)
@@ -311,8 +317,8 @@ def _document(given: str) -> tuple[Namespace, DocumentId]:
     return namespace, DocumentId(parse(tidy_document_id, document_id, _not_found()))
 
 
-def _metadata(view: DocumentView) -> dict[str, Any]:
-    document = document_json(view)
+def _metadata(view: DocumentView, caller: Caller) -> dict[str, Any]:
+    document = document_json(view, reads_as=caller.reads_as)
     names = ("namespace", "document_id", *COMPARED, "tags", "published_at", "generation", "updated_at")
     described = {name: document[name] for name in names if document[name] not in (None, [], ())}
     return {**view.fields.metadata, **described}

@@ -17,7 +17,7 @@ from api_gateway.dialects.openai.lookups import (
     wrong,
 )
 from api_gateway.dialects.openai.requests import FileBatchRequest, to_chunking, to_put
-from api_gateway.http.caller import Caller, Reader, Writer
+from api_gateway.http.caller import Caller, FullReader, Writer
 from api_gateway.resources.route_parts import Json, existing
 from pipeline.administration import edit_vector_stores, steer_jobs
 from pipeline.administration.edit_vector_stores import Put
@@ -51,7 +51,7 @@ async def create(caller: Writer, vector_store_id: str, body: Json[FileBatchReque
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}",
     **answered("Get a batch of files", objects.FileBatchObject, "The batch.", 404),
 )
-async def get_batch(caller: Reader, vector_store_id: str, batch_id: str) -> Response:
+async def get_batch(caller: FullReader, vector_store_id: str, batch_id: str) -> Response:
     """Return a batch. While it is in progress, the header `openai-poll-after-ms` says when to poll again."""
     return await caller.gateway.run(_send, caller, vector_store_id, _job(batch_id))
 
@@ -79,7 +79,7 @@ async def cancel(caller: Writer, vector_store_id: str, batch_id: str) -> Respons
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}/files",
     **answered("List the files of a batch", objects.StoreFileList, "One page of files.", 400, 404),
 )
-async def list_files(caller: Reader, vector_store_id: str, batch_id: str, query: FileListQuery) -> Response:
+async def list_files(caller: FullReader, vector_store_id: str, batch_id: str, query: FileListQuery) -> Response:
     """List the files that this batch was the last to add."""
     job_id = _job(batch_id)
 

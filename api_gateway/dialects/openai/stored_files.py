@@ -8,7 +8,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import Order, answered, cut, no_file, wrong
-from api_gateway.http.caller import Caller, Reader, Writer
+from api_gateway.http.caller import Caller, FullReader, Writer
 from api_gateway.http.fields import holds_control_characters
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
@@ -60,7 +60,7 @@ async def upload(caller: Writer) -> Response:
 
 @router.get("/files", **answered("List files", objects.FileList, "One page of files.", 400))
 async def list_files(
-    caller: Reader,
+    caller: FullReader,
     limit: Annotated[int, Parameter(ge=1, le=10_000, description="Entries per page.")] = 10_000,
     order: Order = "desc",
     after: Annotated[str | None, Parameter(max_length=64, description="The last entry of the previous page.")] = None,
@@ -84,7 +84,7 @@ async def list_files(
 
 
 @router.get("/files/{file_id}", **answered("Get a file", objects.FileObject, "The file, without its bytes.", 404))
-async def get_file(caller: Reader, file_id: str) -> Response:
+async def get_file(caller: FullReader, file_id: str) -> Response:
     """Return a file. Its vector stores list it."""
     return json_response(objects.file(await caller.gateway.run(_stored, caller, file_id)))
 
@@ -93,7 +93,7 @@ async def get_file(caller: Reader, file_id: str) -> Response:
     "/files/{file_id}/content",
     **answered("Download a file", None, "The bytes, as they were sent.", 404, content={"application/octet-stream": {}}),
 )
-async def content(caller: Reader, file_id: str) -> Response:
+async def content(caller: FullReader, file_id: str) -> Response:
     """Return the bytes exactly as sent, always as an attachment of a generic type."""
 
     def read() -> bytes:

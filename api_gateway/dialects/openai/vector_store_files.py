@@ -17,7 +17,7 @@ from api_gateway.dialects.openai.lookups import (
     store_of,
 )
 from api_gateway.dialects.openai.requests import StoreFileChange, StoreFileRequest, to_put
-from api_gateway.http.caller import Caller, Reader, Writer
+from api_gateway.http.caller import Caller, FullReader, Writer
 from api_gateway.http.responses import json_response
 from api_gateway.resources.jobs import until_finished
 from api_gateway.resources.route_parts import Json
@@ -57,7 +57,7 @@ async def create(caller: Writer, vector_store_id: str, body: Json[StoreFileReque
     "/vector_stores/{vector_store_id}/files",
     **answered("List the files of a vector store", objects.StoreFileList, "One page of files.", 400, 404),
 )
-async def list_files(caller: Reader, vector_store_id: str, query: FileListQuery) -> Response:
+async def list_files(caller: FullReader, vector_store_id: str, query: FileListQuery) -> Response:
     """List the files in a vector store, including documents ingested another way."""
 
     def read() -> Response:
@@ -71,7 +71,7 @@ async def list_files(caller: Reader, vector_store_id: str, query: FileListQuery)
     "/vector_stores/{vector_store_id}/files/{file_id}",
     **answered("Get a file in a vector store", objects.StoreFileObject, "The file.", 404),
 )
-async def get_file(caller: Reader, vector_store_id: str, file_id: str) -> Response:
+async def get_file(caller: FullReader, vector_store_id: str, file_id: str) -> Response:
     """Return a file in a vector store. While it is in progress, the header `openai-poll-after-ms` says when to poll
     again."""
     return _polled(await caller.gateway.run(file_of, caller, vector_store_id, file_id))
@@ -123,7 +123,7 @@ async def describe(caller: Writer, vector_store_id: str, file_id: str, body: Jso
         404,
     ),
 )
-async def content(caller: Reader, vector_store_id: str, file_id: str) -> Response:
+async def content(caller: FullReader, vector_store_id: str, file_id: str) -> Response:
     """Return the text of a file in its searched pieces, in order; empty until the file is `completed`."""
     return json_response(await caller.gateway.run_heavy(_content, caller, vector_store_id, file_id))
 
@@ -152,7 +152,7 @@ def _polled(file: Attached) -> Response:
 def _content(caller: Caller, store_id: str, file_id: str) -> dict[str, Any]:
     file_of(caller, store_id, file_id)
     texts: list[str] = []
-    read = partial(list_chunks, document_id=file_id, enabled=True, limit=_CHUNKS_AT_ONCE)
+    read = partial(list_chunks, reads_as=caller.reads_as, document_id=file_id, enabled=True, limit=_CHUNKS_AT_ONCE)
     after = None
     while True:
         page = read(caller.tenant_id, namespace_of(store_id), caller.use, after=after)

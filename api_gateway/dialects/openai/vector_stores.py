@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import StoreListQuery, answered, cut, namespace_of, no_store, put, store_of
 from api_gateway.dialects.openai.requests import VectorStoreChange, VectorStoreRequest, to_chunking
-from api_gateway.http.caller import Caller, Reader, Writer
+from api_gateway.http.caller import Caller, FullReader, Writer
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import Json, existing
 from pipeline.administration import edit_vector_stores
@@ -50,7 +50,7 @@ async def create(caller: Writer, body: Json[VectorStoreRequest]) -> Response:
 @router.get(
     "/vector_stores", **answered("List vector stores", objects.VectorStoreList, "One page of vector stores.", 400)
 )
-async def list_stores(caller: Reader, query: StoreListQuery) -> Response:
+async def list_stores(caller: FullReader, query: StoreListQuery) -> Response:
     """List the tenant's namespaces, newest first unless `order` says otherwise."""
     stores, tallies, position = await caller.gateway.run(
         edit_vector_stores.list_stores,
@@ -69,7 +69,7 @@ async def list_stores(caller: Reader, query: StoreListQuery) -> Response:
     "/vector_stores/{vector_store_id}",
     **answered("Get a vector store", objects.VectorStoreObject, "The vector store.", 404),
 )
-async def get_store(caller: Reader, vector_store_id: str) -> Response:
+async def get_store(caller: FullReader, vector_store_id: str) -> Response:
     """Return a vector store with the number of its files in each state."""
     return json_response(await caller.gateway.run(_store_json, caller, vector_store_id))
 

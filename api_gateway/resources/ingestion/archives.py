@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from api_gateway.http import cursors, fields
 from api_gateway.http.bodies import flaws_in, limited, require_identity
-from api_gateway.http.caller import Caller, Reader, Writer
+from api_gateway.http.caller import Caller, FullReader, JobReader, Writer
 from api_gateway.http.fields import Shape
 from api_gateway.http.problems import Problem, invalid, places, pointer
 from api_gateway.http.responses import json_response
@@ -119,7 +119,13 @@ def _entry(part: Part, document: Enclosed, where: str, most_bytes: int) -> Uploa
     described_fields = {field.name: getattr(sent, field.name) for field in dataclasses.fields(DocumentFields)}
     return Upload(
         document_id=DocumentId(sent.document_id),
-        fields=DocumentFields(**{**described_fields, "tags": tuple(sent.tags)}),
+        fields=DocumentFields(
+            **{
+                **described_fields,
+                "tags": tuple(sent.tags),
+                "readers": None if sent.readers is None else tuple(sent.readers),
+            }
+        ),
         body=body,
         media_type=packed_type(source.media_type),
         source_uri=source.uri,
@@ -226,7 +232,7 @@ _HEADERS = {
         content={PART: _BINARY},
     ),
 )
-async def export(caller: Reader, namespace: Name, cursor: Cursor = None, limit: MostDocuments = 500) -> Response:
+async def export(caller: FullReader, namespace: Name, cursor: Cursor = None, limit: MostDocuments = 500) -> Response:
     """Return the searchable documents, with chunks and vectors, by document id. A part ends at `limit` documents or
     about 4 MB. A document replaced during the export appears in its old or its new form."""
     after = cursors.decode(cursor, "export", str)
@@ -309,7 +315,7 @@ async def import_part(
     "/v1/namespaces/{namespace}/imports/{import_id}",
     **route("List the parts of an import", Import, "The parts that have arrived, with their jobs.", 404),
 )
-async def get_import(caller: Reader, namespace: Name, import_id: ImportId) -> Response:
+async def get_import(caller: JobReader, namespace: Name, import_id: ImportId) -> Response:
     """List the received parts. All others have to be sent, or sent again."""
     parts = await caller.gateway.run(parts_of, caller.tenant_id, namespace, import_id, caller.use)
     return json_response(import_answer(existing(parts or None, _not_found(import_id)), import_id, namespace))

@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import orjson
@@ -204,6 +205,7 @@ async def list_chunks(
         caller.tenant_id,
         namespace,
         caller.use,
+        reads_as=caller.reads_as,
         document_id=document_id,
         source_id=source_id,
         enabled=enabled,
@@ -224,7 +226,8 @@ async def look_up(caller: Reader, body: Json[ChunksLookupRequest]) -> Response:
     """Return title and first words of chunks, for ids from a trace. Unknown ids are left out; chunks of replaced
     generations are named while they are stored."""
     chunk_ids = [ChunkId(chunk_id) for chunk_id in dict.fromkeys(body.chunk_ids)]
-    found = await caller.gateway.run(list_documents.name_chunks, caller.tenant_id, chunk_ids, caller.use)
+    read = partial(list_documents.name_chunks, reads_as=caller.reads_as)
+    found = await caller.gateway.run(read, caller.tenant_id, chunk_ids, caller.use)
     return page_response(found, None)
 
 

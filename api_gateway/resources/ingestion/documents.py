@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Header, Path, Response
@@ -149,10 +150,11 @@ async def list_documents(
     after = cursors.decode(cursor, kind, *types)
 
     def read(documents: DocumentViews) -> Sequence[DocumentView]:
-        return documents.views(selection, after=after, limit=limit + 1)
+        return documents.views(selection, reads_as=caller.reads_as, after=after, limit=limit + 1)
 
     views = await caller.gateway.run(read_view, DocumentViews, caller.tenant_id, caller.use, read)
-    return send_page(views, limit, document_json, kind, lambda view: view.position(order_by))
+    send = partial(document_json, reads_as=caller.reads_as)
+    return send_page(views, limit, send, kind, lambda view: view.position(order_by))
 
 
 @router.get("/v1/documents/{document_id}", **route("Get a document", Document, "The document, without its text.", 404))
@@ -165,7 +167,7 @@ async def get_document(caller: Reader, document_id: Id, namespace: InNamespace, 
         return view.generation is not None or view.status in ("failed", "cancelled")
 
     view = await poll.until(caller, name, lambda: find(caller, namespace, document_id), is_settled, wait)
-    return json_response(document_json(view))
+    return json_response(document_json(view, reads_as=caller.reads_as))
 
 
 @router.delete(
@@ -191,7 +193,13 @@ async def list_chunks(
         find(caller, namespace, document_id)
         start, use = (document_id, *after) if after else None, caller.use
         return owned_documents.list_chunks(
-            caller.tenant_id, namespace, use, document_id=document_id, after=start, limit=limit + 1
+            caller.tenant_id,
+            namespace,
+            use,
+            reads_as=caller.reads_as,
+            document_id=document_id,
+            after=start,
+            limit=limit + 1,
         )
 
     rows = await caller.gateway.run(read)
@@ -202,7 +210,10 @@ def find(caller: Caller, namespace: Namespace, document_id: DocumentId) -> Docum
     """Return the document. Blocking. Raises Problem 404."""
     tenant_id, use = caller.tenant_id, caller.use
     view: DocumentView | None = read_view(
-        DocumentViews, tenant_id, use, lambda documents: documents.view(namespace, document_id)
+        DocumentViews,
+        tenant_id,
+        use,
+        lambda documents: documents.view(namespace, document_id, reads_as=caller.reads_as),
     )
     return existing(view, not_found(document_id))
 
@@ -220,6 +231,7 @@ def find(caller: Caller, namespace: Namespace, document_id: DocumentId) -> Docum
 async def list_generations(caller: Reader, document_id: Id, namespace: InNamespace) -> Response:
     """List the generations, newest first: the visible one, those available for a rollback, those being ingested, and
     failed ones."""
+    await caller.gateway.run(find, caller, namespace, document_id)
     history = await caller.gateway.run(
         owned_documents.list_generations, caller.tenant_id, caller.use, namespace, document_id
     )

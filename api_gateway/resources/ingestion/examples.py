@@ -11,7 +11,7 @@ from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.http.auth import Requires, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
-from api_gateway.http.caller import Caller, Reader, Writer
+from api_gateway.http.caller import Caller, FullReader, Writer
 from api_gateway.http.fields import NamespaceParameter, NewNamespaceName, Shape, TenantWire, shown
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer, printable
@@ -296,7 +296,7 @@ async def get_template(gateway: CurrentGateway) -> Response:
     **route("Count the stored examples", ExampleStatistics, "Counts of what searches can find.", 404),
 )
 async def statistics(
-    caller: Reader,
+    caller: FullReader,
     namespace: Annotated[NamespaceParameter, Parameter(description="The namespace the examples are in.")],
 ) -> Response:
     """Return the counts by category, grade and tag, with lengths and exact duplicates."""
@@ -314,7 +314,7 @@ async def statistics(
     **route("Verify an import", ExamplesVerification, "Which accepted rows can be found.", 404),
 )
 async def verification(
-    caller: Reader,
+    caller: FullReader,
     job_id: Annotated[str, Parameter(max_length=64, description="The job of the import.")],
     sample: Annotated[int, Parameter(ge=0, le=100, description="How many rows to name for trying them out.")] = 10,
 ) -> Response:

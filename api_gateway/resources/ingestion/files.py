@@ -17,7 +17,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limited, require_identity
 from api_gateway.http.caller import Caller, Writer
-from api_gateway.http.fields import Metadata, NewNamespaceName, Tags, TenantWire, TypeName
+from api_gateway.http.fields import Metadata, NewNamespaceName, ReaderNames, Tags, TenantWire, TypeName
 from api_gateway.http.file_names import file_name_of, has_extended_name_only
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer
@@ -49,13 +49,15 @@ _FIELDS = frozenset(DocumentIn.model_fields)
 
 
 class FilesForm(TenantWire):
-    """The options for every file of the request. `tags` and `metadata` are added to those in a JSONL line."""
+    """The options for every file of the request. `tags` and `metadata` are added to those in a JSONL line; its own `type` and
+    `readers` go first."""
 
     namespace: NewNamespaceName
     on_conflict: OnConflict = "replace"
     type: TypeName | None = None
     tags: Tags | None = None
     metadata: Metadata | None = None
+    readers: ReaderNames | None = None
     parser_hint: ParserHint | None = None
     charset: Charset | None = None
     chunking: ChunkingIn | None = None
@@ -75,8 +77,8 @@ def to_form(fields: Sequence[tuple[str, str]]) -> FilesForm:
     """Return the form fields, with structured ones parsed from JSON. Raises Problem(422)."""
     values: dict[str, Any] = {}
     for name, text in fields:
-        if name == "tags":
-            values.setdefault("tags", []).extend(_tags(text))
+        if name in ("tags", "readers"):
+            values.setdefault(name, []).extend(_listed(name, text))
         elif name in values:
             raise invalid([{"pointer": pointer([name]), "detail": "is given more than once"}])
         elif name in ("metadata", "chunking"):
@@ -89,11 +91,11 @@ def to_form(fields: Sequence[tuple[str, str]]) -> FilesForm:
     return validated(FilesForm, values)
 
 
-def _tags(text: str) -> list[Any]:
+def _listed(name: str, text: str) -> list[Any]:
     if not text.lstrip().startswith("["):
-        return [tag.strip() for tag in text.split(",") if tag.strip()]
-    tags: list[Any] = json_field("tags", text)
-    return tags
+        return [entry.strip() for entry in text.split(",") if entry.strip()]
+    entries: list[Any] = json_field(name, text)
+    return entries
 
 
 def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> Iterator[Upload | Refusal]:
@@ -113,7 +115,12 @@ def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> It
             continue
         upload = Upload(
             document_id=DocumentId(ids[index]),
-            fields=DocumentFields(type=form.type, tags=tuple(form.tags or ()), metadata=form.metadata or {}),
+            fields=DocumentFields(
+                type=form.type,
+                tags=tuple(form.tags or ()),
+                metadata=form.metadata or {},
+                readers=None if form.readers is None else tuple(form.readers),
+            ),
             body=file.body,
             media_type=storable(media_type),
             source_uri=file.name[:2048] or None,
@@ -155,6 +162,8 @@ def document_of(line: Mapping[str, Any], number: int, file_name: str, form: File
         document["tags"] = [*tags, *(tag for tag in form.tags if tag not in tags)]
     if form.type is not None and document.get("type") is None:
         document["type"] = form.type
+    if form.readers is not None and document.get("readers") is None:
+        document["readers"] = form.readers
     return document
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Response
 from pydantic import AfterValidator
 
 from api_gateway.http import cursors
-from api_gateway.http.caller import Reader, Writer
+from api_gateway.http.caller import FullReader, Writer
 from api_gateway.http.fields import NamespaceParameter, shown, tidy_document_id
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.request_context import SLASH
@@ -43,7 +43,7 @@ Id = Annotated[str, AfterValidator(_parse_id), Path(description="The source's id
 
 @router.get("/v1/sources", **route("List sources", SourcePage, "One page of sources, by id."))
 async def list_sources(
-    caller: Reader,
+    caller: FullReader,
     namespace: InNamespace,
     kind: Annotated[SourceKind | None, Parameter(description="Only those of this kind.")] = None,
     limit: Limit = 50,
@@ -62,7 +62,7 @@ async def list_sources(
 @router.get(
     "/v1/sources/{source_id}", **route("Get a source", SourceInfo, "The source, with counts of what came from it.", 404)
 )
-async def get_source(caller: Reader, source_id: Id, namespace: InNamespace) -> Response:
+async def get_source(caller: FullReader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
 
     def read(sources: SourceViews) -> SourceInfo | None:

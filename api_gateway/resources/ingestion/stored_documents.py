@@ -1,6 +1,7 @@
 """Stored documents: the original, text and page images of one; change, ingest again or delete many."""
 
 import dataclasses
+from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Self
 from urllib.parse import quote
 
@@ -19,7 +20,7 @@ from api_gateway.resources.ingestion.uploads import ChunkingIn, to_chunking
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, CompleteList, Json, existing, refuse_repeated
 from api_gateway.resources.shapes import accepted_response
 from chordwise.contract.chunk import DocumentText
-from chordwise.contract.document import DocumentsDeleted, SimilarDocument
+from chordwise.contract.document import DocumentsChanged, SimilarDocument
 from chordwise.contract.job import JobAccepted
 from pipeline.administration.delete_documents import delete_documents
 from pipeline.administration.list_documents import find_similar, read_original
@@ -65,6 +66,8 @@ class DocumentsChangeRequest(TenantWire):
 
     @model_validator(mode="after")
     def _name_tags_once(self) -> Self:
+        if "readers" in self.set.model_fields_set:
+            raise ValueError("changes readers, which PUT /v1/documents/readers does at once")
         if set(self.add_tags) & set(self.remove_tags):
             raise ValueError("adds and removes the same tag")
         return self
@@ -107,7 +110,12 @@ async def original(
     """Return the bytes of an upload exactly as sent, always as an attachment. A document imported with its chunks has
     no original (409)."""
     sent = await caller.gateway.run_heavy(
-        read_original, caller.tenant_id, namespace, document_id, generation, caller.use
+        partial(read_original, reads_as=caller.reads_as),
+        caller.tenant_id,
+        namespace,
+        document_id,
+        generation,
+        caller.use,
     )
     upload = existing(sent, not_found(document_id))
     if original_type(upload.media_type) != upload.media_type.partition(";")[0]:
@@ -172,7 +180,8 @@ class SimilarDocuments(CompleteList[SimilarDocument]):
 async def similar(caller: Reader, document_id: Id, namespace: InNamespace) -> Response:
     """List the documents of the namespace whose vector is nearly the same: copies, earlier versions, and texts on the
     same matter (similarity 0.9 and above). None for a document that is not searchable yet."""
-    near = await caller.gateway.run_heavy(find_similar, caller.tenant_id, namespace, document_id, caller.use)
+    find_readable = partial(find_similar, reads_as=caller.reads_as)
+    near = await caller.gateway.run_heavy(find_readable, caller.tenant_id, namespace, document_id, caller.use)
     data = [
         shown(SimilarDocument, other, title=other.fields.title, similarity=round(similarity, 4), same_bytes=same)
         for other, similarity, same in existing(near, not_found(document_id))
@@ -227,7 +236,7 @@ async def change(
     return accepted_response(existing(accepted, not_found(ids[0])))
 
 
-@router.delete("/v1/documents", **route("Delete several documents", DocumentsDeleted, "Deleted."))
+@router.delete("/v1/documents", **route("Delete several documents", DocumentsChanged, "Deleted."))
 async def delete(caller: Writer, sent: Json[DocumentsDeleteRequest]) -> Response:
     """Delete the named documents, including uploads under these ids that are still being ingested. If the answer is
     lost, repeat the request."""
@@ -235,4 +244,4 @@ async def delete(caller: Writer, sent: Json[DocumentsDeleteRequest]) -> Response
     ids = [DocumentId(document_id) for document_id in sent.document_ids]
     namespace = Namespace(sent.namespace)
     deleted = await caller.gateway.run_heavy(delete_documents, caller.tenant_id, namespace, ids, caller.use)
-    return json_response({"namespace": namespace, "documents": deleted})
+    return json_response({"namespace": namespace, "documents": deleted, "more": False})

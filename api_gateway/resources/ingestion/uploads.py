@@ -274,6 +274,7 @@ def to_fields(sent: DocumentIn) -> DocumentFields:
     tags = [*(sent.tags or ()), *((source.tags if source else None) or ())]
     given = {field.name: getattr(sent, field.name) for field in dataclasses.fields(DocumentFields)}
     given["tags"] = tuple(dict.fromkeys(tags)) if source and source.tags else tuple(tags)
+    given["readers"] = None if sent.readers is None else tuple(sent.readers)
     given["metadata"] = {**((source.metadata if source else None) or {}), **(sent.metadata or {})}
     return DocumentFields(**given)
 

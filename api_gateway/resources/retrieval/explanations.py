@@ -25,6 +25,7 @@ from api_gateway.resources.route_parts import Json, Page, Since, Until, existing
 from chordwise.contract.explanation import Difference, TraceMark, TraceSummary, WhyNot
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
+from pipeline.filters.readers import EVERY_DOCUMENT
 from pipeline.jobs.computation import ComputationKind
 from pipeline.query.plan import Lane, Plan, PlanFlaw, comparable, plan_as_json, require_story_time
 from pipeline.query.request import Query
@@ -237,7 +238,8 @@ def _answered(caller: Caller, query_id: QueryId) -> tuple[Query, dict[str, Any]]
 
 async def explanation(caller: Caller, query: Query, chunk_id: ChunkId) -> dict[str, Any]:
     """Return a worker's explanation. Raises Problem."""
-    ids = {"query_id": query.query_id, "chunk_id": chunk_id}
+    reads_as = [EVERY_DOCUMENT] if caller.reads_as is None else sorted(caller.reads_as)
+    ids = {"query_id": query.query_id, "chunk_id": chunk_id, "reads_as": reads_as}
     try:
         done = await compute(caller, ComputationKind.EXPLAIN, ids, request_id=query.request_id)
     except (WorkerUnavailable, ComputationTimeout):

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from api_gateway.http import cursors
-from api_gateway.http.caller import Reader, Writer
+from api_gateway.http.caller import FullReader, Reader, Writer
 from api_gateway.http.fields import Label, Moment, NamespaceName, NamespaceParameter, Shape, Wire, shown
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
@@ -113,7 +113,7 @@ async def give(caller: Reader, query_id: QueryInPath, sent: Json[FeedbackRequest
 
 @router.get("/v1/feedback", **route("List feedback", FeedbackPage, "One page of feedback, the newest first."))
 async def list_feedback(
-    caller: Reader,
+    caller: FullReader,
     since: Since = None,
     namespace: Annotated[NamespaceParameter | None, Parameter(description="Only on hits of this namespace.")] = None,
     rating: Annotated[RatingName | None, Parameter(description="Only these.")] = None,
@@ -148,7 +148,7 @@ async def take_back(caller: Writer, feedback_id: str) -> Response:
     "/v1/feedback/judgments", **route("List judgments from feedback", JudgmentPage, "One page of judged questions.")
 )
 async def judgments(
-    caller: Reader,
+    caller: FullReader,
     namespace: Annotated[NamespaceParameter, Parameter(description="The namespace of the judged documents.")],
     min_votes: Annotated[
         float, Parameter(ge=0.5, le=1000, description="Least total weight of the votes: a rating 1, a click 0.5.")

@@ -3,7 +3,7 @@
 import math
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Depends, Path, Response
 from pydantic import AfterValidator, Field
 
 from api_gateway.http.caller import Caller, Reader
@@ -19,6 +19,7 @@ from pipeline.query.compression import is_compressed
 from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId
+from pipeline.retrieval.record_trace import asked_before
 
 
 class Answer(Shape):
@@ -48,7 +49,27 @@ def parse_query_id(query_id: str) -> QueryId:
 
 router = APIRouter(tags=["retrieval"])
 
-QueryInPath = Annotated[QueryId, AfterValidator(parse_query_id)]
+
+async def require_own_query(caller: Caller, query_id: QueryId) -> None:
+    """Raise Problem(404) for the query of a caller with other principals: its answer may name documents that this one may not
+    read. Asks Redis for nobody who sees every document."""
+    if not caller.principal.is_limited:
+        return
+    reads_as = caller.reads_as or frozenset()
+    query = await caller.gateway.run(asked_before, caller.tenant_id, query_id, caller.use)
+    if query is not None and (query.reads_as is None or not query.reads_as <= reads_as):
+        raise not_found()
+
+
+async def own_query(
+    caller: Reader, query_id: Annotated[QueryId, AfterValidator(parse_query_id), Path(description="The query's id.")]
+) -> QueryId:
+    """Return the id in the path. Raises Problem(404) for an invalid one, and as `require_own_query`."""
+    await require_own_query(caller, query_id)
+    return query_id
+
+
+QueryInPath = Annotated[QueryId, Depends(own_query)]
 
 Wait = Annotated[float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for.")]
 

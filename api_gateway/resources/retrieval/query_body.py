@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final
 
 import orjson
@@ -14,6 +15,7 @@ from api_gateway.http.fields import DescribedBy, TenantWire, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.resources.route_parts import validated
 from chordwise.contract import document
+from pipeline.filters.readers import Principals, readers_filter
 from pipeline.query.configuration import (
     Assign,
     Choice,
@@ -103,8 +105,9 @@ UserProfile = Annotated[dict[str, Any], Field(max_length=64), AfterValidator(_sh
 class QueryRequest(TenantWire):
     """One retrieval. Every field but `query_text` and `namespaces` is optional; the profile supplies omitted ones.
 
-    `context`: add the hits as a text for a prompt; `{}` for the default one. `highlight`: mark the words of the query in
-    the hits. `conversation`: the messages before the query, oldest first. `user_profile`: known facts about the user.
+    `principals`: those of the caller, from a key with the scope `impersonate`. `context`: add the hits as a text for
+    a prompt; `{}` for the default one. `highlight`: mark the words of the query in the hits. `conversation`: the
+    messages before the query, oldest first. `user_profile`: known facts about the user.
     """
 
     query_text: Annotated[str, Field(min_length=1, max_length=8000)]
@@ -124,6 +127,7 @@ class QueryRequest(TenantWire):
     story_time: fields.Integer64 | None = None
     conversation: Conversation | None = None
     user_profile: UserProfile | None = None
+    principals: Annotated[fields.ReaderNames, Field(min_length=0)] | None = None
     session_id: fields.Label | None = None
     experiment_id: fields.Label | None = None
     trace: bool | None = None
@@ -138,11 +142,12 @@ def to_query(
     configuration: Configuration | None = None,
     assign: Assign = nobody,
     asked_by: Actor | None = None,
+    reads_as: Callable[[Sequence[str] | None], Principals] = lambda _: frozenset(),
     received_at: float | None = None,
 ) -> Query:
     """Convert a body to a query with the tenant's ``configuration`` (the built-in one by default). The deadline counts
-    from ``received_at`` (seconds since the epoch; now by default). Raises Problem(422), or Problem(404) for an unknown
-    profile."""
+    from ``received_at`` (seconds since the epoch; now by default). ``reads_as`` gives the caller's principals, for those that
+    the body names. Raises Problem(422), or Problem(404) for an unknown profile."""
     sent = validated(QueryRequest, refuse_flaws(decoded))
     if sent.query_text.isspace():
         raise invalid([{"pointer": "/query_text", "detail": "holds nothing but white space"}])
@@ -162,6 +167,7 @@ def to_query(
         request_id=request_id,
         query_text=sent.query_text,
         namespaces=namespaces,
+        principals=readers_filter(reads_as(sent.principals)),
         filters=_filters(sent),
         background=background_of(sent.conversation, sent.user_profile),
         plan=plan,

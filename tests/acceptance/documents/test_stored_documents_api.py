@@ -202,6 +202,6 @@ class DescribeChanges:
         upload(client, namespace, [document(name, name) for name in "abc"])
         body = {"namespace": namespace, "document_ids": ["a", "b", "nobody"]}
         deleted = client.request("DELETE", "/v1/documents", json=body)
-        assert deleted.json() == {"namespace": namespace, "documents": 2}
+        assert deleted.json() == {"namespace": namespace, "documents": 2, "more": False}
         assert listed(client, namespace) == ["c"]
         assert client.request("DELETE", "/v1/documents", json={**body, "document_ids": []}).status_code == 422

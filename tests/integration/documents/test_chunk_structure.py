@@ -34,11 +34,16 @@ def cut_by(strategy: str, sent: Upload, **options: Any) -> Upload:
 
 
 def listed(corner: Corner, **asked: Any) -> list[OwnedChunk]:
-    return [chunk for chunk, _ in list_chunks(corner.tenant, corner.namespace, corner.use, **{"limit": 500, **asked})]
+    return [
+        chunk
+        for chunk, _ in list_chunks(
+            corner.tenant, corner.namespace, corner.use, reads_as=None, **{"limit": 500, **asked}
+        )
+    ]
 
 
 def windows(corner: Corner) -> list[str | None]:
-    return [window for _, window in list_chunks(corner.tenant, corner.namespace, corner.use, limit=500)]
+    return [window for _, window in list_chunks(corner.tenant, corner.namespace, corner.use, reads_as=None, limit=500)]
 
 
 def parent_text(corner: Corner, parent_id: ChunkId) -> str:

@@ -92,6 +92,8 @@ def paged(views: DocumentViews, filters: Filters) -> list[Any]:
     """Pages of two, as a client reads them."""
     selection = DocumentSelection(namespace=Namespace("listed"), filters=filters)
     found: list[Any] = []
-    while page := views.views(selection, after=found[-1].position("document_id") if found else None, limit=2):
+    while page := views.views(
+        selection, reads_as=None, after=found[-1].position("document_id") if found else None, limit=2
+    ):
         found += page
     return found

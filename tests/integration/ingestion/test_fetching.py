@@ -98,7 +98,7 @@ class DescribeAFetchedDocument:
         item = corner.fetch(at(web.url("/old")))["d"]
         assert (item.status, item.outcome, item.chunks, item.attempts) == ("succeeded", "created", 1, 1)
         with unit_of_work(corner.use.mysql) as work:
-            view = DocumentViews(work.connection, corner.tenant).view(corner.namespace, DocumentId("d"))
+            view = DocumentViews(work.connection, corner.tenant).view(corner.namespace, DocumentId("d"), reads_as=None)
         assert view is not None
         assert (view.media_type, view.fields.title) == ("text/html; charset=utf-8", "Owls")
         assert view.source_uri == web.url("/old")

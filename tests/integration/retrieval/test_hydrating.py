@@ -33,7 +33,7 @@ def stored(corner: Corner) -> list[StoredChunk]:
             corner.namespace, document_id=None, enabled=None, order_by="document_id", after=None, limit=10
         )
         found = Chunks(work.connection, corner.tenant).hydrate(
-            [chunk.chunk_id for chunk in page], namespaces=[corner.namespace]
+            [chunk.chunk_id for chunk in page], namespaces=[corner.namespace], reads_as=None
         )
     return list(found.values())
 

@@ -68,6 +68,11 @@ BODIES: dict[str, Body] = {
     "POST /v1/documents/{document_id}/rollback": lambda its: {"namespace": its.namespace},
     "PATCH /v1/documents": lambda its: {"namespace": its.namespace, "document_ids": [its.ids["documents"]]},
     "DELETE /v1/documents": lambda its: {"namespace": its.namespace, "document_ids": [its.ids["documents"]]},
+    "PUT /v1/documents/readers": lambda its: {
+        "namespace": its.namespace,
+        "document_ids": [its.ids["documents"]],
+        "readers": ["user:mine"],
+    },
     "POST /v1/dead-letters/replay": lambda its: {"job_id": its.ids["jobs"]},
     "POST /v1/webhooks/{webhook_id}/rotate": lambda its: {},
     "POST /v1/api-sources/{name}/test": lambda its: _query(its),

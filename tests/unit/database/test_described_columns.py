@@ -10,7 +10,7 @@ from pipeline.records import DocumentFields
 
 class DescribeColumns:
     def it_lists_the_fields_of_a_record_in_its_order(self):
-        listed = "title, author, type, tags, published_at, story_time, metadata"
+        listed = "title, author, type, tags, published_at, story_time, metadata, readers"
         assert columns(generations, DocumentFields) == listed
         assert columns(generations, DocumentFields, "g") == ", ".join(f"g.{name}" for name in listed.split(", "))
 

@@ -112,6 +112,8 @@ class DescribeTermsOfFilters:
             Filters(end=datetime(2026, 1, 1)),
             Filters(start=datetime(2026, 1, 1, 8, tzinfo=timezone(timedelta(hours=8)))),
             Filters(story_time=5),
+            Filters(readers=()),
+            Filters(readers=("user:1", "group:人事")),
         ],
         ids=str,
     )
@@ -121,6 +123,8 @@ class DescribeTermsOfFilters:
             DocumentFields(type="manual", author="Ann", tags=("b", "a", "c")),
             DocumentFields(published_at=datetime(2026, 1, 1, tzinfo=UTC), story_time=5),
             DocumentFields(published_at=datetime(2025, 12, 31, 23, 59, 59, 999999, tzinfo=UTC), story_time=6),
+            DocumentFields(readers=("group:人事",)),
+            DocumentFields(readers=("group:board", "user:2")),
         ):
             assert meets(fields, filters) is (unmet(filters, fields) is None), fields
 

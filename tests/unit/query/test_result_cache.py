@@ -48,6 +48,7 @@ OTHERS: dict[str, Any] = {
     "query_text": "Green tea",
     "background": Background(conversation=("We spoke of coffee.",)),
     "namespaces": (OTHER,),
+    "principals": ("group:hr",),
     "top_k": 11,
     "plan": Plan(top_k=11),
     "experiment_bucket": "b",
