@@ -65,8 +65,9 @@ class DocumentText(chunk.DocumentText, Result):
     chunks: tuple[Mapping[str, Any], ...] = ()  # type: ignore[assignment]
 
 
-class DocumentsDeletion(document.DocumentsDeleted, Result):
-    """The number of deleted documents."""
+class DocumentsChange(document.DocumentsChanged, Result):
+    """The number of documents that were deleted, or whose readers were changed. ``more``: there was no time for
+    some."""
 
 
 class SimilarDocument(document.SimilarDocument, Result):
@@ -173,10 +174,39 @@ class DocumentOperations(Resource):
         return self._one(Job, "PATCH", "/v1/documents", body=body, headers=headers, safe=False)
 
     @operation
-    def delete_documents(self, document_ids: Iterable[str], *, namespace: str) -> Steps[DocumentsDeletion]:
+    def delete_documents(self, document_ids: Iterable[str], *, namespace: str) -> Steps[DocumentsChange]:
         """Delete up to 500 documents and their chunks."""
         body = {"namespace": namespace, "document_ids": list(document_ids)}
-        return self._one(DocumentsDeletion, "DELETE", "/v1/documents", body=body)
+        return self._one(DocumentsChange, "DELETE", "/v1/documents", body=body)
+
+    @operation
+    def set_readers(
+        self,
+        readers: Iterable[str],
+        *,
+        namespace: str,
+        document_ids: Iterable[str] | None = None,
+        source_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+    ) -> Steps[DocumentsChange]:
+        """Change at once the readers of the documents with these ids, of this source or that meet these filters.
+
+        ``public`` stands for everyone. Repeat the call while there is ``more``.
+        """
+        body = given(
+            namespace=namespace,
+            readers=list(readers),
+            document_ids=None if document_ids is None else list(document_ids),
+            source_id=source_id,
+            filters=None if filters is None else dict(filters),
+        )
+        return self._one(DocumentsChange, "PUT", "/v1/documents/readers", body=body)
+
+    @operation
+    def set_default_readers(self, readers: Iterable[str], *, namespace: str) -> Steps[None]:
+        """Set the readers of a namespace's new documents that name none."""
+        body = {"namespace": namespace, "readers": list(readers), "default": True}
+        yield from self._request("PUT", "/v1/documents/readers", body=body)
 
     @operation
     def generations(self, document_id: str, *, namespace: str) -> Steps[DocumentGenerations]:

@@ -30,7 +30,8 @@ MAX_DOCUMENTS = 1_000  # per request: few enough that one refused request is che
 class IngestKeywords(TypedDict, total=False):
     """Options of ``ingest``. The server chooses for those left out.
 
-    ``on_conflict`` is replace, skip, error or new; ``type``, ``tags`` and ``metadata`` add to those of each document.
+    ``on_conflict`` is replace, skip, error or new; ``type``, ``tags`` and ``metadata`` add to those of each document, and
+    ``readers`` are the readers of those that name none.
     ``priority`` is interactive or bulk. For files only: ``parser_hint`` reads each as this kind, and ``charset`` names the
     encoding of text, which is detected otherwise.
     """
@@ -41,6 +42,7 @@ class IngestKeywords(TypedDict, total=False):
     type: str | None
     tags: Sequence[str]
     metadata: Mapping[str, Any] | None
+    readers: Sequence[str]
     priority: str | None
     parser_hint: str | None
     charset: str | None
@@ -57,6 +59,7 @@ class IngestOptions:
     type: str | None = None
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] | None = None
+    readers: Sequence[str] = ()
     parser_hint: str | None = None
     charset: str | None = None
     priority: str | None = None
@@ -69,7 +72,9 @@ class IngestOptions:
 
     def form(self) -> dict[str, str]:
         """Return the fields beside the files of an upload: text verbatim, everything else as JSON."""
-        labels = {name: getattr(self, name) for name in ("type", "tags", "metadata", "parser_hint", "charset")}
+        labels = {
+            name: getattr(self, name) for name in ("type", "tags", "metadata", "readers", "parser_hint", "charset")
+        }
         options = {**self.body(), **{name: value for name, value in labels.items() if value}}
         return {
             name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -87,6 +92,8 @@ class IngestOptions:
             labelled["tags"] = [*tags, *(tag for tag in self.tags if tag not in tags)]
         if self.metadata and isinstance(metadata, Mapping):
             labelled["metadata"] = {**self.metadata, **metadata}
+        if self.readers:
+            labelled.setdefault("readers", list(self.readers))
         return labelled
 
 

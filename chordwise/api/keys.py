@@ -13,9 +13,11 @@ from chordwise.transport import Steps
 
 
 class ApiKey(tenant.Key, Result):
-    """A key. ``api_key``, the secret, is only in the answer that created it. ``state``: active, expired or revoked."""
+    """A key. ``api_key``, the secret, is only in the answer that created it, as is ``token_secret``, which signs tokens of
+    principals. ``state``: active, expired or revoked."""
 
     api_key: str | None = field(default=None, repr=False)
+    token_secret: str | None = field(default=None, repr=False)
 
 
 class CurrentKey(tenant.CurrentKey, Result):
@@ -47,11 +49,25 @@ class KeyOperations(Resource):
         *,
         scopes: Sequence[str] = ("read",),
         expires_at: datetime | None = None,
+        principals: Sequence[str] = (),
+        signs_tokens: bool = False,
+        jwks_url: str | None = None,
         tenant_id: str | None = None,
     ) -> Steps[ApiKey]:
-        """Create a key with some of the scopes read, write and admin. Its ``api_key`` is returned this once."""
+        """Create a key with some of the scopes read, write, admin and impersonate. Its ``api_key`` is returned this once.
+
+        ``principals``: those of its callers; ``*`` sees every document, without any it sees the public ones. With
+        ``signs_tokens`` or ``jwks_url`` its owner may sign tokens of principals.
+        """
         ends = expires_at and expires_at.astimezone().isoformat()
-        body = given(name=name, scopes=list(scopes), expires_at=ends)
+        body = given(
+            name=name,
+            scopes=list(scopes),
+            expires_at=ends,
+            principals=list(principals) or None,
+            signs_tokens=signs_tokens or None,
+            jwks_url=jwks_url,
+        )
         return self._one(ApiKey, "POST", _path(tenant_id), body=body, safe=False)
 
     @operation

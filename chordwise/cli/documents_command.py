@@ -62,6 +62,7 @@ def show(document_id: DocumentIdArgument, namespace: NamespaceOption) -> None:
         "namespace": document.namespace,
         **{name: getattr(document, name) for name in LENGTHS},
         "tags": ", ".join(document.tags),
+        "readers": ", ".join(document.readers or ()),
         "published": screen.moment(document.published_at),
         "status": document.status,
         "generation": document.generation,
@@ -192,6 +193,32 @@ def reingest(
     for job in jobs:
         screen.warn_of_each(screen.failure_lines(job.errors[: screen.MOST_LINES]))
     return int(refused or any(job.failed for job in jobs))
+
+
+@documents.command()
+def readers(
+    names: Annotated[list[str], Argument(metavar="READER…", help="Principals such as group:hr; public for everyone.")],
+    namespace: NamespaceOption,
+    document: Annotated[list[str] | None, Option("--document", "-d", help="The id of a document; repeatable.")] = None,
+    source_id: Annotated[str | None, Option("--source-id", help="All documents of this source.")] = None,
+    default: Annotated[
+        bool, Option("--default", help="The readers of new documents that name none, instead of those of documents.")
+    ] = False,
+) -> None:
+    """Change the readers of documents at once, or the default of a namespace; nothing is ingested again."""
+    if default == bool(document or source_id):
+        raise typer.BadParameter("name documents by --document or --source-id, or give --default")
+    with screen.connect() as client:
+        if default:
+            client.set_default_readers(names, namespace=namespace)
+            screen.report({"namespace": namespace, "readers": names}, "changed")
+            return
+        ids = None if document is None else [short_ids.document(client, given, namespace) for given in document]
+        changed, more = 0, True
+        while more:
+            change = client.set_readers(names, namespace=namespace, document_ids=ids, source_id=source_id)
+            changed, more = changed + change.documents, change.more
+    screen.report({"namespace": namespace, "documents": changed}, f"{screen.plural(changed, 'document')} changed")
 
 
 @documents.command()

@@ -25,6 +25,7 @@ Target = Annotated[str, Option("--namespace", "-n", help="The knowledge base to 
 OnConflict = Annotated[
     str | None, Option("--on-conflict", help="If the document exists: replace, skip, error, or new to keep both.")
 ]
+Reader = Annotated[list[str] | None, Option("--reader", help="Who may read them, such as group:hr; repeatable.")]
 _MOST_NAMES, _MOST_SKIPPED = 20, 5  # documents, and files of other kinds, named in the text output; --json has all
 
 
@@ -34,17 +35,14 @@ def ingest(
     wait: Annotated[bool, Option("--wait", help="Wait until everything is searchable.")] = False,
     type: Annotated[str | None, Option("--type", help="Type of the documents, to filter by.")] = None,
     tags: Annotated[list[str] | None, Option("--tag", help="A tag for each document; repeatable.")] = None,
+    reader: Reader = None,
     on_conflict: OnConflict = None,
-    priority: Annotated[
-        str | None, Option("--priority", help="Priority among your own documents: interactive or bulk.")
-    ] = None,
+    priority: Annotated[str | None, Option("--priority", help="Among your own: interactive or bulk.")] = None,
     chunking: Annotated[
         str | None,
         Option("--chunking", help='How to cut them: a strategy, or JSON such as {"strategy": "window", "window": 2}.'),
     ] = None,
-    charset: Annotated[
-        str | None, Option("--charset", help="The encoding of the files, such as big5. Default: detected.")
-    ] = None,
+    charset: Annotated[str | None, Option("--charset", help="Their encoding, such as big5. Default: detected.")] = None,
     parser_hint: Annotated[
         str | None,
         Option(
@@ -94,6 +92,7 @@ def ingest(
         "on_conflict": on_conflict,
         "type": type,
         "tags": tags or [],
+        "readers": reader or [],
         "priority": priority,
         "chunking": _chunking(chunking),
         "charset": charset,

@@ -16,7 +16,7 @@ keys = typer.Typer(
     help="API keys: list, create, show, rotate, revoke. Needs a key with the scope admin.", no_args_is_help=True
 )
 
-SCOPES = ("read", "write", "admin")
+SCOPES = ("read", "write", "admin", "impersonate")
 _SPAN = re.compile(r"(\d{1,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -41,9 +41,21 @@ def list_keys(
 def create(
     name: Annotated[str, Argument(metavar="NAME", help="Its purpose, shown in the audit.")],
     scope: Annotated[
-        list[str] | None, Option("--scope", "-s", help="read, write or admin; repeatable. Default: read.")
+        list[str] | None, Option("--scope", "-s", help="read, write, admin or impersonate; repeatable. Default: read.")
     ] = None,
     expires: Annotated[str | None, Option("--expires", help="Lifetime, such as 90d, 12h.")] = None,
+    principal: Annotated[
+        list[str] | None,
+        Option(
+            "--principal", help="Whose documents it sees, such as group:hr; repeatable. * sees all. Default: public."
+        ),
+    ] = None,
+    signs_tokens: Annotated[
+        bool, Option("--signs-tokens", help="Also make a secret that signs tokens of principals.")
+    ] = False,
+    jwks_url: Annotated[
+        str | None, Option("--jwks-url", help="The address of the public keys that verify tokens of principals.")
+    ] = None,
     tenant: OfTenant = None,
 ) -> None:
     """Create a key and print it; it cannot be shown again."""
@@ -52,7 +64,17 @@ def create(
         raise typer.BadParameter(f"{unknown} is not one of {', '.join(SCOPES)}", param_hint="--scope")
     ends = None if expires is None else datetime.now(UTC) + timedelta(seconds=_span(expires, "--expires"))
     with _connect(tenant) as client:
-        _print_secret(client.create_key(name, scopes=scopes, expires_at=ends, tenant_id=tenant))
+        _print_secret(
+            client.create_key(
+                name,
+                scopes=scopes,
+                expires_at=ends,
+                principals=principal or (),
+                signs_tokens=signs_tokens,
+                jwks_url=jwks_url,
+                tenant_id=tenant,
+            )
+        )
 
 
 @keys.command()
@@ -66,6 +88,7 @@ def show(
             own = client.current_key()
             raw, facts = own.raw, {"tenant": own.tenant_id, "id": own.key_id, "name": own.name}
             facts["scopes"] = " ".join(own.scopes)
+            facts["principals"] = " ".join(own.principals)
         else:
             key = client.key(short_ids.key(client, key_id, tenant), tenant_id=tenant)
             raw, facts = key.raw, _facts(key)
@@ -122,9 +145,11 @@ def _facts(key: ApiKey) -> dict[str, str]:
         "made": screen.moment(key.created_at),
         "last used": screen.moment(key.last_used_at, "never"),
         "ends": screen.moment(key.expires_at, "never"),
+        "principals": " ".join(key.principals),
         "rotated to": key.replaced_by or "",
     }
 
 
 def _print_secret(key: ApiKey) -> None:
-    screen.print_fields(key, {"id": key.key_id, "key": key.api_key})
+    signing = {"token secret": key.token_secret} if key.token_secret else {}
+    screen.print_fields(key, {"id": key.key_id, "key": key.api_key, **signing})

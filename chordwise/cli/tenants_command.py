@@ -97,7 +97,11 @@ def create(
     """Create a tenant and print a first key for its administrator; the key cannot be shown again."""
     with screen.connect_as_operator() as client:
         tenant = client.create_tenant(tenant_id, name=name)
-        first = client.create_key("first", scopes=("read", "write", "admin"), tenant_id=tenant_id) if key else None
+        first = (
+            client.create_key("first", scopes=("read", "write", "admin"), principals=("*",), tenant_id=tenant_id)
+            if key
+            else None
+        )
     if screen.as_json():
         screen.print_json({**tenant.raw, "key": first and first.raw})
         return

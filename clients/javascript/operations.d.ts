@@ -437,12 +437,13 @@ export interface ContextOptions {
   entities?: boolean;
 }
 
-/** The tenant and the scopes of this key. */
+/** The tenant and the scopes of this key, and the principals of this request: `*` sees every document. */
 export interface CurrentKey {
   tenant_id: string;
   key_id: string;
   name: string;
-  scopes: ("read" | "write" | "admin" | "operator")[];
+  scopes: ("read" | "write" | "admin" | "impersonate" | "operator")[];
+  principals: string[];
 }
 
 /** A document that failed for good, by its newest upload. `reason`: the document's fault, an outage at every attempt, or a bug. `stage`: the last completed step. `retryable`: a replay may succeed. `advice`: how to go on, as a sentence. */
@@ -595,6 +596,7 @@ export interface Document {
   published_at: string | null;
   story_time: number | null;
   metadata: Record<string, unknown>;
+  readers: string[] | null;
   source: Source;
   chunking: Record<string, unknown>;
   duplicate_of: string | null;
@@ -613,6 +615,7 @@ export interface DocumentIn {
   published_at?: string | null;
   story_time?: number | null;
   metadata?: Record<string, unknown> | null;
+  readers?: string[] | null;
   document_id?: string | null;
   text?: string | null;
   source?: SourceIn | null;
@@ -638,17 +641,18 @@ export interface DocumentText {
   chunks: ChunkPosition[];
 }
 
+/** The number of documents that were deleted, or that had other readers; ids without a document are not counted. `more`: whether there was no time for some of a selection. */
+export interface DocumentsChanged {
+  namespace: string;
+  documents: number;
+  more: boolean;
+}
+
 /** The documents to delete. An empty list is refused. */
 export interface DocumentsDeleteRequest {
   tenant_id?: string | null;
   namespace: string;
   document_ids: string[];
-}
-
-/** The number of deleted documents; ids without a document are not counted. */
-export interface DocumentsDeleted {
-  namespace: string;
-  documents: number;
 }
 
 /** A batch of documents for one namespace. An invalid document does not affect the others. */
@@ -1155,17 +1159,19 @@ export interface JudgmentVotes {
   rated_at: string;
 }
 
-/** A key without its secret. `key_id` is its name in the audit. `last_used_at` is accurate to the minute. `replaced_by`: the key that it was rotated to. */
+/** A key without its secret. `key_id` is its name in the audit. `last_used_at` is accurate to the minute. `replaced_by`: the key that it was rotated to. `principals`: those of its callers, besides `public`; `*` sees every document. `signs_tokens`: whether its owner can sign tokens of principals. */
 export interface Key {
   key_id: string;
   name: string;
-  scopes: ("read" | "write" | "admin" | "operator")[];
+  scopes: ("read" | "write" | "admin" | "impersonate" | "operator")[];
   state: "active" | "expired" | "revoked";
   created_at: string;
   expires_at: string | null;
   revoked_at: string | null;
   last_used_at: string | null;
   replaced_by: string | null;
+  principals: string[];
+  signs_tokens: boolean;
 }
 
 /** One page of keys, the newest first. */
@@ -1174,10 +1180,13 @@ export interface KeyPage {
   next_cursor: string | null;
 }
 
-/** A new key. Without `expires_at` it works until it is revoked. */
+/** A new key. Without `expires_at` it works until it is revoked. `principals`: those of its callers; `*` sees every document, and a key without any sees the public ones. `signs_tokens`: also make a secret, with which its owner signs tokens of principals; with `jwks_url` the private keys sign them whose public keys are at that address. */
 export interface KeyRequest {
   name: string;
-  scopes: ("read" | "write" | "admin")[];
+  scopes: ("read" | "write" | "admin" | "impersonate")[];
+  principals?: string[];
+  signs_tokens?: boolean;
+  jwks_url?: string | null;
   expires_at?: string | null;
   tenant_id?: string | null;
 }
@@ -1188,18 +1197,21 @@ export interface KeyRotateRequest {
   tenant_id?: string | null;
 }
 
-/** A key and its value for `Authorization: Bearer`, which is shown this once. */
+/** A key and its value for `Authorization: Bearer`, and the secret to sign tokens with; both are shown this once. */
 export interface KeyWithSecret {
   key_id: string;
   name: string;
-  scopes: ("read" | "write" | "admin" | "operator")[];
+  scopes: ("read" | "write" | "admin" | "impersonate" | "operator")[];
   state: "active" | "expired" | "revoked";
   created_at: string;
   expires_at: string | null;
   revoked_at: string | null;
   last_used_at: string | null;
   replaced_by: string | null;
+  principals: string[];
+  signs_tokens: boolean;
   api_key: string;
+  token_secret: string | null;
 }
 
 /** Thresholds on similarity, tried in order until ``min_results`` hits reach one; after the last, those that reach the last. Nothing is recalled again. */
@@ -1237,7 +1249,7 @@ export interface MissingExample {
   code: string | null;
 }
 
-/** A knowledge base and the amount of its searchable data. `revised_at`: its last change. `bytes`: the size of the uploads, null unless `sizes` was requested. */
+/** A knowledge base and the amount of its searchable data. `revised_at`: its last change. `bytes`: the size of the uploads, null unless `sizes` was requested. `readers`: of new documents that name none, null for callers who do not see every document. */
 export interface Namespace {
   namespace: string;
   documents: number;
@@ -1245,6 +1257,7 @@ export interface Namespace {
   bytes: number | null;
   created_at: string;
   revised_at: string | null;
+  readers: string[] | null;
 }
 
 /** How the two stores compare in one namespace. */
@@ -1530,7 +1543,7 @@ export interface QueryReplayRequest {
   tenant_id?: string | null;
 }
 
-/** One retrieval. Every field but `query_text` and `namespaces` is optional; the profile supplies omitted ones. `context`: add the hits as a text for a prompt; `{}` for the default one. `highlight`: mark the words of the query in the hits. `conversation`: the messages before the query, oldest first. `user_profile`: known facts about the user. */
+/** One retrieval. Every field but `query_text` and `namespaces` is optional; the profile supplies omitted ones. `principals`: those of the caller, from a key with the scope `impersonate`. `context`: add the hits as a text for a prompt; `{}` for the default one. `highlight`: mark the words of the query in the hits. `conversation`: the messages before the query, oldest first. `user_profile`: known facts about the user. */
 export interface QueryRequest {
   tenant_id?: string | null;
   query_text: string;
@@ -1595,6 +1608,7 @@ export interface QueryRequest {
   story_time?: number | null;
   conversation?: string[] | null;
   user_profile?: Record<string, unknown> | null;
+  principals?: string[] | null;
   session_id?: string | null;
   experiment_id?: string | null;
   trace?: boolean | null;
@@ -1622,6 +1636,17 @@ export interface QuotasIn {
   queued?: number | null;
   tokens?: number | null;
   requests_per_minute?: number | null;
+}
+
+/** The documents, by id, source or filters (all that are given must hold), and their new readers. `default`: the new documents of the namespace that name none, which is created if it does not exist. */
+export interface ReadersRequest {
+  tenant_id?: string | null;
+  namespace: string;
+  readers: string[];
+  document_ids?: string[] | null;
+  source_id?: string | null;
+  filters?: FiltersIn | null;
+  default?: boolean;
 }
 
 /** A document stored under another id, because a document with other bytes has `requested_id`. */
@@ -2340,7 +2365,7 @@ export class Operations extends Transport {
   /** Examine the installation: `GET /v1/doctor` */
   getDoctor(options?: RequestOptions): Promise<Diagnosis>;
   /** Delete several documents: `DELETE /v1/documents` */
-  deleteDocuments(body: DocumentsDeleteRequest, options?: RequestOptions): Promise<DocumentsDeleted>;
+  deleteDocuments(body: DocumentsDeleteRequest, options?: RequestOptions): Promise<DocumentsChanged>;
   /** List documents: `GET /v1/documents` */
   listDocuments(params?: {
     /** Only those in this namespace. */
@@ -2364,6 +2389,8 @@ export class Operations extends Transport {
   }, options?: RequestOptions): Promise<DocumentPage>;
   /** Hand in documents: `POST /v1/documents` */
   ingestDocuments(body: DocumentsRequest, options?: RequestOptions): Promise<JobAccepted>;
+  /** Change the readers of documents: `PUT /v1/documents/readers` */
+  putDocumentsReaders(body: ReadersRequest, options?: RequestOptions): Promise<DocumentsChanged>;
   /** Delete a document: `DELETE /v1/documents/{document_id}` */
   deleteDocument(documentId: string, params: {
     /** The namespace the document is in. */
@@ -2503,6 +2530,7 @@ export class Operations extends Transport {
     type?: string | null;
     tags?: string[] | null;
     metadata?: Record<string, unknown> | null;
+    readers?: string[] | null;
     parser_hint?: string | null;
     charset?: string | null;
     chunking?: ChunkingIn | null;

@@ -100,6 +100,9 @@ export class Operations extends Transport {
   ingestDocuments(body, options) {
     return this.request("POST", "/v1/documents", { body, keyed: true }, options);
   }
+  putDocumentsReaders(body, options) {
+    return this.request("PUT", "/v1/documents/readers", { body }, options);
+  }
   deleteDocument(documentId, params, options) {
     return this.request("DELETE", `/v1/documents/${of(documentId)}`, { params, answer: "none" }, options);
   }

@@ -85,6 +85,28 @@ class DescribeTheList:
         assert "reset" not in [each["document_id"] for each in documents(made.client)]
 
     @pytest.mark.thorough
+    @pytest.mark.parametrize(
+        ("locale", "every", "action", "label", "save", "group"),
+        [
+            ("en-US", "Select all that are shown", "Change readers", "Readers", "Save", "group:hr"),
+            ("zh-CN", "选择已显示的全部文档", "修改可读者", "可读者", "保存", "group:人事"),
+        ],
+    )
+    def it_changes_readers_at_once(self, console, locale, every, action, label, save, group):
+        made = console(locale=locale)
+        hand_in(made.client, MANUAL, *OTHERS)
+        page = made.open("documents/kb")
+        page.get_by_label(every).check()
+        page.get_by_role("button", name=action).click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_role("button", name=save)).to_be_disabled()
+        dialog.get_by_label(label).fill(f"{group}, user:42")
+        dialog.get_by_role("button", name=save).click()
+        expect(dialog).to_have_count(0)
+        assert {tuple(each["readers"]) for each in documents(made.client)} == {(group, "user:42")}
+        page.goto(f"{made.url}#/documents/kb/{MANUAL['document_id']}")
+        expect(page.get_by_text(f"{group}, user:42")).to_be_visible()
+
     def it_hides_what_a_reading_key_may_not_do(self, console):
         made = console()
         hand_in(made.client, MANUAL)

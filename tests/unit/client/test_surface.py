@@ -42,6 +42,8 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "delete_dictionary": ([], {"namespace": "kb"}),
     "delete_document": (["d"], {"namespace": "kb"}),
     "delete_documents": ([["d"]], {"namespace": "kb"}),
+    "set_readers": ([["group:hr"]], {"namespace": "kb", "document_ids": ["d"]}),
+    "set_default_readers": ([["group:hr"]], {"namespace": "kb"}),
     "delete_entities": ([["e"]], {"namespace": "kb"}),
     "delete_experiment": (["x"], {}),
     "delete_namespace": (["kb"], {}),

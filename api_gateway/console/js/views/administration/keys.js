@@ -14,7 +14,7 @@ import { session, signOut } from "../../session.js";
 import { Heading } from "../../shell.js";
 import { t, word } from "../../words.js";
 
-const SCOPES = ["read", "write", "admin"];
+const SCOPES = ["read", "write", "admin", "impersonate"];
 const OVERLAPS = [0, 3600, 86_400, 604_800, 2_592_000];
 const TONES = { active: "good", expired: "warn", revoked: "plain" };
 
@@ -54,6 +54,7 @@ export function KeyList({ path }) {
     { key: "name", label: t("keys.name"), main: true, render: (key) => html`
       <span class="title">${key.name}</span> <code class="under">${key.key_id}${isMine(key) ? ` · ${t("keys.mine")}` : ""}</code>` },
     { key: "scopes", label: t("keys.scopes"), render: (key) => key.scopes.map((scope) => word("scope", scope)).join(", ") },
+    { key: "principals", label: t("keys.principals"), roomy: true, render: (key) => key.principals.join(", ") || "–" },
     { key: "state", label: t("field.status"), render: (key) => html`<${Badge} label=${t(`keys.state_${key.state}`)} tone=${TONES[key.state]} />
       ${key.replaced_by && html` <span class="hint">${t("keys.replaced", { id: key.replaced_by.slice(0, 6) })}</span>`}` },
     { key: "used", label: t("keys.used"), render: (key) => (key.last_used_at ? time(key.last_used_at) : t("keys.never")) },
@@ -90,6 +91,7 @@ function NewKey({ path, cancel, done }) {
   const fields = [
     { name: "name", label: t("keys.name"), required: true, maxlength: 255, hint: t("keys.name_hint") },
     { name: "scopes", label: t("keys.scopes"), kind: "checks", options: SCOPES.map((scope) => [scope, `${word("scope", scope)}: ${t(`keys.scope_${scope}`)}`]) },
+    { name: "principals", label: t("keys.principals"), kind: "lines", hint: t("keys.principals_hint") },
     { name: "expires_at", label: t("keys.expires"), kind: "date", hint: t("keys.expires_hint") },
   ];
   const [draft, setDraft] = useState(drafted(fields, { scopes: ["read"] }));

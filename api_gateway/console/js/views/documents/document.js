@@ -88,6 +88,7 @@ function About({ document }) {
       [t("chunking.strategy"), html`${word("chunking", strategy)} <span class="hint">${Object.entries(options).map(([name, value]) => `${name} ${value}`).join(", ")}</span>`],
       ...TEXT_NAMES.map((name) => document[name] && [t(`field.${name}`), document[name]]),
       document.tags.length > 0 && [t("field.tags"), document.tags.join(", ")],
+      [t("field.readers"), document.readers.join(", ")],
       document.published_at && [t("field.published"), moment(document.published_at)],
       source.uri && [t("field.source"), html`<code><${Name} text=${source.uri} /></code>`],
       document.duplicate_of && [t("documents.copy_of"), html`<a href=${link("documents", document.namespace, document.duplicate_of)}><${Name} text=${document.duplicate_of} /></a>`],

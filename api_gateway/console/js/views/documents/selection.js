@@ -1,6 +1,6 @@
 // Actions on the selected documents: other tags and fields, ingesting them again, deleting them.
 import { html, useState } from "../../html.js";
-import { patch, send } from "../../api.js";
+import { patch, put, send } from "../../api.js";
 import { NO_TEXTS, TEXT_FIELDS, TEXT_NAMES } from "../../document_fields.js";
 import { count, short } from "../../format.js";
 import { useAction } from "../../load.js";
@@ -11,7 +11,7 @@ import { link } from "../../router.js";
 import { t } from "../../words.js";
 
 const AT_ONCE = 500; // documents in one request, as the API allows
-const NOTHING = { add: "", remove: "", ...NO_TEXTS, metadata: "", discard: false };
+const NOTHING = { add: "", remove: "", readers: "", ...NO_TEXTS, metadata: "", discard: false };
 
 export const tagsOf = (text) => text.split(/[,，]/).map((tag) => tag.trim()).filter(Boolean);
 
@@ -56,6 +56,14 @@ export function Selection({ chosen, again, clear, one, over }) {
     again();
   });
 
+  const permit = useAction(async (readers) => {
+    let changed = 0;
+    for (const body of bodies(chosen)) changed += (await put("v1/documents/readers", { ...body, readers })).documents;
+    announce(t("documents.readers_done", { count: count(changed) }));
+    setDraft(NOTHING);
+    again();
+  });
+
   let metadata;
   try { metadata = draft.metadata.trim() ? JSON.parse(draft.metadata) : undefined; } catch { metadata = null; }
   const wrong = metadata === null || (metadata !== undefined && (typeof metadata !== "object" || Array.isArray(metadata)));
@@ -63,7 +71,7 @@ export function Selection({ chosen, again, clear, one, over }) {
   const changes = { set: fields, add_tags: tagsOf(draft.add), remove_tags: tagsOf(draft.remove) };
   const changed = Object.keys(fields).length + changes.add_tags.length + changes.remove_tags.length > 0;
   const discard = html`<${Check} label=${t("documents.discard")} checked=${draft.discard} onInput=${set("discard")} />`;
-  const close = () => { setAsking(null); drop.clear(); change.clear(); };
+  const close = () => { setAsking(null); drop.clear(); change.clear(); permit.clear(); };
   const number = { count: count(chosen.length) };
 
   return html`
@@ -72,6 +80,7 @@ export function Selection({ chosen, again, clear, one, over }) {
     ${chosen.length > 0 && html`<div class="buttons" role="group" aria-label=${t("documents.selected", number)}>
       <b>${t("documents.selected", number)}</b>
       <button onClick=${() => setAsking("fields")}>${t("documents.edit")}</button>
+      <button onClick=${() => setAsking("readers")}>${t("documents.readers_set")}</button>
       <button onClick=${() => setAsking("again")}>${t("documents.again")}</button>
       <button class="danger-text" onClick=${() => setAsking("drop")}>${t("documents.remove")}</button>
       <button class="quiet" onClick=${clear}>${t("documents.clear")}</button>
@@ -82,6 +91,9 @@ export function Selection({ chosen, again, clear, one, over }) {
       close=${() => { drop.clear(); over(); }}><p>${t("documents.remove_text", { document: one.document_id, namespace: one.namespace })}</p><//>`}
     ${asking === "again" && html`<${Confirm} title=${t("documents.again_title", number)} confirm=${t("documents.again")} action=${change} args=${[{}]}
       danger=${false} close=${close}><p>${t("documents.again_text")}</p>${discard}<//>`}
+    ${asking === "readers" && html`<${Confirm} title=${t("documents.readers_title", number)} confirm=${t("action.save")} action=${permit}
+      args=${[tagsOf(draft.readers)]} danger=${false} ready=${tagsOf(draft.readers).length > 0} close=${close}>
+      <${Text} label=${t("field.readers")} value=${draft.readers} onInput=${set("readers")} hint=${t("documents.readers_text")} /><//>`}
     ${asking === "fields" && html`<${Confirm} title=${t("documents.edit_title", number)} confirm=${t("action.save")} action=${change} args=${[changes]}
       danger=${false} ready=${changed && !wrong} close=${close}>
       <div class="form">
