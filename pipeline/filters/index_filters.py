@@ -16,13 +16,14 @@ import orjson
 
 from chordwise.contract.document import COMPARED
 from pipeline.chunking.strategies.question_answer import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
-from pipeline.filters.python_filters import choices_of, is_exact, kind_of
+from pipeline.filters.python_filters import OWN_FIELDS, choices_of, is_exact, kind_of, moment_in
 from pipeline.records import Comparison, Condition, DocumentFields, Filters
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PAIR = "pair"
 _MOST = 2**63 - 1  # of a story time
 _SORTED_BYTES = 64  # of a text; what follows cannot decide a comparison with a shorter text
+_ORDERED = ("gt", "gte", "lt", "lte")
 _SIGN_BIT, _ALL_BITS = 1 << 63, (1 << 64) - 1
 
 
@@ -88,6 +89,8 @@ def terms_of_fields(fields: DocumentFields, *, chunk_type: str) -> list[str]:
         _term("where", (key,), value) for key, value in fields.metadata.items() if isinstance(value, str | int | float)
     )
     terms += _metadata_terms(fields.metadata, ())
+    terms += (f"exists:{name}" for name in OWN_FIELDS if getattr(fields, name) not in (None, ()))
+    terms += (_term("exists", (key,), None) for key in fields.metadata)
     return list(dict.fromkeys(terms))
 
 
@@ -176,14 +179,37 @@ def _metadata_clause(path: tuple[str, ...], value: Any) -> Clause | None:
 
 def _condition_clause(condition: Condition) -> Clause | None:
     if isinstance(condition, Comparison):
-        if condition.operator not in ("eq", "in", "ne", "nin"):
+        if condition.own:
+            return _own_clause(condition)
+        if condition.operator == "exists":
+            return Having(_term("exists", (condition.key,), None))
+        if condition.operator in _ORDERED:
             return _ordered(condition)
-        any_of = Either(tuple(Having(_term("where", (condition.key,), value)) for value in choices_of(condition)))
+        kind = "has" if condition.operator == "has" else "where"
+        any_of = Either(tuple(Having(_term(kind, (condition.key,), value)) for value in choices_of(condition)))
         return Never(any_of) if condition.operator in ("ne", "nin") else any_of
     parts = tuple(part for part in map(_condition_clause, condition.parts) if part is not None)
     if len(parts) < len(condition.parts):
         return None
+    if condition.operator == "not":
+        return Never(Either(parts))
     return Every(parts) if condition.operator == "and" else Either(parts)
+
+
+def _own_clause(comparison: Comparison) -> Clause:
+    if comparison.operator == "exists":
+        return Having(f"exists:{comparison.key}")
+    if comparison.operator in _ORDERED:
+        moment = moment_in(comparison.value)
+        if moment is None or comparison.key != "published_at":
+            return Either(())
+        bound, excluded = microseconds(moment), comparison.operator in ("gt", "lt")
+        if comparison.operator in ("gt", "gte"):
+            return Between(comparison.key, bound + excluded, None)
+        return Between(comparison.key, None, bound - excluded)
+    name = "tag" if comparison.key == "tags" else comparison.key
+    any_of = Either(tuple(Having(f"{name}:{value}") for value in choices_of(comparison) if isinstance(value, str)))
+    return Never(any_of) if comparison.operator in ("ne", "nin") else any_of
 
 
 def _ordered(comparison: Comparison) -> Clause | None:

@@ -6,14 +6,16 @@ from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import Query as Parameter
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, ValidationError
 
 from api_gateway.http import fields
 from api_gateway.http.bodies import Decoded, decode_json, refuse_flaws
 from api_gateway.http.fields import DescribedBy, TenantWire, Wire
 from api_gateway.http.problems import Problem, invalid, places
+from api_gateway.resources.retrieval.conditions import LONGEST_FILTERS, Where, read_expression, to_condition
 from api_gateway.resources.route_parts import validated
 from chordwise.contract import document
+from pipeline.filters.expressions import parse_filter
 from pipeline.query.configuration import (
     Assign,
     Choice,
@@ -42,29 +44,47 @@ from pipeline.settings import Settings
 
 class FiltersIn(fields.request_of(document.Filters, Wire)):  # type: ignore[misc]  # noqa: D101 - both of the contract
     __doc__ = document.Filters.__doc__
+    where: Where | None = None
+
+
+class _AlsoText:
+    """Describe filters as an object or an expression."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        text = {
+            "type": "string",
+            "maxLength": LONGEST_FILTERS,
+            "description": "An expression: `year > 2020 and tags:hr`.",
+        }
+        return {"anyOf": [handler(schema), text]}
+
+
+FiltersOrText = Annotated[FiltersIn, BeforeValidator(read_expression), _AlsoText()]
 
 
 def to_filters(sent: FiltersIn, *, story_time: int | None = None) -> Filters:
     """Return the filters as a record. Raises ValueError for an ``end`` before the ``start``."""
     if sent.start is not None and sent.end is not None and sent.end < sent.start:
         raise ValueError("lies before start")
-    given = {**dict(sent), "tags": tuple(sent.tags or ()), "metadata": sent.metadata or {}}
+    where = None if sent.where is None else to_condition(sent.where)
+    given = {**dict(sent), "tags": tuple(sent.tags or ()), "metadata": sent.metadata or {}, "where": where}
     return Filters(**given, story_time=story_time)
 
 
-_LONGEST_FILTERS = 8000  # characters
 FiltersText = Annotated[
     str | None,
     Parameter(
-        max_length=_LONGEST_FILTERS,
-        description='Only what fits the `filters` of a query: a JSON object, as in `{"type": "manual"}`.',
+        max_length=LONGEST_FILTERS,
+        description='Only what fits the `filters` of a query: `{"type": "manual"}`, or `type:manual and year > 2020`.',
     ),
 ]
 
 
 def filters_parameter(value: str) -> Filters:
-    """Parse filters from a query string, where they are a JSON object. Raises Problem(422)."""
+    """Parse filters from a query string: a JSON object, or an expression. Raises Problem(422)."""
     try:
+        if not value.lstrip().startswith(("{", "[")):
+            return to_filters(FiltersIn.model_validate(_parsed(value)))
         return to_filters(FiltersIn.model_validate(refuse_flaws(decode_json(value.encode("utf-8", "replace")))))
     except ValidationError as error:
         errors = places(error, under=["filters"])
@@ -74,6 +94,13 @@ def filters_parameter(value: str) -> Filters:
     except ValueError as error:
         errors = [{"pointer": "/filters/end", "detail": str(error)}]
     raise invalid([{**flaw, "in": "query"} for flaw in errors])
+
+
+def _parsed(expression: str) -> dict[str, Any]:
+    try:
+        return parse_filter(expression)
+    except ValueError as error:
+        raise invalid([{"pointer": "", "detail": str(error)}]) from None
 
 
 # The parts of a plan that a request may set, under the names that a profile uses.
@@ -110,7 +137,7 @@ class QueryRequest(TenantWire):
     query_text: Annotated[str, Field(min_length=1, max_length=8000)]
     namespaces: Annotated[list[fields.NamespaceName], Field(min_length=1, max_length=32)]
     top_k: Annotated[int, Field(ge=1, le=1000)] | None = None
-    filters: FiltersIn | None = None
+    filters: FiltersOrText | None = None
     enable_expand: bool | None = None
     enable_rerank: bool | None = None
     profile: fields.Label | None = None
