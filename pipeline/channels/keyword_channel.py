@@ -17,6 +17,7 @@ from pipeline.channels.channel import Loss
 from pipeline.channels.local_indexes import HostIndex, LocalIndexes
 from pipeline.database.unit_of_work import read_soon, reading_if_asked
 from pipeline.errors import PipelineError, Unavailable
+from pipeline.filters.used_fields import Counts
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Lexicon, Rule
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.keyword.fulltext_store import KeywordIndex
@@ -162,6 +163,15 @@ class KeywordChannel:
             return None
         terms = {row.chunk_id: terms_of(row.terms) for row in rows}
         return terms if len(terms) == len(set(chunk_ids)) or not engine.index.is_current else None
+
+    @_without_damage
+    def count_values(
+        self, query: Query, chunk_ids: Sequence[ChunkId], fields: Sequence[str]
+    ) -> tuple[int, Sequence[tuple[Counts, int]], Sequence[ChunkId]] | None:
+        """Count the values of fields among the chunks that hold a word of the query, or are among these; see `WordIndex`."""
+        with reading_if_asked(self.mysql) as connection:
+            engine, words = self._begun(connection, query)
+            return engine.on(connection).count_values(words, chunk_ids, filters=query.filters, fields=fields)
 
     def terms(self, query: Query) -> tuple[str, ...]:
         """Return the query's words, their synonyms and corrected spellings, without stop words."""

@@ -16,8 +16,9 @@ import orjson
 
 from chordwise.contract.document import COMPARED
 from pipeline.chunking.strategies.question_answer import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
-from pipeline.filters.python_filters import OWN_FIELDS, choices_of, is_exact, kind_of, moment_in
-from pipeline.records import Comparison, Condition, DocumentFields, Filters
+from pipeline.filters.python_filters import METADATA, OWN_FIELDS, choices_of, is_exact, kind_of, moment_in
+from pipeline.filters.used_fields import COUNTED, plain_number, values_of
+from pipeline.records import Comparison, Condition, DocumentFields, Filters, Scalar
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PAIR = "pair"
@@ -106,6 +107,26 @@ def _sortable(value: Any) -> str:
         return "s" + value.encode("utf-8", "surrogatepass")[:_SORTED_BYTES].hex()
     (bits,) = struct.unpack(">Q", struct.pack(">d", float(value) + 0.0))  # -0.0 becomes 0.0
     return f"n{bits ^ (_ALL_BITS if bits & _SIGN_BIT else _SIGN_BIT):016x}"
+
+
+def listed_values(fields: DocumentFields) -> dict[str, list[str]]:
+    """Return the values of each field that can be counted, as JSON, without those that `sortable_values` gives back."""
+    given_back = {
+        METADATA + key for key, text in sortable_values(fields.metadata).items() if value_of(text) is not None
+    }
+    names = (*COUNTED, *(METADATA + key for key in fields.metadata))
+    listed = {name: values_of(fields, name) for name in names if name not in given_back}
+    return {name: [orjson.dumps(value).decode() for value in values] for name, values in listed.items() if values}
+
+
+def value_of(text: str) -> Scalar | None:
+    """Return the value of a sortable text; None where the text does not give it back: it is cut off, or no exact number."""
+    if text[0] == "s":
+        held = bytes.fromhex(text[1:])
+        return held.decode("utf-8", "surrogatepass") if len(held) < _SORTED_BYTES else None
+    bits = int(text[1:], 16)
+    (number,) = struct.unpack(">d", struct.pack(">Q", bits ^ (_SIGN_BIT if bits & _SIGN_BIT else _ALL_BITS)))
+    return plain_number(number) if is_exact(number) else None
 
 
 def clause_of(filters: Filters) -> Clause | None:
@@ -230,6 +251,5 @@ def _ordered(comparison: Comparison) -> Clause | None:
 
 def _term(kind: str, path: tuple[str, ...], value: Any) -> str:
     """Write a path and a value as a term. Whole numbers are written alike whether they came as integers or as floats."""
-    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
-        value = int(value)
-    return f"{kind}:{orjson.dumps([path, value], option=orjson.OPT_PASSTHROUGH_DATACLASS).decode()}"
+    written = orjson.dumps([path, plain_number(value)], option=orjson.OPT_PASSTHROUGH_DATACLASS)
+    return f"{kind}:{written.decode()}"

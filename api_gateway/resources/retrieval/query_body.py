@@ -27,17 +27,20 @@ from pipeline.query.configuration import (
 )
 from pipeline.query.keywords import background_of
 from pipeline.query.plan import (
+    MOST_FACETS,
     ContextOptions,
     FallbackPlan,
+    FieldName,
     PlanFlaw,
     RerankPlan,
     RetrievePlan,
     UnderstandPlan,
     comparable,
+    overlaid,
     require_story_time,
 )
 from pipeline.query.request import Query
-from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
+from pipeline.records import Actor, ChunkId, Filters, Namespace, QueryId, TenantId
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import Settings
 
@@ -104,7 +107,8 @@ def _parsed(expression: str) -> dict[str, Any]:
 
 
 # The parts of a plan that a request may set, under the names that a profile uses.
-_PLAN_PARTS = ("top_k", "deadline_ms", "retrieve", "rerank", "understand", "fallback", "context", "highlight")
+_PLAN_PARTS = ("top_k", "deadline_ms", "retrieve", "rerank", "understand", "fallback", "context", "highlight", "facets")
+_GROUPING = ("group_by", "group_size")  # of ``retrieve.selection``
 
 RetrieveIn = Annotated[dict[str, Any], DescribedBy(RetrievePlan)]
 RerankIn = Annotated[dict[str, Any], DescribedBy(RerankPlan)]
@@ -122,6 +126,7 @@ def _short(profile: dict[str, Any]) -> dict[str, Any]:
     return profile
 
 
+ChunkIdText = Annotated[str, Field(min_length=1, max_length=64)]
 Message = Annotated[str, Field(max_length=8000)]
 Conversation = Annotated[list[Message], Field(max_length=100)]
 UserProfile = Annotated[dict[str, Any], Field(max_length=64), AfterValidator(_short)]
@@ -131,7 +136,10 @@ class QueryRequest(TenantWire):
     """One retrieval. Every field but `query_text` and `namespaces` is optional; the profile supplies omitted ones.
 
     `context`: add the hits as a text for a prompt; `{}` for the default one. `highlight`: mark the words of the query in
-    the hits. `conversation`: the messages before the query, oldest first. `user_profile`: known facts about the user.
+    the hits. `facets`: count the values of these fields among the passages that match (`type`, `author`, `tags`,
+    `metadata.<key>`). `group_by`: return the best `top_k` values of such a field, with up to `group_size` hits of each.
+    `exclude`: ids of chunks that you have, which the answer leaves out. `conversation`: the messages before the query,
+    oldest first. `user_profile`: known facts about the user.
     """
 
     query_text: Annotated[str, Field(min_length=1, max_length=8000)]
@@ -147,6 +155,10 @@ class QueryRequest(TenantWire):
     fallback: FallbackIn | None = None
     context: ContextIn | None = None
     highlight: bool | None = None
+    facets: Annotated[list[FieldName], Field(max_length=MOST_FACETS)] | None = None
+    group_by: FieldName | None = None
+    group_size: Annotated[int, Field(ge=1, le=100)] | None = None
+    exclude: Annotated[list[ChunkIdText], Field(max_length=1000)] | None = None
     deadline_ms: Annotated[int, Field(ge=200, le=60_000)] | None = None
     story_time: fields.Integer64 | None = None
     conversation: Conversation | None = None
@@ -180,7 +192,7 @@ def to_query(
         plan = plan_of(use, choice.config, _plan_parts(sent), namespaces=len(namespaces))
         require_story_time(plan, sent.story_time)
     except PlanFlaw as flaw:
-        raise invalid(flaws(flaw)) from None
+        raise invalid([_as_named(error, sent) for error in flaws(flaw)]) from None
     plan, refused = comparable(plan, namespaces=len(namespaces))
     created_at = time.time() if received_at is None else received_at
     return Query(
@@ -200,6 +212,7 @@ def to_query(
         profile=choice.profile,
         config_version=choice.version,
         trace=sent.trace is True,
+        exclude=tuple(ChunkId(chunk_id) for chunk_id in dict.fromkeys(sent.exclude or ())),
         remarks=(*remarks, *refused),
         asked_by=asked_by or Actor(),
         rules_known=configuration.is_known,
@@ -234,7 +247,15 @@ def _plan_parts(sent: QueryRequest) -> dict[str, Any]:
     for switch, part in ((sent.enable_expand, "understand"), (sent.enable_rerank, "rerank")):
         if switch is not None:
             parts[part] = {**parts.get(part, {}), "enabled": switch}
-    return parts
+    groups = {name: value for name in _GROUPING if (value := getattr(sent, name)) is not None}
+    return overlaid(parts, {"retrieve": {"selection": groups}}) if groups else parts
+
+
+def _as_named(error: dict[str, str], sent: QueryRequest) -> dict[str, str]:
+    """Return an error with the pointer of the request's own field, where that set the part of the plan."""
+    under, _, name = error["pointer"].rpartition("/")
+    own = under == "/retrieve/selection" and name in _GROUPING and getattr(sent, name) is not None
+    return {**error, "pointer": f"/{name}"} if own else error
 
 
 def _without_nulls(value: Any) -> Any:
