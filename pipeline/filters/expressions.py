@@ -55,7 +55,12 @@ class _Token(NamedTuple):
 
 def parse_filter(text: str) -> dict[str, Any]:
     """Return an expression as the filters of a query in JSON. Raises ValueError with the position and the expectation."""
-    return _as_filters(_Parser(text).whole())
+    return _as_filters(parse_condition(text))
+
+
+def parse_condition(text: str) -> Condition:
+    """Return an expression as one condition. Raises ValueError with the position and the expectation."""
+    return _Parser(text).whole()
 
 
 def write_filter(filters: Mapping[str, Any]) -> str | None:

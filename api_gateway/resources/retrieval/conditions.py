@@ -3,13 +3,13 @@
 import math
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.http.fields import Wire
 from api_gateway.http.problems import sentence
-from pipeline.filters.expressions import field_named, parse_filter
-from pipeline.filters.python_filters import moment_in
+from pipeline.filters.expressions import field_named, parse_condition, parse_filter
+from pipeline.filters.python_filters import condition_as_json, moment_in
 from pipeline.records import Comparison, Compound, Condition
 
 _MOST_VALUES: Final = 100  # of one `in`
@@ -114,19 +114,34 @@ def _checked(where: dict[str, Any]) -> dict[str, Any]:
 _DESCRIBED: Final = (
     "A condition on fields (`type`, `author`, `tags`, `published_at`) and on keys of the metadata (`metadata.year`): "
     "`{type, key, value}` with type eq, ne, gt, gte, lt, lte, in, nin, has (the value, or a list that holds it) or exists; "
-    "or `{type, filters}` with and, or, not."
+    "or `{type, filters}` with and, or, not; or an expression, `year > 2020 and tags:hr`."
 )
-Where = Annotated[
-    dict[str, Any],
-    AfterValidator(_checked),
-    WithJsonSchema({"type": "object", "additionalProperties": True, "description": _DESCRIBED}),
-]
+_OBJECT_OR_TEXT: Final = {
+    "anyOf": [{"type": "object", "additionalProperties": True}, {"type": "string", "maxLength": LONGEST_FILTERS}],
+    "description": _DESCRIBED,
+}
 
 
 def read_expression(sent: Any) -> Any:
     """Return filters that were sent as an expression as an object; any other value unchanged. Raises ValueError."""
     if not isinstance(sent, str):
         return sent
-    if len(sent) > LONGEST_FILTERS:
-        raise ValueError(f"has more than {LONGEST_FILTERS} characters")
+    _require_short(sent)
     return parse_filter(sent)
+
+
+def _read_condition(sent: Any) -> Any:
+    if not isinstance(sent, str):
+        return sent
+    _require_short(sent)
+    return condition_as_json(parse_condition(sent))
+
+
+def _require_short(text: str) -> None:
+    if len(text) > LONGEST_FILTERS:
+        raise ValueError(f"has more than {LONGEST_FILTERS} characters")
+
+
+Where = Annotated[
+    dict[str, Any], BeforeValidator(_read_condition), AfterValidator(_checked), WithJsonSchema(_OBJECT_OR_TEXT)
+]

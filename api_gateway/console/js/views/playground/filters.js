@@ -9,7 +9,7 @@ import { Icon } from "../../parts/icons.js";
 import { Problem } from "../../parts/states.js";
 import { t } from "../../words.js";
 
-export const NO_FILTERS = { ...NO_TEXTS, tags: [], start: "", end: "", metadata: [], story: "" };
+export const NO_FILTERS = { ...NO_TEXTS, tags: [], start: "", end: "", metadata: [], story: "", where: "" };
 const AT_ONCE = 4;
 
 /** `{filters, story_time}` of a body, without those that are not set. */
@@ -52,6 +52,8 @@ function Offered({ namespaces, value, set }) {
     ${loaded.error && html`<${Problem} error=${loaded.error} retry=${loaded.reload} />`}
     <p class="hint" role="status">${!loaded.data ? t("state.loading") : fields.complete
       ? t("filter.counted", { count: count(fields.documents_read) }) : t("filter.counted_some", { count: count(fields.documents_read) })}</p>
+    <${Text} label=${t("filter.where")} value=${value.where} onInput=${set("where")} spellcheck=${false} placeholder=${t("filter.where_example")}
+      hint=${t("filter.where_hint")} />
     <div class="fields">
       ${TEXT_NAMES.map((name) => html`<${Choice} key=${name} label=${t(`field.${name}`)} value=${value[name]} onInput=${set(name)}
         options=${options(fields[`${name}s`], value[name])} />`)}
