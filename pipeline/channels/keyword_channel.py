@@ -259,12 +259,7 @@ def _apply(ruled: Sequence[tuple[Rule, Sequence[TermsRow]]], scores: dict[ChunkI
             scores[best] = max(scores[best], min(bound, rule.boost / 2 * best_score))
 
 
-@dataclass(frozen=True, slots=True)
-class _Dictionary:
-    versions: tuple[tuple[str, int], ...]
-    lexicon: Lexicon
-
-
+_Dictionary = tuple[tuple[tuple[str, int], ...], Lexicon]  # its versions, and what they say together
 _DictionaryKey = tuple[TenantId, tuple[Namespace, ...]]
 
 
@@ -282,7 +277,7 @@ class Lexicons:
     def get(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> Lexicon:
         """Return the tenant's dictionary for these namespaces together. Raises Unavailable if it was never read."""
         key = (tenant_id, tuple(sorted(namespaces)))
-        return self._dictionaries.get(key, lambda: self._dictionary(key)).get().lexicon
+        return self._dictionaries.get(key, lambda: self._dictionary(key)).get()[1]
 
     def _dictionary(self, key: _DictionaryKey) -> RefreshingValue[_Dictionary]:
         def read() -> _Dictionary:
@@ -304,7 +299,7 @@ def _read_dictionary(connection: Connection, key: _DictionaryKey, last: _Diction
     tenant_id, namespaces = key
     store, wanted = Dictionaries(connection, tenant_id), [EVERY_NAMESPACE, *namespaces]
     versions = tuple(sorted(store.versions(wanted).items()))
-    if last is not None and last.versions == versions:
+    if last is not None and last[0] == versions:
         return last
     lexicon = Lexicon.of(store.load(wanted).values()) if versions else Lexicon()
-    return _Dictionary(versions=versions, lexicon=lexicon)
+    return versions, lexicon

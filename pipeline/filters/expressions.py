@@ -10,10 +10,10 @@ need quotes only for blanks and signs. Dates without a time are whole days, in U
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 import orjson
 
@@ -45,12 +45,7 @@ _PLAIN: Final = re.compile(r"""[^\s"'“”()（），、,:：=＝!！<>＜＞�
 _LARGEST: Final = 2**63
 
 
-class _Token(NamedTuple):
-    """A quoted text, a word, a sign or the end, and where it begins, counted from 0."""
-
-    kind: str
-    text: str
-    at: int
+_Token = tuple[str, str, int]  # quoted, word, sign or end; its text; where it begins, from 0
 
 
 def parse_filter(text: str) -> dict[str, Any]:
@@ -87,33 +82,37 @@ def field_named(name: str) -> tuple[str, bool]:
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        self._text = text
         self._tokens = list(_tokens(text))
         self._next = 0
         self._comparisons = 0
 
     def whole(self) -> Condition:
         condition = self._any(0)
-        if self._now.kind != "end":
+        if self._tokens[self._next][0] != "end":
             self._refuse("and, or, or the end")
         return condition
 
-    @property
-    def _now(self) -> _Token:
-        return self._tokens[self._next]
-
-    def _refuse(self, expected: str, token: _Token | None = None) -> NoReturn:
-        found = token or self._now
-        shown = "the end" if found.kind == "end" else found.text[:40]
-        raise ValueError(f"at character {found.at + 1}: expected {expected}, found {shown}")
+    def _refuse(self, expected: str, *, before: int = 0) -> NoReturn:
+        """Raise ValueError for the next token, or one of those before it."""
+        kind, text, at = self._tokens[self._next - before]
+        raise ValueError(
+            f"at character {at + 1}: expected {expected}, found {'the end' if kind == 'end' else text[:40]}"
+        )
 
     def _take(self, *texts: str, kind: str = "sign") -> bool:
         """Consume the next token if it is one of these."""
-        token = self._now
-        known = token.text.lower() if token.kind == "word" else token.text
-        found = token.kind == kind and known in texts
+        found_kind, text, _ = self._tokens[self._next]
+        found = found_kind == kind and (text.lower() if kind == "word" else text) in texts
         self._next += found
         return found
+
+    def _read(self, expected: str, *, reserved: Sequence[str] = ()) -> tuple[str, bool]:
+        """Consume a word or a quoted text, and return it and whether it is quoted."""
+        kind, text, _ = self._tokens[self._next]
+        if kind not in ("word", "quoted") or (kind == "word" and text.lower() in reserved):
+            self._refuse(expected)
+        self._next += 1
+        return text, kind == "quoted"
 
     def _need(self, sign: str, expected: str) -> None:
         if not self._take(sign):
@@ -132,43 +131,38 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Compound(operator=word, parts=tuple(parts))
 
     def _one(self, depth: int) -> Condition:
+        at = self._tokens[self._next][2] + 1
         if depth > DEEPEST:
-            raise ValueError(f"at character {self._now.at + 1}: is nested more than {DEEPEST} deep")
+            raise ValueError(f"at character {at}: is nested more than {DEEPEST} deep")
         if self._take("not", kind="word"):
             return Compound(operator="not", parts=(self._one(depth + 1),))
         if self._take("("):
             condition = self._any(depth + 1)
             self._need(")", "and, or, or )")
             return condition
-        name = self._now
-        if name.kind not in ("word", "quoted") or (name.kind == "word" and name.text.lower() in _WORDS):
-            self._refuse("the name of a field, not, or (")
-        self._next += 1
+        name, _ = self._read("the name of a field, not, or (", reserved=_WORDS)
         self._comparisons += 1
         if self._comparisons > MOST_COMPARISONS:
-            raise ValueError(f"at character {name.at + 1}: has more than {MOST_COMPARISONS} comparisons")
-        return self._test(name)
+            raise ValueError(f"at character {at}: has more than {MOST_COMPARISONS} comparisons")
+        return self._test(*field_named(name))
 
-    def _test(self, name: _Token) -> Condition:
-        key, own = field_named(name.text)
+    def _test(self, key: str, own: bool) -> Condition:
         negated = self._take("not", kind="word")
         if self._take("in", kind="word"):
-            return self._in(name, key, own, negated)
+            return self._in(key, own, negated)
         if negated:
             self._refuse("in")
-        sign = self._now
-        if sign.kind != "sign" or sign.text not in _SIGNS:
+        sign = self._tokens[self._next][1]
+        if not self._take(*_SIGNS):
             self._refuse("one of : = != < <= > >= in")
-        self._next += 1
-        if sign.text == ":" and self._now.kind == "word" and self._now.text == "*":
-            self._next += 1
+        if sign == ":" and self._take("*", kind="word"):
             return Comparison(key=key, operator="exists", value=True, own=own)
         value = self._value(key, own)
         if key == "published_at" and own:
             return self._dated(sign, value)
-        operator: Any = _SIGNS[sign.text]
+        operator: Any = _SIGNS[sign]
         if own and operator not in ("has", "eq", "ne"):
-            self._refuse(f": = or != after {key}", sign)
+            self._refuse(f": = or != after {key}", before=2)
         if own and key == "tags":
             tag = Comparison(key=key, operator="has", value=value, own=True)
             return Compound(operator="not", parts=(tag,)) if operator == "ne" else tag
@@ -176,9 +170,9 @@ class _Parser:
             operator = "eq"
         return Comparison(key=key, operator=operator, value=value, own=own)
 
-    def _in(self, name: _Token, key: str, own: bool, negated: bool) -> Condition:
+    def _in(self, key: str, own: bool, negated: bool) -> Condition:
         if own and key == "published_at":
-            self._refuse("one of : = < <= > >= after published_at", self._tokens[self._next - 1])
+            self._refuse("one of : = < <= > >= after published_at", before=1)
         self._need("(", "( before the values")
         values: list[Scalar] = []
         while not self._take(")"):
@@ -189,49 +183,50 @@ class _Parser:
             tags = tuple(Comparison(key=key, operator="has", value=value, own=True) for value in values)
             any_of = tags[0] if len(tags) == 1 else Compound(operator="or", parts=tags)
             if not tags:
-                self._refuse("a tag", name)
+                self._refuse("a tag", before=1)
             return Compound(operator="not", parts=(any_of,)) if negated else any_of
         return Comparison(key=key, operator="nin" if negated else "in", value=tuple(values), own=own)
 
     def _value(self, key: str, own: bool) -> Scalar:
-        token = self._now
-        if token.kind not in ("word", "quoted"):
-            self._refuse("a value")
-        self._next += 1
-        if own and key == "published_at" and (len(token.text) < len("2026-01-02") or moment_in(token.text) is None):
-            self._refuse("a date such as 2026-01-31 or 2026-01-31T08:00:00Z", token)
-        if token.kind == "quoted" or own:
-            return token.text
-        if token.text.lower() in ("true", "false"):
-            return token.text.lower() == "true"
-        if not _NUMBER.fullmatch(token.text):
-            return token.text
-        number = float(token.text)
-        is_whole = not set(token.text) & set(".eE")
+        text, is_quoted = self._read("a value")
+        if own and key == "published_at" and _moment(text) is None:
+            self._refuse("a date such as 2026-01-31 or 2026-01-31T08:00:00Z", before=1)
+        if is_quoted or own:
+            return text
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if not _NUMBER.fullmatch(text):
+            return text
+        number = float(text)
+        is_whole = not set(text) & set(".eE")
         if not -_LARGEST < number < _LARGEST and (is_whole or abs(number) == float("inf")):
-            self._refuse("a number of at most 64 bits", token)
-        return int(token.text) if is_whole else number
+            self._refuse("a number of at most 64 bits", before=1)
+        return int(text) if is_whole else number
 
-    def _dated(self, sign: _Token, value: Scalar) -> Condition:
+    def _dated(self, sign: str, value: Scalar) -> Condition:
         """Return a comparison with a moment, or with a day from its beginning to the next one's."""
-        moment = moment_in(value)
+        moment = _moment(str(value))
         assert moment is not None
-        after = moment + timedelta(days=1) if _DAY.fullmatch(str(value)) else None
-        compared = partial(_published, moment)
-        match sign.text:
-            case ">":
-                return compared("gt") if after is None else _published(after, "gte")
-            case "<=":
-                return compared("lte") if after is None else _published(after - _LEAST, "lte")
+        last = moment + _DAY_S - _LEAST if _DAY.fullmatch(str(value)) else moment
+        match sign:
+            case ">" | "<=":
+                return _published(last, _SIGNS[sign])
             case ">=" | "<":
-                return compared(_SIGNS[sign.text])
+                return _published(moment, _SIGNS[sign])
             case "!=":
-                self._refuse("one of : = < <= > >= after published_at", sign)
-        last = _published(moment if after is None else after - _LEAST, "lte")
-        return Compound(operator="and", parts=(compared("gte"), last))
+                self._refuse("one of : = < <= > >= after published_at", before=2)
+        return Compound(operator="and", parts=(_published(moment, "gte"), _published(last, "lte")))
+
+
+def _moment(text: str) -> datetime | None:
+    """Return the moment of a day or a time, None for a text that is none, or whose day has no end."""
+    moment = moment_in(text) if _DAY.match(text) else None
+    return None if moment is None or moment.year > _LAST_YEAR else moment
 
 
 _LEAST: Final = timedelta(microseconds=1)
+_DAY_S: Final = timedelta(days=1)
+_LAST_YEAR: Final = 9998  # a later time may lie beyond the year 9999 in another zone
 _BOUNDS: Final = {"start": ">=", "end": "<="}
 
 
@@ -246,15 +241,15 @@ def _tokens(text: str) -> Iterator[_Token]:
         kind = str(match.lastgroup)
         token, at = match[kind], match.end()
         if kind == "quoted":
-            yield _Token(kind, token[1:-1] if token[0] == "“" else _ESCAPED.sub(r"\1", token[1:-1]), match.start(kind))
+            yield kind, token[1:-1] if token[0] == "“" else _ESCAPED.sub(r"\1", token[1:-1]), match.start(kind)
         else:
-            yield _Token(kind, _TYPED.get(token, token), match.start(kind))
+            yield kind, _TYPED.get(token, token), match.start(kind)
     rest = text[at:]
     if rest.strip():
         at += len(rest) - len(rest.lstrip())
         what = "a closing quote" if text[at] in "\"'“" else "a name, a value or a sign"
         raise ValueError(f"at character {at + 1}: expected {what}, found {text[at : at + 40]}")
-    yield _Token("end", "", len(text))
+    yield "end", "", len(text)
 
 
 def _as_filters(condition: Condition) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Conditions on documents as JSON, and filters as short expressions."""
 
 import math
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic.json_schema import WithJsonSchema
@@ -10,13 +10,14 @@ from api_gateway.http.fields import Wire
 from api_gateway.http.problems import sentence
 from pipeline.filters.expressions import field_named, parse_condition, parse_filter
 from pipeline.filters.python_filters import condition_as_json, moment_in
-from pipeline.records import Comparison, Compound, Condition
+from pipeline.records import Comparison, Compound, Condition, Scalar
 
 _MOST_VALUES: Final = 100  # of one `in`
 _MOST_COMPARISONS: Final = 100
 _DEEPEST: Final = 40  # more than an expression can nest
 _DEEPEST_OF_ATTRIBUTES: Final = 5
 LONGEST_FILTERS: Final = 8000  # characters, as JSON in an address and as an expression
+_JOINING: Final = ("and", "or", "not")
 _OF_ORDER: Final = ("gt", "gte", "lt", "lte")
 
 
@@ -34,21 +35,24 @@ Number = Annotated[int | float, AfterValidator(_finite)]
 Value = bool | Number | Annotated[str, Field(max_length=512)]
 
 
-class _Comparison(Wire):
-    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "has", "exists"]
-    key: Annotated[str, Field(min_length=1, max_length=128)]
-    value: Value | Annotated[list[Value], Field(max_length=_MOST_VALUES)]
+class _Condition(Wire):
+    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "has", "exists", "and", "or", "not"]
+    key: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    value: Value | Annotated[list[Value], Field(max_length=_MOST_VALUES)] | None = None
+    filters: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=_MOST_COMPARISONS)] | None = None
 
     @model_validator(mode="after")
-    def _lists_where_lists_belong(self) -> Self:
-        if (self.type in ("in", "nin")) != isinstance(self.value, list):
+    def _has_its_parts(self) -> Self:
+        if self.type in _JOINING:
+            if self.filters is None or (self.key, self.value) != (None, None):
+                raise ValueError("and, or and not take filters alone")
+            if self.type == "not" and len(self.filters) > 1:
+                raise ValueError("not takes one filter")
+        elif self.key is None or self.value is None or self.filters is not None:
+            raise ValueError("a comparison takes a key and a value")
+        elif (self.type in ("in", "nin")) != isinstance(self.value, list):
             raise ValueError("value must be an array for in and nin, and none otherwise")
         return self
-
-
-class _Compound(Wire):
-    type: Literal["and", "or", "not"]
-    filters: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=_MOST_COMPARISONS)]
 
 
 def to_condition(sent: dict[str, Any], *, attributes: bool = False) -> Condition:
@@ -64,16 +68,13 @@ def _condition(sent: dict[str, Any], *, depth: int, attributes: bool) -> Conditi
     deepest = _DEEPEST_OF_ATTRIBUTES if attributes else _DEEPEST
     if depth > deepest:
         raise ValueError(f"is nested more than {deepest} deep")
-    if sent.get("type") in ("and", "or", "not"):
-        compound = _Compound.model_validate(sent)
-        if compound.type == "not" and len(compound.filters) > 1:
-            raise ValueError("not takes one filter")
-        parts = tuple(_condition(part, depth=depth + 1, attributes=attributes) for part in compound.filters)
-        return Compound(operator=compound.type, parts=parts)
-    comparison = _Comparison.model_validate(sent)
-    value = tuple(comparison.value) if isinstance(comparison.value, list) else comparison.value
-    key, own = (comparison.key, False) if attributes else field_named(comparison.key)
-    found = Comparison(key=key, operator=comparison.type, value=value, own=own)
+    part = _Condition.model_validate(sent)
+    if part.filters is not None:
+        parts = tuple(_condition(inner, depth=depth + 1, attributes=attributes) for inner in part.filters)
+        return Compound(operator=cast(Any, part.type), parts=parts)
+    value = tuple(part.value) if isinstance(part.value, list) else cast(Scalar, part.value)
+    key, own = (str(part.key), False) if attributes else field_named(str(part.key))
+    found = Comparison(key=key, operator=cast(Any, part.type), value=value, own=own)
     if own:
         _require_answerable(found)
     return found

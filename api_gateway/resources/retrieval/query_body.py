@@ -45,9 +45,8 @@ from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import Settings
 
 
-class FiltersIn(fields.request_of(document.Filters, Wire)):  # type: ignore[misc]  # noqa: D101 - both of the contract
+class FiltersIn(fields.request_of(document.Filters, Wire, where=Where)):  # type: ignore[misc]  # noqa: D101 - of the contract
     __doc__ = document.Filters.__doc__
-    where: Where | None = None
 
 
 class _AlsoText:

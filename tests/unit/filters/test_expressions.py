@@ -51,7 +51,7 @@ MEANINGS: list[tuple[str, dict[str, Any]]] = [
     ("published_at = 2026-01-02", {"start": "2026-01-02T00:00:00Z", "end": "2026-01-02T23:59:59.999999Z"}),
     ("published_at <= 2026-01-02T08:30:00+08:00", {"end": "2026-01-02T00:30:00Z"}),
     ("published_at < 2026-01-02", {"where": key("published_at", "lt", "2026-01-02T00:00:00Z")}),
-    ("published_at > 2026-01-02", {"start": "2026-01-03T00:00:00Z"}),
+    ("published_at > 2026-01-02", {"where": key("published_at", "gt", "2026-01-02T23:59:59.999999Z")}),
     ("due > 2026-01-02T08:30Z", {"where": key("metadata.due", "gt", "2026-01-02T08:30Z")}),
     (r'name:"say \"hi\" \\ now"', {"metadata": {"name": 'say "hi" \\ now'}}),
     ("x:1 and x:2", {"metadata": {"x": 1}, "where": key("metadata.x", "has", 2)}),
@@ -86,6 +86,14 @@ def it_says_the_filter_in_json_and_back(text, filters):
         (
             "published_at > soon",
             "at character 16: expected a date such as 2026-01-31 or 2026-01-31T08:00:00Z, found soon",
+        ),
+        (
+            "published_at < 9999-12-31",
+            "at character 16: expected a date such as 2026-01-31 or 2026-01-31T08:00:00Z, found 9999-12-31",
+        ),
+        (
+            "published_at > 1700000000",
+            "at character 16: expected a date such as 2026-01-31 or 2026-01-31T08:00:00Z, found 1700000000",
         ),
         ("published_at != 2026-01-02", "at character 14: expected one of : = < <= > >= after published_at, found !="),
         ("a = " + "9" * 20, "at character 5: expected a number of at most 64 bits, found " + "9" * 20),
