@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from chordwise import Chordwise
 from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import ended, pointers, problem, send
@@ -90,7 +91,7 @@ class DescribeFacets:
             holding = [chunk for chunk in listed(client, value["filter"]) if question in words_of(chunk)]
             if method == "full_text":
                 assert value["passages"] == len(holding), value
-            else:  # what meaning recalled beside the words counts as well
+            else:  # passages that meaning recalled count as well
                 assert len(holding) <= value["passages"] <= len(holding) + 100
         assert found["distinct"] == len(found["values"])
         assert found["other"] == 0
@@ -226,6 +227,21 @@ def it_names_the_field_at_fault_and_the_position(client, asked, pointer, detail)
     refused = problem(client.post("/v1/queries", json=body), 422, "invalid_request")
     assert pointers(refused) == [pointer]
     assert detail in refused["errors"][0]["detail"]
+
+
+def it_gives_the_python_client_groups_whose_rest_it_can_ask_for(client):
+    key = client.headers["Authorization"].removeprefix("Bearer ")
+    with Chordwise(str(client.base_url), api_key=key) as python:
+        result = python.query(
+            "控制器", namespace="kb", facets=["type"], group_by="type", group_size=2, filters="year:*"
+        )
+        assert {value.value for value in result.facets[0].values} == {"manual", "note", "手册"}
+        [group] = [group for group in result.groups if group.value == "手册"]
+        assert group.next is not None
+        rest = python.query("控制器", namespace="kb", top_k=5, **group.next)
+    assert len(rest.chunks) == 5
+    assert {hit.metadata["type"] for hit in rest.chunks} == {"手册"}
+    assert {hit.chunk_id for hit in rest.chunks}.isdisjoint(group.chunk_ids)
 
 
 class DescribeExpressions:
