@@ -42,7 +42,7 @@ def query(
         str | None, Option("--filter", help="Only documents that fit, as in 'year > 2020 and not tags:draft'.")
     ] = None,
     facets: Annotated[
-        list[str] | None, Option("--facet", help="Count the values of type, author, tags or metadata.KEY; repeatable.")
+        list[str] | None, Option("--facet", help="Count the values of a field, as in tags or metadata.KEY; repeatable.")
     ] = None,
     group_by: Annotated[
         str | None, Option("--group-by", help="Group by such a field: the best --top-k values, with hits of each.")

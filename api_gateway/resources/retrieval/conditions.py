@@ -9,7 +9,7 @@ from pydantic.json_schema import WithJsonSchema
 from api_gateway.http.fields import Wire
 from api_gateway.http.problems import sentence
 from pipeline.filters.expressions import field_named, parse_condition, parse_filter
-from pipeline.filters.python_filters import condition_as_json, moment_in
+from pipeline.filters.python_filters import OWN_FIELDS, condition_as_json, moment_in
 from pipeline.records import Comparison, Compound, Condition, Scalar
 
 _MOST_VALUES: Final = 100  # of one `in`
@@ -113,7 +113,7 @@ def _checked(where: dict[str, Any]) -> dict[str, Any]:
 
 
 _DESCRIBED: Final = (
-    "A condition on fields (`type`, `author`, `tags`, `published_at`) and on keys of the metadata (`metadata.year`): "
+    f"A condition on fields ({', '.join(f'`{name}`' for name in OWN_FIELDS)}) and on keys of the metadata (`metadata.year`): "
     "`{type, key, value}` with type eq, ne, gt, gte, lt, lte, in, nin, has (the value, or a list that holds it) or exists; "
     "or `{type, filters}` with and, or, not; or an expression, `year > 2020 and tags:hr`."
 )

@@ -13,6 +13,7 @@ import pytest
 from chordwise import Chordwise
 from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
+from tests.support.clients.commands import called
 from tests.support.clients.gateway_client import ended, pointers, problem, send
 from tests.support.clients.operating import eventually
 
@@ -242,6 +243,31 @@ def it_gives_the_python_client_groups_whose_rest_it_can_ask_for(client):
     assert len(rest.chunks) == 5
     assert {hit.metadata["type"] for hit in rest.chunks} == {"手册"}
     assert {hit.chunk_id for hit in rest.chunks}.isdisjoint(group.chunk_ids)
+
+
+def it_shows_counts_and_groups_on_the_command_line(client):
+    key = client.headers["Authorization"].removeprefix("Bearer ")
+
+    def run(*words: str) -> str:
+        done = called(*words, CHORDWISE_URL=str(client.base_url), CHORDWISE_API_KEY=key, COLUMNS="120")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    counted = run("query", "controller", "-n", "kb", "--filter", "team in (人事, 财务)", "--facet", "metadata.team")
+    assert "metadata.team: " in counted
+    assert "pumps" not in counted.partition("metadata.team: ")[2]
+    grouped = run(
+        *("query", "controller", "-n", "kb", "-k", "2", "--group-by", "metadata.team", "--group-size", "1"),
+        *("--filter", "team in (人事, 财务)"),
+    ).splitlines()
+    assert {"人事", "财务"} <= set(grouped)
+    refused = called(
+        *("query", "controller", "-n", "kb", "--filter", "team in (人事"),
+        CHORDWISE_URL=str(client.base_url),
+        CHORDWISE_API_KEY=key,
+    )
+    assert refused.returncode != 0
+    assert "at character 12: expected , or ), found the end" in refused.stderr
 
 
 class DescribeExpressions:
