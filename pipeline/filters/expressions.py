@@ -188,7 +188,7 @@ class _Parser:
         return Comparison(key=key, operator="nin" if negated else "in", value=tuple(values), own=own)
 
     def _value(self, key: str, own: bool) -> Scalar:
-        text, is_quoted = self._read("a value")
+        text, is_quoted = self._read("a value", reserved=_WORDS)
         if own and key == "published_at" and _moment(text) is None:
             self._refuse("a date such as 2026-01-31 or 2026-01-31T08:00:00Z", before=1)
         if is_quoted or own:
@@ -323,6 +323,7 @@ def _as_value(value: Scalar, own: bool) -> str:
     if not isinstance(value, str):
         return orjson.dumps(value).decode()
     is_text = own or not (_NUMBER.fullmatch(value) or value.lower() in ("true", "false"))
+    is_text = is_text and value.lower() not in _WORDS
     if _TOKEN.fullmatch(value) and is_text and (_PLAIN.fullmatch(value) or moment_in(value)):
         return value
     return _quoted(value)

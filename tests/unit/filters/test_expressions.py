@@ -71,6 +71,7 @@ def it_says_the_filter_in_json_and_back(text, filters):
     [
         ("", "at character 1: expected the name of a field, not, or (, found the end"),
         ("year >", "at character 7: expected a value, found the end"),
+        ("year > and tags:hr", "at character 8: expected a value, found and"),
         ("year 2020", "at character 6: expected one of : = != < <= > >= in, found 2020"),
         ("year > 2020 tags:hr", "at character 13: expected and, or, or the end, found tags"),
         ("(a:1 or b:2", "at character 12: expected and, or, or ), found the end"),

@@ -28,7 +28,7 @@ export function Facets({ of, filters, onFlip }) {
   if (!of?.length) return null;
   const [{ counted_over: over, passages }] = of;
   return html`<section class="facets" aria-label=${t("facet.title")}>
-    ${of.map((facet) => html`<div key=${facet.field} class="facet" role="group" aria-label=${nameOf(facet.field)}>
+    ${of.map((facet) => html`<div key=${facet.field} class="facet">
       <b>${nameOf(facet.field)}</b>
       ${facet.values.length === 0 && html`<span class="muted">${t("facet.none")}</span>`}
       ${facet.values.map(({ value, passages: number, filter }) => html`<button type="button" key=${JSON.stringify(value)} title=${filter}
