@@ -230,6 +230,13 @@ def it_names_the_field_at_fault_and_the_position(client, asked, pointer, detail)
     assert detail in refused["errors"][0]["detail"]
 
 
+def it_takes_facets_into_a_profile_but_no_groups(client):
+    refused = client.put("/v1/profiles/counting", json={"config": {"retrieve": {"selection": {"group_by": "type"}}}})
+    assert pointers(problem(refused, 422, "invalid_request")) == ["/config/retrieve/selection/group_by"]
+    assert client.put("/v1/profiles/counting", json={"config": {"facets": ["type"]}}).status_code in (200, 201)
+    assert [found["field"] for found in ask(client, "controller", profile="counting")["facets"]] == ["type"]
+
+
 def it_gives_the_python_client_groups_whose_rest_it_can_ask_for(client):
     key = client.headers["Authorization"].removeprefix("Bearer ")
     with Chordwise(str(client.base_url), api_key=key) as python:
