@@ -111,12 +111,17 @@ def _sortable(value: Any) -> str:
 
 def listed_values(fields: DocumentFields) -> dict[str, list[str]]:
     """Return the values of each field that can be counted, as JSON, without those that `sortable_values` gives back."""
-    given_back = {
-        METADATA + key for key, text in sortable_values(fields.metadata).items() if value_of(text) is not None
-    }
-    names = (*COUNTED, *(METADATA + key for key in fields.metadata))
-    listed = {name: values_of(fields, name) for name in names if name not in given_back}
+    names = [name for name in COUNTED if getattr(fields, name)]
+    names += (METADATA + key for key, value in fields.metadata.items() if not _is_given_back(value))
+    listed = {name: values_of(fields, name) for name in names}
     return {name: [orjson.dumps(value).decode() for value in values] for name, values in listed.items() if values}
+
+
+def _is_given_back(value: Any) -> bool:
+    kind = kind_of(value)
+    if kind == "string":
+        return len(value.encode("utf-8", "surrogatepass")) < _SORTED_BYTES
+    return kind == "number" and is_exact(value)
 
 
 def value_of(text: str) -> Scalar | None:

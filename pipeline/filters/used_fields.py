@@ -72,6 +72,8 @@ class FieldTally:
 def values_of(fields: DocumentFields, name: str) -> list[Scalar]:
     """Return the values of a field, or of a key of the metadata, that facets count, each once; those of a list one by one."""
     held = fields.metadata.get(name.removeprefix(METADATA)) if name.startswith(METADATA) else getattr(fields, name)
+    if isinstance(held, str):
+        return [held] if is_countable(held) else []
     every = (plain_number(value) for value in _single(held) if is_countable(value))
     return list({(type(value), value): value for value in every}.values())
 
