@@ -88,7 +88,8 @@ class DescribeAsking:
         counted = {"query_text": "router", "namespaces": ["kb"], "facets": ["type"]}
         eventually(lambda: "matches" in made.client.post("/v1/rag/query", json=counted).text)  # the index has them
         page = made.open("playground")
-        page.get_by_label("Facets", exact=True).first.fill("type, tags, metadata.部门")
+        page.get_by_text("Filters", exact=True).click()
+        page.get_by_label("Facets").fill("type, tags, metadata.部门")
         side = ask(page, "router reset")
         facets = side.locator(".facets")
         expect(facets.get_by_role("button")).to_have_text(
@@ -226,6 +227,7 @@ class DescribeAsking:
             "namespaces": ["kb"],
             "profile": "default",
             "top_k": 5,
+            "facets": ["type", "tags"],
             "context": {},
             "highlight": True,
         }

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic.json_schema import WithJsonSchema
+from pydantic_core import InitErrorDetails
 
 from api_gateway.http.fields import Wire
 from api_gateway.http.problems import sentence
@@ -44,13 +45,13 @@ class _Condition(Wire):
     @model_validator(mode="after")
     def _has_its_parts(self) -> Self:
         if self.type in _JOINING:
-            if self.filters is None or (self.key, self.value) != (None, None):
+            if (self.key, self.value) != (None, None):
                 raise ValueError("and, or and not take filters alone")
-            if self.type == "not" and len(self.filters) > 1:
+            if self.type == "not" and len(self.filters or ()) > 1:
                 raise ValueError("not takes one filter")
-        elif self.key is None or self.value is None or self.filters is not None:
-            raise ValueError("a comparison takes a key and a value")
-        elif (self.type in ("in", "nin")) != isinstance(self.value, list):
+        elif self.filters is not None:
+            raise ValueError("a comparison takes a key and a value alone")
+        elif self.value is not None and (self.type in ("in", "nin")) != isinstance(self.value, list):
             raise ValueError("value must be an array for in and nin, and none otherwise")
         return self
 
@@ -69,6 +70,10 @@ def _condition(sent: dict[str, Any], *, depth: int, attributes: bool) -> Conditi
     if depth > deepest:
         raise ValueError(f"is nested more than {deepest} deep")
     part = _Condition.model_validate(sent)
+    needed = ("filters",) if part.type in _JOINING else ("key", "value")
+    if missing := [name for name in needed if getattr(part, name) is None]:
+        flaws: list[InitErrorDetails] = [{"type": "missing", "loc": (name,), "input": sent} for name in missing]
+        raise ValidationError.from_exception_data("condition", flaws)
     if part.filters is not None:
         parts = tuple(_condition(inner, depth=depth + 1, attributes=attributes) for inner in part.filters)
         return Compound(operator=cast(Any, part.type), parts=parts)

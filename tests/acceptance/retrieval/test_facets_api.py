@@ -71,7 +71,9 @@ def listed(client: httpx.Client, filters: str) -> list[dict[str, Any]]:
     cursor = None
     while True:
         asked = {"namespace": "kb", "limit": PAGE, "filters": filters, **({"cursor": cursor} if cursor else {})}
-        page = client.get("/v1/chunks", params=asked).json()
+        response = client.get("/v1/chunks", params=asked)
+        assert response.status_code == 200, response.text
+        page = response.json()
         found += page["data"]
         if (cursor := page["next_cursor"]) is None:
             return found

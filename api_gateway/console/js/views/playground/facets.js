@@ -27,7 +27,8 @@ function isSet(filters, field, value) {
 export function Facets({ of, filters, onFlip }) {
   if (!of?.length) return null;
   const [{ counted_over: over, passages }] = of;
-  return html`<section class="facets" aria-label=${t("facet.title")}>
+  return html`<details class="fold facets" open=${matchMedia(ROOMY).matches}>
+    <summary>${t("facet.title")} <span class="tab-note">${of.length}</span></summary>
     ${of.map((facet) => html`<div key=${facet.field} class="facet">
       <b>${nameOf(facet.field)}</b>
       ${facet.values.length === 0 && html`<span class="muted">${t("facet.none")}</span>`}
@@ -37,7 +38,9 @@ export function Facets({ of, filters, onFlip }) {
       ${facet.other > 0 && html`<span class="muted">${t("facet.other", { count: count(facet.other) })}</span>`}
     </div>`)}
     <p class="hint">${t(`facet.${over}`, { count: count(passages) })}</p>
-  </section>`;
+  </details>`;
 }
+
+const ROOMY = "(min-width: 641px)"; // where they are open at first; below, they would push the hits off the screen
 
 const nameOf = (field) => (field.startsWith(KEY) ? field.slice(KEY.length) : word("field", field));

@@ -28,14 +28,15 @@ export function faultOf({ start, end, story }) {
   return story !== "" && !Number.isSafeInteger(Number(story)) ? "story" : null;
 }
 
-export function Filters({ namespaces, value, onChange }) {
+export function Filters({ namespaces, value, onChange, facets, onFacets }) {
   const [open, setOpen] = useState(false);
   const set = (name) => (next) => onChange({ ...value, [name]: next });
   const { filters = {}, story_time: story } = filtersOf(value);
   const used = Object.keys(filters).length + (story === undefined ? 0 : 1);
   return html`<details class="fold filters" open=${open} onToggle=${(event) => setOpen(event.target.open)}>
     <summary>${t("filter.title")} ${used > 0 && html`<span class="tab-note">${used}</span>`}</summary>
-    ${open && html`<${Offered} namespaces=${namespaces} value=${value} set=${set} />`}
+    ${open && html`<${Offered} namespaces=${namespaces} value=${value} set=${set} />
+      <${Text} label=${t("facet.fields")} value=${facets ?? ""} onInput=${onFacets} spellcheck=${false} placeholder=${t("facet.example")} />`}
     ${used > 0 && html`<button type="button" class="link" onClick=${() => onChange(NO_FILTERS)}>${t("filter.clear")}</button>`}
   </details>`;
 }

@@ -92,9 +92,8 @@ export function Playground() {
           </div>
           <div class="folds">
             <${Namespaces} key=${given} known=${known} cut=${data.cut} chosen=${chosen} onChange=${(names) => set({ chosen: names })} />
-            <${Filters} namespaces=${chosen} value=${state.filters} onChange=${(filters) => set({ filters })} />
-            <${Text} label=${t("facet.fields")} value=${state.facets} onInput=${(facets) => set({ facets })} spellcheck=${false}
-              class="facet-fields" placeholder=${t("facet.example")} />
+            <${Filters} namespaces=${chosen} value=${state.filters} onChange=${(filters) => set({ filters })}
+              facets=${state.facets} onFacets=${(facets) => set({ facets })} />
             <${History} again=${ask} />
             <${Check} label=${t("play.two")} checked=${state.two} onInput=${(on) => set({ two: on })} />
             ${profiles.error && html`<${Problem} error=${profiles.error} retry=${profiles.reload} />`}
