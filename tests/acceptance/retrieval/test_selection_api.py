@@ -43,6 +43,7 @@ class DescribeTheSamePipelineInOneProcess:
         [
             {},
             {"retrieve": {"fusion": {"strategy": "rrf"}}, "trace": True},
+            {"facets": ["type", "metadata.n"], "group_by": "metadata.n", "group_size": 2, "top_k": 3},
             {
                 "retrieve": {
                     "time_decay": {"half_life_days": 30},
