@@ -155,6 +155,7 @@ class DescribeAsking:
         expect(side.locator(".hit")).to_contain_text("Room 39")
         expect(page.get_by_label("Search namespaces")).to_be_hidden()  # the list would push the answer off the screen
         page.get_by_text("Namespaces", exact=False).and_(page.locator("summary")).click()
+        expect(page.locator(".pick-list input")).to_have_count(40)
         for box in page.locator(".pick-list input").all()[:31]:
             box.check()
         expect(page.get_by_text("32 of 40 chosen")).to_be_visible()
